@@ -1,6 +1,6 @@
 """The scheduler.
 
-It has no use for linear algebra, for which numpy would start a thread for each CPU.
+The scheduler uses no linear algebra, for which numpy would start one thread per CPU.
 """
 
 import os

@@ -22,7 +22,7 @@ NAME = "pyroclast-scheduler"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped, or run one of the two commands; the exit status."""
+    """Run until stopped, or run one of the two commands. Return the exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
     if given[:1] == ["replay"]:
         return replay(given[1:])

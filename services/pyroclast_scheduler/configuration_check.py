@@ -1,4 +1,4 @@
-"""`python -m pyroclast_scheduler check FILE`: tell what the scheduler makes of a configuration file, as JSON."""
+"""`python -m pyroclast_scheduler check FILE`: prints the problems of a configuration file as JSON."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _USAGE: Final = "usage: python -m pyroclast_scheduler check FILE (a scheduler co
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Print `{"error": TEXT, "warnings": [TEXT, ...]}`; `error` is empty when the scheduler can use the file.
+    """Print `{"error": TEXT, "warnings": [TEXT, ...]}`; `error` is empty if the scheduler can use the file.
 
     Returns:
-        0 when the file can be used, 1 when it cannot, 2 when it cannot be read.
+        0 if the file can be used, 1 if it cannot, 2 if it cannot be read.
     """
     is_asked_for_help = arguments[:1] in (["-h"], ["--help"])
     if is_asked_for_help or len(arguments) != 1:

@@ -1,6 +1,6 @@
-"""One scheduling cycle: open a session over a snapshot, run the actions, close it; and who is to blame if that fails.
+"""One scheduling cycle: opens a session over a snapshot, runs the actions and closes it; and finds the cause if this fails.
 
-Pure: what it needs from outside are ports.
+The code is pure, and its inputs from outside are ports.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pyroclast_scheduler.session.session_close import close
 
 __all__ = ["Culprit", "find_culprit", "find_failing_plugin", "run_cycle"]
 
-# what tunes a cache and a pool of workers of Volcano's
+# arguments for a cache and a worker pool of Volcano
 _WITHOUT_EFFECT: Final = frozenset({"predicateErrorCacheEnable", "topologyAwarePreemptWorkerNum"})
 _CULPRITS: Final = {Sort.JOB: "podgroup", Sort.QUEUE: "queue", Sort.NODE: "node", Sort.OBJECT: "object"}
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """What makes a cycle fail: `kind` is podgroup, queue, node, object (of the type `record`) or plugin."""
+    """The cause of a failing cycle. `kind`: podgroup, queue, node, object (of the type `record`) or plugin."""
 
     kind: str
     key: str
@@ -46,7 +46,7 @@ def run_cycle(
     ports: Ports,
     uid: str,
 ) -> Outcome:
-    """Decide. Commits leave through the port as they are made; the outcome holds the rest."""
+    """Decide. Commits leave through the port as they are made, and the outcome has all other results."""
     session = Session(snapshot, configuration=configuration, plugins=plugins, ports=ports, uid=uid)
     for name in configuration.actions:
         arguments = session.arguments_of(name)
@@ -59,14 +59,13 @@ def run_cycle(
 
 
 def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culprit | None:
-    """The object because of which `fails` is true of `snapshot`: without it, and those behind it, it is not.
+    """Return the object without which `fails` is false for `snapshot`; None if the failure has another reason or does not recur.
 
-    None where it fails for another reason, or does not fail again. `fails` is asked about as many parts of the snapshot as
-    halving takes, and must not keep what it is given.
+    `fails` is called a logarithmic number of times, and must not keep its argument.
 
-    Sorts of items are taken away one after another until it does not fail any more. That does not prove that one of the last
-    sort is to blame: a node that cannot be dealt with fails with each job that is tried on it. So whose removal alone mends it is
-    to blame, jobs first; where none does, there are several of them.
+    Sorts of items are removed one after another until the cycle succeeds. This does not prove that an item of the last sort is
+    the cause: a broken node may fail with each job that is tried on it. The cause is therefore an item whose removal alone is
+    enough, jobs first. If there is no such item, several items of the last sort fail.
     """
 
     def still(part: SnapshotPart) -> bool:
@@ -85,7 +84,7 @@ def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culpr
         suspects = _suspects(part, sorts[at:], still)
         first = next(suspects)
         proven = next((each for each in chain([first], suspects) if not still(part.without([each]))), first)
-        # what passed by itself meanwhile looks as if the last item that was taken away had mended it
+        # a failure that ended by itself looks as if the removal of the last item had ended it
         return Culprit(_CULPRITS[proven.sort], proven.key, proven.record) if still(part) else None
     return None
 
@@ -93,7 +92,7 @@ def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culpr
 def find_failing_plugin(
     snapshot: Snapshot, configuration: Configuration, fails: Callable[[Snapshot, Configuration], bool]
 ) -> Culprit | None:
-    """The plugin because of which deciding fails although there is nothing to decide about; None if there is none."""
+    """Return the plugin that fails even without any objects; None if there is none."""
     part = SnapshotPart(snapshot)
     nothing = part.without([item for sort in Sort for item in part.items(sort)])
     names = list(dict.fromkeys(entry.name for tier in configuration.tiers for entry in tier))
@@ -108,9 +107,9 @@ def find_failing_plugin(
 
 
 def _suspects(part: SnapshotPart, sorts: Sequence[Sort], fails: Callable[[SnapshotPart], bool]) -> Iterator[SnapshotItem]:
-    """The first item of the first of `sorts` with which it fails, then those of others.
+    """Yield the first failing item of the first of `sorts`, then those of other sorts.
 
-    What is the only one of its sort, and a queue whose jobs were not taken away, proves nothing: without it nothing is decided.
+    The only item of a sort, and a queue whose jobs were not removed, prove nothing, since nothing is decided without them.
     """
     for at, sort in enumerate(sorts):
         items = part.items(sort)
@@ -124,7 +123,7 @@ def _first_thing(part: SnapshotPart, items: Sequence[SnapshotItem], fails: Calla
 
 
 def _first(count: int, fails: Callable[[int], bool]) -> int:
-    """The position of the first of `count` items with which it fails; all of them together fail."""
+    """Return the position of the first of `count` items with which the cycle fails. All of them together fail."""
     low, high = 0, count
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Which actions and plugins there are: ours by name, those of others by entry point. Each is imported when first used."""
+"""The available actions and plugins: built-in ones by name, others by entry point. Each is imported on first use."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 
 class _Registry(Mapping[str, T], Generic[T]):
-    """Names and what they stand for; an entry point does not replace one of ours."""
+    """Names and their objects. An entry point does not replace a built-in one."""
 
     def __init__(self, own: Mapping[str, str], group: str) -> None:
         self._found: dict[str, T] = {}
@@ -77,7 +77,7 @@ class _Registry(Mapping[str, T], Generic[T]):
                 continue
             try:
                 self._found[point.name] = point.load()
-            except Exception as error:  # noqa: BLE001 - whatever is wrong in a package of others, the rest goes on without it
+            except Exception as error:  # noqa: BLE001 - a broken package must not stop the scheduler
                 log.error("extension.not_loaded", group=group, name=point.name, value=point.value, error=str(error))  # noqa: TRY400
                 continue
             self._places[point.name] = point.value
@@ -100,7 +100,7 @@ class _Registry(Mapping[str, T], Generic[T]):
 
 
 def loaded() -> tuple[Mapping[str, Action], Mapping[str, PluginFactory]]:
-    """All actions and plugins; takes tens of milliseconds, which an event loop should not be held for."""
+    """Return all actions and plugins. The import takes tens of milliseconds and must not run in an event loop."""
     found = actions(), plugins()
     for each in found:
         list(each.values())
@@ -109,11 +109,11 @@ def loaded() -> tuple[Mapping[str, Action], Mapping[str, PluginFactory]]:
 
 @cache
 def actions() -> Mapping[str, Action]:
-    """All actions by name; which packages are installed is found out once."""
+    """Return all actions by name. The installed packages are searched once."""
     return _Registry(_ACTIONS, ACTION_GROUP)
 
 
 @cache
 def plugins() -> Mapping[str, PluginFactory]:
-    """All plugins by name; which packages are installed is found out once."""
+    """Return all plugins by name. The installed packages are searched once."""
     return _Registry(_PLUGINS, PLUGIN_GROUP)

@@ -1,4 +1,4 @@
-"""Putting the service together: watches feed the cache, the cache wakes the loop, the loop's decisions are sent."""
+"""Assembles the service: watches update the cache, the cache wakes the loop, and the decisions of the loop are sent."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _ALL_NODES = "--place-before-pods: one scheduler must know all nodes: take it aw
 
 
 async def main(service: Service) -> None:
-    """Set everything up, then decide while the Lease is held."""
+    """Create all components, then decide while the Lease is held."""
     settings = cast("SchedulerSettings", service.settings)
     metrics = SchedulerMetrics(service.metrics)
     actions, plugins = await asyncio.to_thread(registry.loaded)
@@ -161,7 +161,7 @@ async def main(service: Service) -> None:
 def _configuration_file(
     settings: SchedulerSettings, parse: Callable[[str], configuration.Configuration], complaints: Complaints
 ) -> ConfigurationFile:
-    """The configuration file of the settings, not yet loaded."""
+    """Return the configuration file of the settings, not loaded yet."""
     return ConfigurationFile(
         settings.scheduler_conf,
         parse,
@@ -172,7 +172,7 @@ def _configuration_file(
 
 
 async def _follow_configuration(service: Service, file: ConfigurationFile, watches: PluginWatches, loop: Loop) -> None:
-    """Watch what the plugins of the configuration read, and let sessions decide by each new configuration."""
+    """Watch the kinds that the configured plugins read, and let sessions use each new configuration."""
     await watches.discover()
     watches.ensure(file.current)
 
@@ -184,15 +184,15 @@ async def _follow_configuration(service: Service, file: ConfigurationFile, watch
 
 
 def _every_queue(_queue: str) -> bool:
-    """A scheduler that is alone writes the status of every queue."""
+    """Return True: a single scheduler writes the status of every queue."""
     return True
 
 
 def _cache(settings: SchedulerSettings, ring: Ring | None) -> Cache:
-    """The cache that the settings ask for.
+    """Return the cache for the settings.
 
     Raises:
-        StartFailure: it cannot be as they ask.
+        StartFailure: the settings contradict each other.
     """
     is_shared = settings.scheduler_sharding_mode != "none"
     if settings.place_before_pods and (is_shared or ring is not None):
@@ -207,10 +207,10 @@ def _cache(settings: SchedulerSettings, ring: Ring | None) -> Cache:
 
 
 def _ring() -> Ring | None:
-    """The ring of schedulers that this one belongs to; None if to none.
+    """Return the hash ring of this scheduler; None if it belongs to none.
 
     Raises:
-        StartFailure: the ring that the environment describes makes no sense.
+        StartFailure: the environment variables describe no valid ring.
     """
     try:
         return ring_of(os.environ)
@@ -219,7 +219,7 @@ def _ring() -> Ring | None:
 
 
 async def _synced(service: Service, client: Client, cache: Cache, taker: Cache | RingMember, settings: SchedulerSettings) -> None:
-    """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
+    """Wait for the first lists of all watches, including PodGroups of the Kubernetes API if the API server has them."""
     if settings.native_workloads:
         take = cache.natives.group_changed if isinstance(taker, Cache) else taker.native_group_changed
         natives = NativeWatch(client, cache, take, partial(service.watch, is_needed=False))
@@ -229,7 +229,7 @@ async def _synced(service: Service, client: Client, cache: Cache, taker: Cache |
 
 
 def _serve_explanations(service: Service, client: Client, cache: Cache, explainer: Explainer, trials: ChangeTrials) -> None:
-    """Answer who asks why something waits."""
+    """Serve the explanations of waiting jobs."""
     service.branches[PATH] = ExplainServer(
         explainer.source,
         finder(cache.jobs.all_facts),
@@ -242,7 +242,7 @@ def _serve_explanations(service: Service, client: Client, cache: Cache, explaine
 
 
 def _shards(client: Client, cache: Cache, recorder: EventRecorder, settings: SchedulerSettings) -> ShardKeeper | None:
-    """Who keeps our NodeShard; None where nodes are not divided so."""
+    """Return the keeper of this scheduler's NodeShard; None without NodeShards."""
     if settings.scheduler_sharding_mode == "none":
         return None
     is_hard = settings.scheduler_sharding_mode == "hard"
@@ -250,5 +250,5 @@ def _shards(client: Client, cache: Cache, recorder: EventRecorder, settings: Sch
 
 
 def _own_lease(settings: SchedulerSettings, ring: Ring) -> SchedulerSettings:
-    """The settings with a Lease of our own: all members of a ring work at the same time."""
+    """Return the settings with a Lease for this member, since all members of a ring work at the same time."""
     return settings.model_copy(update={"leader_elect_resource_name": f"{settings.leader_elect_resource_name}-{ring.index}"})

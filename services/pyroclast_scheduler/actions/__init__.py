@@ -1,1 +1,1 @@
-"""Actions: what a scheduling session does, one module each."""
+"""The actions: the steps of a scheduling session, one module each."""

@@ -1,4 +1,4 @@
-"""Action allocate: find nodes for the pods of admitted jobs, whole gangs at once, in turns between queues and jobs."""
+"""Action allocate: finds nodes for the pods of enqueued jobs, whole gangs at once, in turns between queues and jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _NOT_READY = "the HyperNodes contradict each other: one has two parents, or lies
 
 @dataclass(slots=True)
 class _Work:
-    """What is to be done: queues, the jobs of each, the tasks of each job, those of constrained ones by sub-job."""
+    """The remaining work: the queues, the jobs of each queue, and the tasks of each job.
+
+    `pending`: the tasks by sub-job, for jobs that are placed by hypernode.
+    """
 
     session: Session
     queues: Heap[Queue]
@@ -37,7 +40,7 @@ class _Work:
     pending: dict[str, PendingTasks] = field(default_factory=dict)
 
     def take_up(self, job: Job) -> None:
-        """Put `job` in its place, if it has anything to be placed."""
+        """Add `job` to its queue if it has tasks to be placed."""
         session = self.session
         if job.is_pending:
             if "enqueue" in session.configuration.actions:
@@ -64,10 +67,10 @@ class _Work:
         self.jobs[queue.name].push(job)
 
 
-def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument tunes a cache that is not needed here
-    """Place jobs in the order of queues and jobs. A job is bound when it is ready; else what was tried is undone.
+def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument is for a cache that is missing here
+    """Place jobs in the order of queues and jobs. A ready job is bound; otherwise its trial is undone.
 
-    A job that would be ready if promised room were there keeps its places until the session ends, so that nobody takes them.
+    A job that is only pipelined keeps its room until the session ends, so that no other job uses it.
     """
     work = _Work(session, Heap(session.queue_key, is_live=True))
     for job in list(session.jobs.values()):
@@ -92,7 +95,7 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
 
 
 def _place(work: _Work, job: Job, *, is_alone: bool) -> tuple[Statement | None, bool]:
-    """What could be placed of `job`, and whether tasks of it are left that may still be tried."""
+    """Place tasks of `job`. Return the statement, and whether tasks are left that may still be tried."""
     pending = work.pending.get(job.facts.key)
     if pending is not None:
         return place_job(work.session, job, pending), bool(pending)

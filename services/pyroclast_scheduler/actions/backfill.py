@@ -1,4 +1,4 @@
-"""Action backfill: place pods that ask for nothing, in the order of queues, jobs and tasks, one after another."""
+"""Action backfill: places pods without requests one by one, in the order of queues, jobs and tasks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["candidates", "execute"]
 
 
-def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument tunes a cache that is not needed here
-    """Place each candidate; a job that is ready is bound at once, with all that was placed for it before."""
+def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument is for a cache that is missing here
+    """Place each candidate. A job that is ready is bound at once, together with its earlier placements."""
     for job, task in candidates(session):
         plan = session.plan(task.facts.shape)
         why = session.pre_predicate(task, plan)
@@ -34,7 +34,7 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
 
 
 def candidates(session: Session) -> list[tuple[Job, Task]]:
-    """Pending tasks that ask for nothing, job by job; promises made to such tasks are taken back first."""
+    """Return pending tasks without requests, job by job. Pipelined ones are undone first."""
     found: list[tuple[Job, Task]] = []
     by_queue: dict[str, list[Job]] = {}
     for job in session.jobs.values():

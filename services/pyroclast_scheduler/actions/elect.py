@@ -1,4 +1,4 @@
-"""Action elect: choose the job that nodes are reserved for. Stands between enqueue and allocate; see the plugin reservation."""
+"""Action elect: chooses the target of a reservation. It must be between enqueue and allocate; see the plugin reservation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["execute"]
 
 
-def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - it has none
-    """Ask the plugins which of the jobs that wait is to be reserved for."""
+def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - the action has none
+    """Let the plugins choose a target among the waiting jobs."""
     session.target_job(list(session.jobs.values()))

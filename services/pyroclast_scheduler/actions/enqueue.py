@@ -1,4 +1,4 @@
-"""Action enqueue: let PodGroups in, so that their pods are made and placed; one job per visit of a queue."""
+"""Action enqueue: enqueues PodGroups, so that their pods are created and placed; one job per turn of a queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["execute"]
 
 
 def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - the signature of every action
-    """Give each pending job of each queue its chance, best first; a refused one does not hold up those behind it."""
+    """Try to enqueue each pending job of each queue, best first. A refused job does not block the jobs behind it."""
     queues: Heap[Queue] = Heap(session.queue_key)
     pending: dict[str, Heap[Job]] = {}
     for job in session.jobs.values():

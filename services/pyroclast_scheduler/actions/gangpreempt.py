@@ -1,4 +1,4 @@
-"""Action gangpreempt: inside a queue, gangs of lower priority make room for a gang as a whole. Not to be used with preempt."""
+"""Action gangpreempt: in one queue, evicts gangs of lower priority for a whole gang. It must not be combined with preempt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["execute"]
 
 
 def execute(session: Session, arguments: Arguments) -> None:
-    """Make room for starving jobs at the cost of jobs of their queue."""
+    """Evict pods for starving jobs from jobs of the same queue."""
 
     def may_lose(job: Job, owner: Job) -> bool:
         is_lower = owner is not job and owner.facts.queue == job.facts.queue and owner.facts.priority < job.facts.priority

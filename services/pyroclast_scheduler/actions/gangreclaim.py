@@ -1,4 +1,4 @@
-"""Action gangreclaim: between queues, gangs make room for a gang of another queue as a whole. Not to be used with reclaim."""
+"""Action gangreclaim: evicts gangs of other queues for a whole gang. It must not be combined with reclaim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["execute"]
 
 
 def execute(session: Session, arguments: Arguments) -> None:
-    """Make room for starving jobs at the cost of other queues that may be reclaimed from."""
+    """Evict pods for starving jobs from other queues that are reclaimable."""
 
     def may_lose(job: Job, owner: Job) -> bool:
         is_other = owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable

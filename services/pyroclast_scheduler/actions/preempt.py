@@ -1,4 +1,4 @@
-"""Action preempt: inside a queue, what matters more takes the place of what matters less."""
+"""Action preempt: in one queue, evicts less important pods for more important ones."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _Keep = Callable[[Job, Task], bool]
 
 
 def execute(session: Session, arguments: Arguments) -> None:
-    """First jobs against other jobs of their queue, then the tasks of each starving job against each other.
+    """Preempt for each starving job from other jobs of its queue, then between the tasks of the job.
 
-    Arguments: `minimumRunTime` (0s); `enableTopologyAwarePreemption` (false), see `dryrun`, with
-    `minCandidateNodesPercentage` (10), `minCandidateNodesAbsolute` (1) and `maxCandidateNodesAbsolute` (100).
+    Arguments: `minimumRunTime` (0s); `enableTopologyAwarePreemption` (false), see `dryrun`, with `minCandidateNodesPercentage`
+    (10), `minCandidateNodesAbsolute` (1) and `maxCandidateNodesAbsolute` (100).
     """
     dry_run: DryRun | None = DryRun.of(session, arguments)
     if not arguments.boolean("enableTopologyAwarePreemption", default=False):
@@ -56,13 +56,13 @@ def execute(session: Session, arguments: Arguments) -> None:
         try_in_order(session, take_turns(session, jobs, against_others), against_itself)
     infeasible.close()
     if session.asked_for.time or session.asked_for.services:
-        del session.ports.memory[_MEMORY]  # without any change others may go in the next session
+        del session.ports.memory[_MEMORY]  # the next session may have other victims without any change
 
 
 def _against_others(
     session: Session, residents: Residents, infeasible: InfeasibleNodes, dry_run: DryRun | None, job: Job
 ) -> bool:
-    """Whether it got anything."""
+    """Preempt from other jobs. Return whether the job got any room."""
 
     def take(statement: Statement, task: Task) -> None:
         def keep(owner: Job, victim: Task) -> bool:
@@ -74,7 +74,7 @@ def _against_others(
 
 
 def _against_itself(session: Session, residents: Residents, dry_run: DryRun | None, job: Job) -> bool:
-    """Whether it got anything."""
+    """Preempt between tasks of the job. Return whether a task got any room."""
     tasks, has_any = deque(session.waiting_in_order(job.tasks)), False
     while tasks:
         session.reorder(tasks)
@@ -96,9 +96,9 @@ def _against_itself(session: Session, residents: Residents, dry_run: DryRun | No
 
 @dataclass(frozen=True, slots=True)
 class _Preemption:
-    """A task of `job` that wants a place; `keep` tells which pods it may take it from.
+    """A preemption for one task of `job`. `keep`: selects the possible victims.
 
-    `where`: on which nodes these can be, None: on those that have pods of its queue.
+    `where`: the nodes of possible victims; None: those with pods of the queue.
     """
 
     session: Session
@@ -111,7 +111,7 @@ class _Preemption:
     where: Bools | None = None
 
     def succeeds(self, statement: Statement) -> bool:
-        """Promise the task the best node on which enough pods may go, and evict them; whether there was one."""
+        """Pipeline the task to the best node on which enough pods can be evicted, and evict them. Return whether there is one."""
         session, task, infeasible = self.session, self.task, self.infeasible
         kind = None if infeasible is None or self.dry_run is not None else infeasible.kind(self.job, task)
         if infeasible is not None and infeasible.is_infeasible(kind):
@@ -128,7 +128,7 @@ class _Preemption:
         would_fit: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= future[plan.present])
         has_room = would_fit
         if not session.allocatable(session.queues[self.job.facts.queue], plan, 1, task):
-            has_room = np.zeros_like(would_fit)  # nobody takes it without any pod of the queue going
+            has_room = np.zeros_like(would_fit)  # the queue is full, so a pod of the queue must be evicted
         where = self.residents.where(self.job.facts.queue) if self.where is None else self.where
         nodes = nodes & (where | has_room)
         is_tried = False
@@ -142,19 +142,19 @@ class _Preemption:
                     return True
             elif (
                 infeasible is not None and not would_fit[row] and row not in self.residents.withheld
-            ):  # a limit of the queue is no matter
+            ):  # not if only the limit of the queue refused
                 infeasible.add(kind, row)
         if infeasible is not None and not is_tried:
             infeasible.give_up(kind)
         return False
 
     def _may_take(self, plan: PlacementPlan) -> bool:
-        """Whether the task may take places of others at all."""
+        """Whether pods may be evicted for the task at all."""
         session, task = self.session, self.task
         return _is_eligible(session, self.residents, plan, self.job, task) and session.pre_predicate(task, plan) is None
 
     def _by_dry_run(self, dry_run: DryRun, statement: Statement, plan: PlacementPlan) -> bool:
-        """As `succeeds`, on the node where least is lost."""
+        """Do the same as `succeeds`, on the node with the smallest loss."""
         session, job, task = self.session, self.job, self.task
         best = dry_run.best(job, task, plan, lambda row: self.residents.evictable(row, job, self.keep))
         if best is None:
@@ -167,7 +167,10 @@ class _Preemption:
         return self._is_kept(statement, trial, plan, best.row, is_room_made=True)
 
     def _on(self, statement: Statement, plan: PlacementPlan, row: int, victims: Sequence[Candidate]) -> bool:
-        """Whether enough of `victims` go for the task to be promised node `row`; if not, none goes."""
+        """Evict as many of `victims` as the task needs to be pipelined to node `row`.
+
+        Return False, without evictions, if impossible.
+        """
         session, task = self.session, self.task
         queue = session.queues[self.job.facts.queue]
         trial = session.statement()
@@ -181,7 +184,7 @@ class _Preemption:
             return is_placeable()
 
         def is_enough(chosen: Sequence[Candidate]) -> bool:
-            if not has_enough(session, plan, row, chosen):  # tells most of what cannot be at once
+            if not has_enough(session, plan, row, chosen):  # a quick check that excludes most sets
                 return False
             is_done = evict(chosen)
             trial.discard()
@@ -203,7 +206,10 @@ class _Preemption:
         return self._is_kept(statement, trial, plan, row, is_room_made=is_room_made)
 
     def _is_kept(self, statement: Statement, trial: Statement, plan: PlacementPlan, row: int, *, is_room_made: bool) -> bool:
-        """Promise the task node `row` after the evictions of `trial`, and keep both in `statement`, unless a plugin objects."""
+        """Pipeline the task to node `row` after the evictions of `trial`, and merge both into `statement`.
+
+        Return False, with everything undone, if a plugin objects.
+        """
         rows = np.array([row], dtype=np.intp)
         if not trial.pipeline(self.job, plan, [self.task], rows, evicted_others=is_room_made):
             trial.discard()
@@ -219,7 +225,10 @@ def _may_go(session: Session, preemptor: Task, owner: Job, victim: Task) -> bool
 
 
 def _is_eligible(session: Session, residents: Residents, plan: PlacementPlan, job: Job, task: Task) -> bool:
-    """Whether `task` may take places: not if it must not, nor while the place it was promised is being made free."""
+    """Whether pods may be evicted for `task`.
+
+    They may not if the preemption policy of the pod forbids it, nor while victims on its nominated node are being deleted.
+    """
     pod = task.facts.pod
     if pod.spec.preemption_policy == "Never":
         return False
@@ -237,7 +246,7 @@ def _is_eligible(session: Session, residents: Residents, plan: PlacementPlan, jo
 
 
 def _makes_room(victim: Task, priority: int) -> bool:
-    """Whether `victim` is on its way out because it was preempted by somebody of that priority."""
+    """Whether `victim` is being deleted because a pod with that priority preempted it."""
     pod = victim.facts.pod
     says = {(each.type, each.status, each.reason) for each in pod.status.conditions}
     return (pod.spec.priority or 0) < priority and pod.metadata.is_terminating and _BY_SCHEDULER in says

@@ -1,4 +1,4 @@
-"""Action reclaim: between queues, those that have less than they deserve take back from those that have more."""
+"""Action reclaim: queues below their deserved share evict pods of queues above theirs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REASON: Final = "reclaim"
 
 
 def execute(session: Session, arguments: Arguments) -> None:
-    """Each queue that is not overused lets its starving jobs take places from other queues, whole gangs or nothing.
+    """Evict pods of other queues for the starving jobs of each queue that is not overused, for whole gangs or not at all.
 
     Argument: `minimumRunTime` (0s).
     """
@@ -41,7 +41,7 @@ def execute(session: Session, arguments: Arguments) -> None:
 
 
 def _reclaim_for_job(session: Session, residents: Residents, infeasible: InfeasibleNodes, queue: Queue, job: Job) -> bool:
-    """Whether it got anything."""
+    """Reclaim for one job. Return whether it got any room."""
 
     def take(statement: Statement, task: Task) -> None:
         plan = session.plan(task.facts.shape)
@@ -57,7 +57,10 @@ def _reclaim_for_job(session: Session, residents: Residents, infeasible: Infeasi
 def _reclaim_for_task(  # noqa: PLR0917
     session: Session, residents: Residents, infeasible: InfeasibleNodes, statement: Statement, job: Job, task: Task
 ) -> None:
-    """Promise `task` the first node, own ones first, on which enough pods of other queues may go, and evict them."""
+    """Pipeline `task` to the first node on which enough pods of other queues can be evicted, and evict them.
+
+    The nodes of this scheduler's shard are tried first.
+    """
     plan = session.plan(task.facts.shape)
 
     def keep(owner: Job, victim: Task) -> bool:
@@ -65,7 +68,7 @@ def _reclaim_for_task(  # noqa: PLR0917
             return False
         return owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable
 
-    kind, anybody = infeasible.kind(job, task), job.facts.queue  # whoever of the queue asks, the candidates are the same
+    kind, anybody = infeasible.kind(job, task), job.facts.queue  # the candidates are the same for all jobs of the queue
     if infeasible.is_infeasible(kind):
         return
     is_tried = False
@@ -89,7 +92,7 @@ def _reclaim_for_task(  # noqa: PLR0917
         count = next(count for count in range(len(ordered) + 1) if is_enough(ordered[:count]))
         for owner, victim in needed(ordered[:count], is_enough):
             attempt.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
-        if not fits(session, job, task, plan, row):  # nobody goes for a place that the task would not get
+        if not fits(session, job, task, plan, row):  # evict no pods for room that the task cannot use
             attempt.discard()
             continue
         if attempt.pipeline(job, plan, [task], np.array([row], dtype=np.intp), evicted_others=bool(attempt.moves)):

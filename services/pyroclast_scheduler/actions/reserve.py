@@ -1,4 +1,4 @@
-"""Action reserve: keep nodes free for the job that was chosen, or give them back. Stands after allocate; see `elect`."""
+"""Action reserve: locks nodes for the target, or releases them. It must be after allocate; see `elect`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["execute"]
 
 
-def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - it has none
-    """Let the plugins go on with their reservations."""
+def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - the action has none
+    """Let the plugins advance their reservations."""
     session.reserve_nodes()

@@ -1,4 +1,4 @@
-"""Action shuffle: pods that some plugin wants elsewhere are evicted, and placed anew by the actions of later sessions."""
+"""Action shuffle: evicts pods that a plugin wants to move. Later sessions place their replacements."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["execute"]
 _REASON: Final = "shuffle"
 
 
-def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - it has none
-    """Evict what the plugins choose among the running pods."""
+def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - the action has none
+    """Evict the running pods that the plugins select."""
     jobs = [job for job in session.all_jobs().values() if job.tally[TaskStatus.RUNNING]]
     running = [(job, task) for job in jobs for task in job.tasks if task.status is TaskStatus.RUNNING]
     statement = session.statement()

@@ -1,1 +1,1 @@
-"""The live picture of the cluster: columns per node, jobs and queues, kept by events; a snapshot is a copy of arrays."""
+"""The cache: the present state of the cluster, updated by watch events. A snapshot is a copy for one session."""

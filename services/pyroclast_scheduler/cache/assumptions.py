@@ -1,7 +1,7 @@
-"""Assumptions: what was decided and the watches do not show yet.
+"""Assumptions: decisions that the watches do not show yet.
 
-Each ends by an observed event, by an answer of the API server, or when its deadline passes and the pod is read. What is sent for
-it may wait long for its turn: no deadline runs until it is answered. Pure: time is a parameter, in seconds.
+An assumption ends by a watch event, by a response of the API server, or when its pod is read after the deadline. A request may
+wait long before it is sent, and the deadline only counts from the response. The module is pure: times are parameters, in seconds.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 
 __all__ = ["DEADLINE_SECONDS", "Assumption", "AssumptionKind", "Assumptions"]
 
-DEADLINE_SECONDS: Final = 60.0  # longer than a watch may lag
+DEADLINE_SECONDS: Final = 60.0  # longer than the usual delay of a watch
 
 
 class AssumptionKind(Enum):
-    """What is assumed of a pod."""
+    """The kinds of assumptions about a pod."""
 
-    BOUND = "bound"  # it sits on the node that we chose
-    GOING = "going"  # it is on its way out because we evict it
-    NOMINATED = "nominated"  # room is being made for it on a node
+    BOUND = "bound"  # the pod is bound to the node that the scheduler chose
+    GOING = "going"  # the pod is being deleted because the scheduler evicts it
+    NOMINATED = "nominated"  # the node is nominated for the pod
 
 
 @dataclass(slots=True, eq=False)
 class Assumption:
-    """Something assumed of one pod since a time; `node` empty where it says nothing about one."""
+    """An assumption about one pod. `node`: empty if the assumption concerns no node. `deadline`: when the pod must be read."""
 
     kind: AssumptionKind
     node: str
@@ -38,7 +38,7 @@ class Assumption:
 
 
 class Assumptions:
-    """At most one per pod: a later one replaces an earlier one."""
+    """All assumptions, at most one per pod. A later assumption replaces an earlier one."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Assumption] = {}
@@ -47,23 +47,26 @@ class Assumptions:
         return len(self._by_uid)
 
     def get(self, uid: str) -> Assumption | None:
-        """What is assumed of pod `uid`."""
+        """Return the assumption about pod `uid`, None if there is none."""
         return self._by_uid.get(uid)
 
     def all(self) -> Iterable[tuple[str, Assumption]]:
-        """What is assumed, by UID of the pod."""
+        """Return all assumptions by UID of the pod."""
         return self._by_uid.items()
 
     def nodes(self, kind: AssumptionKind) -> set[str]:
-        """The nodes of which something of that kind is assumed."""
+        """Return the nodes that assumptions of `kind` concern."""
         return {each.node for each in self._by_uid.values() if each.kind is kind}
 
     def add(self, uid: str, kind: AssumptionKind, node: str, now: float) -> None:
-        """Begin to assume."""
+        """Add an assumption."""
         self._by_uid[uid] = Assumption(kind, node, now + DEADLINE_SECONDS)
 
     def hold(self, uid: str, kind: AssumptionKind) -> Assumption | None:
-        """What is assumed of pod `uid`, which has no deadline until it is renewed; None where nothing of that kind is."""
+        """Remove the deadline of the assumption about pod `uid` until it is renewed, and return it.
+
+        Return None if there is none of `kind`.
+        """
         found = self._by_uid.get(uid)
         if found is None or found.kind is not kind:
             return None
@@ -71,17 +74,17 @@ class Assumptions:
         return found
 
     def stands(self, uid: str, assumption: Assumption | None) -> bool:
-        """Whether that very thing is still assumed of pod `uid`: it did not end, and no other took its place."""
+        """Whether `assumption` is still the assumption about pod `uid`: it has not ended, and no other one has replaced it."""
         return assumption is not None and self._by_uid.get(uid) is assumption
 
     def renew(self, uid: str, now: float) -> None:
-        """Let what is assumed of pod `uid` stand for another term."""
+        """Set a new deadline for the assumption about pod `uid`."""
         found = self._by_uid.get(uid)
         if found is not None:
             found.deadline = now + DEADLINE_SECONDS
 
     def end(self, uid: str, kind: AssumptionKind | None = None) -> bool:
-        """Assume no longer, if it is of that kind; whether anything ended."""
+        """End the assumption about pod `uid` if it is of `kind` (None: of any kind). Return whether an assumption ended."""
         found = self._by_uid.get(uid)
         if found is None or (kind is not None and found.kind is not kind):
             return False
@@ -89,14 +92,14 @@ class Assumptions:
         return True
 
     def overdue(self, now: float) -> list[str]:
-        """The pods whose assumption has stood for too long; each is told once per deadline."""
+        """Return the pods whose assumptions are past their deadline, and set new deadlines."""
         late = [uid for uid, each in self._by_uid.items() if each.deadline <= now]
         for uid in late:
             self._by_uid[uid].deadline = now + DEADLINE_SECONDS
         return late
 
     def applied(self, observed: TaskFacts) -> TaskFacts:
-        """The task as it is assumed to be; an assumption that what is observed confirms or refutes ends."""
+        """Return the task as it is assumed to be. An assumption that the observed task confirms or refutes ends."""
         found = self._by_uid.get(observed.uid)
         if found is None:
             return observed

@@ -1,6 +1,6 @@
-"""The cache: the cluster as the watches tell it, with what was decided assumed until they show it.
+"""The cache: the state of the cluster by the watches, with decisions assumed until the watches show them.
 
-Belongs to one thread; a session gets a snapshot. An object that makes no sense is left out, with the reason in `problems`.
+Only one thread may use the cache, and sessions work on snapshots. Invalid objects are left out, with the reason in `problems`.
 """
 
 from __future__ import annotations
@@ -44,18 +44,26 @@ from pyroclast_scheduler.model.tasks import TaskFacts, task_of
 
 __all__ = ["Cache"]
 
-_PART = 250  # jobs whose facts are worked out, or that are roused, in one go: 2 ms
+_PART = 250  # jobs whose facts are calculated, or that are woken, in one step of 2 ms
 
 
 class Cache:
-    """Keeps the picture. Events come in here, and snapshots go out.
+    """The state of the cluster, updated by events and read by snapshots.
 
-    `pods` takes what the scheduler decided about pods. `groups` has PodGroups and the statuses that are being written, `natives`
-    those of Kubernetes itself. `seats` has places of pods that do not exist yet, and `objects` what plugins watch. `wakes`
-    says which waiting jobs the next session looks at. `now`: seconds, for the deadlines of assumptions.
+    Attributes:
+        pods: applies the scheduler's decisions about pods.
+        groups: the PodGroups, with the statuses that are being written.
+        natives: the PodGroups of the Kubernetes API.
+        seats: the tasks of pods that do not exist yet.
+        objects: the objects that plugins watch.
+        retry_triggers: decides which unschedulable jobs the next session tries again.
 
-    `is_shared`: other schedulers work with the same queues, and the PodGroups of their pods are theirs.
-    `places_seats`: gangs may be placed before their pods exist.
+    Args:
+        scheduler_names: the names of this scheduler in the specs of pods.
+        default_queue: the queue of groups that name none.
+        is_shared: whether other schedulers use the same queues; PodGroups whose pods name those schedulers belong to them.
+        places_seats: whether gangs may be placed before their pods exist.
+        now: returns seconds, for the deadlines of assumptions.
     """
 
     def __init__(
@@ -110,22 +118,22 @@ class Cache:
         )
 
     def on_change(self, wake: Callable[[], None]) -> None:
-        """Call `wake` after each change that may alter what a session decides."""
+        """Call `wake` after each change that may alter the decisions of a session."""
         self._wake = wake
 
     @property
     def problems(self) -> dict[str, str]:
-        """Why objects are left out, by kind and key."""
+        """The reasons for which objects are left out, by kind and key."""
         return self._faults.reasons() | {f"podgroup {key}": f"{LEFT_OUT}{why}" for key, why in self.jobs.problems.items()}
 
     def faults(self) -> frozenset[Fault]:
-        """What is wrong with which objects; not with PodGroups that are over."""
+        """Return the faults of all objects, except of PodGroups that are completed."""
         return self._faults.all() | self.jobs.faults()
 
     # -- events ------------------------------------------------------------------------------------------------------
 
     def pod_changed(self, old: records.Pod | None, new: records.Pod | None) -> None:
-        """A pod came (`old` None), changed, or went (`new` None)."""
+        """Handle that a pod was created (`old` None), changed, or deleted (`new` None)."""
         if new is not None:
             self.seats.pod(new, is_there=True)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
@@ -142,7 +150,7 @@ class Cache:
             self._changed()
 
     def node_changed(self, old: records.Node | None, new: records.Node | None) -> None:
-        """A node came, changed, or went."""
+        """Handle that a node was created, changed or deleted."""
         if new is None:
             if old is not None:
                 self._lose_node(old.metadata.name)
@@ -151,7 +159,7 @@ class Cache:
             try:
                 changed = self.nodes.set_node(new)
                 self._faults.set(NODES, new, "; ".join(self.nodes.faults(new)))
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with one node, it must not stop the others
+            except Exception as error:  # noqa: BLE001 - a fault of one node must not stop the others
                 self._lose_node(new.metadata.name)
                 self._faults.leave_out(NODES, new, reason_of(error))
                 changed = True
@@ -161,11 +169,11 @@ class Cache:
         self._changed()
 
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
-        """A PodGroup came, changed, or went."""
+        """Handle that a PodGroup was created, changed or deleted."""
         self.groups.changed(*(None if record is None else volcano.group_of(record) for record in (old, new)))
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
-        """A queue came, changed, or went."""
+        """Handle that a queue was created, changed or deleted."""
         known = set(self.queues)
         if old is not None and (new is None or new.metadata.name != old.metadata.name):
             self.queues.pop(old.metadata.name, None)
@@ -176,7 +184,7 @@ class Cache:
                 queue = self.queues[name] = QueueFacts(new)
                 self.nodes.learn(queue.resources)
                 self._faults.set(QUEUES, new, "; ".join([*queue.faults, *uncounted(self.dimensions, queue.resources)]))
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with one queue, it must not stop the others
+            except Exception as error:  # noqa: BLE001 - a fault of one queue must not stop the others
                 self.queues.pop(name, None)
                 self._faults.leave_out(QUEUES, new, reason_of(error))
         for name in known ^ self.queues.keys():
@@ -189,20 +197,23 @@ class Cache:
         self._changed()
 
     def queue_turned(self, name: str) -> None:
-        """Time changed what a queue may have: a budget began anew, or it is not known any more what is spent of it."""
+        """Handle that time changed the limits of a queue.
+
+        A budget period began, or the last report of a budget became too old to be used.
+        """
         self._changes.queue(name)
         self._changed()
 
     def queue_freed_elsewhere(self, name: str) -> None:
-        """Another member of a ring of schedulers has less in a queue: jobs may fit that a capability kept out.
+        """Handle that another member of a ring of schedulers has less allocated in a queue.
 
-        An empty name stands for a queue that is not known: any of them.
+        Waiting jobs may then fit the capability of the queue. An empty name stands for an unknown queue, which may be any.
         """
         for limited in limited_by(name, self.queues):
             self._changes.queue(limited)
 
     def priority_changed(self, old: records.PriorityClass | None, new: records.PriorityClass | None) -> None:
-        """A PriorityClass came, changed, or went."""
+        """Handle that a PriorityClass was created, changed or deleted."""
         if old is not None:
             self.priorities.pop(old.metadata.name, None)
         if new is not None:
@@ -212,18 +223,18 @@ class Cache:
         self._changed()
 
     def object_changed(self, old: Record | None, new: Record | None) -> None:
-        """An object of a kind that some plugin asked for came, changed, or went."""
+        """Handle that an object of a kind that a plugin watches was created, changed or deleted."""
         if self.objects.changed(old, new):
             self._object(old, new)
 
     def object_released(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> None:
-        """What was promised of an object was answered, or given up: sessions see it as the server shows it."""
+        """Handle that a write was confirmed or given up. Sessions see the object again as the API server shows it."""
         before, now = self.objects.release(record, key, patch)
         if before != now:
             self._object(before, now)
 
     def node_object_changed(self, old: Record | None, new: Record | None) -> None:
-        """As `object_changed`, of a kind whose objects say more of the node of the same name: no other node is concerned."""
+        """Do the same as `object_changed` for a kind whose objects only concern the node of the same name."""
         record = new or old
         if record is not None and self.objects.changed(old, new):
             self.nodes.may_be_roomier(record.metadata.name)
@@ -232,12 +243,12 @@ class Cache:
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def placed(self) -> dict[str, Amounts]:
-        """What the jobs of each queue have, of queues that have jobs."""
+        """Return the allocated amounts of each queue that has jobs."""
         self._refresh()
         return self.jobs.placed()
 
     def leave_out(self, kind: str, key: str, reason: str) -> None:
-        """Keep an object that no session can deal with out of them, until it changes. `kind`: podgroup, queue or node."""
+        """Leave an object on which sessions fail out of all snapshots until it changes. `kind`: podgroup, queue or node."""
         if kind == "podgroup":
             self.retry_triggers.discard([key])
             self.jobs.leave_out(key, reason)
@@ -255,25 +266,25 @@ class Cache:
         self.stale()
 
     def leave_out_object(self, record: type[Record], key: str, reason: str) -> None:
-        """The same of an object of a kind that some plugin asked for."""
+        """Leave an object of a kind that a plugin watches out of all snapshots until it changes."""
         self.objects.leave_out(record, key, reason)
         self.stale()
 
     def recheck(self) -> None:
-        """A schedule period began: let the next session look at what time alone may change, and at a few others, oldest first."""
+        """Handle that a schedule period began: wake the jobs that time may help, and some others, oldest first."""
         self.jobs.recheck()
         self.retry_triggers.recheck()
 
     def try_left_out_again(self) -> None:
-        """What jobs were left out for may be over: the configuration, or a plugin, is another one."""
+        """Try all left-out jobs again, since the configuration or a plugin changed."""
         self.jobs.try_left_out_again()
         self.retry_triggers.regroup()
         self._changed()
 
     def reserve(self, before: Mapping[str, Reservation], after: Mapping[str, Reservation]) -> None:
-        """Nodes are kept for other jobs, or otherwise, than before: wake these jobs, and who may have a place there now.
+        """Handle that reservations changed: wake their jobs, and the jobs that may use the nodes that were opened.
 
-        Nodes stay open to who is gone before they are needed: a later time lets in others.
+        A node of a reservation is open to pods that end before a given time, so a later time opens the node to more jobs.
         """
         self.jobs.wake(before.keys() ^ after.keys())
         opened: set[str] = set()
@@ -289,7 +300,10 @@ class Cache:
             self._changed()
 
     def keep(self, places: Mapping[str, KeptPlace]) -> None:
-        """Take up which places the last session kept, by UID of the pod; those that it gave up, others may have."""
+        """Record the room that the last session reserved, by UID of the pod.
+
+        Room that is no longer reserved is free for other jobs.
+        """
         before, self._kept = self._kept, places
         for uid, place in before.items():
             now, task = places.get(uid), self.tasks.get(uid)
@@ -299,14 +313,14 @@ class Cache:
                 self._changed()
 
     def stale(self) -> None:
-        """Something changed on which anything may depend: no job rests."""
+        """Handle a change that may affect any job: wake all jobs."""
         self._changes.everything()
         self._changed()
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
 
     def prepare(self) -> int:
-        """Do a small part of what the next snapshot has to do; how much is left of that, in jobs."""
+        """Do a small part of the work for the next snapshot. Return how much is left, in jobs."""
         if self.jobs.stale:
             self._refresh(at_most=_PART)
         else:
@@ -314,9 +328,9 @@ class Cache:
         return self.jobs.stale + self.retry_triggers.left
 
     def snapshot(self) -> Snapshot:
-        """A copy for one session, with the jobs that it must look at.
+        """Return a snapshot for one session, with the jobs that the session must examine.
 
-        Its cost grows with the nodes (array copies), and with the jobs that changed since the last and were not prepared.
+        The cost grows with the number of nodes, whose arrays are copied, and with the number of changed jobs that `prepare` left.
         """
         self._refresh()
         self.retry_triggers.rouse(self.queues)
@@ -326,19 +340,19 @@ class Cache:
         return replace(self.view(), number=self._snapshots, lines=lines, touched=touched, objects=seen)
 
     def view(self) -> Snapshot:
-        """The same for those who only look on: nothing counts as seen by it."""
+        """Return a snapshot that only serves to read the state: changes do not count as seen by it."""
         self._refresh()
         tables = self.nodes, self.jobs, self.queues, self.holds, self.objects
         return view_of(*tables, features=self._features, is_coupled=self._shapes.is_any_coupled)
 
     def read_anew(self) -> None:
-        """A session failed: what sessions share of nodes may be half done, and is worked out anew."""
+        """Discard the node features after a session failed, since they may be incomplete."""
         self._features = NodeFeatures()
 
-    # -- inside ------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _object(self, old: Record | None, new: Record | None) -> None:
-        """An object is another for sessions than before."""
+        """Record the change of a watched object that sessions read."""
         if self.objects.is_read(old, new):
             self.stale()
         elif self.objects.is_told(old, new):
@@ -353,21 +367,21 @@ class Cache:
         self._wake()
 
     def _retake(self, tasks: Collection[TaskFacts]) -> None:
-        """Take tasks up again that belong to another group than before."""
+        """Set the tasks again after they moved to another group."""
         for task in tasks:
             self._set_pod(task.pod)
 
     def _lose_node(self, name: str) -> None:
-        """Take a node out; gangs of which it did not take up a member may be incomplete now."""
+        """Remove a node. Gangs with members that the kubelet had not accepted may be incomplete now."""
         self.jobs.wake({task.job for task in self.nodes.remove_node(name) if task.status is TaskStatus.BOUND})
 
     def _set_pod(self, pod: records.Pod) -> bool:
-        """Take up a pod; whether anything changed that a session looks at."""
+        """Set the task of a pod. Return whether anything changed that sessions examine."""
         uid = pod.metadata.uid
         before, version = self.tasks.get(uid), self._shapes.minded.version
         try:
             task = task_of(pod, self._shapes)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with one pod, it must not stop the others
+        except Exception as error:  # noqa: BLE001 - a fault of one pod must not stop the others
             self._tasks.drop(uid)
             self._faults.leave_out(PODS, pod, reason_of(error))
             return True
@@ -387,5 +401,5 @@ class Cache:
 
 
 def _counted(queues: Mapping[str, QueueFacts]) -> set[str]:
-    """The resources that `queues` name and that count."""
+    """Return the resources in the specs of `queues` that get rows of their own."""
     return {name for queue in queues.values() for name in counted_of(queue.resources)}

@@ -1,4 +1,4 @@
-"""Whether there may be room for a pod now where there was none: on nodes that hold more, or on which others may go."""
+"""Decides whether changed nodes may have room for a pod that had none before, with or without evictions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pyroclast_scheduler.model.shapes import Shape
 
 __all__ = ["Rooms", "Victims"]
 
-_MANY_ROWS: Final = 200  # beyond it everybody on these nodes is taken to be able to go
-_MANY_PODS: Final = 5000  # of jobs that changed: beyond it all nodes are taken to have changed
-_MANY_COPIES: Final = 2**31  # of a pod on one node: a pod that asks for nothing fits without end
+_MANY_ROWS: Final = 200  # above this number, all pods on these nodes count as possible victims
+_MANY_PODS: Final = 5000  # pods of changed jobs; above this number, all nodes count as changed
+_MANY_COPIES: Final = 2**31  # copies of one pod on a node, for a pod without requests
 
 
 class Rooms:
-    """Rooms of nodes that may hold more than before. `nodes`: as they are when they are asked about."""
+    """The changed nodes, whose room may suffice for a pod now. `nodes`: the table of all nodes, read at each call."""
 
     def __init__(self, changes: Changes, nodes: NodeTable) -> None:
         self._nodes = nodes
@@ -33,7 +33,7 @@ class Rooms:
         self._all: dict[Shape, int] = {}
 
     def may_hold(self, room: Room) -> bool:
-        """Whether one of these nodes takes one pod, and all nodes together take all that are wanted."""
+        """Whether a changed node has room for one pod, and all nodes together have room for all pods of the trigger."""
         shape = room.shape
         if shape not in self._is_open:
             self._is_open[shape] = bool(self._copies(shape, self._rows).any())
@@ -44,7 +44,7 @@ class Rooms:
         return room.pods <= self._all[shape]
 
     def _copies(self, shape: Shape, rows: Rows) -> Ints:
-        """How many more pods of `shape` each node could take by its resources alone, once what is releasing is gone."""
+        """Return how many more pods of `shape` each node has room for by its resources, once its releasing pods are gone."""
         copies = np.full(len(rows), _MANY_COPIES, dtype=np.int64)
         for name, amount in shape.request.items():
             free = self._nodes.columns.free(self._nodes.dimensions.row(name), rows, future=True)
@@ -56,13 +56,13 @@ class Rooms:
 
 
 class Victims:
-    """Rooms that pods could make if they went: on nodes of which something changed.
+    """The room that evictions could free on changed nodes.
 
     Args:
-        changes: what changed.
+        changes: the changes.
         jobs: all jobs.
-        placed: the queues that have anything.
-        nodes: as they are when they are asked about.
+        placed: the queues with allocated pods.
+        nodes: the table that is read when a question is answered.
     """
 
     def __init__(self, changes: Changes, *, jobs: Mapping[str, JobFacts], placed: AbstractSet[str], nodes: NodeTable) -> None:
@@ -81,11 +81,11 @@ class Victims:
 
     @property
     def rows(self) -> set[int] | None:
-        """The nodes of which something changed, or of jobs that have pods there; None if that may be all."""
+        """The rows that changed themselves, or on which changed jobs have pods; None if these may be all rows."""
         return None if self._is_any or self._is_everywhere else set().union(*self._touched.values())
 
     def may_help(self, wish: Eviction) -> bool:
-        """Whether a pod might get a place that it could not get before by pods that go for it."""
+        """Whether evictions may allow a pod to be placed that could not be placed before."""
         if self._is_any or (self._is_demand and not wish.only_own and self._placed - {wish.queue}):
             return any(self._takes(shape, self._nodes.columns.allocatable) for shape in wish.shapes)
         where = wish.queue if wish.only_own else ""
@@ -101,7 +101,7 @@ class Victims:
         return bool(fits.any())
 
     def _worked_out(self, wish: Eviction) -> tuple[Rows, Ints]:
-        """Rows of which something changed, and what would be free there without those that might go."""
+        """Return the changed rows, and the amounts that would be free on these rows without the possible victims."""
         columns, residents = self._nodes.columns, self._nodes.residents
         if self._is_everywhere:
             return np.arange(columns.nodes), columns.allocatable

@@ -1,4 +1,4 @@
-"""What counts as a change: which differences of pods, PodGroups and queues a session looks at."""
+"""Defines which differences of pods, PodGroups and queues count as changes for sessions."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _COUNTED_APART: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, Task
 
 
 def count_alike(old: TaskFacts, new: TaskFacts) -> bool:
-    """Whether both take the same from the same node."""
+    """Whether both tasks use the same amounts of the same node."""
     if old.node != new.node or old.shape is not new.shape:
         return False
     return old.status is new.status or not (new.node and {old.status, new.status} & _COUNTED_APART)
 
 
 def alike(old: TaskFacts, new: TaskFacts) -> bool:
-    """Whether nothing changed that a session looks at: what nodes report of running pods must not start one."""
+    """Whether nothing changed that a session examines. Status reports of running pods must not start a session."""
     return old.status is new.status and old.node == new.node and old.shape is new.shape and _looked_at(old) == _looked_at(new)
 
 
@@ -46,7 +46,7 @@ def _looked_at(task: TaskFacts) -> tuple[object, ...]:
 
 
 def same_but_status(old: Group, new: Group) -> bool:
-    """Whether two PodGroups differ in nothing but counts and conditions of their status."""
+    """Whether two PodGroups differ at most in the counts and conditions of their status."""
     a, b = old.metadata, new.metadata
     return (
         old.spec == new.spec
@@ -57,13 +57,13 @@ def same_but_status(old: Group, new: Group) -> bool:
 
 
 def same_but_version(old: Group | ObjectRecord, new: Group | Record) -> bool:
-    """Whether two objects, as far as they are read, differ in nothing but the version that the API server gave them."""
+    """Whether two objects, in the fields that are decoded, differ at most in their resource version."""
     metadata = msgspec.structs.replace(old.metadata, resource_version=new.metadata.resource_version)
     return metadata == new.metadata and msgspec.structs.replace(old, metadata=metadata) == new
 
 
 def same_queue(old: records.Queue, new: records.Queue) -> bool:
-    """Whether two queues differ in nothing but what their status counts; plugins read annotations too."""
+    """Whether two queues differ at most in the counts of their status. Plugins may read annotations, so these are compared."""
     a, b = old.metadata, new.metadata
     return (
         a.name == b.name
@@ -76,7 +76,7 @@ def same_queue(old: records.Queue, new: records.Queue) -> bool:
 
 
 def same_but_told(old: Group, new: Group) -> bool:
-    """Whether two PodGroups differ in nothing but their version and what the scheduler itself says there of why they wait."""
+    """Whether two PodGroups differ at most in their version and in the scheduler's own annotation on why they wait."""
     if not _same_annotations(old.metadata.annotations, new.metadata.annotations):
         return False
     metadata = msgspec.structs.replace(old.metadata, annotations=new.metadata.annotations)
@@ -84,7 +84,7 @@ def same_but_told(old: Group, new: Group) -> bool:
 
 
 def _same_annotations(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Whether they say the same, apart from why the PodGroup waits."""
+    """Whether two sets of annotations are equal except for the scheduler's annotation on why the PodGroup waits."""
     if old == new:
         return True
     return {**old, keys.WAITING: ""} == {**new, keys.WAITING: ""}

@@ -1,6 +1,6 @@
-"""Which PodGroups of Kubernetes are below which CompositePodGroup, by the parents that they name.
+"""The trees of PodGroups and CompositePodGroups of the Kubernetes API, by the parents that these name.
 
-Belongs to the cache's thread.
+Only the thread of the cache may use them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,20 @@ _DIVIDED: Final = "schedulers that share Jobs by a hash do not serve CompositePo
 
 
 class Root(NamedTuple):
-    """The highest CompositePodGroup above a PodGroup; without one `obstacle` says why nothing of it may be placed."""
+    """The highest CompositePodGroup above a PodGroup.
+
+    `key`: None if there is none; `obstacle` is then why no pod may be placed.
+    """
 
     key: _Key | None
     obstacle: Hold | None = None
 
 
 class GroupTrees:
-    """Keeps CompositePodGroups, and PodGroups that name a parent.
+    """The CompositePodGroups, and the PodGroups that name a parent.
 
-    `is_served`: the API server has CompositePodGroups. `is_divided`: several schedulers divide pods and nodes among them, so that
-    none has all that is below one.
+    `is_served`: whether the API server has CompositePodGroups. `is_divided`: whether several schedulers divide pods and nodes
+    among themselves, so that no scheduler has all pods of a tree.
     """
 
     def __init__(self) -> None:
@@ -44,7 +47,10 @@ class GroupTrees:
         self._leaves_below: dict[_Key, dict[_Key, None]] = {}
 
     def composite_changed(self, key: _Key, record: records.CompositePodGroup | None, kind: ResourceType) -> bool:
-        """A CompositePodGroup came, changed, or went (None); False if it is older than what is known."""
+        """Handle that a CompositePodGroup was created, changed or deleted (None).
+
+        Return False if it is older than the known one.
+        """
         self.is_served = True
         known = self._composites.pop(key, None)
         if known is not None:
@@ -58,7 +64,7 @@ class GroupTrees:
         return True
 
     def leaf_changed(self, key: _Key, record: records.NativePodGroup | None, kind: ResourceType) -> None:
-        """A PodGroup came, changed, or went (None)."""
+        """Handle that a PodGroup was created, changed or deleted (None)."""
         known = self._leaves.pop(key, None)
         if known is not None:
             _unlink(self._leaves_below, key, known[0].spec.parent_composite_pod_group_name)
@@ -67,7 +73,7 @@ class GroupTrees:
             _link(self._leaves_below, key, record.spec.parent_composite_pod_group_name)
 
     def root(self, leaf: records.NativePodGroup) -> Root:
-        """What is above a PodGroup that names a parent."""
+        """Return the root above a PodGroup that names a parent."""
         if self.is_divided:
             return _without_root(_DIVIDED)
         above = self.above(leaf)
@@ -82,7 +88,7 @@ class GroupTrees:
         return _without_root(f"{_FIELD}: CompositePodGroup {parent} does not exist")
 
     def above(self, leaf: records.NativePodGroup) -> list[_Key]:
-        """The CompositePodGroups above a PodGroup, as far as they are there, the lowest first."""
+        """Return the existing CompositePodGroups above a PodGroup, the lowest first."""
         found: list[_Key] = []
         key = leaf.metadata.namespace, leaf.spec.parent_composite_pod_group_name
         while key in self._composites and key not in found:
@@ -91,12 +97,12 @@ class GroupTrees:
         return found
 
     def obstacle_above(self, key: _Key) -> Hold | None:
-        """Why nothing below a CompositePodGroup may be placed; None if there is nothing in the way, or nothing below it."""
+        """Return why no pod below a CompositePodGroup may be placed; None if there is no reason, or no PodGroup below it."""
         leaves = self.leaves_below(key)
         return self.root(self._leaves[leaves[0]][0]).obstacle if leaves else None
 
     def top(self, key: _Key) -> _Key:
-        """The highest CompositePodGroup above one, as far as they are there; itself without a parent."""
+        """Return the highest existing CompositePodGroup above `key`, or `key` if it has no parent."""
         seen = {key}
         while (found := self._composites.get(key)) is not None:
             above = key[0], found[0].spec.parent_composite_pod_group_name
@@ -107,7 +113,7 @@ class GroupTrees:
         return key
 
     def leaves_below(self, key: _Key) -> list[_Key]:
-        """The PodGroups below a CompositePodGroup, also one that is not there."""
+        """Return the PodGroups below a CompositePodGroup, which need not exist."""
         found: list[_Key] = []
         waiting, seen = [key], {key}
         while waiting:
@@ -119,7 +125,7 @@ class GroupTrees:
         return found
 
     def node(self, key: _Key) -> Node:
-        """A CompositePodGroup that is a root, with all that is below it, older ones first."""
+        """Return the tree below a CompositePodGroup that is a root, with older groups first."""
         record, kind = self._composites[key]
         below: list[Child] = [self.node(each) for each in self._composites_below.get(key, ())]
         below += [Leaf(*self._leaves[each]) for each in self._leaves_below.get(key, ())]
@@ -127,16 +133,16 @@ class GroupTrees:
         return Node(record, kind, tuple(below))
 
     def composite(self, key: _Key) -> records.CompositePodGroup | None:
-        """The CompositePodGroup of that namespace and name."""
+        """Return the CompositePodGroup of that namespace and name, None if it does not exist."""
         found = self._composites.get(key)
         return None if found is None else found[0]
 
     def alone(self, key: _Key) -> Node:
-        """A CompositePodGroup without what is below it."""
+        """Return a CompositePodGroup without its descendants."""
         return Node(*self._composites[key])
 
     def records(self) -> Iterator[records.CompositePodGroup]:
-        """All CompositePodGroups."""
+        """Return all CompositePodGroups."""
         return (record for record, _ in self._composites.values())
 
 

@@ -1,4 +1,4 @@
-"""PodGroups: as the API server shows them, and with the status that is being written."""
+"""PodGroups as the API server shows them, and with the statuses that are being written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Groups"]
 
 
 class Groups:
-    """Keeps the groups of jobs, by key. `notify`: called after each change that a session should look at."""
+    """The groups of jobs, by key. `notify`: called after each change that a session should examine."""
 
     def __init__(self, jobs: JobTable, holds: Holds, seats: SeatTasks, changes: Changes, notify: Callable[[], None]) -> None:
         self._jobs = jobs
@@ -28,7 +28,7 @@ class Groups:
         self._gone: set[str] = set()
 
     def changed(self, old: Group | None, new: Group | None) -> None:
-        """A PodGroup came, changed, or went."""
+        """Handle that a PodGroup was created, changed or deleted."""
         group = new or old
         if group is None:
             return
@@ -56,41 +56,41 @@ class Groups:
         self._notify()
 
     def described(self, key: str, *, has_gone: bool) -> None:
-        """What describes group `key` is another object, or says something else."""
+        """Handle that another object describes the group `key`, or that the object changed."""
         if has_gone:
             self._gone.add(key)
         self._changes.group(key)
         self._notify()
 
     def gone(self) -> set[str]:
-        """The keys of PodGroups that went, or came again under the same name, since this was last asked."""
+        """Return the keys of PodGroups that were deleted or replaced by one of the same name since the last call."""
         found, self._gone = self._gone, set()
         return found
 
     def believe(self, key: str, status: GroupStatus | None) -> None:
-        """Take `status` as that of group `key` while it is being written; None: as the API server says again.
+        """Assume `status` for the group `key` while it is being written; None: return to the status of the API server.
 
-        Where the object has no phase it stays until another one comes.
+        If the object has no phase, the status stays assumed until it is replaced.
         """
         self._jobs.believe(key, status)
         self._seats.follow(key)
 
     def is_believed(self, key: str) -> bool:
-        """Whether the status of group `key` is one that is being written."""
+        """Whether the status of the group `key` is assumed while it is being written."""
         entry = self._jobs.entries.get(key)
         return entry is not None and entry.believed is not None
 
     def current(self, key: str) -> Group | None:
-        """The group of that key, with the status that is being written."""
+        """Return the group of that key with the assumed status."""
         entry = self._jobs.entries.get(key)
         return None if entry is None else entry.current
 
     def written(self, key: str) -> Group | None:
-        """The group of that key as the API server last showed it."""
+        """Return the group of that key as the API server last showed it."""
         entry = self._jobs.entries.get(key)
         return None if entry is None else entry.group
 
     def tasks_of(self, key: str) -> list[TaskFacts]:
-        """The tasks of group `key`."""
+        """Return the tasks of the group `key`."""
         entry = self._jobs.entries.get(key)
         return [] if entry is None else list(entry.tasks.values())

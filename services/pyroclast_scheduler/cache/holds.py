@@ -1,4 +1,4 @@
-"""Pods that no session places for a while, because the API server refused to bind pods of their PodGroup."""
+"""Pods that no session places for some time, because the API server refused to bind pods of their PodGroup."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["Holds"]
 
 
 class Holds:
-    """`held`: by UID, the job of each pod that is held. `refused`: of those without a node whose bind was refused."""
+    """The held pods. `held`: the job of each held pod, by UID.
+
+    `refused`: the job of each pod without a node whose bind was refused.
+    """
 
     def __init__(self) -> None:
         self.held: dict[str, str] = {}
@@ -19,35 +22,38 @@ class Holds:
         self._paused: set[str] = set()
 
     def refuse(self, task: TaskFacts) -> None:
-        """A bind of the pod was refused: hold it."""
+        """Hold a pod whose bind was refused."""
         self.held[task.uid] = self.refused[task.uid] = task.job
 
     def seen(self, task: TaskFacts) -> None:
-        """The pod is as `task` says: one of a paused job is held from its first moment, one with a node was bound after all."""
+        """Update the holds by the state of a pod.
+
+        A new pod of a paused job is held. A pod that has a node was bound in spite of an earlier refusal.
+        """
         if task.node and task.status is not TaskStatus.BINDING:
             self.refused.pop(task.uid, None)
         elif task.status is TaskStatus.PENDING and task.job in self._paused:
             self.held[task.uid] = task.job
 
     def drop(self, uid: str) -> None:
-        """The pod is gone."""
+        """Remove a deleted pod."""
         self.held.pop(uid, None)
         self.refused.pop(uid, None)
 
     def release(self, uid: str) -> str | None:
-        """Hold the pod no longer, unless its whole job is paused; the job, None if nothing changes."""
+        """End the hold of a pod unless its job is paused. Return the job, None if nothing changed."""
         if self.held.get(uid) in self._paused:
             return None
         return self.held.pop(uid, None)
 
     def pause(self, job: str, tasks: Iterable[TaskFacts]) -> None:
-        """Hold all pods of a job that wait, and those that come, until `resume`. `tasks`: those that it has."""
+        """Hold all pending pods of a job, later ones included, until `resume`. `tasks`: the present tasks of the job."""
         self._paused.add(job)
         for task in tasks:
             self.seen(task)
 
     def resume(self, job: str) -> None:
-        """Hold no pods of a job any longer: the pause is over, or another PodGroup has its name, which was refused nothing."""
+        """End the hold of all pods of a job, since the pause is over or a new PodGroup has the same name."""
         if job in self._paused:
             self._paused.discard(job)
             for uid in [uid for uid, each in self.held.items() if each == job]:

@@ -1,4 +1,4 @@
-"""Faults: objects that make no sense, what is wrong with them, and what to tell it about."""
+"""The faults of invalid objects, and the messages about them."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from pyroclast_scheduler.model.faults import Fault
 __all__ = ["LEFT_OUT", "Faults", "reason_of", "uncounted"]
 
 LEFT_OUT: Final = "left out: "
-"""Before the reason why no session sees an object."""
+"""The prefix of the reason for which an object is left out of all sessions."""
 
 
 class Faults:
-    """Those of objects that are there, one for each; they stand until the object changes."""
+    """The faults of existing objects, at most one per object. A fault lasts until the object changes."""
 
     def __init__(self) -> None:
         self._by_object: dict[str, Fault] = {}
 
     def set(self, kind: ResourceType, record: Record, reason: str) -> None:
-        """Note what is wrong with an object; nothing if `reason` is empty."""
+        """Store the fault of an object; an empty `reason` clears the fault."""
         if reason:
             self._by_object[_name(kind, record)] = Fault.of(kind, record, reason)
         else:
             self.clear(kind, record)
 
     def leave_out(self, kind: ResourceType, record: Record, reason: str) -> None:
-        """Note why no session sees an object."""
+        """Store the reason for which an object is left out of all sessions."""
         self.set(kind, record, f"{LEFT_OUT}{reason}")
 
     def clear(self, kind: ResourceType, record: Record) -> None:
-        """The object is well, or gone."""
-        if self._by_object:  # most often there are none, and this is asked of each pod
+        """Remove the fault of an object that is valid or deleted."""
+        if self._by_object:  # a shortcut: it is called for each pod, and there are usually no faults
             self._by_object.pop(_name(kind, record), None)
 
     def reasons(self) -> dict[str, str]:
-        """What is wrong, by kind and key (`pod namespace/name`)."""
+        """Return the reasons by kind and key (`pod namespace/name`)."""
         return {what: fault.reason for what, fault in self._by_object.items()}
 
     def all(self) -> frozenset[Fault]:
-        """What is wrong with all of them."""
+        """Return all faults."""
         return frozenset(self._by_object.values())
 
 
 def reason_of(error: Exception) -> str:
-    """What is wrong with an object that cannot be taken up because of `error`."""
+    """Return the text of `error` as the reason for which an object is left out."""
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def uncounted(dimensions: Dimensions, names: Iterable[str]) -> list[str]:
-    """What to tell an object of which some resources have no row; nothing if all have one."""
+    """Return a message for an object with resources that have no row; empty if all have one."""
     missing = dimensions.missing(names)
     if not missing:
         return []

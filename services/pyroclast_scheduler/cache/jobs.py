@@ -1,6 +1,6 @@
-"""The table of jobs: PodGroups and their pods by events, with sums kept by increments, and which of them sessions must look at.
+"""The table of jobs: PodGroups and their pods by watch events, with incremental sums, and the jobs that sessions must examine.
 
-A job rests when the last session that looked at it found nothing more to do or say; a change of it wakes it.
+A job rests when the last session that examined it found no decision and no status to change. Any change of the job wakes it.
 """
 
 from __future__ import annotations
@@ -28,44 +28,54 @@ from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 __all__ = ["Entry", "JobTable", "Stranger"]
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
-_FIRST_PAUSE = 4  # schedule periods until a job that was left out is tried again
+_FIRST_PAUSE = 4  # schedule periods until a left-out job is tried again
 _LONGEST_PAUSE = 512
 
 
 class _Retry(NamedTuple):
-    """When a job that was left out is tried again: in period `at`, which is `pause` periods later."""
+    """When a left-out job is tried again: in schedule period `at`, `pause` periods after it was left out."""
 
     at: int
     pause: int
 
 
 class Stranger(NamedTuple):
-    """A pod that waits for another scheduler: the name of that, and the key of the group that the pod names."""
+    """A pending pod of another scheduler: the name of that scheduler, and the key of the group that the pod names."""
 
     scheduler: str
     group: str
 
 
 class Source(Protocol):
-    """What a group is read from."""
+    """An object, or a tree of objects, from which a group is read."""
 
     @property
     def uid(self) -> str:
-        """UID of the object that describes the group."""
+        """The UID of the object that describes the group."""
         ...
 
     def read(self, entry: Entry) -> tuple[Group | None, bool]:
-        """The group with the pods of `entry`, None if it is not ours; and whether time alone may change what is read."""
+        """Return the group with the pods of `entry`.
+
+        Return None if this scheduler places none of them; and whether time alone may change it.
+        """
         ...
 
 
 @dataclass(slots=True)
 class Entry:
-    """A job in the making: it may have pods before it has a PodGroup. `believed` is a status that is being written.
+    """The mutable state of a job. A job may have pods before it has a PodGroup.
 
-    `counted`: what it adds to its queue's sums at present. `strangers`: its pods that wait for another scheduler, by UID.
-    `is_shared`: sessions see `sums`, which then must stay as they are. `source`: what `group` is read from anew when a pod
-    changes, None where the group does not depend on its pods. `joined`: when the last pod came.
+    Attributes:
+        group: the group; None if no object describes it yet.
+        believed: a status that is being written; None if there is none.
+        tasks: the tasks of this scheduler and all tasks with a node, by UID.
+        sums: the sums over `tasks`.
+        counted: the amounts that the job contributes to the sums of its queue at present.
+        strangers: the pending pods of other schedulers, by UID.
+        is_shared: whether sessions refer to `sums`, which must then be copied before a change.
+        source: the source from which `group` is read again when a pod changes; None if the group does not depend on its pods.
+        joined: when the last pod was added, in seconds.
     """
 
     group: Group | None = None
@@ -79,26 +89,32 @@ class Entry:
     joined: float = 0.0
 
     def own_sums(self) -> TaskSums:
-        """The sums, to be changed."""
+        """Return the sums for a change, copied if sessions refer to them."""
         if self.is_shared:
             self.sums, self.is_shared = self.sums.copy(), False
         return self.sums
 
     @property
     def current(self) -> Group | None:
-        """The PodGroup with the status that is being written."""
+        """The group with the status that is being written."""
         if self.group is None or self.believed is None:
             return self.group
         return msgspec.structs.replace(self.group, status=self.believed)
 
 
 class JobTable:
-    """Keeps entries by key. `problems` are told by key of the PodGroup; they stand until the job changes.
+    """The entries of all jobs, by key. `problems`: why jobs are left out, by key; a problem lasts until the job changes.
 
-    `minded`: the labels that decide where pods go. `names`: those of our scheduler where others work beside it, whose jobs count
-    and are not looked at; empty where it is alone. `ours`: those of our scheduler anyway. `now`: seconds of a clock that never
-    goes back. `changes`: where it is noted which queues' sums change. `roots`: by the key of a group that is a part of a larger
-    one, the key of the job that its pods belong to.
+    Args:
+        dimensions: the rows of the resources.
+        default_queue: the queue of groups that name none.
+        names: the names of this scheduler if other schedulers work on the same queues: their jobs are counted but not examined.
+            Empty if this scheduler is alone.
+        ours: the names of this scheduler in any case.
+        now: returns seconds of a monotonic clock.
+        minded: the labels that decide the placement of pods.
+        changes: receives the queues whose sums change.
+        roots: the key of the job to which the pods of a group belong, by key of the group, if the group is a part of a tree.
     """
 
     def __init__(
@@ -138,7 +154,7 @@ class JobTable:
     # -- events ------------------------------------------------------------------------------------------------------
 
     def entry(self, key: str) -> Entry:
-        """The entry of that key, made if there is none; its facts are worked out anew."""
+        """Return the entry of that key, created if it does not exist. Its facts are calculated again."""
         self._stale[key] = None
         entry = self.entries.get(key)
         if entry is None:
@@ -146,9 +162,9 @@ class JobTable:
         return entry
 
     def show(self, key: str, group: Group | None, believed: GroupStatus | None) -> None:
-        """The PodGroup of that key came, changed or went (None); `believed`: the status of it that is being written.
+        """Handle that a PodGroup was created, changed or deleted (None). `believed`: the status that is being written.
 
-        That what was written is there now is no change.
+        A watch event that shows an assumed status is no change.
         """
         entry = self.entries.get(key) or self.entry(key)
         before = entry.current
@@ -158,14 +174,14 @@ class JobTable:
             self._stale[key] = None
 
     def describe(self, key: str, source: Source | None) -> None:
-        """The object that describes a group which depends on its pods came, changed or went (None)."""
+        """Handle that the source of a group was created, changed or deleted (None)."""
         entry = self.entry(key)
         if source is None or entry.source is None or entry.source.uid != source.uid:
             entry.group = entry.believed = None
         entry.source = source
 
     def believe(self, key: str, status: GroupStatus | None) -> None:
-        """Take `status` as that of a group while it is being written; for good where its object keeps none."""
+        """Assume `status` for a group while it is being written, or for ever if the object of the group has no status."""
         entry = self.entries.get(key)
         if entry is None or entry.believed == status or (status is None and entry.source is not None):
             return
@@ -176,7 +192,7 @@ class JobTable:
             self._stale[key] = None
 
     def rewrite(self, key: str, source: Source, metadata: records.Meta, said: tuple[records.NativeCondition, ...]) -> None:
-        """The object has another version, or other conditions, of which sessions see nothing."""
+        """Handle that the version or the conditions of a group's object changed, which sessions do not see."""
         entry = self.entries.get(key) or self.entry(key)
         entry.source = source
         if entry.group is not None:
@@ -184,21 +200,21 @@ class JobTable:
             entry.group = msgspec.structs.replace(entry.group, metadata=version, said=said)
 
     def add(self, task: TaskFacts) -> None:
-        """A pod came."""
+        """Add a pod."""
         entry = self.entry(task.job)
         entry.tasks[task.uid] = task
         entry.joined = self._now()
         entry.own_sums().add(task)
 
     def remove(self, task: TaskFacts) -> None:
-        """A pod went, or is about to come back changed."""
+        """Remove a pod that was deleted or is about to be replaced."""
         entry = self.entries.get(task.job)
         if entry is not None and entry.tasks.pop(task.uid, None) is not None:
             self._stale[task.job] = None
             entry.own_sums().add(task, -1)
 
     def replace(self, before: TaskFacts, task: TaskFacts) -> None:
-        """A pod changed, and keeps its place among those of its job."""
+        """Replace a pod by its changed state, in the same position among the pods of its job."""
         if before.job != task.job or task.uid not in self.entry(task.job).tasks:
             self.remove(before)
             self.add(task)
@@ -210,7 +226,10 @@ class JobTable:
         sums.add(task)
 
     def count_strangers(self, old: records.Pod | None, new: records.Pod | None) -> None:
-        """A pod came, changed, or went: keep those known that wait for another scheduler, as whose job it is depends on them."""
+        """Handle that a pod was created, changed or deleted: record the pending pods of other schedulers.
+
+        These pods decide whether a job belongs to this scheduler.
+        """
         for pod, is_there in ((old, False), (new, True)):
             if pod is None or pod.spec.scheduler_name in self._ours or not (self._names or pod.spec.scheduling_group):
                 continue
@@ -226,7 +245,7 @@ class JobTable:
                 del self.entry(key).strangers[uid]
 
     def move_strangers(self, group: str, before: str, after: str) -> None:
-        """The pods that name `group` belong to another job than before."""
+        """Move the strangers that name `group` from the job `before` to the job `after`."""
         known = self.entries.get(before)
         moved = {} if known is None else {uid: each for uid, each in known.strangers.items() if each.group == group}
         if known is None or not moved:
@@ -236,11 +255,11 @@ class JobTable:
         self.entry(after).strangers.update(moved)
 
     def all_changed(self) -> None:
-        """Work out all facts anew."""
+        """Calculate the facts of all jobs again."""
         self._stale = dict.fromkeys(self.entries)
 
     def queue_changed(self, name: str) -> None:
-        """Work out anew the facts of the jobs of a queue that came or went."""
+        """Calculate the facts of the jobs of a queue again, since the queue was created or deleted."""
         for key, facts in self._facts.items():
             if facts.queue == name:
                 self._stale[key] = None
@@ -250,10 +269,13 @@ class JobTable:
                 self._stale[key] = None
 
     def leave_out(self, key: str, reason: str) -> None:
-        """Keep a job out of sessions until it changes, or until a pause is over that grows each time: others may be at fault."""
+        """Leave a job out of sessions until it changes or a pause is over.
+
+        The pause doubles each time, since another object may be the cause of the failure.
+        """
         entry = self.entries.get(key)
         if entry is None or entry.group is None:
-            return  # it went meanwhile
+            return  # deleted in the meantime
         self._stale.pop(key, None)
         self._forget(key)
         self._count(entry, None)
@@ -263,55 +285,59 @@ class JobTable:
         self.problems[key] = f"{reason}; it is tried again in {pause} schedule periods, and when something of it changes"
 
     def recheck(self) -> None:
-        """A schedule period began: have those looked at again that were left out for long enough."""
+        """Handle that a schedule period began: try the left-out jobs again whose pause is over."""
         self._period += 1
         for key in self._timed:
             self._stale[key] = None
         self._timed.clear()
         for key, retry in list(self._retries.items()):
             if key not in self.entries or (key not in self.problems and self._period > retry.at + retry.pause):
-                del self._retries[key]  # it has gone, or it did no harm since
+                del self._retries[key]  # deleted, or without failure since
             elif key in self.problems and self._period >= retry.at:
                 self._stale[key] = None
 
     def try_left_out_again(self) -> None:
-        """Have all of them looked at again, with the shortest pause before the next time."""
+        """Try all left-out jobs again, and start with the shortest pause after the next failure."""
         self._stale.update(dict.fromkeys(key for key in self._retries if key in self.problems))
         self._retries.clear()
 
     def rest(self, facts: JobFacts) -> bool:
-        """A session that saw `facts` has nothing more to do for the job, nor to say of it; False if anything came up since."""
+        """Let a job rest after a session that examined `facts`. Return False if the job has changed or was woken since."""
         if self._facts.get(facts.key) is not facts or facts.key in self._stale or facts.key in self._woken:
             return False
         self._awake.pop(facts.key, None)
         return True
 
     def draw(self, key: str) -> None:
-        """A session looked at a job that was at rest."""
+        """Record that a session examined a resting job."""
         facts = self._facts.get(key)
         if facts is not None:
             self._awake[key] = facts
 
     def wake(self, keys: Iterable[str]) -> None:
-        """Let the next session look at these jobs, also if one is looking at them now."""
+        """Make the next session examine these jobs, even if a session examines them now."""
         self._woken.update(dict.fromkeys(keys))
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
 
     @property
     def stale(self) -> int:
-        """How many jobs changed since their facts were worked out."""
+        """The number of jobs that changed since their facts were calculated."""
         return len(self._stale)
 
     @property
     def woken(self) -> int:
-        """How many jobs are to be looked at again and were not taken up."""
+        """The number of woken jobs that `rouse` has not handled yet."""
         return len(self._woken)
 
     def refresh(
         self, queues: Mapping[str, object], priority: Callable[[str], int], *, at_most: int | None = None
     ) -> Iterable[str]:
-        """Work out the facts of jobs that changed, and say which. `queues`: those that exist; `priority`: of a class by name."""
+        """Calculate the facts of changed jobs and return their keys.
+
+        `queues`: the existing queues. `priority`: returns the value of a PriorityClass by name. `at_most`: the largest number of
+        jobs.
+        """
         if not self._stale:
             return ()
         stale = _taken(self._stale, at_most)
@@ -324,7 +350,7 @@ class JobTable:
             facts: JobFacts | None = None
             try:
                 facts = self._made(key, entry, queues, priority)
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with one job, it must not stop the others
+            except Exception as error:  # noqa: BLE001 - a fault of one job must not stop the others
                 self.problems[key] = reason_of(error)
             self._count(entry, None if facts is None else facts.contribution)
             if facts is not None:
@@ -340,7 +366,7 @@ class JobTable:
         return stale
 
     def rouse(self, *, at_most: int | None = None) -> Iterable[str]:
-        """Have the next session look at jobs that were woken, and say which."""
+        """Make the next session examine the woken jobs, at most `at_most`, and return their keys."""
         woken = _taken(self._woken, at_most)
         for key in woken:
             facts = self._facts.get(key)
@@ -349,13 +375,13 @@ class JobTable:
         return woken
 
     def left_out(self) -> dict[str, str]:
-        """Why jobs that wait are in no snapshot, by key."""
+        """Return why waiting jobs are left out of snapshots, by key."""
         groups = {key: self.entries[key].current for key in self.problems if key in self.entries}
         waiting = {key for key, group in groups.items() if group is not None and group.status.phase in _WAITING_PHASES}
         return {key: reason for key, reason in self.problems.items() if key in waiting}
 
     def faults(self) -> frozenset[Fault]:
-        """What is wrong with jobs in no snapshot that are not over, and what of others is passed over."""
+        """Return the faults of left-out jobs that are not completed, and the warnings about other jobs."""
         groups = ((self.entries[key].current, why) for key, why in self.problems.items() if key in self.entries)
         left_out = (
             Fault.of_group(group, f"{LEFT_OUT}{why}")
@@ -366,34 +392,34 @@ class JobTable:
 
     @property
     def awake(self) -> list[JobFacts]:
-        """The jobs that a session has to look at."""
+        """The jobs that a session must examine."""
         return list(self._awake.values())
 
     @property
     def let_in(self) -> list[JobFacts]:
-        """The jobs with pods that went through their queue's gate and have no place yet, also those that rest."""
+        """The jobs with pending pods whose queue gate was removed, including resting jobs."""
         return list(self._let_in.values())
 
     def all_facts(self) -> Mapping[str, JobFacts]:
-        """All jobs by key. Not to be changed; it stays as it is."""
+        """Return all jobs by key, as a mapping that never changes."""
         if self._shared is None:
             self._shared = self._facts.copy()
         return self._shared
 
     def queue_sums(self) -> dict[str, QueueSums]:
-        """The sums of queues that have jobs."""
+        """Return the sums of each queue that has jobs."""
         return {name: totals.vectors(self._dimensions) for name, totals in self._totals.items()}
 
     def placed(self) -> dict[str, Amounts]:
-        """What the jobs of each queue have, without what they have none of."""
+        """Return the allocated amounts of each queue that has jobs, without zeros."""
         return {name: dict(totals.allocated) for name, totals in self._totals.items()}
 
     def facts(self, key: str) -> JobFacts | None:
-        """The job of that key, as sessions see it."""
+        """Return the facts of the job with that key, None if sessions see no such job."""
         return self._facts.get(key)
 
     def _is_ours(self, entry: Entry) -> bool:
-        """Whether a job has a pod for us, or none at all so far; where we are alone, every job."""
+        """Whether a job has a pod of this scheduler or no pods yet. True for every job if this scheduler is alone."""
         if not self._names or not (entry.tasks or entry.strangers):
             return True
         return any(task.pod.spec.scheduler_name in self._names for task in entry.tasks.values())
@@ -419,7 +445,7 @@ class JobTable:
         return facts
 
     def _forget(self, key: str) -> None:
-        """Take a job out of what sessions see."""
+        """Remove a job from everything that sessions see."""
         self.problems.pop(key, None)
         self._facts.pop(key, None)
         self._let_in.pop(key, None)
@@ -428,7 +454,7 @@ class JobTable:
         self._shared = None
 
     def _count(self, entry: Entry, contribution: Contribution | None) -> None:
-        """Let the sums of queues have `contribution` in the place of what they have of this job."""
+        """Replace the contribution of this job to the sums of its queue by `contribution`."""
         before = entry.counted
         if before == contribution:
             return
@@ -444,7 +470,7 @@ class JobTable:
 
 
 def _taken(keys: dict[str, None], at_most: int | None) -> list[str]:
-    """Take out all of them, or so many of the last ones: whoever takes the first ones walks past all that were taken before."""
+    """Remove and return all keys, or the last `at_most` ones: removing the first ones would scan all earlier removals."""
     if at_most is None or len(keys) <= at_most:
         taken = list(keys)
         keys.clear()

@@ -1,4 +1,4 @@
-"""Kubernetes' own PodGroups in the cache: as sources of groups, with the Jobs and Namespaces that name queues for them."""
+"""PodGroups of the Kubernetes API as sources of groups, with the Jobs and Namespaces that name their queues."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["NativeGroups"]
 
 
 class Described(Protocol):
-    """Told that what describes a group is another object, or says something else."""
+    """A callback: another object describes a group, or the object changed."""
 
     def __call__(self, key: str, *, has_gone: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Source:
-    """One PodGroup, see `Source`."""
+    """One PodGroup as a `Source`."""
 
     record: records.NativePodGroup
     kind: ResourceType
@@ -43,7 +43,7 @@ class _Source:
 
     @property
     def parent(self) -> str:
-        """The CompositePodGroup that it names; empty if none."""
+        """The name of the parent CompositePodGroup; empty if there is none."""
         return self.record.spec.parent_composite_pod_group_name
 
     def read(self, entry: Entry) -> tuple[Group | None, bool]:
@@ -62,7 +62,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TreeSource:
-    """A CompositePodGroup that has no parent, with all that is below it, see `Source`."""
+    """A CompositePodGroup without a parent, with all its descendants, as a `Source`."""
 
     slot: tuple[str, str]
     uid: str
@@ -81,10 +81,15 @@ class _TreeSource:
 
 
 class NativeGroups:
-    """Feeds them to the table of jobs, and says through `described` that a session should look at them.
+    """Passes PodGroups of the Kubernetes API to the table of jobs, and reports changes through `described`.
 
-    `names`: those of our scheduler; `roots`: the table reads it, see there; `now`: seconds of a clock that never goes back;
-    `retake`: takes tasks up again that belong to another group than before.
+    Args:
+        jobs: the table of jobs.
+        names: the names of this scheduler.
+        roots: see `JobTable`, which reads the mapping.
+        now: returns seconds of a monotonic clock.
+        described: called after a change that a session should examine.
+        retake: sets tasks again that moved to another group.
     """
 
     def __init__(
@@ -115,7 +120,7 @@ class NativeGroups:
     def group_changed(
         self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType = NATIVE_POD_GROUPS
     ) -> None:
-        """A PodGroup, served as `kind`, came, changed, or went."""
+        """Handle that a PodGroup was created, changed or deleted. `kind`: its resource type."""
         record = new or old
         if record is None:
             return
@@ -151,7 +156,7 @@ class NativeGroups:
         new: records.CompositePodGroup | None,
         kind: ResourceType = COMPOSITE_POD_GROUPS,
     ) -> None:
-        """A CompositePodGroup, served as `kind`, came, changed, or went."""
+        """Handle that a CompositePodGroup was created, changed or deleted. `kind`: its resource type."""
         record = new or old
         if record is None:
             return
@@ -173,12 +178,12 @@ class NativeGroups:
             leaf = native_key(namespace, name)
             self._follow(leaf)
             if leaf not in self._root_of:
-                self._jobs.describe(leaf, self._sources[leaf])  # it says what is missing now
+                self._jobs.describe(leaf, self._sources[leaf])  # its hold names the missing parent now
                 self._described(leaf, has_gone=False)
         self._reread({composite_key(*each) for each in (above, self.trees.top(slot)) if self.trees.composite(each) is not None})
 
     def composites_served(self) -> None:
-        """CompositePodGroups are followed from now on: a PodGroup that names one says whether it exists."""
+        """Handle that CompositePodGroups are watched from now on, so that a missing parent is reported as missing."""
         self.trees.is_served = True
         for key, source in self._sources.items():
             if source.parent and key not in self._root_of:
@@ -186,31 +191,32 @@ class NativeGroups:
                 self._described(key, has_gone=False)
 
     def job_changed(self, old: records.ObjectRecord | None, new: records.ObjectRecord | None) -> None:
-        """A batch/v1 Job, which may name the queue of a group, came, changed, or went."""
+        """Handle that a batch/v1 Job, which may name the queue of a group, was created, changed or deleted."""
         uid = self.queues.job_changed(*(None if each is None else each.metadata for each in (old, new)))
         if uid:
             self._reread(self._of_job.get(uid, set()) | self._of_job.get("", set()))
 
     def namespace_changed(self, old: records.Namespace | None, new: records.Namespace | None) -> None:
-        """A Namespace, which may name the queue of its groups, came, changed, or went."""
+        """Handle that a Namespace, which may name the queue of its groups, was created, changed or deleted."""
         name = self.queues.namespace_changed(*(None if each is None else each.metadata for each in (old, new)))
         self._reread(self._of_namespace.get(name, set()))
 
-    # -- what belongs where ------------------------------------------------------------------------------------------
+    # -- membership --------------------------------------------------------------------------------------------------
 
     def members(self, entry: Entry) -> native.Members:
-        """The pods of an entry as readers want them."""
+        """Return the pods of an entry in the form that readers use."""
         elsewhere = sorted({each.scheduler for each in entry.strangers.values()})
         return native.Members(tuple(entry.tasks.values()), elsewhere, self._now() - entry.joined)
 
     def belongs_to(self, group: str) -> str:
-        """The key of the job that the pods belong to which name the group of that key: it may be a part of a larger one."""
+        """Return the key of the job for the pods of a group: that of the root if the group is a part of a tree."""
         return self._root_of.get(group, group)
 
     def explained_by(self, key: str) -> str:
-        """The key of the job that is told of who asks for a PodGroup, or a CompositePodGroup, of that key.
+        """Return the key of the job whose explanation answers a query for a PodGroup or CompositePodGroup with that key.
 
-        It is the root above it; where there is none, a PodGroup below it, which waits alone.
+        This is the root above the group. Without a root, it is a PodGroup below the CompositePodGroup, since the PodGroup waits
+        alone.
         """
         slot = composite.slot_of(key)
         if slot is None or self.trees.composite(slot) is None:
@@ -221,7 +227,10 @@ class NativeGroups:
         return next((each for each in below if self._jobs.facts(each) is not None), key)
 
     def guarded(self, task: TaskFacts) -> TaskFacts:
-        """The task as a member of its job; a pod of a group that another scheduler placed is evicted by that one alone."""
+        """Return the task as a member of its job.
+
+        A pod of a group that another scheduler places is not preemptable for this one.
+        """
         spec, root = task.pod.spec, self._root_of.get(task.job)
         if root is not None and spec.scheduling_group is not None:
             is_preemptable = task.is_preemptable and not native.is_protected(self._sources[task.job].record.metadata)
@@ -232,7 +241,7 @@ class NativeGroups:
         return task
 
     def _follow(self, key: str, *, has_changed: bool = False) -> None:
-        """Have the pods of a PodGroup where they belong: with the root above it, else with itself."""
+        """Move the pods of a PodGroup to the root above it, or to the PodGroup itself if there is no root."""
         source, before = self._sources.get(key), self._root_of.get(key, "")
         root = self.trees.root(source.record).key if source is not None and source.parent else None
         after = "" if root is None else composite_key(*root)
@@ -244,37 +253,43 @@ class NativeGroups:
             self._jobs.move_strangers(key, before or key, after or key)
             entry = self._jobs.entries.get(before or key)
             self._retake(() if entry is None else [task for task in entry.tasks.values() if _named(task) == key])
-            if after and not before:  # as a group of its own it is no more
+            if after and not before:  # it is no longer a group of its own
                 self._jobs.describe(key, None)
                 self._described(key, has_gone=True)
         if before != after or has_changed:
             self._reread([each for each in {before, after} if each and each in self._jobs.entries])
 
-    # -- what they are told ------------------------------------------------------------------------------------------
+    # -- conditions --------------------------------------------------------------------------------------------------
 
     def mirrors(self, key: str) -> bool:
-        """Whether other objects tell of the group `key` too: one that a Job made to show its gang, or those of its parts."""
+        """Whether conditions of other objects show the state of group `key` too.
+
+        These are the PodGroup that a Job made for its gang, or the objects of the parts of a tree.
+        """
         if key in self._of_gang or self._above(key):
             return True
         entry = self._jobs.entries.get(key)
         return entry is not None and isinstance(entry.source, _TreeSource)
 
     def told_of(self, key: str) -> list[str]:
-        """The keys of the objects, see `shown`, that tell of the group `key`."""
+        """Return the keys of the objects, see `shown`, whose conditions show the state of group `key`."""
         entry = self._jobs.entries.get(key)
         if entry is None or not isinstance(entry.source, _TreeSource):
             return [key, *self._above(key)]
         return [key, *(_key_of(each) for each in self.trees.node(entry.source.slot).below())]
 
     def _above(self, key: str) -> list[str]:
-        """The keys of the CompositePodGroups above a PodGroup that has no root, so that it speaks for them."""
+        """Return the keys of the CompositePodGroups above a PodGroup that has no root.
+
+        The PodGroup then determines the conditions of these CompositePodGroups.
+        """
         source = self._sources.get(key)
         if source is None or not source.parent or key in self._root_of:
             return []
         return [composite_key(*each) for each in self.trees.above(source.record)]
 
     def gone_whole(self, task: TaskFacts) -> list[str]:
-        """The keys of the PodGroups that lose all their pods when `task` is evicted, as their disruption mode says."""
+        """Return the keys of the PodGroups that lose all pods when `task` is evicted, by their disruption mode."""
         entry = self._jobs.entries.get(task.job)
         group = None if entry is None else entry.current
         if entry is None or group is None or group.keeps_phase:
@@ -291,10 +306,10 @@ class NativeGroups:
         return []
 
     def shown(self, key: str) -> Group | None:
-        """The group of that key as the object whose conditions tell others of it; None where it has none of these.
+        """Return the group with the metadata of the object whose conditions show its state; None if there is no such object.
 
-        Of a group that our PodGroup describes, conditions are all that is written there; its pods belong to our PodGroup. Of a
-        part of a larger group it is what the part has to say.
+        If a Volcano PodGroup describes the group, only conditions are written to the object of the Kubernetes API. For a part of
+        a tree, the group has the state of that part.
         """
         entry = self._jobs.entries.get(key)
         group = None if entry is None else entry.current
@@ -303,7 +318,7 @@ class NativeGroups:
         return self._mirror_of(key, group)
 
     def without_pods(self, key: str) -> Group | None:
-        """The object of that key, see `shown`, as a group that has no pods; None where there is no such object."""
+        """Return the object with the given key as a group without pods; None if there is no such object."""
         slot = composite.slot_of(key)
         described: _Source | composite.Node | None = self._sources.get(key)
         if slot is not None:
@@ -324,7 +339,10 @@ class NativeGroups:
         return None if node is None else composite.shown(node, group, tuple(entry.tasks.values()))
 
     def _held(self, key: str) -> Group | None:
-        """A CompositePodGroup that nothing can be placed below, where one of the PodGroups there is ours."""
+        """Return a CompositePodGroup below which no pod can be placed.
+
+        Return None if this scheduler serves no PodGroup below it, or if pods can be placed.
+        """
         slot = composite.slot_of(key)
         if slot is None or self.trees.composite(slot) is None:
             return None
@@ -334,7 +352,7 @@ class NativeGroups:
         return None if hold is None or group is None else composite.held(self.trees.alone(slot), group, hold)
 
     def _root_above(self, key: str) -> str | None:
-        """The key of the root that a PodGroup or a CompositePodGroup belongs to."""
+        """Return the key of the root above a PodGroup or CompositePodGroup, None if there is none."""
         if key in self._root_of:
             return self._root_of[key]
         slot = composite.slot_of(key)
@@ -351,7 +369,10 @@ class NativeGroups:
         )
 
     def _mirror(self, before: _Source | None, new: records.NativePodGroup | None, kind: ResourceType) -> None:
-        """Note that a Job shows its gang so, or no longer; it is said there what becomes of it."""
+        """Record that a PodGroup of the Kubernetes API shows the gang of a Job, or no longer does.
+
+        The state of the gang is then written to the conditions of this PodGroup.
+        """
         record = new or (None if before is None else before.record)
         owner = None if record is None else record.metadata.controller
         if record is None or owner is None or (owner.kind, owner.api_version) != (JOBS.kind, JOBS.api_version):
@@ -383,7 +404,7 @@ class NativeGroups:
             del self._sources[key]
 
     def records(self) -> Iterator[records.NativePodGroup]:
-        """All that there are."""
+        """Return all PodGroups."""
         return (source.record for source in self._sources.values())
 
 
@@ -393,7 +414,7 @@ def _key_of(node: composite.Child) -> str:
 
 
 def _named(task: TaskFacts) -> str:
-    """The key of the PodGroup that a pod names; empty if none, or if the pod is in a group that is not of Kubernetes."""
+    """Return the key of the PodGroup of the Kubernetes API that a pod names; empty if the pod names none."""
     group = task.pod.spec.scheduling_group
     return "" if group is None else native_key(task.namespace, group.pod_group_name)
 
@@ -401,7 +422,10 @@ def _named(task: TaskFacts) -> str:
 def _reads_alike(
     old: records.NativePodGroup | records.CompositePodGroup, new: records.NativePodGroup | records.CompositePodGroup
 ) -> bool:
-    """Whether a session sees the same in both: all but what schedulers write, and the version."""
+    """Whether a session sees no difference between the two objects.
+
+    The objects may differ in their version and in the parts of the status that schedulers write.
+    """
     if old.spec != new.spec or native.has_started(old) != native.has_started(new):
         return False
     return same_but_version(old, msgspec.structs.replace(new, status=old.status))

@@ -1,4 +1,4 @@
-"""The table of nodes: columns updated by events, rows that stay where they are while a node lives."""
+"""The table of nodes: columns that are updated by events. The row of a node stays the same while the node exists."""
 
 from __future__ import annotations
 
@@ -22,17 +22,22 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 __all__ = ["NodeTable", "oversubscription"]
 
 _FIRST_ROOM: Final = 64
-_SMALL: Final = 2**44  # amounts up to this are added in place: half a million of them on one node do not overflow
-_FULL: Final = 2**62  # what a sum on one node counts as at most
+_SMALL: Final = 2**44  # smaller amounts are added in place: half a million of them on one node cannot overflow
+_FULL: Final = 2**62  # the largest stored sum of one node
 _OVERSUBSCRIPTION: Final = (("cpu", keys.OVERSUBSCRIPTION_CPU), ("memory", keys.OVERSUBSCRIPTION_MEMORY))
 
 
 class NodeTable:
-    """Rows by node name. A pod on a node not yet known gets a placeholder row, which no session uses until the node appears.
+    """Rows by node name. A pod on an unknown node creates a placeholder row, which no session uses until the node exists.
 
-    `stamps` rises for a row whenever something about the node changed on which feasibility may depend. `residents` are the pods
-    of each row that take room; the tuples are never changed, so that sessions share them. `kept`: resources that count
-    although no node has them. `changes`: where it is noted which nodes may hold more than before.
+    Attributes:
+        stamps: increases for a row whenever a property of the node changes on which feasibility may depend.
+        residents: the pods of each row that use resources. The tuples never change, so that sessions share them.
+
+    Args:
+        dimensions: the rows of the resources.
+        changes: receives the nodes that may hold more than before.
+        kept: returns the resources that need rows even if no node has them.
     """
 
     def __init__(self, dimensions: Dimensions, changes: Changes, kept: Callable[[], set[str]]) -> None:
@@ -53,10 +58,10 @@ class NodeTable:
         self._free: list[int] = []
 
     def set_node(self, node: records.Node) -> bool:
-        """Take up a node or its change; whether anything that matters to a session changed.
+        """Set a new or changed node. Return whether anything changed that sessions examine.
 
         Raises:
-            ValueError: a quantity of the node makes no sense; nothing was changed.
+            ValueError: a quantity of the node is invalid; nothing was changed.
         """
         node = self._read.noting(node)
         amounts = amounts_of(node.status.allocatable)
@@ -82,7 +87,7 @@ class NodeTable:
         return True
 
     def _same(self, old: records.Node, new: records.Node) -> bool:
-        """Whether nothing changed that a session looks at: a heartbeat must not start one."""
+        """Whether nothing changed that a session examines. A heartbeat must not start a session."""
         a, b = old.metadata, new.metadata
         return (
             old.status.allocatable == new.status.allocatable
@@ -94,9 +99,9 @@ class NodeTable:
         )
 
     def learn(self, names: Iterable[str]) -> None:
-        """Count resources of one object from now on, what pods on nodes have of them too; no more than there are rows for.
+        """Give rows to the resources of one object and count what pods on nodes use of them, as long as there are rows.
 
-        Where rows are scarce, those of resources that no node has and nobody keeps are given away.
+        If rows are scarce, the rows of resources that no node has and `kept` does not name are reused.
         """
         missing = self.dimensions.missing(counted_of(names))
         if not missing:
@@ -120,21 +125,21 @@ class NodeTable:
                     self._take(dimension, row, amount, task.status)
 
     def faults(self, node: records.Node) -> list[str]:
-        """What is wrong with a node that was taken up: of that nothing counts."""
+        """Return the faults of a known node. The invalid parts are not counted."""
         return [*oversubscription(node)[1], *uncounted(self.dimensions, amounts_of(node.status.allocatable))]
 
     def may_be_roomier(self, name: str) -> None:
-        """Note that node `name`, if it is known, may take pods that it did not take before."""
+        """Record that node `name`, if it is known, may accept pods that it did not accept before."""
         row = self.rows.get(name)
         if row is not None:
             self._changes.rows.add(row)
 
     def expect(self, name: str) -> None:
-        """Give a node its row, which is known from its pods alone so far."""
+        """Create a placeholder row for a node that only pods name so far."""
         self._row(name)
 
     def remove_node(self, name: str) -> tuple[TaskFacts, ...]:
-        """Forget a node; while pods still say they are on it, its row stays as a placeholder. Those pods."""
+        """Remove a node and return its pods. While pods name the node, its row stays as a placeholder."""
         row = self.rows.get(name)
         if row is None:
             return ()
@@ -147,7 +152,7 @@ class NodeTable:
         return self.residents[row]
 
     def add(self, task: TaskFacts) -> None:
-        """Count `task` on its node."""
+        """Add `task` to its node."""
         row = self._row(task.node)
         self.residents[row] = (*self.residents[row], task)
         self._count(row, task.shape, task.status, 1)
@@ -155,7 +160,7 @@ class NodeTable:
             self._changes.rows.add(row)
 
     def remove(self, task: TaskFacts) -> None:
-        """Take `task` off its node."""
+        """Remove `task` from its node."""
         row = self.rows[task.node]
         self.residents[row] = tuple(each for each in self.residents[row] if each.uid != task.uid)
         self._count(row, task.shape, task.status, -1)
@@ -163,14 +168,14 @@ class NodeTable:
         self._release(row)
 
     def replace(self, before: TaskFacts, task: TaskFacts) -> None:
-        """`before` is now `task`, which takes the same from the same node."""
+        """Replace `before` by `task`, which uses the same amounts of the same node."""
         row = self.rows[task.node]
         self.residents[row] = tuple(task if each.uid == before.uid else each for each in self.residents[row])
 
     def short_of(self, shape: Shape, node: str) -> list[str]:
-        """Names of the resources that `node` lacks for one more pod of `shape`; all of them if the node is unknown.
+        """Return the resources of which `node` has too little for one more pod of `shape`; all resources if the node is unknown.
 
-        A pod that asks for nothing may go to a node that has too much already, as sessions decide it.
+        A pod without requests fits on an overcommitted node, as in sessions.
         """
         row = self.rows.get(node)
         if row is None or self.records[row] is None:
@@ -180,12 +185,12 @@ class NodeTable:
         return [name for name, amount in counted if amount > idle[self.dimensions.row(name)]]
 
     def is_known(self, node: str) -> bool:
-        """Whether a node of that name is there."""
+        """Whether the node exists."""
         row = self.rows.get(node)
         return row is not None and self.records[row] is not None
 
     def taken(self) -> Columns:
-        """A copy of the columns as far as there are rows."""
+        """Return a copy of the columns without unused capacity."""
         count = len(self.names)
         columns = self.columns.resized(len(self.dimensions), self.columns.nodes)
         for name in ("allocatable", "used", "releasing", "pipelined", "non_zero"):
@@ -234,7 +239,10 @@ class NodeTable:
             self._add("releasing", dimension, row, amount)
 
     def _add(self, name: str, dimension: int, row: int, amount: int) -> None:
-        """Add to one sum. Beyond what the column can hold the sum is kept exactly beside it, so that it comes back right."""
+        """Add to one sum.
+
+        A sum that exceeds the range of the column is stored exactly beside the column, so that it can decrease again.
+        """
         column = getattr(self.columns, name)
         place = (name, dimension, row)
         if -_SMALL <= amount <= _SMALL and place not in self._exact:
@@ -246,7 +254,7 @@ class NodeTable:
         column[dimension, row] = max(-_FULL, min(exact, _FULL))
 
     def fit(self) -> None:
-        """Make room for all dimensions and rows."""
+        """Enlarge the columns for all dimensions and rows."""
         dimensions, room = self.columns.allocatable.shape
         if len(self.dimensions) > dimensions or len(self.names) > room:
             room = max(room, 2 * len(self.names) if len(self.names) > room else room)
@@ -261,7 +269,10 @@ class NodeTable:
 
 
 def oversubscription(node: records.Node) -> tuple[dict[str, int], list[str]]:
-    """What a node lends beyond what it has, by its annotations, and what is wrong with those that are not counted."""
+    """Return the amounts that a node offers beyond its allocatable amounts, by its annotations.
+
+    Also return the faults of the annotations that are invalid.
+    """
     amounts: dict[str, int] = {}
     faults: list[str] = []
     for name, key in _OVERSUBSCRIPTION:

@@ -1,4 +1,4 @@
-"""What changed since jobs at rest were last looked through: every event says so here, and nowhere else."""
+"""The changes since the last search for jobs to wake. Every watch event is recorded here, and in no other place."""
 
 from __future__ import annotations
 
@@ -14,23 +14,29 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 
 __all__ = ["Changes"]
 
-_MANY_JOBS: Final = 10_000  # that changed while nobody looked: beyond it anything is taken to have
-_MANY_OBJECTS: Final = 100_000  # that changed: beyond it anything is taken to have
-_MANY_LABELS: Final = 100_000  # values of labels of pods that changed: beyond it any pod is taken to have
+_MANY_JOBS: Final = 10_000  # changed jobs since the last search; above this number, all jobs count as changed
+_MANY_OBJECTS: Final = 100_000  # changed objects; above this number, everything counts as changed
+_MANY_LABELS: Final = 100_000  # label values of changed pods; above this number, all pods count as changed
 
 
 class Changes:
-    """Collects changes until they are taken.
+    """Collects changes until `taken` is called.
 
-    `is_any`: something changed that may alter what a session decides; `is_all`: something on which anything may depend.
-    `queues`: those that came, changed, went, or may have more. `used`: those whose jobs have or ask for something else.
-    `holders`: jobs of which pods got or lost places, as sums do not show that if nobody looks at them in between. `rows`: nodes
-    that may hold more than before. `labels`: of pods that came to nodes, left them, or changed there; `are_neighbours`: one of
-    them keeps away from others, or a node came, went, or changed in more than its room. `are_claims_released`: a pod with claims
-    left a node; `are_devices_released`: a claim gave its devices back. `objects`: by type and key, those that came, changed, or
-    went and of which plugins tell whom they concern. For those that others may go for: `jobs`,
-    whose pods on nodes, or whose PodGroups, changed; `is_demand`: what queues have or ask for changed, so that what they may take
-    from each other may too; `are_victims`: a queue, node or priority changed, on which all of it may depend.
+    Attributes:
+        is_any: a change that may alter the decisions of a session.
+        is_all: a change that may affect any job.
+        queues: queues that were created, changed or deleted, or that may use more.
+        used: queues whose jobs have other allocated or requested amounts.
+        holders: jobs whose pods were placed or removed. The sums do not show this if both happen between two searches.
+        rows: nodes that may hold more than before.
+        labels: the labels of pods that were placed on nodes, left nodes, or changed on nodes.
+        are_neighbours: such a pod has anti-affinity terms, or a node was created, deleted, or changed in more than its room.
+        are_claims_released: a pod with claims left a node.
+        are_devices_released: the allocation of a ResourceClaim ended.
+        objects: changed objects, by type and key, whose jobs are found by the trigger ObjectChange.
+        jobs: jobs whose possible victims changed: pods on nodes, or the PodGroup.
+        is_demand: amounts of queues changed, so that the amounts which queues may reclaim from each other may have changed.
+        are_victims: a queue, node or priority changed, so that all possible victims may have changed.
     """
 
     def __init__(self) -> None:
@@ -49,28 +55,28 @@ class Changes:
         self.jobs: set[str] = set()
 
     def taken(self) -> Changes:
-        """Hand over all of it, and begin anew."""
+        """Return all changes and start again with none."""
         found = copy(self)
         self.is_any = False
         self._begin()
         return found
 
     def everything(self) -> None:
-        """Something changed on which anything may depend."""
+        """Record a change that may affect any job."""
         self.is_all = self.is_any = True
 
     def queue(self, name: str) -> None:
-        """A queue came, changed, or went: all may be another matter for its jobs, and for those of the queues below it."""
+        """Record that a queue was created, changed or deleted, which affects the jobs of the queue and its descendants."""
         self.queues.add(name)
         self.are_victims = self.is_any = True
 
     def group(self, key: str) -> None:
-        """A PodGroup came, changed, or went."""
+        """Record that a PodGroup was created, changed or deleted."""
         self._job(key)
         self.is_demand = True
 
     def pod(self, before: TaskFacts | None, task: TaskFacts | None) -> None:
-        """A pod came, changed, or went."""
+        """Record that a pod was created, changed or deleted."""
         if before is not None and task is not None and alike(before, task):
             return
         holds_other = before is None or task is None or not before.node or _holds(before) != _holds(task)
@@ -83,18 +89,18 @@ class Changes:
                     self.holders.add(each.job)
 
     def leaves(self, task: TaskFacts) -> None:
-        """A pod leaves its node."""
+        """Record that a pod leaves its node."""
         self.are_claims_released |= task.shape.has_claims
 
     def gives_up(self, task: TaskFacts, queue: str) -> None:
-        """A place that a session kept for a pod, which counted as taken for others, is not kept any more."""
+        """Record that room which a session had reserved for a pod is free again."""
         self.is_any = True
         self.used.add(queue)
         self._neighbour(task)
         self.leaves(task)
 
     def object(self, old: Record | None, new: Record | None) -> None:
-        """An object came, changed, or went, and plugins tell whom it concerns."""
+        """Record that an object was created, changed or deleted whose jobs are found by the trigger ObjectChange."""
         self.is_any = True
         self.are_devices_released |= _has_devices(old) and not _has_devices(new)
         self.objects.update((type(each), str(each.key)) for each in (old, new) if each is not None)
@@ -117,10 +123,10 @@ class Changes:
 
 
 def _has_devices(record: Record | None) -> bool:
-    """Whether it is a claim that has devices."""
+    """Whether the object is a ResourceClaim with an allocation."""
     return isinstance(record, records.ResourceClaim) and record.status.allocation is not None
 
 
 def _holds(task: TaskFacts) -> tuple[bool, str, Amounts]:
-    """What counts of a pod for its queue."""
+    """Return the properties of a pod that count for its queue."""
     return task.status in ALLOCATED, task.job, task.shape.request

@@ -1,4 +1,4 @@
-"""Objects of further kinds that plugins watch, with our own writes as done while they are on their way."""
+"""Objects of other kinds that plugins watch. The scheduler's own writes count as done before the API server confirms them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _Slot = tuple[type[Record], str]
 
 
 class ObjectTable:
-    """Records by type and namespace/name. `kinds`: the API kind of each type.
+    """Records by type and namespace/name. `kinds`: the resource type of each record type.
 
-    `read`: what sessions read of which nobody tells whom it concerns; `told`: of which triggers do.
+    `read`: records the objects that sessions read without triggers. `told`: records those that sessions read with the trigger
+    ObjectChange.
     """
 
     def __init__(self, faults: Faults) -> None:
@@ -44,7 +45,7 @@ class ObjectTable:
         self._wakes.append(wake)
 
     def changed(self, old: Record | None, new: Record | None) -> bool:
-        """An object came, changed, or went; whether that was news: many statuses change of which nothing is read."""
+        """Handle that an object was created, changed or deleted. Return False if no decoded field changed."""
         known = None if new is None else self._found.get(type(new), {}).get(str(new.key))
         if new is not None and known is not None and is_older(new, known):
             return False
@@ -62,13 +63,13 @@ class ObjectTable:
         return new is None or known is None or not same_but_version(known, new)
 
     def leave_out(self, record: type[Record], key: str, reason: str) -> None:
-        """Take an object for one that is not there, until it changes."""
+        """Treat an object as missing until it changes."""
         found = self._found.get(record, {}).pop(key, None)
         if found is not None and record in self.kinds:
             self._faults.leave_out(self.kinds[record], found, reason)
 
     def get(self, record: type[Record], key: str) -> Any | None:  # noqa: ANN401 - a record of that type
-        """The object as the server last showed it."""
+        """Return the object as the API server last showed it."""
         return self._found.get(record, {}).get(key)
 
     def promise(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> None:
@@ -76,7 +77,7 @@ class ObjectTable:
         self._promised.setdefault((record, key), []).append(patch)
 
     def release(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> tuple[Record | None, Record | None]:
-        """The patch was answered, or given up: the object as sessions saw it, and as they see it now."""
+        """Handle that a patch was confirmed or given up. Return the object as sessions saw it before and as they see it now."""
         before = self._seen(record, key)
         patches = self._promised.get((record, key), [])
         for at, each in enumerate(patches):
@@ -88,30 +89,33 @@ class ObjectTable:
         return before, self._seen(record, key)
 
     def is_read(self, old: Record | None, new: Record | None) -> bool:
-        """Whether a session read the object, and nobody tells which jobs that concerns: it may be any."""
+        """Whether a session read the object without a trigger, so that the change may affect any job."""
         return self.read.is_read(old, new)
 
     def is_told(self, old: Record | None, new: Record | None) -> bool:
-        """Whether a session read the object, and triggers tell which jobs that concerns."""
+        """Whether a session read the object with a trigger that names the affected jobs."""
         return self.told.is_read(old, new)
 
     def is_read_late(self) -> bool:
-        """Whether a session read an object for the first time that had changed since the snapshot was taken; told once."""
+        """Whether a session read an object for the first time that had changed since its snapshot.
+
+        A second call returns False.
+        """
         return any([self.read.is_late(), self.told.is_late()])
 
     def forget_old_reads(self) -> None:
-        """Every job was looked at since this was called last: what was read before does not count any more."""
+        """Drop the reads from before the last call, since every job was examined after that call."""
         self.read.forget_old()
         self.told.forget_old()
 
     def for_session(self) -> Objects:
-        """All of them; what the session reads is noted."""
+        """Return all objects for a session, and record which of them it reads."""
         self.read.snapshot_taken()
         self.told.snapshot_taken()
         return NotingObjects(self.view().found, read=self.read, told=self.told)
 
     def view(self) -> Objects:
-        """All of them, for those who only look on."""
+        """Return all objects without recording reads."""
         view = {record: dict(found) for record, found in self._found.items()}
         for record, key in self._promised:
             if key in view.get(record, {}):
@@ -119,7 +123,7 @@ class ObjectTable:
         return Objects(view)
 
     def _seen(self, record: type[Record], key: str) -> Any | None:  # noqa: ANN401 - a record of that type
-        """The object as sessions see it, with what is promised as done."""
+        """Return the object as sessions see it, with unconfirmed patches applied."""
         known, patches = self.get(record, key), self._promised.get((record, key))
         if known is None or not patches:
             return known
@@ -130,7 +134,7 @@ class ObjectTable:
 
 
 def merged(body: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
-    """`body` after a merge patch (RFC 7386)."""
+    """Return `body` after a merge patch (RFC 7386)."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(body) if isinstance(body, Mapping) else {}
@@ -143,7 +147,10 @@ def merged(body: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def is_older(new: _HasMetadata, known: _HasMetadata) -> bool:
-    """Whether `new` is an earlier version of `known`, as a late watch event after the answer to our own write is."""
+    """Whether `new` is an earlier version of `known`.
+
+    A watch event may arrive after the response to the scheduler's own later write.
+    """
     one, other = new.metadata, known.metadata
     if one.uid != other.uid or not (one.resource_version.isdecimal() and other.resource_version.isdecimal()):
         return False

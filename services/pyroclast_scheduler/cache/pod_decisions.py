@@ -1,4 +1,4 @@
-"""What the scheduler decided about pods: taken as done until a watch shows it, or until it failed."""
+"""Decisions about pods, which the cache assumes until a watch shows them or until they fail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PodDecisions"]
 
 
 class PodDecisions:
-    """Keeps the tasks of the cache in step with what is decided. `gone`: called with a pod that was found to be gone."""
+    """Updates the tasks of the cache by decisions. `gone`: called with a pod that turned out to be deleted."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class PodDecisions:
         self._gone = gone
 
     def assume(self, uid: str, node: str) -> str | None:
-        """Take pod `uid` as bound to `node` until a watch says so; the reason why not if that cannot be."""
+        """Assume that pod `uid` is bound to `node` until a watch shows it. Return the reason if the pod cannot be bound."""
         task = self._port.tasks.get(uid)
         if task is None:
             return "the pod is gone"
@@ -55,9 +55,9 @@ class PodDecisions:
         return None
 
     def assuming(self, binds: Sequence[tuple[str, str]]) -> Iterator[str | None]:
-        """Assume the (pod UID, node) pairs, None for each; where one cannot be, all are taken back, None for each again.
+        """Assume binds, given as (pod UID, node), one per step. Yield None after each step.
 
-        The reason comes last.
+        If one bind is impossible, undo all earlier ones, with None after each step, and yield the reason at the end.
         """
         for done, (uid, node) in enumerate(binds):
             problem = self.assume(uid, node)
@@ -65,25 +65,25 @@ class PodDecisions:
                 for earlier, _ in binds[:done]:
                     self.forget(earlier)
                     yield None
-                self._port.stale()  # as `take_back`
+                self._port.stale()  # for the reason in `take_back`
                 yield problem
                 return
             yield None
 
     def assume_all(self, binds: Sequence[tuple[str, str]]) -> str | None:
-        """Assume all of the (pod UID, node) pairs, or none and say why."""
+        """Assume all binds, given as (pod UID, node), or none. Return the reason if one is impossible."""
         return next((problem for problem in self.assuming(binds) if problem is not None), None)
 
     def take_back(self, uids: Iterable[str]) -> None:
-        """Take back what was assumed of pods of a placement that cannot be carried out as a whole."""
+        """Undo the assumed binds of a placement that cannot be carried out as a whole."""
         for uid in uids:
             self.forget(uid)
-        self._port.stale()  # the session that decided this took the room as taken, and others as without
+        self._port.stale()  # the session that made the decision counted the room as used, so other jobs found none
 
     def forget(self, uid: str, *, is_refused: bool = False) -> None:
-        """Take back that pod `uid` was bound; it is as the API server says again.
+        """Undo the assumed bind of pod `uid`, so that its state is again that of the API server.
 
-        `is_refused`: the API server would not have it. No session places the pod then until `release`.
+        `is_refused`: the API server refused the bind. Sessions then do not place the pod until `release`.
         """
         task = self._port.tasks.get(uid)
         if not self._port.assumptions.end(uid, AssumptionKind.BOUND) or task is None or task.status is not TaskStatus.BINDING:
@@ -94,24 +94,24 @@ class PodDecisions:
         self._port.changed()
 
     def release(self, uid: str) -> None:
-        """Let sessions place pod `uid` again."""
+        """Allow sessions to place pod `uid` again."""
         job = self._holds.release(uid)
         if job is not None:
             self._jobs.wake([job])
             self._port.changed()
 
     def pause(self, job: str) -> None:
-        """Let no session place pods of PodGroup `job`, those that come too, until `resume`."""
+        """Keep sessions from placing pods of PodGroup `job`, later pods included, until `resume`."""
         self._holds.pause(job, self._groups.tasks_of(job))
 
     def resume(self, job: str) -> None:
-        """Let sessions place pods of PodGroup `job` again."""
+        """Allow sessions to place pods of PodGroup `job` again."""
         self._holds.resume(job)
         self._jobs.wake([job])
         self._port.changed()
 
     def releasing(self, uid: str) -> bool:
-        """Take pod `uid` as on its way out, because we ask for it; False if it has no place, or is on its way out already."""
+        """Assume that pod `uid` is being deleted because it was evicted. Return False if the pod is not allocated."""
         task = self._port.tasks.get(uid)
         if task is None or task.status not in ALLOCATED:
             return False
@@ -120,32 +120,35 @@ class PodDecisions:
         return True
 
     def restore(self, uid: str) -> None:
-        """Take back that pod `uid` is on its way out; it is as the API server says again."""
+        """Undo the assumption that pod `uid` is being deleted, so that its state is again that of the API server."""
         task = self._port.tasks.get(uid)
         if self._port.assumptions.end(uid, AssumptionKind.GOING) and task is not None:
             self._port.put(task.pod)
             self._port.changed()
 
     def keep(self, uid: str) -> None:
-        """What is assumed of pod `uid` is still being worked on."""
+        """Extend the assumption about pod `uid`, whose request is still in progress."""
         self._port.assumptions.renew(uid, self._port.now())
 
     def nominate(self, uid: str, node: str) -> None:
-        """Take pod `uid` as the one for which room is made on `node`, until its status says so."""
+        """Assume `node` as the nominated node of pod `uid` until its status shows it."""
         task = self._port.tasks.get(uid)
         if task is not None and task.status is TaskStatus.PENDING and task.nominated != node:
             self._port.assumptions.add(uid, AssumptionKind.NOMINATED, node, self._port.now())
             self._tasks.set(task, task.nominated_to(node))
 
     def unnominate(self, uid: str) -> None:
-        """Take back that room is made for pod `uid`: its status could not be written."""
+        """Undo the assumed nomination of pod `uid`, since its status could not be written."""
         task = self._port.tasks.get(uid)
         if self._port.assumptions.end(uid, AssumptionKind.NOMINATED) and task is not None:
             self._port.put(task.pod)
             self._port.changed()
 
     def read(self, uid: str, pod: records.Pod | None) -> None:
-        """Pod `uid` was read because an assumption about it stood for too long: it is as it was found, None if it is gone."""
+        """End an overdue assumption with the state of pod `uid` that was read from the API server.
+
+        Return None if the pod does not exist.
+        """
         task = self._port.tasks.get(uid)
         if not self._port.assumptions.end(uid) or task is None:
             return

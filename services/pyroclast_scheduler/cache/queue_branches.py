@@ -1,4 +1,4 @@
-"""Which queues a change of a queue concerns."""
+"""Finds the queues that a change of a queue concerns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROOT: Final = "root"
 
 
 def branches(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
-    """These queues, and all below them; a queue that names no parent is below the root."""
+    """Return these queues and all their descendants. A queue without a parent is a child of the root."""
     found = set(names)
     for queue in queues if names else ():
         path: list[str] = []
@@ -27,7 +27,7 @@ def branches(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[st
 
 
 def above(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
-    """These queues, and all above them."""
+    """Return these queues and all their ancestors."""
     found: set[str] = set()
     for each in names:
         name = each
@@ -40,7 +40,10 @@ def above(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
 
 
 def limited_by(name: str, queues: Mapping[str, QueueFacts]) -> list[str]:
-    """The highest queue with a capability of this one and those above it, if any; all with one if the queue is not known."""
+    """Return the highest queue with a capability among `name` and its ancestors, if any.
+
+    If the queue is unknown, return all queues with a capability.
+    """
     limited, seen = "", set[str]()
     while name in queues and name not in seen:
         seen.add(name)

@@ -1,6 +1,6 @@
-"""Which annotations of nodes anybody reads: a change of another one, as heartbeats make it, is no news.
+"""Records which annotations of nodes are read. A change of any other annotation, such as a heartbeat, is ignored.
 
-Plugins, those of others too, read annotations as they like; what they read is noted here, so that nobody needs to declare it.
+Plugins, also of other packages, read annotations without declaring them, so that each read is recorded here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["ReadAnnotations"]
 
 
 class ReadAnnotations:
-    """The keys that were read of any node."""
+    """The keys of annotations that were read on any node."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()
@@ -25,23 +25,23 @@ class ReadAnnotations:
         self._is_late = False
 
     def noting(self, node: Node) -> Node:
-        """The node, with annotations that note who reads them."""
+        """Return the node with annotations that record each read."""
         annotations = _Annotations(self, node.metadata.annotations)
         return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, annotations=annotations))
 
     def note(self, key: str) -> None:
-        """Somebody reads an annotation of this key."""
+        """Record a read of the annotation `key`."""
         if key not in self._keys:
             self._is_late = self._is_late or key in self._passed_over
             self._keys.add(key)
 
     def note_all(self) -> None:
-        """Somebody looks through all annotations of a node."""
+        """Record a read of all annotations of a node."""
         self._is_late = self._is_late or (not self._are_all_read and bool(self._passed_over))
         self._are_all_read = True
 
     def are_same(self, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-        """Whether two states of a node's annotations differ in nothing that anybody reads."""
+        """Whether two states of a node's annotations differ in no annotation that is read."""
         changed = {key for key, _ in _items(old) ^ _items(new)}
         if not changed:
             return True
@@ -51,13 +51,13 @@ class ReadAnnotations:
         return True
 
     def is_late(self) -> bool:
-        """Whether a key was read for the first time after a change of it had been passed over; told once."""
+        """Whether a key was read for the first time after a change of it had been ignored. A second call returns False."""
         was_late, self._is_late = self._is_late, False
         return was_late
 
 
 class _Annotations(dict[str, str]):
-    """Annotations that tell which of them are read."""
+    """Annotations that record which of them are read."""
 
     def __init__(self, read: ReadAnnotations, annotations: Mapping[str, str]) -> None:
         super().__init__(annotations)
@@ -93,5 +93,5 @@ class _Annotations(dict[str, str]):
 
 
 def _items(annotations: Mapping[str, str]) -> set[tuple[str, str]]:
-    """Names and values; looking at them here is no reading."""
+    """Return names and values without recording a read."""
     return set(dict.items(cast(dict[str, str], annotations)))

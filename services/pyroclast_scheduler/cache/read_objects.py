@@ -1,6 +1,6 @@
-"""Which objects sessions read: a change of another one wakes no job.
+"""Records which objects sessions read. A change of any other object wakes no job.
 
-Plugins, those of others too, read objects as they like. What they read is noted here, so that nobody needs to declare it.
+Plugins, also of other packages, read objects without declaring them, so that each read is recorded here.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ __all__ = ["NotingObjects", "ReadObjects"]
 
 T = TypeVar("T", bound=Record)
 _ALL: Final = ""
-_MOST_PASSED_OVER: Final = (
-    100_000  # while nobody takes a snapshot, as in a replica that waits to lead: beyond it all count as read
-)
-_Slot = tuple[type[Record], str]  # the key is namespace/name, namespace/ for all objects of a namespace, empty for all
+_MOST_PASSED_OVER: Final = 100_000  # without a snapshot, as in a standby replica; above this number, all objects count as read
+_Slot = tuple[type[Record], str]  # key: namespace/name, or namespace/ for all objects of a namespace, or empty for all
 
 
 class ReadObjects:
-    """What was read since `forget_old` was called last but one. Sessions note on their thread what the watches ask on theirs."""
+    """The objects that were read since the last call but one of `forget_old`.
+
+    Sessions and watches use it on different threads.
+    """
 
     def __init__(self) -> None:
         self._new: set[_Slot] = set()
@@ -32,14 +33,14 @@ class ReadObjects:
         self._is_late = False
 
     def note(self, record: type[Record], key: str) -> None:
-        """A session reads the object, those of a namespace, or all."""
+        """Record that a session reads one object, all objects of a namespace, or all objects."""
         slot = record, key
         if slot not in self._new:
-            self._new.add(slot)  # before the changes are looked through: the other thread does it in the opposite order
+            self._new.add(slot)  # added before the changes are checked: the other thread uses the opposite order
             self._is_late = self._is_late or slot in self._passed_over
 
     def is_read(self, *records: Record | None) -> bool:
-        """Whether a session read one of these objects: a change of it may alter what that session decided."""
+        """Whether a session read one of these objects, so that their change may alter its decisions."""
         slots = [slot for record in records if record is not None for slot in _slots(record)]
         if len(self._passed_over) > _MOST_PASSED_OVER:
             self._passed_over.clear()
@@ -48,36 +49,36 @@ class ReadObjects:
         return any(slot in self._new or slot in self._old for slot in slots)
 
     def is_late(self) -> bool:
-        """Whether an object was read for the first time that had changed since the snapshot was taken; told once."""
+        """Whether an object was read for the first time that had changed since the snapshot. A second call returns False."""
         was_late, self._is_late = self._is_late, False
         return was_late
 
     def snapshot_taken(self) -> None:
-        """The next session sees all changes until now."""
+        """Forget the changes so far, since the next session sees them."""
         self._passed_over.clear()
 
     def forget_old(self) -> None:
-        """Every job was looked at since this was called last: what was read before does not count any more."""
+        """Drop the reads from before the last call, since every job was examined after that call."""
         self._old, self._new = self._new, set()
 
 
 @dataclass(frozen=True, slots=True)
 class NotingObjects(Objects):
-    """Objects that note in `read`, or in `told`, what is read of them."""
+    """Objects that record in `read` or in `told` which of them are read."""
 
     read: ReadObjects = field(default_factory=ReadObjects)
     told: ReadObjects = field(default_factory=ReadObjects)
 
     def of(self, record: type[T]) -> Mapping[str, T]:
-        """All objects of one kind. Who looks up a key reads that object alone; who does anything else reads all."""
+        """Return all objects of one kind. A lookup by key counts as a read of one object, and any other use as a read of all."""
         return _Noting(self.read, record, self.found.get(record, {}))
 
     def told_of(self, record: type[T]) -> Mapping[str, T]:
-        """The same, where triggers tell whom a change concerns."""
+        """Return the same mapping, whose reads are recorded in `told`: the trigger ObjectChange names the affected jobs."""
         return _Noting(self.told, record, self.found.get(record, {}))
 
     def in_namespace(self, record: type[T], namespace: str) -> list[T]:
-        """The objects of one kind in a namespace."""
+        """Return the objects of one kind in a namespace."""
         self.read.note(record, f"{namespace}/")
         return Objects.in_namespace(self, record, namespace)
 
@@ -118,6 +119,6 @@ class _Noting(Mapping[str, T]):
 
 
 def _slots(record: Record) -> tuple[_Slot, ...]:
-    """All that a reader of the object may have asked for."""
+    """Return all slots whose readers have read this object."""
     kind, key = type(record), record.key
     return (kind, str(key)), (kind, f"{key.namespace}/"), (kind, _ALL)

@@ -1,4 +1,7 @@
-"""Which jobs at rest the next session looks at again: noted as events come, worked out in small parts before its snapshot."""
+"""Finds the resting jobs that the next session tries again.
+
+Events record changes, and small steps before a snapshot evaluate them.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +35,16 @@ from pyroclast_scheduler.model.retry_conditions import (
 
 __all__ = ["RetryTriggers"]
 
-_ROUND: Final = 300  # schedule periods until every waiting job was looked at again, whatever changed
-_STEPS: Final = 50  # in which those are found whom a change concerns, in one go: 3 ms, as each may look at all nodes for a shape
-_PIECE: Final = 250  # jobs that are woken in such a step
+_ROUND: Final = 300  # schedule periods after which every waiting job was tried again without any change
+_STEPS: Final = 50  # steps of the search in one call of 3 ms; a step may examine all nodes for a shape
+_PIECE: Final = 250  # jobs that one step wakes
 
 
 class RetryTriggers:
-    """Keeps unschedulable jobs. What is noted while a session decides holds also for those that it leaves unschedulable.
+    """The unschedulable jobs. A change during a session also wakes the jobs that this session leaves unschedulable.
 
-    Of a kind of which there are several, sessions ask the oldest, and the next one when that got something: until one of them
-    comes to rest again, which is the answer for all.
+    If a kind has several jobs, sessions try the oldest one, and the next one only after the oldest was placed. When one job of
+    the kind rests again, the result applies to all of them.
     """
 
     def __init__(self, jobs: JobTable, nodes: NodeTable, changes: Changes, objects: ObjectTable) -> None:
@@ -57,62 +60,65 @@ class RetryTriggers:
         self._rechecks = 0
 
     def regroup(self) -> None:
-        """Jobs that were taken for alike may differ: look at each of them again."""
+        """Wake all jobs, since jobs of one kind may differ now."""
         self._jobs.wake(self._waiting.jobs)
 
     def add(self, job: UnschedulableJob) -> None:
-        """The last session can do nothing more for this job until it, or what it waits for, changes."""
+        """Let a job rest that the last session could not place, until the job changes or one of its triggers fires."""
         if job.kind is not None:
             self._asked.pop(job.kind, None)
         if job.kind is not None and not job.facts.is_of(job.kind):
-            self._jobs.wake([job.facts.key])  # labels count meanwhile that did not when the session looked at it
+            self._jobs.wake([job.facts.key])  # labels became relevant after the session examined the job
             return
         if self._jobs.rest(job.facts) and job.facts.is_waiting:
             self._jobs.wake(self._waiting.add(job))
 
     def draw(self, job: str) -> None:
-        """The last session looked at this one too, which was at rest."""
+        """Record that the last session examined a resting job."""
         self._waiting.discard(job)
         self._jobs.draw(job)
 
     def recheck(self) -> None:
-        """A schedule period began: wake those that time alone may help, and a few others, oldest first.
+        """Handle that a schedule period began: wake the jobs that time may help, and some others, oldest first.
 
-        Whether a job is worth another look is worked out from what changed; should that ever be wrong, it waits minutes, not for
-        ever.
+        The others guard against missing triggers: a job that no trigger wakes waits for minutes and not for ever.
         """
         self._wake([*self._waiting.due(), *self._waiting.oldest(_ROUND)])
         self._rechecks += 1
-        if self._rechecks % (2 * _ROUND) == 0:  # by now every waiting job was looked at, and what it waits for was read again
+        if self._rechecks % (2 * _ROUND) == 0:  # every waiting job was tried by now, and read its objects again
             self._objects.forget_old_reads()
 
     def lines(self) -> list[Sequence[JobFacts]]:
-        """Of each kind that the next session is to ask, those at rest, oldest first, and maybe others."""
-        kinds = {**self._asked, **self._to_ask}  # also those of which the last one did not get an answer
+        """Return the resting jobs of each kind that the next session must try, oldest first.
+
+        Some of them may not rest any more.
+        """
+        kinds = {**self._asked, **self._to_ask}  # also kinds without a result in the last session
         found = {kind: line for kind in kinds if (line := self._waiting.line(kind))}
         self._asked, self._to_ask = dict.fromkeys(found), {}
         return list(found.values())
 
     def touched(self) -> frozenset[int] | None:
-        """Rows on which other pods could go than when this was last asked; None if that may be all of them."""
+        """Return the rows whose possible victims changed since the last call; None if these may be all rows."""
         found = None if self._touched is None else frozenset(self._touched)
         self._touched = set()
         return found
 
     def discard(self, jobs: Iterable[str]) -> None:
-        """These jobs are no longer at rest."""
+        """Remove jobs that no longer rest."""
         for job in jobs:
             self._waiting.discard(job)
 
     @property
     def left(self) -> int:
-        """How many jobs are still to be roused; one more while it is not known yet which."""
+        """The number of woken jobs that `rouse` has not handled, plus one while the search is not finished."""
         return self._jobs.woken + (self._changes.is_any or self._search is not None)
 
     def rouse(self, queues: Mapping[str, QueueFacts], *, at_most: int | None = None) -> None:
-        """Find out whom the changes concern, and rouse those that were woken; `at_most`: a part of that, with so many jobs.
+        """Search for the jobs that the changes concern, and make the next session examine them.
 
-        The facts of jobs must be up to date. `queues`: those that exist.
+        The facts of all jobs must be up to date. `queues`: the existing queues. `at_most`: do only a part of the work, with at
+        most this number of jobs; None: all of it.
         """
         steps = None if at_most is None else _STEPS
         if self._objects.is_read_late():
@@ -135,7 +141,7 @@ class RetryTriggers:
                 self._jobs.wake([who])
 
     def _concerned(self, queues: Mapping[str, QueueFacts]) -> Iterator[Iterable[JobOrClass]]:
-        """Those at rest whom the changes until now concern, in steps between which more may change."""
+        """Yield the resting jobs that the changes so far concern, in steps between which further changes may be recorded."""
         waiting, nodes, changes = self._waiting, self._nodes, self._changes.taken()
         nodes.fit()
         victims = self._victims(changes) if waiting.by(Eviction) and not changes.is_all else None
@@ -165,7 +171,7 @@ class RetryTriggers:
                 yield whose if victims.may_help(wish) else ()
 
     def _of_quotas(self, changes: Changes, queues: Mapping[str, QueueFacts]) -> list[JobOrClass]:
-        """Those that wait for what the jobs of a queue have or ask for, or for its limits."""
+        """Return the jobs whose triggers are the amounts of a queue's jobs or the limits of a queue."""
         if changes.are_victims:
             return [who for _, whose in self._waiting.by(QueueUse) for who in whose]
         known = (self._jobs.facts(key) for key in changes.holders)
@@ -179,7 +185,7 @@ class RetryTriggers:
 
 
 def _pieces(groups: Iterable[Iterable[JobOrClass]]) -> Iterator[list[JobOrClass]]:
-    """Each group in pieces that are not too long, at least one."""
+    """Yield each group in pieces of limited length, at least one piece per group."""
     for group in groups:
         whose = list(group)
         for at in range(0, max(1, len(whose)), _PIECE):

@@ -1,4 +1,4 @@
-"""Seats as tasks: what the table of seats says is carried out on the tasks of the cache."""
+"""Seats as tasks: applies the changes of the seat table to the tasks of the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["SeatTasks"]
 
 
 class SeatTasks:
-    """Keeps the tasks of seats in step with their PodGroups and pods."""
+    """The tasks of seats, updated when their PodGroups and pods change."""
 
     def __init__(self, jobs: JobTable, port: TaskPort, *, is_enabled: bool) -> None:
         self.table = SeatTable(is_enabled=is_enabled)
@@ -25,7 +25,7 @@ class SeatTasks:
         self._port = port
 
     def follow(self, key: str) -> None:
-        """PodGroup `key` came, changed, went, or is believed to have another status."""
+        """Handle that PodGroup `key` was created, changed or deleted, or that its assumed status changed."""
         entry = self._jobs.entries.get(key)
         group = None if entry is None else entry.current
         if key not in self.table and (group is None or not has_seats(group)):
@@ -35,38 +35,41 @@ class SeatTasks:
         self._carry_out(self.table.follow(key, group, names, self._port.now()))
 
     def pod(self, pod: records.Pod, *, is_there: bool) -> None:
-        """A pod came or went: a seat whose pod is there is none."""
+        """Handle that a pod was created or deleted. A seat whose pod exists is no task."""
         key = group_of(pod)
         if key in self.table:
             self._carry_out(self.table.pod(key, pod.metadata.name, self._port.now(), is_there=is_there))
 
     def session_begins(self) -> None:
-        """A session is about to look at what there is now."""
+        """Handle that a session is about to start with the present state."""
         self._in_session = self.table.asking()
 
     def seal(self, seen: Collection[str], *, may: Callable[[str], bool]) -> None:
-        """A session has looked at `seen`: those PodGroups of them that ask for seats get what is claimed for them, or nothing.
+        """Make the claimed seats the final answer to those PodGroups in `seen` that request seats. The answer may be empty.
 
-        `may`: whether that can be written.
+        `seen`: the keys of the PodGroups that a session examined. `may`: whether the answer to a PodGroup can be written.
         """
         for key in self._in_session & self.table.asking():
             if key in seen and may(key):
                 self._carry_out(self.table.seal(key))
 
     def claim(self, job: str, placed: Iterable[tuple[str, str]]) -> None:
-        """The (UID, node) pairs of seats of PodGroup `job`, assumed already, are to be written; until then they count."""
+        """Claim seats of PodGroup `job`, given as (UID, node). The claims count until the placement is written.
+
+        The binds of the seats are assumed already.
+        """
         nodes = {task.name: node for uid, node in placed if (task := self._port.tasks.get(uid)) is not None}
         self._carry_out(self.table.claim(job, nodes, self._port.now()))
 
     def unclaim(self, job: str) -> None:
-        """They could not be written."""
+        """Drop the claims of PodGroup `job`, since the placement could not be written."""
         changes = self.table.unclaim(job)
         self._carry_out(changes)
         if changes:
-            self._port.stale()  # the session that decided this took the room as taken
+            self._port.stale()  # the session that made the decision counted the room as used
 
     def expire(self) -> None:
-        """Seats of PodGroups that went count no longer, once no creation can be under way."""
+        """Remove the seats of PodGroups that were deleted so long ago that no pod can still be created for them."""
         self._carry_out(self.table.expired(self._port.now()))
 
     def _carry_out(self, changes: Iterable[Change]) -> None:
@@ -79,6 +82,6 @@ class SeatTasks:
                 continue
             if node:
                 port.assumptions.add(uid, AssumptionKind.BOUND, node, port.now())
-                port.assumptions.hold(uid, AssumptionKind.BOUND)  # it ends when the pod comes, or when the PodGroup says so
+                port.assumptions.hold(uid, AssumptionKind.BOUND)  # ends when the pod is created or the PodGroup changes
             if port.put(pod):
                 port.changed()

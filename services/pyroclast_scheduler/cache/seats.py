@@ -1,8 +1,9 @@
-"""The table of seats: places for pods that do not exist yet, each a task like any pod until its pod is there.
+"""The table of seats. A seat is a task for a pod that does not exist yet.
 
-All of it follows from what the API server shows, so that a scheduler that starts anew finds the same. A seat is *used* when the
-PodGroup has it placed and no pod of its name exists. It is *open*, to be placed, while the PodGroup is Pending and has no pods,
-or while the PodGroup asks for it anew and no placement answers that. What was decided and is not written yet is *claimed*.
+Seats follow only from the state of the API server, so that they survive a restart of the scheduler. A seat is *used* if the
+PodGroup has a placement for it and its pod does not exist. It is *open*, so that sessions place it, while the PodGroup is Pending
+without pods. It is also open while the PodGroup asks for the seat again and no placement answers this. A seat is *claimed* after
+it was placed and before the placement is written.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ from pyroclast_scheduler.model.groups import Group
 __all__ = ["LINGER_SECONDS", "Change", "Outstanding", "SeatTable", "has_seats"]
 
 LINGER_SECONDS: Final = 5.0
-"""How long the seats of a PodGroup that went still count: creations that were under way may be carried out after it."""
+"""How long the seats of a deleted PodGroup still count, since requests to create its pods may still be carried out."""
 
 _NOTHING: Final = Seats()
 
 
 class Change(NamedTuple):
-    """What is to be done to the task of a seat: it is `pod`, on `node` if there is one; None: it is no more."""
+    """A change to the task of a seat. `pod`: the pod of the task, None if the task is removed.
+
+    `node`: its node, empty if none.
+    """
 
     uid: str
     pod: records.Pod | None
@@ -44,9 +48,10 @@ class Change(NamedTuple):
 
 
 class Outstanding(NamedTuple):
-    """The used seats of a PodGroup: a pod of each of their nodes, and since when none has come, in the seconds of the cache.
+    """The used seats of a PodGroup.
 
-    `withdrawn`: why no pod may be made on them any more; empty while they stand.
+    `nodes`: one pod for each of their nodes. `since`: when the last pod was created, in seconds of the cache's clock.
+    `withdrawn`: why no more pods may be created on the seats; empty while the placement is valid.
     """
 
     group: Group
@@ -62,9 +67,11 @@ class _Shown(NamedTuple):
 
 @dataclass(slots=True)
 class _Gang:
-    """The seats of one PodGroup. `shown`: those that are tasks, by the name of the pod; `present`: the pods that exist.
+    """The seats of one PodGroup.
 
-    `asked`: which of them are asked for after the gang was let in, if any are; `is_sealed`: what is claimed is all they get.
+    `shown`: the seats that are tasks, by the name of the pod. `present`: the names of the pods that exist. `asked`: the seats
+    that the PodGroup asks for after it was enqueued; None if it asks for none. `is_sealed`: whether the claimed seats are the
+    final answer.
     """
 
     group: Group
@@ -82,7 +89,7 @@ class _Gang:
     shown: dict[str, _Shown] = field(default_factory=dict)
 
     def wanted(self, name: str) -> str | None:
-        """The node of the seat of that name, empty while it has none; None if it is no task."""
+        """Return the node of the seat for the pod `name`, empty while the seat has no node; None if the seat is no task."""
         seat = self.names.get(name)
         if seat is None or name in self.present:
             return None
@@ -92,9 +99,9 @@ class _Gang:
 
 
 class SeatTable:
-    """Keeps seats by PodGroup. `problems`: by key, why what a PodGroup says of seats counts for nothing.
+    """The seats by PodGroup. `problems`: why the annotations of a PodGroup are ignored, by key.
 
-    `is_enabled`: whether open seats are placed; those that were placed count in any case.
+    `is_enabled`: whether open seats are placed. Used seats always count.
     """
 
     def __init__(self, *, is_enabled: bool = False) -> None:
@@ -108,7 +115,7 @@ class SeatTable:
         return key in self._gangs
 
     def follow(self, key: str, group: Group | None, present: Iterable[str], now: float) -> list[Change]:
-        """PodGroup `key` is this now, with the status that is being written; `present`: the names of its pods."""
+        """Handle the present state of PodGroup `key`, with the assumed status. `present`: the names of its pods."""
         gang = self._gangs.get(key)
         if gang is not None and (group is None or group.metadata.uid != gang.group.metadata.uid):
             changes = self._leave(key, now)
@@ -127,7 +134,7 @@ class SeatTable:
         return changes
 
     def pod(self, key: str, name: str, now: float, *, is_there: bool) -> list[Change]:
-        """A pod of PodGroup `key` came or went."""
+        """Handle that a pod of PodGroup `key` was created or deleted."""
         gang = self._gangs.get(key)
         if gang is None or (name in gang.present) is is_there:
             return []
@@ -138,7 +145,7 @@ class SeatTable:
         return self._refresh(gang, gang.names if gang.is_open and was_empty is bool(gang.present) else [name])
 
     def claim(self, key: str, nodes: Mapping[str, str], now: float) -> list[Change]:
-        """Seats of PodGroup `key` were given nodes, by the names of their pods, which is to be written."""
+        """Claim seats of PodGroup `key`, whose placement must be written. `nodes`: the node by name of the pod."""
         gang = self._gangs.get(key)
         if gang is None:
             return []
@@ -147,7 +154,7 @@ class SeatTable:
         return self._refresh(gang, list(nodes))
 
     def unclaim(self, key: str) -> list[Change]:
-        """What was claimed for PodGroup `key` could not be written."""
+        """Drop the claims for PodGroup `key`, since the placement could not be written."""
         gang = self._gangs.get(key)
         if gang is None or not (gang.claimed or gang.is_sealed):
             return []
@@ -155,19 +162,19 @@ class SeatTable:
         return self._refresh(gang, gang.names)
 
     def claims(self) -> list[str]:
-        """The PodGroups for which something is claimed, or that get nothing, which is to be said."""
+        """Return the PodGroups with claims or with an empty answer that must be written."""
         return [key for key, gang in self._gangs.items() if gang.claimed or gang.is_sealed]
 
     def asking(self) -> frozenset[str]:
-        """The PodGroups that ask for seats after they were let in, and have no answer."""
+        """Return the PodGroups that ask for seats after they were enqueued and have no answer."""
         return frozenset(self._asking)
 
     def answers(self) -> list[str]:
-        """Those of them of which it is known what they get, to be written."""
+        """Return those of the asking PodGroups whose answer is fixed and must be written."""
         return [key for key in self._asking if self._gangs[key].is_sealed]
 
     def seal(self, key: str) -> list[Change]:
-        """A session has looked at PodGroup `key`, which asks for seats: what is claimed is all that it gets."""
+        """Make the claimed seats the final answer to PodGroup `key`, which requests seats and was examined by a session."""
         gang = self._gangs.get(key)
         if gang is None or key not in self._asking or gang.is_sealed:
             return []
@@ -175,10 +182,10 @@ class SeatTable:
         return self._refresh(gang, gang.names)
 
     def placement(self, key: str) -> str:
-        """The annotation that gives PodGroup `key` what is claimed for it; empty if nothing is to be said.
+        """Return the annotation with the claimed seats of PodGroup `key`; empty if there is none to write.
 
         Raises:
-            SeatsError: it would be too long.
+            SeatsError: the annotation would be too long.
         """
         gang = self._gangs.get(key)
         if gang is None or not (gang.claimed if gang.asked is None else gang.is_sealed):
@@ -188,22 +195,23 @@ class SeatTable:
         return encode(placed(gang.seats.generation, nodes))
 
     def emptied(self, key: str) -> str | None:
-        """The annotation of PodGroup `key` once nobody needs its placement any more, None for none at all.
+        """Return the annotation of PodGroup `key` that replaces a used-up placement; None if the annotation is removed.
 
-        Without any answer, what it asks for would be placed again.
+        A PodGroup that asks for seats keeps an empty answer, since its seats would otherwise be placed again.
         """
         gang = self._gangs.get(key)
         return None if gang is None or gang.asked is None else encode(Placement(generation=gang.seats.generation))
 
     def is_used_up(self, key: str) -> bool:
-        """Whether PodGroup `key` has a placement of which every seat has its pod, so that it says nothing any more."""
+        """Whether the pods of all placed seats of PodGroup `key` exist, so that the placement has no further use."""
         gang = self._gangs.get(key)
         return gang is not None and bool(gang.placed) and not any(shown.node for shown in gang.shown.values())
 
     def outstanding(self) -> Iterator[tuple[str, Outstanding]]:
-        """The PodGroups with seats that were placed and written and have no pods yet.
+        """Yield the PodGroups whose placement is written and lacks pods.
 
-        Who makes pods begins with the gang that was placed first: as long as pods of such a one come, those behind it only wait.
+        The creator of the pods starts with the gang that was placed first. While pods of an earlier gang are created, the time
+        limit of later gangs does not run.
         """
         latest = 0.0
         for key, gang in sorted(self._gangs.items(), key=lambda item: item[1].placed_at or 0.0):
@@ -221,14 +229,14 @@ class SeatTable:
                 yield key, Outstanding(gang.group, nodes, gang.since if gang.withdrawn else latest, gang.withdrawn)
 
     def expired(self, now: float) -> list[Change]:
-        """Seats of PodGroups that went long enough ago."""
+        """Return the removals of the seats whose PodGroups were deleted more than `LINGER_SECONDS` ago."""
         uids = [uid for uid, until in self._lingering.items() if until <= now]
         for uid in uids:
             del self._lingering[uid]
         return [Change(uid, None, "") for uid in uids]
 
     def _leave(self, key: str, now: float) -> list[Change]:
-        """PodGroup `key` is no more: what was written still counts for a while."""
+        """Handle that PodGroup `key` was deleted. Written seats count for a while longer."""
         gang = self._gangs.pop(key)
         self.problems.pop(key, None)
         self._asking.discard(key)
@@ -241,7 +249,7 @@ class SeatTable:
         return changes
 
     def _read(self, key: str, gang: _Gang, group: Group, now: float) -> list[Change]:
-        """Take up what the annotations say. Seats of another generation are no more, whatever was decided about them."""
+        """Read the annotations. Seats of an earlier generation are removed, whatever was decided about them."""
         annotations = group.metadata.annotations
         gang.group = group
         self.problems.pop(key, None)
@@ -279,7 +287,7 @@ class SeatTable:
         return changes
 
     def _refresh(self, gang: _Gang, names: Iterable[str]) -> list[Change]:
-        """What is to be done so that the seats of these pods are tasks as they should be."""
+        """Return the changes that bring the tasks of these seats up to date. `names`: the names of their pods."""
         changes = []
         tasks = {task.role: task for task in gang.seats.tasks}
         for name in names:
@@ -300,7 +308,7 @@ class SeatTable:
 
 
 def _says_the_same(old: Group, new: Group) -> bool:
-    """Whether nothing changed that seats follow from; counts and conditions change often."""
+    """Whether nothing changed on which seats depend. Counts and conditions change often."""
     a, b = old.metadata, new.metadata
     said = all(a.annotations.get(key) == b.annotations.get(key) for key in (keys.SEATS, keys.PLACEMENT))
     return said and _is_pending(old) is _is_pending(new) and a.is_terminating is b.is_terminating
@@ -311,5 +319,5 @@ def _is_pending(group: Group) -> bool:
 
 
 def has_seats(group: Group) -> bool:
-    """Whether `group` says anything of seats. Groups of Kubernetes' own kind have none: anybody may annotate these."""
+    """Whether `group` has an annotation with seats. PodGroups of the Kubernetes API have no seats: any user may annotate them."""
     return group.keeps_phase and keys.SEATS in group.metadata.annotations

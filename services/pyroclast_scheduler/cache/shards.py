@@ -1,4 +1,4 @@
-"""NodeShards as the watch tells them, and which nodes are ours by them."""
+"""The NodeShards by the watch, and the nodes that they assign to this scheduler."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ __all__ = ["ShardTable", "free_of"]
 
 
 def free_of(desired: Iterable[str], used: Iterable[Collection[str]]) -> frozenset[str]:
-    """The desired nodes that no other scheduler says it uses."""
+    """Return the desired nodes that no other scheduler reports as used."""
     return frozenset(desired).difference(*used)
 
 
 class ShardTable:
-    """All NodeShards; `name` is that of ours.
+    """All NodeShards. `name`: the name of this scheduler's NodeShard.
 
-    `nodes` are those that we may use: desired, and in use by no other. Where ours is missing the last ones stand.
+    `nodes`: the nodes that this scheduler may use. The NodeShard of this scheduler desires these nodes, and no other one uses
+    them. While the NodeShard of this scheduler does not exist, `nodes` keeps its last value.
     """
 
     def __init__(self, name: str) -> None:
@@ -27,11 +28,11 @@ class ShardTable:
 
     @property
     def own(self) -> records.NodeShard | None:
-        """Our NodeShard, None while there is none."""
+        """The NodeShard of this scheduler, None if it does not exist."""
         return self._shards.get(self.name)
 
     def changed(self, old: records.NodeShard | None, new: records.NodeShard | None) -> None:
-        """A NodeShard came, changed, or went."""
+        """Handle that a NodeShard was created, changed or deleted."""
         if old is not None:
             self._shards.pop(old.metadata.name, None)
         if new is not None:
@@ -41,17 +42,20 @@ class ShardTable:
             others = [shard for name, shard in self._shards.items() if name != self.name]
             free = free_of(own.spec.nodes_desired, [shard.status.nodes_in_use for shard in others])
             used = set(own.status.nodes_in_use)
-            # what several should use and nobody does goes to the first by name: else all take it, see each other, and leave it
+            # the first NodeShard by name gets a node that several desire and none uses: else all would use and then leave it
             first = [shard.spec.nodes_desired for shard in others if shard.metadata.name < self.name]
             self.nodes = free - {node for desired in first for node in desired if node not in used}
 
     def claimed(self) -> frozenset[str]:
-        """Those of our nodes of which our status says that we use them, so that no other takes them."""
+        """Return those of `nodes` that the status of this scheduler's NodeShard lists, so that no other scheduler uses them."""
         own = self.own
         return self.nodes if own is None else self.nodes.intersection(own.status.nodes_in_use)
 
     def status(self, busy: Collection[str] = ()) -> dict[str, list[str]]:
-        """What our status should say and does not; empty if it does. `busy`: nodes that are in use until a bind has landed."""
+        """Return the changes to the status of this scheduler's NodeShard; empty if it is up to date.
+
+        `busy`: nodes that stay in use until a bind is finished.
+        """
         own = self.own
         if own is None:
             return {}

@@ -1,4 +1,4 @@
-"""The tasks of the cache, for those who change them beside what watches tell."""
+"""Access to the tasks of the cache for code that changes them besides the watches."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ __all__ = ["TaskPort"]
 
 @dataclass(frozen=True, slots=True)
 class TaskPort:
-    """What may be done to the tasks of the cache.
+    """The operations on the tasks of the cache.
 
-    `put` takes up a pod and tells whether that changed anything, `drop` forgets one by its uid. `changed`: a session should look;
-    `stale`: at all jobs. `now`: seconds.
+    Attributes:
+        tasks: the tasks by UID.
+        assumptions: the assumptions about pods.
+        put: sets a pod; returns whether that changed anything.
+        drop: removes a pod by its UID.
+        changed: reports a change that a session should examine.
+        stale: reports a change that may affect any job.
+        now: returns seconds.
     """
 
     tasks: Mapping[str, TaskFacts]

@@ -15,7 +15,7 @@ _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 
 
 class TaskTable:
-    """Keeps tasks by UID, and what `nodes` and `jobs` have of them in step."""
+    """The tasks by UID. Each task is also added to the tables `nodes` and `jobs`."""
 
     def __init__(self, nodes: NodeTable, jobs: JobTable, changes: Changes) -> None:
         self._changes = changes
@@ -24,7 +24,7 @@ class TaskTable:
         self._jobs = jobs
 
     def set(self, before: TaskFacts | None, task: TaskFacts) -> None:
-        """Take up `task`; `before`: what is known of it, None if nothing is."""
+        """Set `task`. `before`: its previous state, None if it is new."""
         self._changes.pod(before, task)
         if before is None or not count_alike(before, task):
             if before is not None:
@@ -42,7 +42,7 @@ class TaskTable:
             self._jobs.add(task)
 
     def drop(self, uid: str) -> None:
-        """Forget a task, if it is known."""
+        """Remove a task, if it is known."""
         task = self.by_uid.pop(uid, None)
         if task is None:
             return

@@ -1,4 +1,4 @@
-"""Jobs that no session could place, and an index from each trigger to the jobs that it may help: they cost nothing until then."""
+"""Jobs that no session could place, with an index from each trigger to its jobs. A job costs nothing until a trigger fires."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class UnschedulableJobs:
-    """Unschedulable jobs by key. Those that are found stay until they are discarded, also while others are looked for.
+    """The unschedulable jobs by key. The last result for one job applies to all jobs of its kind.
 
-    What was last found out of one holds for all of its kind.
+    Jobs that a trigger finds stay in the index until they are discarded.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class UnschedulableJobs:
         return len(self._jobs)
 
     def add(self, job: UnschedulableJob) -> Collection[str]:
-        """Remember a job that waits for something. The others of its kind, if they say something else."""
+        """Add a job. Return the other jobs of its kind if these have another reason."""
         key, who = job.facts.key, job.facts.key if job.kind is None else job.kind
         self.discard(key)
         self._jobs[key] = job
@@ -51,7 +51,7 @@ class UnschedulableJobs:
         return others
 
     def discard(self, key: str) -> None:
-        """The job is no longer unschedulable."""
+        """Remove a job that is no longer unschedulable."""
         job = self._jobs.pop(key, None)
         if job is None:
             return
@@ -71,29 +71,29 @@ class UnschedulableJobs:
 
     @property
     def all(self) -> KeysView[JobOrClass]:
-        """All of them."""
+        """All single jobs and kinds."""
         return self._latest.keys()
 
     def of(self, trigger: Trigger) -> Collection[JobOrClass]:
-        """Those that wait for it."""
+        """Return the jobs and kinds with this trigger."""
         return self._index.get(type(trigger), {}).get(trigger, ())
 
     def by(self, sort: type[T]) -> ItemsView[T, Collection[JobOrClass]]:
-        """The triggers of one sort with those that wait for each."""
+        """Return the triggers of one type, with the jobs and kinds for each."""
         return self._index.get(sort, {}).items()
 
     def due(self) -> Sequence[JobOrClass]:
-        """A schedule period begins: those of which time alone may have changed what plugins say."""
+        """Handle that a schedule period began. Return the jobs and kinds whose results time alone may have changed."""
         self._period += 1
         return [who for pause, whose in self.by(Pause) if self._period % pause.periods == 0 for who in whose]
 
     def line(self, kind: bytes) -> Sequence[JobFacts]:
-        """Those of one kind, oldest first, among jobs that rested once."""
+        """Return the jobs of one kind, oldest first. Some of them may not be unschedulable any more."""
         queue = self._queues.get(kind)
         return () if queue is None else queue.order
 
     def oldest(self, parts: int) -> list[str]:
-        """Those that have waited longest, one of so many, at least one where there are any."""
+        """Return the jobs that have waited longest: one of `parts` of all jobs, rounded up."""
         return list(islice(self._jobs, -(-len(self._jobs) // parts)))
 
     def _keep(self, who: JobOrClass, job: UnschedulableJob) -> None:

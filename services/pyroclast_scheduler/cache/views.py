@@ -1,4 +1,4 @@
-"""The tables of the cache as a snapshot, which stays as it is while they change."""
+"""Makes a snapshot of the tables of the cache. The snapshot does not change with the tables."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def view_of(
     features: NodeFeatures,
     is_coupled: bool,
 ) -> Snapshot:
-    """What they say now. Its cost grows with the nodes, whose arrays are copied.
+    """Return a snapshot of the present state. The cost grows with the number of nodes, whose arrays are copied.
 
-    `features`: what sessions share of nodes. `is_coupled`: whether it matters to some pod where others are.
+    `features`: the node features that sessions share. `is_coupled`: whether the placement of some pod depends on other pods.
     """
     count = len(nodes.names)
     return Snapshot(

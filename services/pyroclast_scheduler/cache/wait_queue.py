@@ -1,4 +1,4 @@
-"""A wait queue: the unschedulable jobs of one kind, in the order in which they get something."""
+"""A wait queue: the unschedulable jobs of one kind, in the order in which they are served."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 __all__ = ["WaitQueue"]
 
 _AGE: Final = attrgetter("created", "uid")
-_MOST_GONE: Final = 50  # entries beyond two for each job in line, each with all pods of a job, until it is written anew
+_MOST_GONE: Final = 50  # outdated entries beyond one per job, each with all pods of a job, before the order is rewritten
 
 
 class WaitQueue:
-    """A job that leaves stays in the written order until that is written anew: sessions pass over those that left."""
+    """The waiting jobs in order. Outdated entries stay in `order` until it is rewritten, and sessions skip them."""
 
     def __init__(self) -> None:
         self._members: dict[str, JobFacts] = {}
         self._written: dict[str, JobFacts] = {}
         self.order: list[JobFacts] = []
-        """Those in line, oldest first, and maybe others that were. While a session reads it, jobs may come in between."""
+        """The waiting jobs, oldest first, with outdated entries. Jobs may be inserted while a session reads the list."""
 
     def __len__(self) -> int:
         return len(self._members)
 
     @property
     def members(self) -> Sequence[str]:
-        """The keys of those in line."""
+        """The keys of the waiting jobs."""
         return list(self._members)
 
     def add(self, facts: JobFacts) -> None:
-        """Take a job into the line, or its facts as they are now."""
+        """Add a job, or replace its facts."""
         self._members[facts.key] = facts
         if self._written.get(facts.key) is facts:
             return
@@ -44,5 +44,5 @@ class WaitQueue:
         self._written[facts.key] = facts
 
     def discard(self, key: str) -> None:
-        """The job is not in line any more."""
+        """Remove a job from the queue."""
         self._members.pop(key, None)

@@ -1,1 +1,1 @@
-"""Victims: which pods may make room for others; shared by the actions that evict."""
+"""Eviction: the choice of victims, which all evicting actions share."""

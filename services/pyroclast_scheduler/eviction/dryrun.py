@@ -1,6 +1,6 @@
-"""Dry runs: on some nodes it is tried which pods really have to go for a task, and the node that loses least is taken.
+"""Dry runs: on some nodes, evictions for a task are tried, and the node with the smallest loss is chosen.
 
-The mode of action preempt that looks at affinity and topology: a pod whose leaving does not help stays.
+This mode of the action preempt takes affinity and topology into account. Pods whose eviction does not help are spared.
 """
 
 from __future__ import annotations
@@ -23,18 +23,22 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["DryRun", "Loss"]
 
 _REASON = "preempt"
-_SHIFT = 2**31  # makes every priority count as more than none
+_SHIFT = 2**31  # makes every priority positive, so that each victim counts
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A node on which the task fits once `victims` are gone, the most important of them first."""
+    """A node on which the task fits after the eviction of `victims`, which are sorted with the most important first."""
 
     row: int
     victims: Sequence[Candidate]
 
     def rank(self, now: float) -> tuple[float, ...]:
-        """Smaller is better: priorities, their sum, how many, how long the most important ones have run, the row."""
+        """Return the sort key; the smallest is best.
+
+        The key consists of the highest priority, the sum of priorities, the number of victims, the start of the most important
+        victims, and the row.
+        """
         priorities = [task.facts.pod.spec.priority or 0 for _, task in self.victims]
         highest = [task for (_, task), each in zip(self.victims, priorities, strict=True) if each == max(priorities)]
         started = [task.facts.started or now for task in highest]
@@ -43,9 +47,10 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """`percentage` of the nodes are tried until that many can be used, at least `least` and at most `most`.
+    """The settings of dry runs. Nodes are tried until enough of them can be used.
 
-    `sees_trials`: whether it counts for pods' affinity that victims would be gone.
+    The number is `percentage` of the nodes, at least `least` and at most `most`. `sees_trials`: whether affinity is evaluated
+    without the victims.
     """
 
     session: Session
@@ -56,7 +61,11 @@ class DryRun:
 
     @classmethod
     def of(cls, session: Session, arguments: Arguments) -> DryRun:
-        """As the arguments of preempt say. Victims are only tried for pods' affinity where predicates may preempt or allocate."""
+        """Return the settings from the arguments of preempt.
+
+        Affinity is evaluated without the victims only if the plugin predicates has the flag enablePreemptable or
+        enabledAllocatable.
+        """
         entries = (entry for tier in session.configuration.tiers for entry in tier if entry.name == "predicates")
         return cls(
             session,
@@ -67,7 +76,10 @@ class DryRun:
         )
 
     def best(self, job: Job, task: Task, plan: PlacementPlan, residents: Callable[[int], Sequence[Candidate]]) -> Loss | None:
-        """The node that loses least for `task`; `residents` gives the pods of a node that may go. None where none helps."""
+        """Return the node with the smallest loss for `task`; None if no eviction helps.
+
+        `residents`: returns the evictable pods of a node.
+        """
         rows = np.flatnonzero(resolvable(self.session, job, task, plan)).tolist()
         enough = min(len(rows), max(self.least, min(self.most, len(rows) * self.percentage // 100)))
         trial = _Trial(
@@ -85,7 +97,7 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """One task. `before`: the refusals that count whoever goes; None: they are asked anew for each trial."""
+    """The dry run for one task. `before`: refusals that do not depend on the victims; None: they are evaluated for each trial."""
 
     session: Session
     job: Job
@@ -94,7 +106,7 @@ class _Trial:
     before: Sequence[Refusal] | None
 
     def loss(self, row: int, candidates: Sequence[Candidate]) -> Loss | None:
-        """The pods that have to go on node `row`; None if that does not help, or none has to."""
+        """Return the pods that must be evicted on node `row`; None if evictions do not help or are not needed."""
         session, job = self.session, self.job
         victims = session.preemptable(self.task, job, candidates)
         if not has_enough(session, self.plan, row, victims):
@@ -107,7 +119,7 @@ class _Trial:
         else:
             return None
         kept = list(potential)
-        for victim in reversed(potential):  # the most important ones may stay first
+        for victim in reversed(potential):  # spare the most important victims first
             rest = [each for each in kept if each is not victim]
             if self._fits_without(row, rest):
                 kept = rest

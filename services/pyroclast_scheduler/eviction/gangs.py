@@ -1,6 +1,6 @@
-"""Room for a whole gang: in one part of the network other gangs give up what they can spare, or go whole.
+"""Room for a whole gang: in one hypernode, pods of other gangs are evicted, either spare pods or whole gangs.
 
-Actions gangpreempt and gangreclaim differ in who may have to go.
+The actions gangpreempt and gangreclaim differ in the possible victims.
 """
 
 from __future__ import annotations
@@ -40,7 +40,14 @@ _MOST_DOMAINS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class GangKind:
-    """What one action does: its name, who may lose pods for whom (job that wants room, owner of pods), and which pods."""
+    """The rules of one action.
+
+    Attributes:
+        name: the name of the action.
+        is_reclaim: whether victims are in other queues.
+        may_lose: whether pods of a job (second argument) may be evicted for a starving job (first argument).
+        may_go: whether a pod of a job may be evicted.
+    """
 
     name: str
     is_reclaim: bool
@@ -50,17 +57,17 @@ class GangKind:
 
 @dataclass(slots=True)
 class _Plan:
-    """Evictions and promises, applied already, and where each sub-job is to be."""
+    """Evictions and pipelined placements that are applied already. `places`: the hypernode of each sub-job, by UID."""
 
     statement: Statement
     places: dict[str, str] = field(default_factory=dict)
 
 
 def make_room(session: Session, arguments: Arguments, kind: GangKind) -> None:
-    """Each starving job, in the order of queues and jobs, takes what it needs in the first domain where that can be had.
+    """Evict pods for each starving job, in the order of queues and jobs, in the first hypernode in which this is possible.
 
-    Arguments: `minimumRunTime` (0s); `maxDomains` (8), how many parts of the network are looked at for a job; `allowWholeBundle`
-    (true), whether gangs may be lost whole.
+    Arguments: `minimumRunTime` (0s); `maxDomains` (8): how many hypernodes are examined per job; `allowWholeBundle` (true):
+    whether whole gangs may be evicted.
     """
     most = arguments.integer("maxDomains", _MOST_DOMAINS, least=1)
     is_whole_allowed = arguments.boolean("allowWholeBundle", default=True)
@@ -103,13 +110,13 @@ class _Search:
             if tree is None
             else least_request(session, job, tree, self.pending)
         )
-        self.counted = self.need > 0  # what the job does not ask for may be lacking; cpu and memory always count
+        self.counted = self.need > 0  # dimensions that the job does not request may be exceeded; cpu and memory always count
         self.counted[[CPU, MEMORY]] = True
         closed = session.closed_to(job)
         self.open = session.nodes.usable if closed is None else session.nodes.usable & ~closed
 
     def plan(self, most: int) -> _Plan | None:
-        """Evictions that make room in one of the first `most` domains, with the promises; None where there are none."""
+        """Return evictions and pipelined placements in one of the first `most` hypernodes; None if there are none."""
         session = self.session
         if not self.pending:
             return None
@@ -143,7 +150,7 @@ class _Search:
         return None
 
     def _least(self, domain: HyperNode, taken: list[Bundle], plan: _Plan) -> _Plan | None:
-        """The plan without the bundles that turn out not to be needed; None where somebody who is asked changed his mind."""
+        """Return the plan without unneeded bundles; None if a repeated trial failed because a plugin changed its answer."""
         for bundle in taken[:-1]:
             rest = [each for each in taken if each is not bundle]
             plan.statement.discard()
@@ -158,7 +165,7 @@ class _Search:
         return plan
 
     def _bundles(self, domain: HyperNode) -> list[Bundle]:
-        """What may go in `domain`, the first one first."""
+        """Return the possible bundles of victims in `domain`, in the order of eviction."""
         session, kind, job = self.session, self.kind, self.job
         by_job: dict[str, tuple[Job, list[Task]]] = {}
         losing = self.residents.of(lambda owner: kind.may_lose(job, owner))
@@ -176,7 +183,10 @@ class _Search:
         return ordered(session, job, found, self.need, is_reclaim=kind.is_reclaim)
 
     def _simulate(self, domain: HyperNode, bundles: Sequence[Bundle]) -> _Plan | None:
-        """Evict `bundles` and promise their places; None, with everything undone, if the job is not helped by it."""
+        """Evict `bundles` and pipeline the pods of the job.
+
+        Return None, with everything undone, if the job is not pipelined afterwards.
+        """
         session, job = self.session, self.job
         plan = _Plan(session.statement())
         for bundle in bundles:
@@ -202,7 +212,7 @@ class _Search:
         return None
 
     def _promise(self, statement: Statement, domain: HyperNode, sub_job: SubJob, tasks: deque[Task]) -> str | None:
-        """Promise all of `tasks` places in one hypernode of `domain`: its name, None where there is no such."""
+        """Pipeline all of `tasks` in one hypernode of `domain`. Return the name of the hypernode, None if there is none."""
         session, job = self.session, self.job
         candidates = [domain]
         if sub_job_limit(job, sub_job, session.hyper_nodes) is not None:
@@ -219,7 +229,7 @@ class _Search:
         return None
 
     def _promise_part(self, domain: HyperNode, sub_job: SubJob) -> Statement | None:
-        """Promise as many pods of a part places as it needs; None where they have none, or its queue may not take them back."""
+        """Pipeline as many pods of a part as its minimum needs; None if they do not fit or the queue may not reclaim for them."""
         session, tasks = self.session, list(self.pending.get(sub_job.uid, ()))[: missing(sub_job)]
         queue = session.queues[self.job.facts.queue]
         if self.kind.is_reclaim and not session.preemptive(queue, request_of(session, tasks)):

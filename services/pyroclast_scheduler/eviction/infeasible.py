@@ -1,6 +1,6 @@
-"""Infeasible nodes: those on which tasks of a kind could not be given room, remembered as long as nothing changes there.
+"""Infeasible nodes: those on which evictions do not help tasks of a kind. The results are used until the nodes change.
 
-A gang of hundreds of equal pods asks the same of every node: what was found out for the first holds for the others.
+A gang with hundreds of equal pods tries the same nodes for each pod. The result for the first pod applies to the others.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["InfeasibleNodes", "InfeasibleNodesCache"]
 
 _ALONE: Final = "ReadWriteOncePod"
-_MOST_BYTES: Final = 2**26  # of what goes from session to session, a byte for each node and kind
+_MOST_BYTES: Final = 2**26  # the largest size of the cache, with one byte per node and kind
 
 
 class InfeasibleNodesCache:
-    """What was found out for jobs of a kind, from session to session: where nothing changed since, it holds."""
+    """The infeasible nodes by kind of task, kept from session to session until the nodes change."""
 
     is_derived = True
 
@@ -38,7 +38,7 @@ class InfeasibleNodesCache:
         self._infeasible: dict[Hashable, tuple[Shape, Bools]] = {}
 
     def open(self, snapshot: Snapshot, configuration: Configuration) -> None:
-        """A session begins: forget what may be otherwise now. To be told of each."""
+        """Forget outdated results at the start of a session. It must be called for each session."""
         touched, before = snapshot.touched, (self._number + 1, self._nodes)
         self._number, self._nodes = snapshot.number, len(snapshot.names)
         if touched is None or before != (self._number, self._nodes) or configuration != self._configuration:
@@ -48,12 +48,15 @@ class InfeasibleNodesCache:
             rows[list(touched or ())] = False
 
     def of(self, kind: Hashable) -> Bools | None:
-        """The nodes that are infeasible for tasks of that kind. Not to be changed."""
+        """Return a mask of the nodes that are infeasible for tasks of that kind. The caller must not change the mask."""
         found = self._infeasible.get(kind)
         return None if found is None else found[1]
 
     def keep(self, kind: Hashable, shape: Shape, rows: Bools) -> None:
-        """The nodes that are, as the session leaves them; `shape`: of the tasks, by whose identity they are of that kind."""
+        """Store the infeasible nodes at the end of a session.
+
+        `shape`: the shape of the tasks, stored so that its identity stays valid.
+        """
         self._infeasible.pop(kind, None)
         self._infeasible[kind] = shape, rows
         if len(self._infeasible) * max(1, self._nodes) > _MOST_BYTES:
@@ -61,10 +64,10 @@ class InfeasibleNodesCache:
 
 
 class InfeasibleNodes:
-    """Infeasible nodes by kind of task, for one action. `book`: what goes on to that of the next session, once it is closed.
+    """The infeasible nodes by kind of task, for one action. `book`: the cache for the next session, which is filled on `close`.
 
-    Tasks of one shape, role and priority are of one kind, unless other pods or their claims tell them apart. That holds within
-    one job, and among jobs of one kind while they have what they began with.
+    Tasks of the same shape, role and priority are of one kind, unless other pods or claims distinguish them. A kind spans one
+    job, or all unchanged jobs of one equivalence class.
     """
 
     def __init__(self, session: Session, book: InfeasibleNodesCache | None = None) -> None:
@@ -80,7 +83,7 @@ class InfeasibleNodes:
             self._reopen_changed()
 
     def kind(self, job: Job, task: Task) -> Hashable:
-        """What `task` has in common with others of `job`."""
+        """Return the kind of `task` of `job`."""
         facts = task.facts
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
         own = self._claims(facts) if facts.shape.has_claims else ()
@@ -101,9 +104,10 @@ class InfeasibleNodes:
         return kind if own is not None else (kind, facts.uid)
 
     def _claims(self, facts: TaskFacts) -> tuple[str, ...] | None:
-        """The claims of a pod that holds no more than others with the same ones; None where its claims are its own matter.
+        """Return the claims of a pod that has the same feasible nodes as other pods with these claims; None if that is uncertain.
 
-        Who goes from one node may free a claim for one pod alone on all nodes. A claim without a volume gets one in the session.
+        Evictions on one node may free a ReadWriteOncePod claim for one pod on all nodes. A claim without a volume gets one in the
+        session.
         """
         claims = volume_claims(facts.pod)
         if facts.pod.spec.resource_claims or any(claim.is_own for claim in claims):
@@ -113,7 +117,7 @@ class InfeasibleNodes:
         return tuple(claim.key for claim in claims) if is_plain else None
 
     def open(self, kind: Hashable, nodes: Bools) -> Bools:
-        """Those of `nodes` that are not known to be infeasible for tasks of that kind."""
+        """Return those of `nodes` that are not known to be infeasible for tasks of that kind."""
         since = self._since(kind)
         if since is None:
             return nodes
@@ -121,22 +125,22 @@ class InfeasibleNodes:
         return nodes & (since <= self._changed)
 
     def is_infeasible(self, kind: Hashable) -> bool:
-        """Whether no node could be found for another task of that kind, and nothing changed since."""
+        """Whether no node was found for a task of that kind, and no move was made since."""
         return self._everywhere.get(kind) == len(self._session.moves.log)
 
     def give_up(self, kind: Hashable) -> None:
-        """No node was found for a task of that kind."""
+        """Record that no node was found for a task of that kind."""
         self._everywhere[kind] = len(self._session.moves.log)
 
     def add(self, kind: Hashable, row: int) -> None:
-        """A task of that kind could not be given room on node `row`."""
+        """Record that evictions on node `row` do not help tasks of that kind."""
         since = self._since(kind)
         if since is None:
             since = self._infeasible[kind] = np.full(len(self._changed), -1, dtype=np.int64)
         since[row] = len(self._session.moves.log)
 
     def close(self) -> None:
-        """The action ends: what was found out of nodes that no action changed goes on to the next session."""
+        """Pass the results for unchanged nodes on to the next session, at the end of the action."""
         if self._book is None:
             return
         self._look()
@@ -145,13 +149,16 @@ class InfeasibleNodes:
                 self._book.keep(kind, shape, (self._infeasible[kind] >= 0) & (self._changed < 0))
 
     def _reopen_changed(self) -> None:
-        """Who may go of a job depends on what the job has elsewhere."""
+        """Reset the nodes of changed jobs, since the possible victims of a job depend on its pods on other nodes."""
         for job in (*self._session.jobs.values(), *self._session.others.values()):
             if job.is_changed:
                 self._changed[[task.row for task in job.tasks if task.row >= 0]] = 0
 
     def _since(self, kind: Hashable) -> Ints | None:
-        """By node, how much had changed when it became infeasible for tasks of that kind, −1 if it is not; None if no node is."""
+        """Return by node the length of the log when it became infeasible for that kind, −1 if feasible.
+
+        Return None if no node is infeasible.
+        """
         found = self._infeasible.get(kind)
         if found is None and self._book is not None and (known := self._book.of(kind)) is not None:
             found = self._infeasible[kind] = np.where(known, np.int64(0), np.int64(-1))

@@ -1,4 +1,4 @@
-"""Room for a gang that has parts: for as many of them as it needs to start, the smallest first, and for nothing else."""
+"""Room for a gang with parts: evictions only for as many parts as the gang needs to start, the smallest parts first."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pyroclast_scheduler.session.statement import Statement
 __all__ = ["least_request", "request_of", "room_for_part"]
 
 _ENDLESS: Final = 1 << 50
-"""More of a resource than there is; sums of it stay in range."""
+"""More than any cluster has of a resource; sums of it do not overflow."""
 
 
 def room_for_part(session: Session, job: Job, part: GroupPart, make: Callable[[SubJob], Statement | None]) -> Statement | None:
-    """What makes room for `part` to start; None, with everything undone, where it would not.
+    """Return the evictions and placements with which `part` can start; None, with everything undone, if it cannot.
 
-    `make` does so for a part that has pods of its own, and leaves nothing behind where it gives None. A part that is tried and
-    fails makes no pod go.
+    `make`: does this for a part with members and returns None, without any change, if it fails. A part that fails causes no
+    eviction.
     """
     if job.is_part_ready(part, pipelined=True):
         return session.statement()
@@ -48,9 +48,9 @@ def room_for_part(session: Session, job: Job, part: GroupPart, make: Callable[[S
 
 
 def least_request(session: Session, job: Job, part: GroupPart, waiting: Mapping[str, Iterable[Task]]) -> Ints:
-    """Of each resource so much as `part` asks for at least to start, whichever of its parts do.
+    """Return for each resource the smallest amount that `part` needs to start, over all selections of its parts.
 
-    `waiting`: the tasks that may get places, first one first, by UID of their sub-job.
+    `waiting`: the pending tasks in order, by UID of their sub-job.
     """
     if part.parts:
         each = np.sort(np.stack([least_request(session, job, each, waiting) for each in part.parts]), axis=0)
@@ -64,6 +64,6 @@ def least_request(session: Session, job: Job, part: GroupPart, waiting: Mapping[
 
 
 def request_of(session: Session, tasks: Iterable[Task]) -> Ints:
-    """What `tasks` ask for together."""
+    """Return the sum of the requests of `tasks`."""
     requests = [session.dimensions.vector(task.facts.shape.request) for task in tasks]
     return np.sum(requests, axis=0) if requests else np.zeros(len(session.dimensions), dtype=np.int64)

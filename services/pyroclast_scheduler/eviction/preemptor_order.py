@@ -1,4 +1,4 @@
-"""Turns: the jobs for which an action may make room, queue by queue and one after another."""
+"""The order of preemptors: the jobs for which an action may evict pods, queue by queue and job by job."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["make_room", "starving", "take_turns", "try_in_order"]
 
 
 def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True) -> list[tuple[Queue, list[Job]]]:
-    """The queues, in their order, with jobs that may take places from others, of those that pass `passes`; and these jobs.
+    """Return the queues in order, each with its starving jobs that `passes` accepts.
 
-    A job whose pods do not exist yet may not: they are made first, so that the room is kept for them by name.
+    A job with seats is left out. Its pods must exist first, so that they can be nominated to nodes.
     """
     found: dict[str, list[Job]] = {}
     for job in session.jobs.values():
@@ -36,9 +36,9 @@ def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True
 
 
 def make_room(session: Session, job: Job, take: Callable[[Statement, Task], None]) -> bool:
-    """Let `take` make room for waiting tasks of `job` until enough have some; whether it got anything.
+    """Call `take` for pending tasks of `job` until enough are placed. Return whether any were.
 
-    What was done is undone unless the job would be ready with it. Nobody goes for a part of it that would not start.
+    Everything is undone unless the job is pipelined afterwards. No pod is evicted for a part of the job that could not start.
     """
     tree = job.facts.group.spec.tree
 
@@ -63,7 +63,7 @@ def make_room(session: Session, job: Job, take: Callable[[Statement, Task], None
 def _taken(
     session: Session, tasks: Iterable[Task], take: Callable[[Statement, Task], None], is_lacking: Callable[[], bool]
 ) -> Statement:
-    """Let `take` make room for those of `tasks` that wait, in their order, as long as there is not enough."""
+    """Call `take` for the pending tasks of `tasks` in order while `is_lacking` is true."""
     statement = session.statement()
     waiting = deque(session.waiting_in_order(tasks))
     while waiting and is_lacking():
@@ -73,14 +73,14 @@ def _taken(
 
 
 def take_turns(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job], bool]) -> list[Job]:
-    """Let `makes_room` try for each of `jobs` in their order, in each domain where it may be; see `try_in_order`."""
+    """Call `makes_room` for each of `jobs` in order, in each topology domain that the job may use; see `try_in_order`."""
     return try_in_order(session, jobs, lambda job: in_each_domain(session, job, makes_room))
 
 
 def try_in_order(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job], bool]) -> list[Job]:
-    """Let `makes_room` try for each of `jobs` in their order, and for the followers of those that got something; all of them.
+    """Call `makes_room` for each of `jobs` in order, and for equivalent jobs after a success. Return all jobs.
 
-    Where a job got nothing, none of its kind does until another job got something.
+    After a failure, equivalent jobs are skipped until the next success.
     """
     line: Heap[Job] = Heap(session.job_key)
     found: list[Job] = []

@@ -1,4 +1,4 @@
-"""Bundles: pods of one job that are evicted together, so that the job goes on with what is left, or goes whole."""
+"""Bundles: pods of one job that are evicted together, either pods that the job can spare or the rest of its gang."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ __all__ = ["Bundle", "allowed", "ordered", "split"]
 
 @dataclass(slots=True)
 class Bundle:
-    """`is_whole`: without these pods the gang of `job` is broken, so that all of it is lost."""
+    """Pods of `job` that are evicted together.
+
+    `is_whole`: whether their eviction breaks the gang, so that the whole job is lost.
+    """
 
     job: Job
     tasks: list[Task]
@@ -29,9 +32,9 @@ class Bundle:
 
 
 def split(job: Job, tasks: Sequence[Task]) -> list[Bundle]:
-    """The pods that `job` can spare among `tasks`, and the others; the least important are spared first.
+    """Return the pods among `tasks` that `job` can spare, and the others, as bundles; the least important pods are spare.
 
-    A job that has too few pods already is broken: all of its pods can go.
+    If the job has fewer pods than its minimum, its gang is broken already and all pods are spare.
     """
     listed = sorted(tasks, key=lambda task: (task.facts.priority, task.uid))
     surplus = job.tally.ready - job.facts.min_available
@@ -63,7 +66,7 @@ def split(job: Job, tasks: Sequence[Task]) -> list[Bundle]:
 
 
 def ordered(session: Session, job: Job, bundles: Sequence[Bundle], need: Ints, *, is_reclaim: bool) -> list[Bundle]:
-    """`bundles` with the one to be evicted first at the front, for room of `need` for `job`."""
+    """Return `bundles` in the order of eviction, for room of `need` for `job`."""
     vector = session.dimensions.vector
     preemptor = session.queues[job.facts.queue]
 
@@ -90,7 +93,7 @@ def ordered(session: Session, job: Job, bundles: Sequence[Bundle], need: Ints, *
 
 
 def allowed(bundles: Sequence[Bundle], candidates: Sequence[Candidate]) -> list[Bundle]:
-    """What is left when only `candidates` may go: a whole bundle goes whole or not at all, others shrink."""
+    """Return the bundles limited to `candidates`. A whole bundle is kept only if all its pods are candidates; others shrink."""
     uids = {task.uid for _, task in candidates}
     kept: list[Bundle] = []
     for each in bundles:
@@ -101,7 +104,7 @@ def allowed(bundles: Sequence[Bundle], candidates: Sequence[Candidate]) -> list[
 
 
 def _spare_groups(job: Job) -> dict[str, int]:
-    """By policy that wants a number of sub-jobs: how many ready ones there are beyond it."""
+    """Return the number of ready sub-jobs beyond the minimum, by policy with a minimum number of sub-jobs."""
     policies = {f"{job.facts.key}/{each.name}": each.min_sub_groups for each in job.facts.group.spec.sub_group_policy}
     if not any(policies.values()):
         return {}
@@ -110,7 +113,7 @@ def _spare_groups(job: Job) -> dict[str, int]:
 
 
 def _worth(bundle: Bundle, need: Ints, requests: Callable[[Sequence[Task]], Ints]) -> float:
-    """What the bundle gives of `need`, for what is lost with it; without loss beyond the pods themselves: endlessly much."""
+    """Return the ratio of the part of `need` that the bundle frees to the loss; infinite for spare pods."""
     if not bundle.is_whole:
         return float("inf")
     asked = need > 0

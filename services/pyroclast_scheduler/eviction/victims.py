@@ -1,4 +1,4 @@
-"""Victims: which pods on which nodes could go, which of them first, and whether a task fits once they do."""
+"""Victims: the possible victims on nodes, their order, and whether a task fits after their eviction."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _GOING: Final = frozenset({TaskStatus.RELEASING})
 
 
 class Residents:
-    """The pods of jobs on each node, as they are now. Kept for one action.
+    """The pods of jobs on each node in the present state, for one action.
 
-    `withheld`: nodes with pods that may go later, once they have run for the minimum.
+    `withheld`: the nodes with pods that may be evicted later, after their minimum run time.
     """
 
     def __init__(self, session: Session, minimum: MinimumRunTime | None = None) -> None:
@@ -39,7 +39,7 @@ class Residents:
 
     @cached_property
     def _by_job(self) -> Mapping[str, Collection[int]]:
-        """The nodes of each job's pods."""
+        """The rows of the nodes on which each job has pods."""
         index = self.session.features.jobs.of(self.session.snapshot.residents)
         return {key: rows for jobs in index.values() for key, rows in jobs.items() if key in self.session.snapshot.all_jobs}
 
@@ -52,21 +52,24 @@ class Residents:
         return {queue: self._mask(rows) for queue, rows in found.items()}
 
     def where(self, queue: str) -> Bools:
-        """The nodes that have pods of jobs of `queue`; those that went since are among them. Not to be changed."""
+        """Return a mask of the nodes with pods of jobs of `queue`, including nodes that pods have left in this session.
+
+        The caller must not change the mask.
+        """
         return self._by_queue.get(queue, self._nowhere)
 
     def beside(self, queue: str) -> Bools:
-        """The same of all other queues."""
+        """Return a mask of the nodes with pods of jobs of other queues than `queue`."""
         found: Bools = np.logical_or.reduce([self._nowhere, *(mask for name, mask in self._by_queue.items() if name != queue)])
         return found
 
     def of(self, keep: Callable[[Job], bool]) -> Bools:
-        """The same of jobs that pass `keep`."""
+        """Return a mask of the nodes with pods of jobs for which `keep` is true."""
         jobs = ((self.session.job(key), rows) for key, rows in self._by_job.items())
         return self._mask([row for job, rows in jobs if job is not None and keep(job) for row in rows])
 
     def on(self, row: int, keep: Callable[[Job, Task], bool], *, among: frozenset[TaskStatus] = _PRESENT) -> list[Candidate]:
-        """Those on node `row` that pass `keep`; `among`: by default the ones that are still there."""
+        """Return the pods on node `row` for which `keep` is true. `among`: their statuses, by default bound and running."""
         found = self._found.get(row)
         if found is None:
             session = self.session
@@ -77,11 +80,11 @@ class Residents:
         return [(job, task) for job, task in found if task.status in among and task.row == row and keep(job, task)]
 
     def evictable(self, row: int, job: Job, keep: Callable[[Job, Task], bool]) -> list[Candidate]:
-        """Those on node `row` that pass `keep` and have run for long enough to go for `job`."""
+        """Return the pods on node `row` for which `keep` is true and whose minimum run time allows eviction for `job`."""
         return [each for each in self.on(row, keep) if not self.is_withheld(each, job)]
 
     def is_withheld(self, candidate: Candidate, job: Job) -> bool:
-        """Whether `candidate` has not run for long enough to go for `job`."""
+        """Whether the minimum run time protects `candidate` from eviction for `job`."""
         owner, task = candidate
         if self._minimum is None or not self._minimum.protects(task, owner, job):
             return False
@@ -94,15 +97,15 @@ class Residents:
         return mask
 
     def going(self, row: int) -> list[Task]:
-        """Those of node `row` that are on their way out."""
+        """Return the pods on node `row` that are being deleted."""
         return [task for _, task in self.on(row, lambda *_: True, among=_GOING)]
 
 
 def first_to_go(session: Session, victims: Sequence[Candidate], preemptor: Queue) -> list[Candidate]:
-    """`victims` with the one to be evicted first at the front.
+    """Return `victims` in the order of eviction. `preemptor`: the queue for which pods are evicted.
 
-    Of one job its last task; of one queue the job that is ordered last; of several queues the one that plugins say, or else the
-    one that is ordered last. `preemptor`: the queue that the room is for.
+    In one job the last task is evicted first, and in one queue the last job. Among several queues, the plugins decide, or else
+    the last queue is first.
     """
 
     def compare(left: Candidate, right: Candidate) -> int:
@@ -119,7 +122,7 @@ def first_to_go(session: Session, victims: Sequence[Candidate], preemptor: Queue
 
 
 def compare_queues(session: Session, left: Queue, right: Queue, preemptor: Queue) -> int:
-    """Negative if pods of `left` go before those of `right` when room is made for a pod of `preemptor`."""
+    """Return a negative number if pods of `left` are evicted before those of `right` for a pod of `preemptor`."""
     left_key, right_key = session.victim_queue_key(left, preemptor), session.victim_queue_key(right, preemptor)
     if left_key is not None and right_key is not None and left_key != right_key:
         return -1 if left_key < right_key else 1
@@ -127,9 +130,9 @@ def compare_queues(session: Session, left: Queue, right: Queue, preemptor: Queue
 
 
 def may_hold(session: Session, plan: PlacementPlan) -> Bools:
-    """Nodes that are large enough for the request of `plan`, beside what is promised there, if all that can go went.
+    """Return a mask of the nodes that could hold the request of `plan` if all pods except pipelined ones were evicted.
 
-    On any other node `has_enough` holds for no victims.
+    On any other node `has_enough` is false for every set of victims.
     """
     columns = session.columns
     room = columns.allocatable[plan.present] - columns.pipelined[plan.present]
@@ -138,7 +141,7 @@ def may_hold(session: Session, plan: PlacementPlan) -> Bools:
 
 
 def has_enough(session: Session, plan: PlacementPlan, row: int, victims: Sequence[Candidate]) -> bool:
-    """Whether the request of `plan` fits on node `row` once what is releasing and all of `victims` are gone."""
+    """Whether the request of `plan` fits on node `row` after all releasing pods and `victims` are gone."""
     columns, freed = session.columns, [session.plan(task.facts.shape).request for _, task in victims]
     for dimension in plan.present:
         at = dimension, row
@@ -149,7 +152,7 @@ def has_enough(session: Session, plan: PlacementPlan, row: int, victims: Sequenc
 
 
 def needed(victims: Sequence[Candidate], is_enough: Callable[[Sequence[Candidate]], bool]) -> list[Candidate]:
-    """Those of `victims` that must go, where all of them are enough: none of these could stay. The last ones are spared first."""
+    """Return a minimal subset of `victims` for which `is_enough` is true. The last victims are spared first."""
     found = list(victims)
     for victim in reversed(victims):
         rest = [each for each in found if each is not victim]
@@ -159,5 +162,5 @@ def needed(victims: Sequence[Candidate], is_enough: Callable[[Sequence[Candidate
 
 
 def _later(left: tuple[object, ...], right: tuple[object, ...]) -> int:
-    """Negative if `left` is ordered after `right`, and so goes first."""
+    """Return a negative number if `left` is ordered after `right`, so that it is evicted first."""
     return -1 if left > right else 1 if left < right else 0

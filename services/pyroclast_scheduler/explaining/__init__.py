@@ -1,1 +1,1 @@
-"""Answers to "why does my Job wait, and when does it start?": pure, made between sessions from what they found out."""
+"""Answers to "why does my Job wait, and when does it start?". All code is pure and uses the results of sessions."""

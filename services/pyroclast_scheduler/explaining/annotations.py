@@ -1,4 +1,4 @@
-"""What a PodGroup that waits should say of it, and when that is worth a write."""
+"""The content of the annotation of a waiting PodGroup, and the decision whether a change of it is worth a write."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pyroclast_scheduler.model.groups import Group
 __all__ = ["Start", "Turns", "is_worth_a_write", "said_of", "waiting_of"]
 
 REST_SECONDS: Final = 300.0
-"""Between two writes to one PodGroup because of numbers alone."""
+"""The shortest time between two writes to one PodGroup for changes of numbers alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When a job is likely to start, in seconds since the epoch; `basis`: what that rests on."""
+    """The estimated start of a job, in seconds since the epoch. `basis`: a text that names the data behind the estimate."""
 
     earliest: float
     likely: float
@@ -32,7 +32,7 @@ class Start:
 
 
 def said_of(group: Group) -> str:
-    """Why a group waits as its object says it, see `pyroclast.api.waiting`; empty where it says nothing."""
+    """Return the explanation that the object of a group contains, see `pyroclast.api.waiting`; empty if there is none."""
     if group.keeps_phase:
         return group.metadata.annotations.get(keys.WAITING, "")
     return next((each.message for each in group.said if each.type == NativeConditionType.WAITING), "")
@@ -46,10 +46,10 @@ def waiting_of(
     queue: str = "",
     requests: Mapping[str, str] | None = None,
 ) -> Waiting:
-    """What a PodGroup says. `queue` and `requests`: where nothing else in it says them."""
+    """Return the explanation for a PodGroup. `queue`, `requests`: given if the object has no other field for them."""
     ahead = book.ahead(entry)
     first = book.between(entry.record.queue, 0, 1)[0].key if ahead else ""
-    is_own = first.partition("/")[0] == entry.key.partition("/")[0]  # others may not be known to its readers
+    is_own = first.partition("/")[0] == entry.key.partition("/")[0]  # readers may not know jobs of other namespaces
     short = entry.short[0] if entry.short else None
     return Waiting(
         code=entry.code,
@@ -70,9 +70,9 @@ def waiting_of(
 
 
 def is_worth_a_write(old: Waiting | None, new: Waiting | None) -> bool:
-    """Whether a text that says `old` should say `new`: another code, step in the order, or start by half its interval.
+    """Whether the explanation `old` should be replaced by `new`.
 
-    Or another queue or amount, which change with the pods alone.
+    This is the case if code, order step, queue or requests differ, or if the likely start moves by more than half the interval.
     """
     if old is None or new is None:
         return old is not new
@@ -92,13 +92,16 @@ def _seconds(timestamp: str) -> float:
 
 @dataclass(slots=True)
 class Turns:
-    """Goes round the jobs that wait, a few at a time, and finds those whose numbers are worth a write."""
+    """Checks the waiting jobs in turn, a few at a time, for explanations that are worth a write."""
 
     _rest: deque[str] = field(default_factory=deque)
     _written: dict[str, float] = field(default_factory=dict)
 
     def next(self, keys: Iterable[str], is_due: Callable[[str], bool], now: float, *, most: int) -> str | None:
-        """The first key that is due among the next `most`; a key that was told rests for some minutes."""
+        """Return the first key among the next `most` for which `is_due` is true; None if there is none.
+
+        A returned key is not returned again for `REST_SECONDS`.
+        """
         if not self._rest:
             self._rest.extend(keys)
             self._written = {key: at for key, at in self._written.items() if now < at + REST_SECONDS}

@@ -1,4 +1,4 @@
-"""The scheduler's answer to "why does my Job wait?": code, numbers, order and holders, with the names that the asker may see."""
+"""The answers to "why does my Job wait?": code, numbers, order and holders. Only names that the user may see are included."""
 
 from __future__ import annotations
 
@@ -22,22 +22,28 @@ from pyroclast_scheduler.model.reservations import Reservation
 __all__ = ["MOST_NAMESPACES", "Answerer", "Names", "answer_of", "queue_rows"]
 
 SHOWN: Final = 3
-_LOOKED_AT: Final = 100  # of those before it, and of those who hold what is short, for a name to show
+_LOOKED_AT: Final = 100  # how many jobs ahead and how many holders are searched for namespaces
 MOST_NAMESPACES: Final = 32
-"""Namespaces that are asked about for one answer; Jobs of others are counted."""
+"""The number of namespaces whose access is checked for one answer. Jobs of further namespaces are only counted."""
 
 _OF_CLUSTER: Final = frozenset({PendingReason.CLUSTER_FULL, PendingReason.HELD_BY_GUARANTEE})
 _LIMITLESS: Final = frozenset({PendingReason.NO_NODE_BIG_ENOUGH, PendingReason.TOO_FEW_NODES, PendingReason.ABOVE_CLUSTER})
 
 Names = Callable[[str], bool]
-"""Whether Jobs of a namespace may be named."""
+"""A function that tells whether Jobs of a namespace may be named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answerer:
-    """What answers are made from: the book, all jobs by key, reservations, starts and ends of jobs, and the time.
+    """The data for answers.
 
-    `start`: the estimate of a job, or why there is none. `end`: when a job that runs is likely to end; None: nobody knows.
+    Attributes:
+        book: the waiting jobs.
+        jobs: all jobs by key.
+        now: seconds since the epoch.
+        reservations: the reservations by job.
+        start: returns the estimated start of a job, or a text that tells why there is none.
+        end: returns the estimated end of a running job; None if it is unknown.
     """
 
     book: WaitingBook
@@ -48,13 +54,13 @@ class Answerer:
     end: Callable[[JobFacts], float | None]
 
     def namespaces(self, entry: WaitingEntry, having: Sequence[tuple[JobFacts, int]]) -> list[str]:
-        """The namespaces of jobs that an answer may name, those that matter most first. `having`: see `holders`."""
+        """Return the namespaces of the jobs that an answer may name, the most important first. `having`: see `holders`."""
         ahead = (each.key for each in self.book.between(entry.record.queue, 0, min(_LOOKED_AT, self.book.ahead(entry))))
         keys = [entry.key, entry.record.holder, *(facts.key for facts, _ in having[:_LOOKED_AT]), *ahead]
         return list(dict.fromkeys(key.partition("/")[0] for key in keys if key))[:MOST_NAMESPACES]
 
     def holders(self, entry: WaitingEntry) -> list[tuple[JobFacts, int]]:
-        """Who has how much of what is short, in its queue or in the cluster, the most first."""
+        """Return the jobs with allocated amounts of the short resource, in the queue or the cluster, largest amount first."""
         short = _short(entry)
         if short is None or entry.code in _LIMITLESS:
             return []
@@ -69,7 +75,7 @@ class Answerer:
 
 
 def answer_of(source: Answerer, entry: WaitingEntry, names: Names, having: Sequence[tuple[JobFacts, int]]) -> dict[str, Any]:
-    """The document `Explanation` of a job that waits. `having`: see `Answerer.holders`."""
+    """Return the document `Explanation` of a waiting job. `having`: see `Answerer.holders`."""
     facts = source.jobs.get(entry.key)
     place = source.book.ahead(entry)
     ahead = source.book.between(entry.record.queue, 0, place)
@@ -103,7 +109,7 @@ def answer_of(source: Answerer, entry: WaitingEntry, names: Names, having: Seque
 
 
 def queue_rows(source: Answerer, queue: str, names: Names, offset: int, limit: int) -> dict[str, Any]:
-    """The document `QueueOrder`: a part of those that wait in a queue, in the scheduler's order."""
+    """Return the document `QueueOrder`: a range of the waiting jobs of a queue, in the order of the scheduler."""
     rows = []
     for at, entry in enumerate(source.book.between(queue, offset, offset + limit), offset + 1):
         facts = source.jobs.get(entry.key)
@@ -129,7 +135,7 @@ def queue_rows(source: Answerer, queue: str, names: Names, offset: int, limit: i
 
 
 def name_of(key: str, facts: JobFacts | None) -> tuple[str, str]:
-    """Namespace and name as users know it: those of the Job where one controls the PodGroup."""
+    """Return namespace and name for users: those of the Job that controls the PodGroup, if there is one."""
     namespace, _, name = key.partition("/")
     owner = None if facts is None else facts.group.metadata.controller
     if owner is not None and owner.kind == "Job":
@@ -178,7 +184,7 @@ def _holders(source: Answerer, entry: WaitingEntry, names: Names, having: Sequen
 
 
 def _keeper(source: Answerer, key: str, names: Names) -> dict[str, Any]:
-    """The gang that nodes are kept for, how many and until when."""
+    """Return the target for which nodes are reserved, with the number of nodes and the promise."""
     reservation = source.reservations.get(key)
     facts = source.jobs.get(key)
     who = _asking(key, facts) if names(key.partition("/")[0]) else {"namespace": None, "name": None, "others": 1}

@@ -1,4 +1,4 @@
-"""The book of jobs that wait: why, since when, and in which order; kept up to date with what each session found out."""
+"""The waiting book: the causes of waiting jobs, their times and their order, updated with the results of each session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Place = tuple[tuple[Any, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class PastCode:
-    """A code that held from `since` on, in seconds since the epoch."""
+    """A code and the time from which it applied, in seconds since the epoch."""
 
     code: PendingReason
     since: float
@@ -28,7 +28,7 @@ class PastCode:
 
 @dataclass(slots=True)
 class WaitingEntry:
-    """One job that waits. `seen`: when a session looked at it last; `past`: its last codes, the current one at the end."""
+    """One waiting job. `seen`: when a session examined it last. `past`: its last codes, the present one at the end."""
 
     key: str
     record: WaitingRecord
@@ -37,17 +37,17 @@ class WaitingEntry:
 
     @property
     def code(self) -> PendingReason:
-        """The code that holds now."""
+        """The present code."""
         return self.record.code
 
     @property
     def since(self) -> float:
-        """Since when the code holds."""
+        """The time from which the present code applies."""
         return self.past[-1].since
 
     @property
     def is_never(self) -> bool:
-        """Whether waiting alone does not help."""
+        """Whether the job cannot start without a change."""
         return says_never(self.record.sentence)
 
     @property
@@ -57,9 +57,9 @@ class WaitingEntry:
 
 
 class WaitingBook:
-    """Entries by key of the PodGroup, and by queue the order in which they wait.
+    """The waiting jobs by key of the PodGroup, and their order in each queue.
 
-    A job at rest keeps the place of the session that looked at it last: what ranks it stands while it waits.
+    An unschedulable job keeps the position of the last session that examined it, since its rank does not change while it waits.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class WaitingBook:
         return len(self._entries)
 
     def copy(self) -> WaitingBook:
-        """The book as it is, for another thread: what is taken up later does not show in its order."""
+        """Return a copy for another thread. Later changes do not affect the order in the copy."""
         other = WaitingBook()
         other.ranked_by = self.ranked_by
         other._entries = self._entries.copy()
@@ -83,67 +83,67 @@ class WaitingBook:
         return iter(self._entries)
 
     def get(self, key: str) -> WaitingEntry | None:
-        """The entry of a job; None if it does not wait, or no session has looked at it."""
+        """Return the entry of a job; None if the job does not wait or no session has examined it."""
         return self._entries.get(key)
 
     @property
     def counts(self) -> Mapping[tuple[str, PendingReason], int]:
-        """How many wait by queue and code. Not to be changed."""
+        """The number of waiting jobs by queue and code. Callers must not change the mapping."""
         return self._by_code
 
     def slot(self, key: str) -> tuple[str, PendingReason] | None:
-        """Queue and code of a job; None if it does not wait."""
+        """Return queue and code of a job; None if the job does not wait."""
         entry = self._entries.get(key)
         return None if entry is None else (entry.record.queue, entry.record.code)
 
     @property
     def queues(self) -> Collection[str]:
-        """Queues in which jobs wait."""
+        """The queues with waiting jobs."""
         return self._queues.keys()
 
     def order(self, queue: str) -> Sequence[str]:
-        """The keys of the jobs that wait in a queue, the first one first."""
+        """Return the keys of the waiting jobs of a queue, in order."""
         return [key for _, key in self._queues.get(queue, ())]
 
     def between(self, queue: str, start: int, stop: int) -> list[WaitingEntry]:
-        """The entries of a part of the order."""
+        """Return the entries at the positions from `start` to `stop` of a queue."""
         return [self._entries[key] for _, key in self._queues.get(queue, ())[start:stop]]
 
     def ranks(self, entry: WaitingEntry) -> dict[str, float]:
-        """Its rank by plugin, the smaller first; only numbers."""
+        """Return the numeric ranks of an entry by plugin. Smaller ranks are served earlier."""
         pairs = zip(self.ranked_by, entry.record.rank, strict=False)
         return {name: float(rank) for name, rank in pairs if isinstance(rank, int | float)}
 
     def length(self, queue: str) -> int:
-        """How many wait in a queue."""
+        """Return the number of waiting jobs of a queue."""
         return len(self._queues.get(queue, ()))
 
     def ahead(self, entry: WaitingEntry) -> int:
-        """How many wait before it in its queue."""
+        """Return the number of jobs ahead of `entry` in its queue."""
         record = entry.record
         return bisect_left(self._queues.get(record.queue, []), (record.rank, entry.key))
 
     def position(self, queue: str, rank: tuple[Any, ...], key: str) -> int:
-        """How many stand before a job of that rank."""
+        """Return the number of jobs ahead of a job with this rank and key."""
         return bisect_left(self._queues.get(queue, []), (rank, key))
 
     def place(self, queue: str, key: str) -> int | None:
-        """The place of a job, from 0; None if it does not stand in that queue."""
+        """Return the position of a job, from 0; None if the job does not wait in `queue`."""
         entry = self._entries.get(key)
         if entry is None or entry.record.queue != queue:
             return None
         return self.position(queue, entry.record.rank, key)
 
     def rank(self, key: str) -> tuple[Any, ...]:
-        """The rank of a job that waits."""
+        """Return the rank of a waiting job."""
         return self._entries[key].record.rank
 
     def order_of(self, queue: str) -> Iterator[str]:
-        """The keys of the jobs that wait in a queue, the first one first."""
+        """Yield the keys of the waiting jobs of a queue, in order."""
         return (key for _, key in self._queues.get(queue, ()))
 
     def place_of(self, key: str, record: WaitingRecord) -> int:
-        """How many others would wait before the job if its record were this one."""
+        """Return how many other jobs would be ahead of the job if it had this record."""
         line = self._queues.get(record.queue, [])
         at = bisect_left(line, (record.rank, key))
         known = self._entries.get(key)
@@ -153,9 +153,9 @@ class WaitingBook:
     def take(
         self, records: Mapping[str, WaitingRecord], seen: Collection[str], now: float, *, since: Mapping[str, PastCode]
     ) -> None:
-        """Take up what a session found out; jobs that it has `seen` and says nothing of wait no more.
+        """Add the results of a session. A job in `seen` without a record does not wait any more.
 
-        `since`: what was known before the first session of this process, by key.
+        `since`: the codes that were known before the first session of this process, by key.
         """
         for key in seen:
             if key not in records and key in self._entries:

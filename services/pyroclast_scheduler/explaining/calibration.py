@@ -1,4 +1,4 @@
-"""How well starts were foretold: intervals are stretched by how far earlier ones of the same queue were off."""
+"""Calibration of estimated starts: intervals are stretched by the errors of earlier estimates of the same queue."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _KEPT: Final = 500
 _JUDGED: Final = 200
 _LEAST: Final = 20
 _LEAST_HELD: Final = 0.6
-_LEVELS: Final = (0.08, 0.5, 0.92)  # a little wider than 0.1 to 0.9: errors of Jobs that wait together are alike
-_AT_FIRST: Final = (0.7, 1.0, 1.4)  # times the parts, while too few were judged
+_LEVELS: Final = (0.08, 0.5, 0.92)  # wider than 0.1 to 0.9, since the errors of Jobs that wait together are correlated
+_AT_FIRST: Final = (0.7, 1.0, 1.4)  # factors for the interval while too few estimates were scored
 _SHORTEST: Final = 1.0  # seconds, so that logarithms are finite
-_WIDEST: Final = 12.0  # of a logarithm: more is no estimate any more
+_WIDEST: Final = 12.0  # the largest correction of a logarithm: a larger one is useless as an estimate
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Seconds from the moment it was made: the earliest (10 %), likely and latest (90 %) start."""
+    """The earliest (10 %), likely and latest (90 %) start, in seconds after the estimate was made."""
 
     earliest: float
     likely: float
@@ -31,13 +31,16 @@ class Interval:
 
     @property
     def parts(self) -> tuple[float, float, float]:
-        """The three of them."""
+        """The earliest, likely and latest start."""
         return self.earliest, self.likely, self.latest
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A prediction whose job has started: what the scenarios said, what was told, and what came, in seconds."""
+    """An estimate whose job has started, in seconds.
+
+    `raw`: the interval of the scenarios. `told`: the calibrated interval. `actual`: the real start.
+    """
 
     raw: Interval
     told: Interval
@@ -45,54 +48,57 @@ class Score:
 
     @property
     def held(self) -> bool:
-        """Whether it started within the interval."""
+        """Whether the job started within the calibrated interval."""
         return self.told.earliest <= self.actual <= self.told.latest
 
 
 @dataclass(slots=True)
 class Calibration:
-    """The scores of the queues."""
+    """The scores of all queues."""
 
     _scores: dict[str, deque[Score]] = field(default_factory=dict)
     _overdue: dict[str, list[Score]] = field(default_factory=dict)
 
     def add(self, queue: str, score: Score) -> None:
-        """Another prediction can be judged."""
+        """Add the score of an estimate whose job has started."""
         self._scores.setdefault(queue, deque(maxlen=_KEPT)).append(score)
 
     def wait_for(self, overdue: Mapping[str, list[Score]]) -> None:
-        """By queue the predictions whose interval is over though their jobs still wait; `actual` is how long they have waited.
+        """Set the overdue estimates by queue: their interval is over, but their jobs still wait. `actual`: the wait so far.
 
-        They count until their jobs start, and then as any other: otherwise a change shows only long after it came.
+        Overdue estimates count before their jobs start, since a change of the load would otherwise show much too late.
         """
         self._overdue = {queue: scores[-_JUDGED:] for queue, scores in overdue.items()}
 
     def keep(self, queues: Mapping[str, object]) -> None:
-        """Forget queues that are gone."""
+        """Remove the queues that do not exist any more."""
         for name in self._scores.keys() - queues.keys():
             del self._scores[name]
 
     def count(self, queue: str) -> int:
-        """How many predictions of a queue were judged."""
+        """Return the number of scored estimates of a queue."""
         return len(self._scores.get(queue, ()))
 
     def held(self, queue: str) -> float | None:
-        """Which part of the last predictions held; None where too few were judged."""
+        """Return the part of the last estimates that held; None if too few were scored."""
         scores = self._known(queue)[-_JUDGED:]
         return None if len(scores) < _LEAST else sum(score.held for score in scores) / len(scores)
 
     def width(self, queue: str) -> float:
-        """How wide the last intervals of a queue were, in seconds; the median."""
+        """Return the median width of the last intervals of a queue, in seconds."""
         widths = [score.told.latest - score.told.earliest for score in list(self._scores.get(queue, ()))[-_JUDGED:]]
         return float(np.median(widths)) if widths else 0.0
 
     def is_trusted(self, queue: str) -> bool:
-        """Whether estimates of a queue are worth telling."""
+        """Whether the estimates of a queue are accurate enough to be shown."""
         held = self.held(queue)
         return held is None or held >= _LEAST_HELD
 
     def stretched(self, queue: str, raw: Interval) -> Interval:
-        """The interval with each end moved by how far that end of earlier ones was off, as split conformal prediction does."""
+        """Return the interval with each end moved by the errors of this end in earlier estimates.
+
+        The method is that of split conformal prediction.
+        """
         scores = self._known(queue)
         if len(scores) < _LEAST:
             earliest, likely, latest = (part * factor for part, factor in zip(raw.parts, _AT_FIRST, strict=True))
@@ -107,7 +113,7 @@ class Calibration:
         return Interval(earliest, likely, latest)
 
     def _known(self, queue: str) -> list[Score]:
-        """The scores of a queue, those of jobs that still wait at the end."""
+        """Return the scores of a queue, with overdue estimates at the end."""
         return [*self._scores.get(queue, ()), *self._overdue.get(queue, ())]
 
 

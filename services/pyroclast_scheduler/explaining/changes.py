@@ -1,4 +1,4 @@
-"""Changes of a Job that may let it start: which are worth a trial, as other Jobs. Whether they help is for trials to say."""
+"""Changes of a Job that may let it start, as changed Jobs. Trials decide which of these changes help."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Another Job in the place of one that waits. `kind` and `value`: what is changed to what; `text`: the same for people."""
+    """A changed Job in place of a waiting one. `kind`, `value`: the field and its new value. `text`: the change in words."""
 
     kind: str
     value: str
@@ -52,7 +52,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Priorities:
-    """PriorityClasses by name, and what counts without one."""
+    """The values of PriorityClasses by name, and the value without a class."""
 
     values: Mapping[str, int]
     default: int = 0
@@ -60,9 +60,19 @@ class Priorities:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A Job that waits: its `body`, the gang that it makes, why it waits, and the cluster that it waits in.
+    """A waiting Job and the cluster.
 
-    `place`: in its queue, from 1. `is_never`: waiting alone does not help it.
+    Attributes:
+        body: the Job as JSON.
+        gang: the facts of its gang.
+        code: the code of its cause.
+        short: the resources that are short.
+        snapshot: the cluster.
+        priorities: the PriorityClasses.
+        reservation: the reservation of the nodes that the Job lacks; None if there is none.
+        now: seconds since the epoch.
+        place: the position in its queue, from 1.
+        is_never: whether the Job cannot start without a change.
     """
 
     body: Mapping[str, Any]
@@ -78,7 +88,7 @@ class Situation:
 
 
 def candidates(case: Situation) -> Iterator[Change]:
-    """What is worth a trial, the likeliest first."""
+    """Yield the changes that are worth a trial, the most promising first."""
     code = case.code
     if code is Code.NO_NODE_BIG_ENOUGH:
         yield from _smaller_pods(case)
@@ -100,7 +110,7 @@ def candidates(case: Situation) -> Iterator[Change]:
 def _changed(
     body: Mapping[str, Any], kind: str, value: str, text: str, change: Callable[..., None], *arguments: object
 ) -> Change:
-    """The Job with what `change` does to its spec."""
+    """Return the Job with its spec changed by `change`."""
     other = copy.deepcopy(dict(body))
     change(other["spec"], *arguments)
     return Change(kind, value, text, other)
@@ -114,7 +124,7 @@ def _set(spec: Body, *path_and_value: object) -> None:
 
 
 def _fewer_pods(case: Situation) -> Iterator[Change]:
-    """As many pods of the largest task as there is room for, by what is short and by what is free on nodes."""
+    """Yield Jobs with fewer pods of the largest task, limited by the short resources and the free room of nodes."""
     body, gang, snapshot = case.body, case.gang, case.snapshot
     tasks = body["spec"].get("tasks") or []
     at = max(range(len(tasks)), key=lambda index: int(tasks[index].get("replicas") or 0), default=None)
@@ -153,7 +163,7 @@ def _scale(spec: Body, at: int, count: int) -> None:
 
 
 def _other_queues(case: Situation) -> Iterator[Change]:
-    """Open queues without children, those that use the least of what they may have first."""
+    """Yield the Job in other open queues without children, those with the lowest usage of their capability first."""
     snapshot, own = case.snapshot, case.gang.queue
     parents = {queue.parent for queue in snapshot.queues.values()} | {"root"}
 
@@ -168,7 +178,7 @@ def _other_queues(case: Situation) -> Iterator[Change]:
 
 
 def _priorities(case: Situation) -> Iterator[Change]:
-    """Higher PriorityClasses, the lowest first; those of the system are for others."""
+    """Yield the Job with higher PriorityClasses, the lowest first, without those of the system."""
     higher = sorted((value, name) for name, value in case.priorities.values.items() if value > case.gang.priority)
     for _, name in higher:
         if not name.startswith("system-"):
@@ -184,7 +194,7 @@ def _prioritise(spec: Body, name: str) -> None:
 
 
 def _smaller_pods(case: Situation) -> Iterator[Change]:
-    """Pods that ask for what the largest node has of what is short."""
+    """Yield Jobs whose pods request at most what the largest node has of the short resource."""
     for short in case.short:
         most, asked = _stored(short.resource, short.largest), _stored(short.resource, short.asked)
         if 0 < most < asked:
@@ -208,7 +218,7 @@ def _asked(container: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fewer_terms(body: Mapping[str, Any]) -> Iterator[Change]:
-    """Without one entry of a node selector, or without required node affinity."""
+    """Yield Jobs without one entry of the node selector, or without required node affinity."""
     terms: dict[tuple[str, str], None] = {}
     has_affinity = False
     for pod in _pods(body["spec"]):
@@ -238,7 +248,7 @@ def _drop_affinity(spec: Body) -> None:
 
 
 def _tolerations(case: Situation) -> Iterator[Change]:
-    """With a toleration of the taint that most nodes have."""
+    """Yield Jobs that tolerate the most frequent taints."""
     counts: dict[tuple[str, str, str], int] = {}
     for node in case.snapshot.nodes:
         for taint in () if node is None else node.spec.taints:
@@ -268,7 +278,7 @@ def _wider(body: Mapping[str, Any]) -> Iterator[Change]:
 
 
 def _estimate(case: Situation) -> Iterator[Change]:
-    """A running estimate that ends before the nodes are needed."""
+    """Yield the Job with a running estimate that ends before the reserved nodes are needed."""
     reservation = case.reservation
     until = None if reservation is None else reservation.fill_until or reservation.promise
     seconds = 0 if until is None else int(until - case.now) - 1
@@ -283,5 +293,5 @@ def _pods(spec: Mapping[str, Any]) -> Sequence[Body]:
 
 
 def _stored(name: str, text: str | None) -> int:
-    """A quantity in stored units; 0 for none."""
+    """Return a quantity in stored units, 0 for None."""
     return stored_amount(name, text) or 0 if text else 0

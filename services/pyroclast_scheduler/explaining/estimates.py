@@ -1,4 +1,4 @@
-"""Estimates of starts: scenarios between sessions, stretched by how earlier ones held, and scored when jobs start."""
+"""Estimates of starts: simulated scenarios between sessions, calibrated by earlier estimates, and scored when jobs start."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ __all__ = ["Estimator", "Pass", "PassInput", "begin"]
 
 SCENARIOS: Final = 32
 MOST_JOBS: Final = 1000
-"""Jobs of one pass, the heads of the queues first."""
+"""The largest number of jobs of one pass. The first jobs of all queues are included first."""
 
 _EVERY_SECONDS: Final = 3600.0
 _ROOM: Final = frozenset({
     Code.QUEUE_FULL, Code.CLUSTER_FULL, Code.HELD_BY_GUARANTEE, Code.BEHIND_ANOTHER, Code.NODES_FULL, Code.ROOM_IS_COMING,
     Code.KEPT_FOR_ANOTHER,
 })  # fmt: skip
-"""Codes that pass when there is room; of the others nobody knows when they do."""
+"""Codes that end when there is room. The end of other codes cannot be estimated."""
 
 _DEPTH: Final = 4
 
 
 @dataclass(slots=True)
 class _Made:
-    """A prediction that waits for its job to start."""
+    """An estimate whose job has not started yet."""
 
     at: float
     raw: Interval
@@ -48,7 +48,7 @@ class _Made:
 
 @dataclass(slots=True)
 class Estimator:
-    """Keeps estimates by job, and learns from what comes. Belongs to one thread at a time."""
+    """The estimates by job, and the calibration by real starts. Only one thread may use it at a time."""
 
     lengths: Lengths = field(default_factory=Lengths)
     calibration: Calibration = field(default_factory=Calibration)
@@ -57,11 +57,11 @@ class Estimator:
     _running: dict[str, tuple[JobFacts, float]] = field(default_factory=dict)
 
     def start(self, key: str) -> Start | str:
-        """The estimate of a job, or why there is none."""
+        """Return the estimated start of a job, or a text that tells why there is none."""
         return self._starts.get(key, "no estimate has been made yet")
 
     def saw(self, key: str, facts: JobFacts | None, now: float) -> None:
-        """A session looked at a job, or it is gone: learn how long it ran, and whether its estimates held."""
+        """Record that a session examined a job or that the job was deleted: learn its run time and score its estimates."""
         known = self._running.get(key)
         is_placed = facts is not None and facts.tally.ready >= max(1, facts.min_available) and not _is_over(facts)
         if facts is not None and is_placed:
@@ -83,7 +83,7 @@ class Estimator:
         self._starts.pop(key, None)
 
     def take(self, done: Pass) -> None:
-        """Take up what a pass found out."""
+        """Store the results of a pass."""
         self.calibration.wait_for(self._overdue(done))
         for key, raw in done.found.items():
             if isinstance(raw, str):
@@ -100,7 +100,7 @@ class Estimator:
                 self._starts[key] = f"estimates of queue {queue} held too seldom of late"
 
     def _overdue(self, done: Pass) -> dict[str, list[Score]]:
-        """By queue the predictions of the jobs of a pass whose interval is over."""
+        """Return the overdue estimates of the jobs of a pass, by queue."""
         found: dict[str, list[Score]] = {}
         for key, queue in done.queues.items():
             for made in self._made.get(key, ()):
@@ -111,9 +111,10 @@ class Estimator:
 
 @dataclass(slots=True)
 class Pass:
-    """One pass over those that wait: a scenario at each `step`, until it `is_done`.
+    """One estimation of all waiting jobs: `step` simulates one scenario, until `is_done`.
 
-    `found`: by job the interval in seconds from `now`, or why there is none. `latest`: what is promised to targets.
+    `found`: by job the interval in seconds from `now`, or a text that tells why there is none. `latest`: the promises of the
+    targets of reservations, by job.
     """
 
     now: float
@@ -127,11 +128,11 @@ class Pass:
 
     @property
     def is_done(self) -> bool:
-        """Whether all scenarios were run."""
+        """Whether all scenarios were simulated."""
         return len(self._drawn) >= SCENARIOS or not self.world.keys
 
     def step(self) -> None:
-        """Run one scenario; after the last one, tell what was found."""
+        """Simulate one scenario, and calculate the intervals after the last one."""
         if not self.is_done:
             self._drawn.append(scenario(self.world, len(self._drawn)))
         if self.is_done and self._drawn:
@@ -150,7 +151,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class PassInput:
-    """What a pass of estimates starts from. `name` gives a job whose run time is not known a name that everybody may read."""
+    """The input of a pass of estimates. `name`: returns a public name for a job whose run time is unknown."""
 
     book: WaitingBook
     snapshot: Snapshot
@@ -160,7 +161,7 @@ class PassInput:
 
 
 def begin(estimator: Estimator, given: PassInput) -> Pass:
-    """A pass over the jobs that wait now; jobs of which no estimate can be made are told why at once."""
+    """Return a pass over the jobs that wait now. A job without an estimate gets the reason at once."""
     snapshot, now = given.snapshot, given.now
     jobs, dimensions = snapshot.all_jobs, snapshot.dimensions
     found: dict[str, Interval | str] = {}
@@ -194,7 +195,7 @@ def begin(estimator: Estimator, given: PassInput) -> Pass:
 
 
 class _Running:
-    """The jobs that hold something: what, where, and for how long still."""
+    """The jobs with allocated amounts: the amounts, the queues, and the remaining run times."""
 
     def __init__(self, lengths: Lengths, jobs: Mapping[str, JobFacts], now: float) -> None:
         self._lengths, self._now = lengths, now
@@ -212,7 +213,7 @@ class _Running:
         self._most = 0.0
 
     def add(self, facts: JobFacts, allocated: Floats, chain: list[int]) -> None:
-        """Take up a job, if it holds anything; of those of unknown length the largest is remembered."""
+        """Add a job if it has allocated amounts. The largest job with an unknown run time is stored in `unknown`."""
         if not allocated.any():
             return
         grid, basis = self._lengths.of(facts, self._elapsed.get(keys_of(facts)[0], ()))
@@ -227,7 +228,7 @@ class _Running:
 
     @property
     def basis(self) -> str:
-        """What the lengths rest on, in words."""
+        """The data behind the run times, in words."""
         declared = sum(each.kind == "declared" for each in self._bases)
         known = [each.count for each in self._bases if each.kind == "history"]
         unknown = len(self._bases) - declared - len(known)
@@ -238,7 +239,7 @@ class _Running:
 
 
 def _shares(snapshot: Snapshot, rows: Mapping[str, int], chains: Mapping[str, list[int]]) -> tuple[Floats, Floats]:
-    """What queues may have and what they have, those below them included; the last row is without limit."""
+    """Return the limits and the usage of queues, descendants included; the last row has no limit."""
     shape = len(rows) + 1, len(snapshot.dimensions)
     limits, used = np.full(shape, np.inf), np.zeros(shape)
     for queue, row in rows.items():
@@ -263,7 +264,7 @@ def _is_for_room(entry: WaitingEntry, jobs: Mapping[str, JobFacts], found: dict[
 
 
 def _heads(book: WaitingBook, most: int) -> Iterator[WaitingEntry]:
-    """Those that wait, the first of each queue before the second of any."""
+    """Yield the waiting jobs, the first job of each queue before the second one of any queue."""
     lines = [book.between(queue, 0, most) for queue in sorted(book.queues)]
     count = 0
     for at in range(max(map(len, lines), default=0)):
@@ -276,7 +277,7 @@ def _heads(book: WaitingBook, most: int) -> Iterator[WaitingEntry]:
 
 
 def _chain(queue: str, snapshot: Snapshot, rows: Mapping[str, int]) -> list[int]:
-    """The rows of a queue and of those above it, padded with the row that has no limit."""
+    """Return the rows of a queue and of its ancestors, padded with the row that has no limit."""
     found: list[int] = []
     name = queue
     while name in rows and rows[name] not in found and len(found) < _DEPTH:
@@ -286,7 +287,7 @@ def _chain(queue: str, snapshot: Snapshot, rows: Mapping[str, int]) -> list[int]
 
 
 def _free(snapshot: Snapshot, reservations: Mapping[str, Reservation]) -> Floats:
-    """What is free, but for nodes that are kept for a target."""
+    """Return the free amounts of all nodes that are not reserved for a target."""
     usable = snapshot.is_ready.copy()
     for each in reservations.values():
         usable[[snapshot.rows[node] for node in each.nodes if node in snapshot.rows]] = False
@@ -304,14 +305,14 @@ def _is_over(facts: JobFacts) -> bool:
 
 
 def _within(told: Interval, promise: float | None) -> Interval:
-    """An interval that ends with what was promised."""
+    """Return the interval with the promise as its end."""
     if promise is None or promise <= 0:
         return told
     return Interval(min(told.earliest, promise), min(told.likely, promise), promise)
 
 
 def _rounded(now: float, told: Interval, basis: str) -> Start:
-    """Times rounded to a tenth of the interval, and not to less than a second."""
+    """Return the start with times rounded to a tenth of the interval, at least to a second."""
     step = max(1.0, (told.latest - told.earliest) / 10)
     earliest, likely, latest = (round((now + part) / step) * step for part in told.parts)
     return Start(earliest, likely, latest, basis)

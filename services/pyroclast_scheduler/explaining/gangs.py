@@ -1,4 +1,4 @@
-"""A gang as the scheduler would see it if its Job were another: made from a Job, its PodGroup and pods included."""
+"""Makes the gang of a changed Job for a trial, with its PodGroup and pods, as the scheduler would see it."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from pyroclast_scheduler.model.tasks import TaskFacts, task_of
 __all__ = ["MOST_PODS", "TooManyPods", "as_created", "gang_of", "job_of"]
 
 MOST_PODS: Final = 20_000
-"""Pods of a gang that is tried out; a larger one takes too long between two sessions."""
+"""The largest number of pods of a gang in a trial. A larger gang would take too long between two sessions."""
 
 
 class TooManyPods(ValueError):
-    """The gang is too large to be tried out."""
+    """The gang is too large for a trial."""
 
 
 def job_of(body: Mapping[str, Any]) -> records.Job:
-    """The record of a Job.
+    """Return the record of a Job.
 
     Raises:
-        ValueError: it does not read as one.
+        ValueError: the body is not a valid Job.
     """
     return members.named(msgspec.json.decode(orjson.dumps(body), type=records.Job, strict=False))
 
 
 def as_created(body: Mapping[str, Any], now: float) -> dict[str, Any]:
-    """A Job from a manifest as it would be once it is created: with the defaults of admission, and as old as `now`."""
+    """Return a Job as the API server would create it from a manifest at time `now`, with the defaults of admission."""
     whole = applied(dict(body), defaults.default(body))
     meta = dict(whole.get("metadata") or {})
     name = meta.get("name") or f"{meta.get('generateName') or 'job-'}tried"
@@ -52,11 +52,13 @@ def as_created(body: Mapping[str, Any], now: float) -> dict[str, Any]:
 def gang_of(
     body: Mapping[str, Any], priorities: Mapping[str, int], default: int, *, phase: PodGroupPhase = PodGroupPhase.PENDING
 ) -> JobFacts:
-    """The facts of the gang of a Job: all its pods wait. `priorities`: of PriorityClasses by name; `default`: without one.
+    """Return the facts of the gang of a Job whose pods are all pending.
+
+    `priorities`: the values of PriorityClasses by name. `default`: the value without a class.
 
     Raises:
-        ValueError: the Job does not read as one, or a quantity makes no sense.
-        TooManyPods: see there.
+        ValueError: the body is not a valid Job, or a quantity is invalid.
+        TooManyPods: the gang is too large for a trial.
     """
     job = job_of(body)
     if sum(task.replicas for task in job.spec.tasks) > MOST_PODS:
@@ -73,7 +75,7 @@ def gang_of(
 
 
 def _tasks(job: records.Job, task: records.Task, book: ShapeBook, priorities: Mapping[str, int]) -> list[TaskFacts]:
-    """The pods of a task: alike but for their names."""
+    """Return the pods of a task, which differ only in their names and indices."""
     if not task.replicas:
         return []
     manifest = pods.build(job, task, 0)

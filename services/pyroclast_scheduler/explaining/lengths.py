@@ -1,7 +1,7 @@
-"""How long jobs run, as distributions: by what their users said, by jobs alike that ended before, or not known.
+"""Run times of jobs as distributions: declared by users, or learned from similar jobs that ended, or unknown.
 
-What this process saw comes first, then what the recorder tells of the last months.
-A distribution is a grid of quantiles, from which scenarios draw.
+The data of this process take precedence over those of the recorder, which cover the last months. A distribution is a grid of
+quantiles, from which scenarios draw.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from pyroclast_scheduler.model.node_columns import Floats
 __all__ = ["GRID", "Basis", "Lengths", "kaplan_meier", "keys_of", "remaining"]
 
 GRID: Final = 33
-"""Quantiles that are kept of a distribution, evenly from the shortest to the longest."""
+"""The number of quantiles of a distribution, at equal distances from the shortest to the longest run time."""
 
 _LEVELS: Final = np.linspace(0.0, 1.0, GRID)
 _RECORDED_LEVELS: Final = np.linspace(0.0, 1.0, QUANTILES)
 _USUAL: Final = 0.9
-_WIDE: Final[Floats] = 2.0 ** np.linspace(-1.0, 1.0, GRID)  # what estimates are worth while nobody knows: half to double
+_WIDE: Final[Floats] = 2.0 ** np.linspace(-1.0, 1.0, GRID)  # assumed ratios of real to declared run times without data
 _MOST_OF_KEY: Final = 300
 _MOST_KEYS: Final = 2000
 _MEBIBYTE: Final = 2**20
@@ -44,7 +44,7 @@ UNKNOWN: Final[Floats] = np.full(GRID, np.inf)
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a distribution rests on: `declared`, `history` or `unknown`, and how many ends of jobs that is."""
+    """The data behind a distribution. `kind`: `declared`, `history` or `unknown`. `count`: the number of jobs."""
 
     kind: str
     count: int = 0
@@ -52,9 +52,9 @@ class Basis:
 
 @dataclass(slots=True)
 class Lengths:
-    """Lengths of jobs that ended, by what tells jobs alike; and what estimates of users were worth, by owner.
+    """The run times of ended jobs, by the keys of similar jobs, and the ratios of real to declared run times, by owner.
 
-    `recorded`: the same as the recorder tells it; put into its place as a whole, from any thread.
+    `recorded`: the same data from the recorder. Any thread may replace it as a whole.
     """
 
     recorded: RunLengths = field(default_factory=RunLengths)
@@ -63,7 +63,7 @@ class Lengths:
     _usual: dict[str, float] = field(default_factory=dict)
 
     def ended(self, facts: JobFacts, seconds: float) -> None:
-        """A job ran so long and ended well."""
+        """Record that a job succeeded after `seconds`."""
         for key in keys_of(facts):
             for gone in _remember(self._ended, key, seconds):
                 self._usual.pop(gone, None)
@@ -75,7 +75,10 @@ class Lengths:
                 _remember(self._ratios, owner, seconds / said)
 
     def of(self, facts: JobFacts, running: Sequence[float] = ()) -> tuple[Floats, Basis]:
-        """How long a job runs in all. `running`: how long jobs alike that still run have done so already."""
+        """Return the distribution of the total run time of a job.
+
+        `running`: the run times so far of similar jobs that still run.
+        """
         said = facts.declared_seconds
         if said is not None:
             return said * self._worth(facts), Basis("declared", 1)
@@ -90,7 +93,7 @@ class Lengths:
         return UNKNOWN, Basis("unknown")
 
     def usual_seconds(self, facts: JobFacts) -> float | None:
-        """Within which time nine of ten jobs like one ended; None where too few did. May be asked from another thread."""
+        """Return the run time that nine of ten similar jobs did not exceed; None if too few ended. Other threads may call it."""
         for key in keys_of(facts):
             if (found := self._usual.get(key)) is not None:
                 return found
@@ -111,14 +114,14 @@ class Lengths:
 
 
 def keys_of(facts: JobFacts) -> list[str]:
-    """What tells jobs alike, the closest first: the template or flow they come from, their name without number, their shape."""
+    """Return the keys by which jobs are similar, the most specific first: template or flow, name without number, shape."""
     asked = facts.group.spec.min_resources
     resources = _of_one_pod(facts) if asked is None else asked
     return alike_keys(facts.group.metadata, facts.namespace, facts.queue, facts.min_available, resources)
 
 
 def kaplan_meier(ended: Iterable[float], running: Iterable[float]) -> Floats:
-    """Quantiles of lengths, of which some are only known to be longer than what has passed."""
+    """Return the quantiles of run times. Of the jobs that still run, only a lower bound is known."""
     known = list(ended)
     times, count = np.array([*known, *running], dtype=np.float64), len(known)
     is_end = np.arange(times.size) < count
@@ -133,7 +136,7 @@ def kaplan_meier(ended: Iterable[float], running: Iterable[float]) -> Floats:
 
 
 def remaining(lengths: Floats, elapsed: float) -> Floats:
-    """The grid of what is left of a job that has run so long already; one that outlives all of it counts double."""
+    """Return the grid of the remaining run time of a job. A job that outlives the grid is estimated from its elapsed time."""
     if not np.isfinite(lengths[0]):
         return lengths
     if elapsed >= lengths[-1]:
@@ -157,7 +160,7 @@ def _grid(known: Known) -> Floats:
 
 
 def _remember(table: OrderedDict[str, deque[float]], key: str, value: float) -> list[str]:
-    """Add a value; the keys that had to go for it."""
+    """Add a value. Return the keys that were dropped for it."""
     known = table.get(key)
     if known is None:
         known = table[key] = deque(maxlen=_MOST_OF_KEY)

@@ -1,4 +1,4 @@
-"""Changes of a Job that were proved to help, each by a dry run of the live actions and plugins."""
+"""Changes of a Job that help, each proved by a trial with the active actions and plugins."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _REPEATED: Final = frozenset({"queue", "nodeSelector", "toleration"})
 
 
 class _Spent(Exception):
-    """No more trials may be made."""
+    """The limit of trials or time is reached."""
 
 
 @dataclass(slots=True)
 class Prover:
-    """Tries changes of one Job, a few of them, and not for long.
+    """Tries changes of one Job, limited in number and time.
 
     Args:
-        case: the Job.
-        key: of its PodGroup, which is tried in its place.
-        engine: what decides.
-        position: the place in its queue of a job with such a record.
-        clock: seconds.
-        pause: waits until no session decides.
+        case: the Job and the cluster.
+        key: the key of the PodGroup that the trial replaces.
+        engine: makes the decisions.
+        position: returns the position in its queue of a job with a given record.
+        clock: returns seconds.
+        pause: waits until no session runs.
     """
 
     case: Situation
@@ -49,10 +49,10 @@ class Prover:
     seconds: float = MOST_TRIALS * TRIAL_SECONDS
 
     def verdict(self, change: Change) -> Verdict:
-        """What becomes of the Job with a change.
+        """Return the result of a trial with a change.
 
         Raises:
-            _Spent: no more trials may be made.
+            _Spent: the limit of trials or time is reached.
         """
         if self.left <= 0 or self.seconds <= 0:
             raise _Spent
@@ -67,10 +67,10 @@ class Prover:
         return found
 
     def helping(self) -> Iterator[dict[str, Any]]:
-        """The changes that help, as fields of an answer.
+        """Yield the changes that help, as fields of an answer.
 
         Raises:
-            _Spent: no more trials may be made.
+            _Spent: the limit of trials or time is reached.
         """
         higher: list[Change] = []
         done: set[str] = set()
@@ -86,7 +86,10 @@ class Prover:
             yield from self._lowest(higher)
 
     def _lowest(self, higher: list[Change]) -> Iterator[dict[str, Any]]:
-        """The lowest PriorityClass that does as much as the highest, as far as two more trials tell."""
+        """Yield the lowest PriorityClass with the same result as the highest.
+
+        Only the two lowest ones are tried. If both give another result, the highest is yielded.
+        """
         best = self._told(higher[-1], self.verdict(higher[-1]))
         if best is None:
             return
@@ -116,7 +119,7 @@ class Prover:
 
 
 def proved(prover: Prover) -> dict[str, Any]:
-    """The fields `change` and `changeReason` of an answer."""
+    """Return the fields `change` and `changeReason` of an answer."""
     found: list[dict[str, Any]] = []
     reason = ""
     try:

@@ -1,4 +1,4 @@
-"""How long jobs run: when those that run now began, and when they are likely to end."""
+"""The start and the estimated end of running jobs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _GRACE = 1.0
 
 
 def began(facts: JobFacts) -> float | None:
-    """When the first pod of a job that runs was started, in seconds since the epoch; None if none was."""
+    """Return when the first pod of a running job started, in seconds since the epoch; None if none has started."""
     starts = (task.pod.status.start_time for task in facts.tasks if task.status in _PLACED)
     known = [seconds for text in starts if text and (seconds := readable_seconds(text)) is not None]
     return min(known, default=None)
 
 
 def declared_end(facts: JobFacts, *, now: float) -> float | None:
-    """When a job that runs ends by its own estimate, which counts double when it is outlived; None: nobody knows."""
+    """Return when a running job ends by its declared run time, which doubles each time it is exceeded; None if unknown."""
     start, seconds = began(facts), facts.declared_seconds
     if start is None or seconds is None:
         return None

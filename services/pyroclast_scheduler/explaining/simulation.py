@@ -1,6 +1,6 @@
-"""When there is room: one scenario of what comes, in which ends are drawn and those that wait are placed in their order.
+"""Simulates one scenario of the future: run times are drawn, and waiting jobs start in their order as soon as there is room.
 
-Room is counted in sums: of the cluster, and of each queue and those above it.
+Room is the sum of free amounts of the cluster, and of each queue and its ancestors.
 """
 
 from __future__ import annotations
@@ -27,11 +27,21 @@ _EPSILON: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a scenario begins with. Rows of the last four are jobs that wait, in the order in which the scheduler takes them.
+    """The initial state of a scenario.
 
-    `free`: of the cluster, by dimension; `used` and `limits`: of queues, (queues, dimensions). `ends`: what is left of jobs that
-    run, (jobs, quantiles); `held`: what they hold, (jobs, dimensions); `chains`: rows of the queue of each and of those above it,
-    padded with one row that has no limit. `running` and `waiting`: the seeds of the jobs, one each.
+    Attributes:
+        free: the free amounts of the cluster, by dimension.
+        used: the used amounts of queues, (queues, dimensions).
+        limits: the limits of queues, (queues, dimensions).
+        ends: the remaining run times of running jobs, (jobs, quantiles).
+        held: the allocated amounts of running jobs, (jobs, dimensions).
+        chains: the rows of the queue and its ancestors for each running job, padded with a row that has no limit.
+        asked: the requests of waiting jobs, (jobs, dimensions), in the order of the scheduler.
+        lengths: the run times of waiting jobs, (jobs, quantiles).
+        waiting_chains: as `chains`, for waiting jobs.
+        keys: the keys of waiting jobs.
+        running: the random seeds of running jobs.
+        waiting: the random seeds of waiting jobs.
     """
 
     free: Floats
@@ -49,12 +59,12 @@ class World:
 
 
 def seeds(keys: Iterable[str]) -> NDArray[np.uint64]:
-    """One for each job, the same at each pass: what becomes of other jobs does not change what is drawn for it."""
+    """Return a random seed for each job, the same in each pass, so that other jobs do not change the numbers drawn for a job."""
     return np.array([zlib.crc32(key.encode()) for key in keys], dtype=np.uint64)
 
 
 def _chances(seeds: NDArray[np.uint64], number: int) -> Floats:
-    """A random number of each job, from 0 to 1, in the scenario of a number: splitmix64 of both."""
+    """Return a random number from 0 to 1 for each job in scenario `number`: splitmix64 of seed and number."""
     mixed = (seeds << np.uint64(16)) + np.uint64(number + 1)
     mixed *= np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -63,7 +73,7 @@ def _chances(seeds: NDArray[np.uint64], number: int) -> Floats:
 
 
 def _drawn(grids: Floats, chances: Floats) -> Floats:
-    """A value of each distribution."""
+    """Return a value drawn from each distribution."""
     if not len(grids):
         return np.zeros(0)
     at = chances * (GRID - 1)
@@ -75,9 +85,9 @@ def _drawn(grids: Floats, chances: Floats) -> Floats:
 
 
 def scenario(world: World, number: int) -> Floats:
-    """When each job that waits starts in the scenario of a number, in seconds from now; infinite where not within the horizon.
+    """Return when each waiting job starts in scenario `number`, in seconds from now; infinite if later than the horizon.
 
-    Nobody starts before something has ended: who waits does not fit now, whatever sums say.
+    No job starts before another one has ended: a waiting job does not fit now, even if the sums suggest that it does.
     """
     ends = _drawn(world.ends, _chances(world.running, number))
     lengths = _drawn(world.lengths, _chances(world.waiting, number)).tolist()
@@ -106,7 +116,7 @@ def scenario(world: World, number: int) -> Floats:
 
 
 class _Kinds:
-    """Jobs that wait by what they ask for and in which queue: of one kind the first alone is looked at."""
+    """The waiting jobs grouped by request and queue. Only the first job of each group is examined."""
 
     def __init__(self, world: World) -> None:
         whole = np.concatenate([world.asked, world.waiting_chains], axis=1)
@@ -120,7 +130,7 @@ class _Kinds:
         self._heads = np.array([line[-1] for line in self._lines], dtype=np.int64)
 
     def next(self, free: Floats, used: Floats) -> int | None:
-        """The first job that fits, which waits no more; None if none does."""
+        """Remove and return the first job that fits; None if none fits."""
         fits = (self._asked <= free + _EPSILON).all(axis=1) & (self._heads < self._none)
         if not fits.any():
             return None

@@ -1,4 +1,4 @@
-"""Dry runs: what the next session would decide of a gang, on a copy of the cluster, with the live actions and plugins."""
+"""Trials: the decisions of the next session about a gang, on a copy of the cluster, with the active actions and plugins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Engine", "Verdict", "tried"]
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What decides: as in the scheduler's loop. `features`: kept from trial to trial, and shared with no session."""
+    """The decision code of the scheduler's loop. `features`: kept from trial to trial, and not shared with sessions."""
 
     configuration: Configuration
     actions: Mapping[str, Action]
@@ -34,9 +34,12 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What would become of a gang. `starts`: its minimum gets places at once, at the cost of so many `evictions`.
+    """The result of a trial.
 
-    `record`: why it waits else; None where it starts, or nobody says.
+    Attributes:
+        starts: whether the minimum of the gang is placed at once.
+        evictions: the number of pods that are evicted for this.
+        record: the cause if the gang does not start; None if it starts or the cause is unknown.
     """
 
     starts: bool
@@ -45,9 +48,9 @@ class Verdict:
 
 
 def tried(snapshot: Snapshot, gang: JobFacts, engine: Engine, *, instead: str = "") -> Verdict:
-    """What the next session decides of `gang`; `instead`: the key of the job in whose place it comes.
+    """Return the decision of the next session about `gang`. `instead`: the key of the job that `gang` replaces.
 
-    Jobs at rest stay at rest, as nothing changes for them. Nothing goes out, and `snapshot` stays as it is.
+    Unschedulable jobs keep resting, since nothing changes for them. No decision is committed, and `snapshot` does not change.
     """
     commits: list[Commit] = []
     outcome = run_cycle(
@@ -67,7 +70,7 @@ def tried(snapshot: Snapshot, gang: JobFacts, engine: Engine, *, instead: str = 
 
 
 def _with(snapshot: Snapshot, gang: JobFacts, features: NodeFeatures, instead: str) -> Snapshot:
-    """A copy of the cluster in which `gang` alone is looked at."""
+    """Return a copy of the cluster in which the session examines only `gang`."""
     known = snapshot.all_jobs.get(instead)
     jobs = {key: facts for key, facts in snapshot.all_jobs.items() if key != instead}
     sums = dict(snapshot.queue_sums)

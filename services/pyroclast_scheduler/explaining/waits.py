@@ -1,4 +1,4 @@
-"""Sums over the jobs that wait, for metrics."""
+"""Sums over waiting jobs, for metrics."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ Series = Mapping[tuple[str, ...], float]
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How many wait by queue and code, what they ask for by queue and resource, and by queue the longest waits in seconds.
+    """Sums over the waiting jobs. Amounts are in cores, bytes and whole devices.
 
-    Amounts are in cores, bytes and whole devices. `unexamined`: of jobs that no session has looked at.
+    Attributes:
+        jobs: the number of waiting jobs by queue and code.
+        resources: the requested amounts by queue and resource.
+        oldest: the longest wait in seconds by queue.
+        unexamined: the longest wait in seconds by queue, of jobs that no session has examined.
     """
 
     jobs: Series
@@ -37,7 +41,7 @@ class Waits:
 def measured(
     counts: Mapping[tuple[str, PendingReason], int], waiting: Collection[str], jobs: Mapping[str, JobFacts], now: float
 ) -> Waits:
-    """Sums over `jobs`, of which those of `waiting` are known to wait; `counts`: how many of these by queue and code."""
+    """Return the sums over `jobs`. `waiting`: the keys of the waiting jobs. `counts`: their number by queue and code."""
     asked: dict[tuple[str, ...], float] = defaultdict(float)
     oldest: dict[tuple[str, ...], float] = {}
     unexamined: dict[tuple[str, ...], float] = {}

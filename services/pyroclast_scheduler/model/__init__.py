@@ -1,6 +1,6 @@
-"""What the scheduler knows, as values.
+"""The state of the cluster on which the scheduler decides, as values.
 
-Facts (`JobFacts`, `TaskFacts`, `QueueFacts`) never change and are shared by all sessions; `Job`, `Task` and `Queue` are their
-places in one session. A job is always a PodGroup with its pods. Columns and features hold the nodes; a shape is what equal pods
-have in common.
+`JobFacts`, `TaskFacts` and `QueueFacts` are immutable and shared by all sessions. `Job`, `Task` and `Queue` hold the state of the
+same objects in one session. A job is always a PodGroup with its pods. The data of nodes are arrays with one entry per node
+(columns and features). A shape holds the requests and constraints that equal pods share.
 """

@@ -1,4 +1,4 @@
-"""Amounts as people write them."""
+"""Amounts of resources as text for messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["listed", "number", "spelled"]
 
 
 def number(name: str, amount: float) -> str:
-    """An amount of resource `name` in stored units as a quantity."""
+    """Return `amount` of resource `name`, given in stored units, as a Kubernetes quantity."""
     whole = int(amount)
     if name == "pods":
         return str(whole)
@@ -20,10 +20,10 @@ def number(name: str, amount: float) -> str:
 
 
 def spelled(name: str, amount: float) -> str:
-    """As `number`, with the resource: `2 cpu`, `16Gi memory`."""
+    """Return the quantity followed by the name of the resource, such as `2 cpu` or `16Gi memory`."""
     return f"{number(name, amount)} {name}"
 
 
 def listed(amounts: Iterable[tuple[str, float]]) -> str:
-    """Amounts by resource: `2 cpu, 16Gi memory`."""
+    """Return amounts of several resources as one text, such as `2 cpu, 16Gi memory`."""
     return ", ".join(spelled(name, amount) for name, amount in amounts)

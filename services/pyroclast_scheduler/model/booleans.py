@@ -11,5 +11,5 @@ _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
 def parse_bool(text: str) -> bool | None:
-    """The truth that `text` spells, None if it spells none."""
+    """Return the boolean that `text` spells, None if `text` spells no boolean."""
     return True if text in _TRUE else False if text in _FALSE else None

@@ -1,4 +1,4 @@
-"""How the budget of a queue stands now: what the recorder wrote, and what ran since."""
+"""The state of a queue's budget: the hours that the recorder reported, plus the hours that ran since that report."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _GIBIBYTE: Final = 2.0**30
 
 @dataclass(frozen=True, slots=True)
 class BudgetStanding:
-    """A budget in the period that it is in.
+    """The state of a queue's budget in the current period.
 
     Attributes:
-        queue: whose it is.
-        budget: what its annotation says.
-        span: the period.
-        as_of: when the recorder wrote an amount last, None if it never did.
-        is_known: whether that was a short while ago.
-        since: from when on `ran` counts.
-        written: hours by resource that the recorder wrote of this period.
-        ran: hours by resource since then, of what has run all the time; at most so much.
+        queue: the name of the queue that the budget belongs to.
+        budget: the budget as the annotation of the queue declares it.
+        span: the start and the end of the current period.
+        as_of: the time of the recorder's last report, in seconds since the epoch; None if the recorder never wrote one.
+        is_known: whether the recorder's last report is recent enough to be used.
+        since: the time from which `ran` is counted, in seconds since the epoch.
+        written: the hours that the recorder reported for this period, by resource.
+        ran: the hours since `since` by resource, as if all pods that run now had run since then; thus an upper bound.
     """
 
     queue: str
@@ -41,45 +41,56 @@ class BudgetStanding:
     ran: Mapping[str, float]
 
     def spent(self, resource: str) -> float:
-        """Hours of a resource."""
+        """Return the hours of `resource` that are spent in this period."""
         return self.written.get(resource, 0.0) + self.ran.get(resource, 0.0)
 
     def ratio(self, resource: str) -> float:
-        """Which part of the limit is spent."""
+        """Return the part of the limit of `resource` that is spent, 1.0 if the limit is 0."""
         limit = self.budget.limits[resource]
         return self.spent(resource) / limit if limit else 1.0
 
     def is_used_up(self, resource: str, ran: float | None = None) -> bool:
-        """Whether nothing of a resource is left; `ran`: hours since `since` where that is known exactly."""
+        """Whether the spent hours of `resource` reach the limit.
+
+        `ran`: the exact hours since `since`, None if only the bound is known.
+        """
         spent = self.spent(resource) if ran is None else self.written.get(resource, 0.0) + ran
         return spent >= self.budget.limits[resource]
 
     @property
     def is_low(self) -> bool:
-        """Whether pods that count in it become preemptable."""
+        """Whether the `atEnd` of the budget is `low` and one of its limits is reached.
+
+        The pods that count in the budget are then preemptable.
+        """
         return self.budget.at_end is AtEnd.LOW and self.is_known and any(map(self.is_used_up, self.budget.limits))
 
     def asked(self, resources: Collection[str] | None) -> list[str]:
-        """The limited resources among those that a gang asks for; None: nobody knows what it asks for."""
+        """Return the resources that the budget limits and the gang requests, sorted.
+
+        `resources`: the names of the resources that the gang requests. None: the requests are unknown, and all limited resources
+        count.
+        """
         return sorted(name for name in self.budget.limits if resources is None or name in resources)
 
     @property
     def period(self) -> str:
-        """The period in a sentence."""
+        """The period as the end of a clause, such as ` for this month`; empty if the budget has no period."""
         return "" if self.budget.period is Period.NONE else f" for this {self.budget.period}"
 
     @property
     def next_period(self) -> str:
-        """When the next one begins, in a sentence."""
+        """The start of the next period, as a clause of a message."""
         if self.span.end is None:
             return "it does not begin anew"
         return f"the next one begins at {zoned(self.span.end, self.budget.zone)}"
 
 
 def standing_of(facts: QueueFacts, now: float, patience: float, allocated: Callable[[str], float]) -> BudgetStanding | None:
-    """How the budget of a queue stands; None if it has none.
+    """Return the state of the budget of a queue, None if the queue has no budget.
 
-    `patience`: for how many seconds a written amount counts; `allocated`: how much of a resource runs now, in stored units.
+    `patience`: for how many seconds a report of the recorder is used. `allocated`: a function that returns the amount of a
+    resource that is allocated now, in stored units.
     """
     budget, said = facts.budget, facts.spent
     if budget is None:
@@ -96,11 +107,11 @@ def standing_of(facts: QueueFacts, now: float, patience: float, allocated: Calla
 
 
 def hours_of(resource: str, amount: float) -> float:
-    """An amount in stored units that is held for an hour, as budgets count it."""
+    """Return the budget hours that `amount` of a resource, in stored units, costs in one hour."""
     return amount if resource == "memory" else amount / _THOUSANDTHS
 
 
 def spelled_hours(resource: str, hours: float) -> str:
-    """Hours of a resource without its name; those of bytes in GiB."""
+    """Return hours of a resource as text without the name of the resource; hours of bytes are in GiB."""
     is_bytes = resource == "memory" or resource.startswith(("ephemeral-storage", "hugepages-"))
     return f"{hours_text(hours / _GIBIBYTE)} GiB" if is_bytes else hours_text(hours)

@@ -1,4 +1,4 @@
-"""A cause of waiting: its reason, its numbers, and its text, which is only worked out when it is written."""
+"""A cause for which a job waits: its reason, its numbers and its text. The text is only made when a message is written."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ __all__ = ["Cause", "Shortage", "WaitingRecord", "Withheld"]
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource that is short, as quantities; None: it does not matter to the cause.
+    """A resource that is short, with amounts as quantities. None: the amount plays no part in this cause.
 
-    `asked`: by the gang, or by one pod where `largest` is given. `used`, `promised`: by those who have a place, and by those who
-    were let in. `limit`: what may be used in all. `free`: on all nodes that take the pod; `largest`: on one of them.
+    Attributes:
+        asked: the amount that the gang requests, or one pod if `largest` is given.
+        used: the amount that is allocated.
+        promised: the amount that is reserved for enqueued jobs whose pods are not allocated yet.
+        limit: the largest amount that may be used.
+        free: the free amount of all nodes that are feasible for the pod.
+        largest: the largest free amount of one such node.
     """
 
     resource: str
@@ -33,11 +38,16 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a job waits. `sentence`: what Volcano says of it, where it is true; `explain` gives the numbers, in words.
+    """The cause for which a job waits.
 
-    `short`: the resources that are short. `instead`: the cause where the order of the queue is to blame, asked for when the
-    session ends, None if it is not. `holder`: the key of the job that nodes are kept for. `retry_when`: of a job that is not let
-    in, what may change that, beside a change of its queue; None: that is not known.
+    Attributes:
+        reason: the code of the cause.
+        explain: makes the explanation with its numbers.
+        sentence: the text that Volcano writes for this cause, empty if that text would be false.
+        short: returns the resources that are short.
+        instead: called when the session ends; returns another cause if the order of the queue keeps the job waiting, else None.
+        holder: the key of the job for which nodes are reserved, empty if no reservation plays a part.
+        retry_when: the triggers, besides a change of the queue, that may allow the job to be enqueued; None if they are unknown.
     """
 
     reason: PendingReason
@@ -52,17 +62,22 @@ class Cause:
         return f"{self.reason}: {self.explain()}"
 
     def settled(self) -> Cause:
-        """The cause when the order of jobs changes no more."""
+        """Return the cause that is final, after the session has ended and the order of the jobs is known."""
         other = self.instead() if self.instead is not None else None
         return self if other is None else other
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingRecord:
-    """What a session found out of a job that waits. `sentence`: without the code.
+    """The cause that a session found for a waiting job.
 
-    `short`: None where the numbers of before stand, as in the sentence. `rank`: its place in its queue, smaller first.
-    `holder`: the job that nodes are kept for, empty where none are.
+    Attributes:
+        code: the code of the cause.
+        sentence: the explanation without the code.
+        queue: the name of the queue.
+        rank: the position of the job in its queue as a sort key; a smaller one is served earlier.
+        short: the resources that are short; None if the numbers of the previous record still apply, as in `sentence`.
+        holder: the key of the job for which nodes are reserved, empty if there is no such job.
     """
 
     code: PendingReason
@@ -75,7 +90,10 @@ class WaitingRecord:
 
 @dataclass(slots=True)
 class Withheld:
-    """Pods of `queue` that could make room for a job, but have not run for `minimum` seconds. The first may go at `until`."""
+    """Pods of `queue` that could be evicted for a job, but have not run for `minimum` seconds yet.
+
+    `until`: the earliest time at which one of these pods may be evicted, in seconds since the epoch.
+    """
 
     queue: str
     minimum: float

@@ -1,4 +1,4 @@
-"""Which claims a pod uses: on volumes, and on devices."""
+"""The claims of a pod: PersistentVolumeClaims and ResourceClaims."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["VolumeClaim", "class_counts", "device_claims", "has_claims", "shared
 
 
 class VolumeClaim(NamedTuple):
-    """A claim by namespace/name. `is_own`: made for the pod from its own template, and gone with it."""
+    """A PersistentVolumeClaim that a pod uses. `key`: namespace/name.
+
+    `is_own`: whether the claim is made from the template of an ephemeral volume of the pod, and deleted with the pod.
+    """
 
     key: str
     name: str
@@ -27,7 +30,7 @@ def has_claims(spec: records.PodSpec) -> bool:
 
 
 def volume_claims(pod: records.Pod) -> tuple[VolumeClaim, ...]:
-    """The claims of a pod's volumes, each once, in the order in which the pod names them."""
+    """Return the PersistentVolumeClaims of a pod, each once, in the order of its volumes."""
     found: dict[str, VolumeClaim] = {}
     namespace = pod.metadata.namespace
     for volume in pod.spec.volumes:
@@ -43,9 +46,10 @@ def volume_claims(pod: records.Pod) -> tuple[VolumeClaim, ...]:
 
 
 def device_claims(pod: records.Pod) -> Mapping[str, str | None]:
-    """The ResourceClaims of a pod by the name that the pod gives them: namespace/name; None for one that is still to be made.
+    """Return the ResourceClaims of a pod as namespace/name, by the name that the pod gives each claim.
 
-    A claim of a template that turned out to need none is left out.
+    The value is None for a claim that does not exist yet. A claim template for which the pod turned out to need no claim is left
+    out.
     """
     made = {each.get("name"): each for each in pod.status.resource_claim_statuses}
     found: dict[str, str | None] = {}
@@ -61,7 +65,10 @@ def device_claims(pod: records.Pod) -> Mapping[str, str | None]:
 
 
 def shared_claims(pod: records.Pod, claims: Collection[GroupClaim]) -> frozenset[str]:
-    """The ResourceClaims of a pod, by namespace/name, that are among `claims` of its group: both call and make them alike."""
+    """Return those ResourceClaims of a pod, by namespace/name, that are among `claims` of its group.
+
+    A claim of the pod and a claim of the group are the same if they have the same name and the same source.
+    """
     if not claims:
         return frozenset()
     of_group = set(claims)
@@ -74,9 +81,9 @@ def shared_claims(pod: records.Pod, claims: Collection[GroupClaim]) -> frozenset
 
 
 def class_counts(claim: records.ResourceClaim) -> dict[str, int]:
-    """How many devices of each class a claim asks for by number: quotas count these.
+    """Return the number of devices that `claim` requests, by device class, as ResourceQuotas count them.
 
-    Requests for all devices, and those with alternatives, have no number beforehand and are left out.
+    A request for all devices or with alternatives has no number in advance and is left out.
     """
     counts: dict[str, int] = {}
     for request in claim.spec.devices.requests:

@@ -1,4 +1,4 @@
-"""What jobs and queues have and may yet take: the sums that quota plugins compare."""
+"""Amounts that jobs and queues use or still request: the calculations that quota plugins share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ EPSILON: Final = 0.1  # amounts that differ by less are equal, in every dimensio
 
 
 def reserved(job: Job, dimensions: Dimensions, *, less_allocated: bool) -> Floats:
-    """What an admitted job will still take: its minimum, on demand less what it has, less what waits behind gates of others."""
+    """Return the minimum resources that an enqueued job still needs; zeros if the job declares none.
+
+    The requests of pods behind scheduling gates other than the queue's own gate are subtracted. `less_allocated`: whether the
+    amounts that are already allocated are subtracted too.
+    """
     minimum = job.facts.minimum(dimensions)
     if minimum is None:
         return np.zeros(len(dimensions))
@@ -27,7 +31,10 @@ def reserved(job: Job, dimensions: Dimensions, *, less_allocated: bool) -> Float
 
 
 def short_rows(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints) -> list[int]:
-    """The dimensions that `request` asks for in which `wanted` exceeds `limit`; pods do not count."""
+    """Return the dimensions that `request` contains and in which `wanted` exceeds `limit`.
+
+    The dimension `pods` is not compared.
+    """
     over = (request > 0) & (wanted > limit)
     over[PODS] = False
     rows: list[int] = np.flatnonzero(over).tolist()
@@ -35,7 +42,10 @@ def short_rows(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | In
 
 
 def copies_within(limit: Floats, taken: Floats | Ints, request: Ints) -> int:
-    """How many times `request` can be added to `taken` without exceeding `limit` in what it asks for; pods do not count."""
+    """Return how many times `request` can be added to `taken` without exceeding `limit`.
+
+    Only the dimensions that `request` contains are compared. The dimension `pods` is not compared.
+    """
     copies: float = _MANY
     for row, (asked, whole, part) in enumerate(zip(request.tolist(), limit.tolist(), taken.tolist(), strict=True)):
         if asked > 0 and row != PODS:
@@ -44,13 +54,19 @@ def copies_within(limit: Floats, taken: Floats | Ints, request: Ints) -> int:
 
 
 def is_partly_within(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints) -> bool:
-    """Whether `wanted` stays within `limit` in one resource at least that `request` asks for; pods do not count."""
+    """Whether `wanted` is within `limit` in at least one dimension that `request` contains.
+
+    The dimension `pods` is not compared.
+    """
     counted = (request > 0) & ((wanted >= EPSILON) | (limit >= EPSILON))
     counted[PODS] = False
     return bool((wanted < limit + EPSILON)[counted].any())
 
 
 def share(part: Floats | Ints, whole: Floats | Ints) -> float:
-    """The largest part of any dimension that `whole` has; a part of nothing is all of it."""
+    """Return the dominant share: the largest ratio of `part` to `whole` over the dimensions in which `whole` is not 0.
+
+    The share of an empty `whole` is 0.
+    """
     parts = [has / of for has, of in zip(part.tolist(), whole.tolist(), strict=True) if of >= EPSILON]
     return max(parts, default=0.0)

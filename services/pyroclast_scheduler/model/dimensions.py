@@ -1,6 +1,6 @@
-"""Resource dimensions: which row of the columns holds which resource, and resource lists as whole numbers.
+"""Resource dimensions: the row that each resource has in the arrays of amounts, and resource lists as whole numbers.
 
-Separate from the tables because pods, nodes and queues must agree on the same rows and units.
+The dimensions are a module of their own because pods, nodes and queues must use the same rows and units.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ PODS: Final = 2
 UNKNOWN: Final = 3
 _FIXED: Final = ("cpu", "memory", "pods", "unknown")
 MOST: Final = 256
-"""Rows of the columns: a cluster has some dozens of resources, and each costs 0.2 MB beside 5,000 nodes."""
+"""The largest number of rows: a cluster has some dozens of resources, and each row costs 0.2 MB with 5,000 nodes."""
 MOST_OF_ONE: Final = 64
-"""Resources of one node or queue that get rows; real ones have a dozen."""
-_MOST_NAMED: Final = 10  # in texts
-_LARGEST: Final = 2**60  # what a quantity may be at most
+"""The largest number of resources of one node or queue that get rows; a real node or queue has a dozen."""
+_MOST_NAMED: Final = 10  # resources that a message names
+_LARGEST: Final = 2**60  # the largest accepted quantity
 _PARTS: Final = re.compile(
     r"volcano\.sh/vgpu-memory-percentage|huawei\.com/Ascend\w*-memory"
-)  # of cards: nodes have none of them
-_CEILING: Final = 2**58  # what it counts as at most, so that some dozen of them add up without overflow; no real node comes near
+)  # amounts of a part of a card, which no node advertises
+_CEILING: Final = 2**58  # larger amounts are cut to this, so that a sum of some dozens cannot overflow; no real node has as much
 
 
 class Dimensions:
-    """Rows of the columns by resource name. Rows 0, 1, 2 are cpu, memory and pods.
+    """The rows of the arrays of amounts, by resource name. Rows 0, 1 and 2 are cpu, memory and pods.
 
-    Others are given to what nodes have and queues limit, so that nobody else makes the columns grow. All that has no row of its
-    own counts in row UNKNOWN, of which no node has anything. Pods may hold some of it on nodes that had it
-    once. No pod that asks for any of it fits there, as for any resource of which a node has less than its pods hold.
+    Only resources that a node has or a queue limits get rows of their own, so that requests of pods cannot make the arrays grow.
+    All other resources are counted together in row UNKNOWN. No node has an allocatable amount in row UNKNOWN. Pods may still use
+    some on nodes that had such a resource earlier. A pod that requests a resource of row UNKNOWN fits no node.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self.names: tuple[str, ...] = _FIXED  # never changed in place: whoever has it sees rows that stay; "" is a free row
+        self.names: tuple[str, ...] = _FIXED  # replaced, never changed in place: readers keep a constant tuple; "" is a free row
         self._rows = {name: row for row, name in enumerate(_FIXED) if row != UNKNOWN}
         self.add(names)
 
@@ -66,19 +66,19 @@ class Dimensions:
         return len(self.names)
 
     def row(self, name: str) -> int:
-        """The row in which resource `name` counts."""
+        """Return the row in which resource `name` is counted."""
         return self._rows.get(name, UNKNOWN)
 
     def find(self, name: str) -> int | None:
-        """The row of resource `name`, None if it has none of its own."""
+        """Return the row of resource `name`, None if the resource has no row of its own."""
         return self._rows.get(name)
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Those without a row of their own, sorted."""
+        """Return the names that have no row of their own, sorted."""
         return sorted(name for name in names if name not in self._rows)
 
     def add(self, names: Iterable[str]) -> list[int]:
-        """Give rows to these resources, as long as there are any; the new rows."""
+        """Give a row to each of these resources while rows are free. Return the new rows."""
         listed, rows = list(self.names), []
         free = [row for row, name in enumerate(listed) if not name]
         for name in names:
@@ -93,18 +93,18 @@ class Dimensions:
         return rows
 
     def drop(self, kept: Container[str]) -> list[int]:
-        """Take the rows from all resources but those `kept`; the rows that are free now."""
+        """Free the rows of all resources but those in `kept`. Return all rows that are free afterwards."""
         listed = [name if name in kept or name in _FIXED else "" for name in self.names]
         self._rename(listed)
         return [row for row, name in enumerate(listed) if not name]
 
     @property
     def left(self) -> int:
-        """How many resources may yet get a row."""
+        """The number of resources that may still get a row."""
         return MOST - len(self.names) + self.names.count("")
 
     def vector(self, amounts: Amounts) -> Ints:
-        """What one object asks for as a vector; what is absurd is cut off."""
+        """Return the request of one object as a vector. Amounts that are absurdly large are cut off."""
         vector = np.zeros(len(self.names), dtype=np.int64)
         for name, amount in amounts.items():
             row = self.row(name)
@@ -112,24 +112,31 @@ class Dimensions:
         return vector
 
     def known(self, amounts: Amounts) -> Ints:
-        """What one object has as a vector; what is absurd is cut off, what has no row of its own is left out."""
+        """Return the amounts that one object has as a vector, without resources that have no row of their own.
+
+        Amounts that are absurdly large are cut off.
+        """
         vector = self.vector(amounts)
         vector[UNKNOWN] = 0
         return vector
 
     def asked(self, amounts: Amounts) -> npt.NDArray[np.float64]:
-        """Sums of any size that are asked for as a vector."""
+        """Return sums of requests, which may be of any size, as a vector."""
         vector = np.zeros(len(self.names))
         for name, amount in amounts.items():
             vector[self.row(name)] += amount
         return vector
 
     def sums(self, amounts: Amounts) -> npt.NDArray[np.float64]:
-        """Sums of any size as a vector; what has no row of its own is left out."""
+        """Return amounts as a vector of floats. Resources that have no row of their own are left out."""
         return np.array([amounts.get(name, 0) for name in self.names], dtype=np.float64)
 
     def named(self, rows: Iterable[int], amounts: Amounts) -> list[tuple[str, int]]:
-        """The resources of these rows, with their rows: for row UNKNOWN the first few that `amounts` asks for, if only 0 of."""
+        """Return the names of the resources in `rows`, each with its row.
+
+        Row UNKNOWN stands for the first few resources without a row that `amounts` contains. A resource with amount 0 is only
+        named if all of those have amount 0.
+        """
         found: list[tuple[str, int]] = []
         for row in rows:
             unknown = self.missing(amounts) if row == UNKNOWN else []
@@ -138,7 +145,7 @@ class Dimensions:
         return found
 
     def frozen(self) -> Dimensions:
-        """A copy that later changes here do not reach."""
+        """Return a copy that does not change when this object changes."""
         copy = Dimensions()
         copy.names, copy._rows = self.names, self._rows
         return copy
@@ -149,15 +156,16 @@ class Dimensions:
 
 
 def counted_of(names: Iterable[str]) -> list[str]:
-    """Of the resources that one object names those that are looked at: the first of too many, whatever their order."""
+    """Return those of an object's resources that get rows: the first ones in sorted order if there are too many."""
     return sorted(set(names).difference(_FIXED))[:MOST_OF_ONE]
 
 
 def amounts_of(resources: Mapping[str, object]) -> dict[str, int]:
-    """A Kubernetes resource list in stored units: cpu in milli-cores, memory in bytes, pods plain, scalars in thousandths.
+    """Convert a Kubernetes resource list to stored units.
 
-    Names that the scheduler does not count (`storage`, `count/…`) are left out. So are those that say how much of a card is
-    wanted: no node has an amount of these, and the plugin deviceshare counts what is left.
+    The units are milli-cores for cpu, bytes for memory, whole numbers for pods, and thousandths for scalar resources. Names that
+    the scheduler does not count (`storage`, `count/…`) are left out. Names that request a part of a card are left out too: no
+    node advertises such an amount, and the plugin deviceshare counts the free part.
 
     Raises:
         ValueError: a quantity is malformed, negative or absurdly large; the text names the resource.
@@ -166,9 +174,9 @@ def amounts_of(resources: Mapping[str, object]) -> dict[str, int]:
     return {name: amount for name, amount in found if amount is not None}
 
 
-@functools.lru_cache(4096)  # the same few are asked for by pod after pod, and offered by node after node
+@functools.lru_cache(4096)  # many pods request the same few amounts, and many nodes offer the same few
 def _amount(name: str, text: str) -> int | None:
-    """One amount of a resource list; None of what is not counted."""
+    """Convert one amount of a resource list; None if the scheduler does not count that resource."""
     if not counts(name) or _PARTS.fullmatch(name):
         return None
     amount = stored_amount(name, text)

@@ -1,7 +1,7 @@
-"""Equivalence classes of jobs, in short kinds: jobs that differ in nothing but age that decides what they get.
+"""Equivalence classes of jobs, called kinds. Jobs of one kind differ at most in their age and in their names.
 
-What one of a kind cannot have, none can. Where thousands wait, there are few kinds: a session looks at the oldest job of each,
-and at the next when that one got something.
+If the scheduler cannot place one job of a kind, it can place none of that kind. Thousands of waiting jobs have few kinds. A
+session tries the oldest job of each kind, and the next job of the kind only if the oldest was placed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ IDENTITY_LABELS: Final = frozenset({
     "training.kubeflow.org/replica-index",
     "ray.io/cluster",
 })  # fmt: skip
-"""Labels by which controllers name and number their objects: jobs of one kind may differ in these."""
+"""Labels by which controllers name and number their objects. Jobs of one kind may differ in these labels."""
 
 _IGNORED_LABELS: Final = IDENTITY_LABELS | {
     keys.CRON_JOB_SCHEDULED_TIMESTAMP,
@@ -53,16 +53,16 @@ _BYTES: Final = 16
 def equivalence_class(
     group: Group, tasks: Sequence[TaskFacts], *, priority: int, queue: str, minded: frozenset[str] | None = None
 ) -> bytes | None:
-    """A digest that all jobs of one equivalence class share; None if the job of `queue` is the only one of its kind.
+    """Return a digest that is equal for all jobs of one kind; None if the job of `queue` is the only job of its kind.
 
-    `minded`: the labels of pods that decide where pods go, where no plugin reads others; None: all may.
+    `minded`: the pod labels that decide the placement of pods, if no plugin reads other labels. None: any label may decide.
 
     A job is the only one of its kind if one of these holds:
 
-    - one of its pods has a place or is promised one, or waits behind a gate;
-    - a pod has claims made for it or claims on devices, or minds the names of other pods;
-    - a pod asks for nothing, as such pods are placed one by one;
-    - a number is too large to be written.
+    - one of its pods is allocated, has a nominated node, or is behind a scheduling gate;
+    - a pod has ResourceClaims or ephemeral volumes, or selects other pods by labels that contain names;
+    - a pod requests nothing, as such pods are placed one by one;
+    - a number is too large to be encoded.
     """
     counts: Counter[tuple[object, ...]] = Counter()
     dividing = frozenset().union(*map(_dividing, group.spec.sub_group_policy))
@@ -94,7 +94,7 @@ def equivalence_class(
 
 
 def _dividing(policy: records.SubGroupPolicy) -> set[str]:
-    """The labels by which a policy divides pods into subgroups; these may be the numbers of the pods."""
+    """Return the labels by which a policy divides pods into subgroups. These labels may be the numbers of the pods."""
     return selected_labels(policy.label_selector).union(policy.match_label_keys)
 
 

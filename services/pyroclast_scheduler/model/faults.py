@@ -1,4 +1,4 @@
-"""A fault: something about an object that makes no sense, so that it, or that part of it, is passed over."""
+"""A fault: an object, or a part of an object, is invalid, and the scheduler ignores it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ __all__ = ["Fault"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with one object.
+    """A fault of one object.
 
-    `group`: the key of the group that it describes, empty if it describes none. `event`: the reason of the event about it.
+    `group`: the key of the group that the object describes, empty if it describes no group. `event`: the reason of the Kubernetes
+    Event that reports the fault.
     """
 
     kind: ResourceType
@@ -28,12 +29,12 @@ class Fault:
 
     @classmethod
     def of(cls, kind: ResourceType, record: Record, reason: str) -> Fault:
-        """That of `record`."""
+        """Return a fault of `record`."""
         meta = record.metadata
         return cls(kind, meta.namespace, meta.name, meta.uid, reason)
 
     @classmethod
     def of_group(cls, group: Group, reason: str, event: str = "LeftOut") -> Fault:
-        """That of the object which describes `group`."""
+        """Return a fault of the object that describes `group`."""
         meta = group.metadata
         return cls(group.kind, meta.namespace, meta.name, meta.uid, reason, group.key, event)

@@ -1,7 +1,7 @@
-"""Features of nodes as columns: labels as codes, sets of taints as numbers.
+"""Features of nodes as columns: label values as codes, sets of taints as numbers.
 
-A selector is then a look-up per distinct value, not per node. Kept from session to session; only nodes that changed are read
-again.
+A selector is evaluated once per distinct value instead of once per node. The columns are kept from session to session, and
+`NodeFeatures.update` only reads the nodes that changed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _UNREADY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreac
 _NAME = "metadata.name"
 _FEW = 64
 _MOST_LABELS = 256
-"""Labels of nodes that are kept as columns, 4 bytes a node each: those that were asked for last."""
+"""The number of labels that are kept as columns, the most recently used ones. A column costs 4 bytes per node."""
 
 
 @dataclass(slots=True)
 class _Column(Generic[V]):
-    """One feature: the code of each node's value, and the values by code. `absent`: that of rows without a node."""
+    """One feature: the code of each node's value, and the values by code. `absent`: the value of rows without a node."""
 
     read: Callable[[records.Node], V]
     absent: V
@@ -52,7 +52,10 @@ class _Column(Generic[V]):
         self.codes[row] = code
 
     def compact(self) -> None:
-        """Give up the values that no node has any more, once they are the larger part: host names never stop changing."""
+        """Remove values that no node has any more, once they are the majority.
+
+        The values of host name labels never stop changing.
+        """
         if len(self.values) <= 2 * max(_FEW, len(self.codes)):
             return
         used, codes = np.unique(self.codes, return_inverse=True)
@@ -61,13 +64,13 @@ class _Column(Generic[V]):
         self._index = {value: code for code, value in enumerate(self.values)}
 
     def where(self, test: Callable[[V], bool]) -> Bools:
-        """The nodes whose value passes `test`."""
+        """Return a mask of the nodes whose value passes `test`."""
         if not self.values:
             return np.zeros(len(self.codes), dtype=np.bool_)
         return np.fromiter(map(test, self.values), dtype=np.bool_, count=len(self.values))[self.codes]
 
     def map(self, measure: Callable[[V], float]) -> Floats:
-        """`measure` of each node's value."""
+        """Return the result of `measure` for each node's value."""
         if not self.values:
             return np.zeros(len(self.codes))
         return np.fromiter(map(measure, self.values), dtype=np.float64, count=len(self.values))[self.codes]
@@ -75,22 +78,25 @@ class _Column(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """Nodes divided by the value of a label: `codes` numbers the values, `has` tells which nodes have the label at all."""
+    """Nodes divided by the value of a label. `codes`: the number of each node's value.
+
+    `has`: a mask of the nodes with the label.
+    """
 
     codes: npt.NDArray[np.int32]
     has: Bools
     count: int
 
     def sums(self, counts: Ints | Floats, among: Bools | None = None) -> Floats:
-        """The sum of `counts` over each domain, by code; nodes not `among` are left out."""
+        """Return the sum of `counts` over the nodes of each domain, by code. Only nodes in the mask `among` are counted."""
         weights = np.where(self.has if among is None else self.has & among, counts, 0)
         return np.bincount(self.codes, weights=weights, minlength=self.count).astype(np.float64)
 
 
 class NodeFeatures:
-    """Columns made when first asked for. `update` must be called before a session with what its snapshot says.
+    """The columns of all features. A column is made when it is first used, and `update` must be called before each session.
 
-    `jobs`: the nodes of the pods of each job.
+    `jobs`: the rows of the nodes on which each job has pods.
     """
 
     def __init__(self) -> None:
@@ -108,7 +114,7 @@ class NodeFeatures:
         self._closed: _Column[bool] = _Column(lambda node: node.spec.unschedulable, False, np.zeros(0, dtype=np.int32))
 
     def update(self, nodes: Sequence[records.Node | None], stamps: Ints) -> None:
-        """Read again the nodes whose stamp differs from the last time."""
+        """Read the nodes whose stamp differs from that of the last update."""
         grown = len(nodes) - len(self._stamps)
         known = np.pad(self._stamps, (0, max(0, grown)), constant_values=-1)[: len(nodes)]
         changed = np.flatnonzero(known != stamps)
@@ -131,13 +137,13 @@ class NodeFeatures:
             column.compact()
 
     def label(self, key: str) -> _Column[str | None]:
-        """The column of label `key`; None where a node lacks it."""
+        """Return the column of label `key`. The value is None for a node without the label."""
         column = self._labels.pop(key, None) or self._made(lambda node: node.metadata.labels.get(key), None)
         self._labels[key] = column  # the last used are at the end
         return column
 
     def domains(self, key: str) -> Domains:
-        """Topology domains by label `key`."""
+        """Return the topology domains of label `key`."""
         found = self._domains.get(key)
         if found is None:
             column = self.label(key)
@@ -146,7 +152,10 @@ class NodeFeatures:
         return found
 
     def image(self, name: str) -> Ints:
-        """The size of image `name` on each node in bytes, 0 where it is not. Not to be changed."""
+        """Return the size of image `name` on each node in bytes, 0 where the image is missing.
+
+        The caller must not change the array.
+        """
         if self._images is None:
             self._images = [_images_of(node) for node in self._nodes]
         sizes = self._image_sizes.get(name)
@@ -156,30 +165,30 @@ class NodeFeatures:
         return sizes
 
     def closed(self) -> Bools:
-        """Nodes marked unschedulable."""
+        """Return a mask of the nodes marked unschedulable."""
         return self._closed.where(bool)
 
     def unready(self) -> Bools:
-        """Nodes whose taints tell that they are not ready, which passes by itself."""
+        """Return a mask of the nodes with a not-ready or unreachable taint, which disappears once the node has recovered."""
         return self._taints.where(lambda taints: any(taint.key in _UNREADY for taint in taints))
 
     def untolerated(self, tolerations: Sequence[Toleration], effects: frozenset[str]) -> Bools:
-        """Nodes with a taint of one of `effects` that `tolerations` do not cover."""
+        """Return a mask of the nodes with a taint of one of `effects` that no toleration tolerates."""
         return self._taints.where(lambda taints: _untolerated(taints, tolerations, effects) > 0)
 
     def count_untolerated(self, tolerations: Sequence[Toleration], effects: frozenset[str]) -> Floats:
-        """How many taints of `effects` each node has that `tolerations` do not cover."""
+        """Return for each node the number of taints of `effects` that no toleration tolerates."""
         return self._taints.map(lambda taints: _untolerated(taints, tolerations, effects))
 
     def selected(self, selector: Mapping[str, str]) -> Bools:
-        """Nodes that have all labels of `selector`."""
+        """Return a mask of the nodes that have all labels of `selector`."""
         chosen = np.ones(len(self._nodes), dtype=np.bool_)
         for key, wanted in selector.items():
             chosen &= self.label(key).where(partial(eq, wanted))
         return chosen
 
     def matching(self, terms: Sequence[Mapping[str, Any]]) -> Bools:
-        """Nodes that match one of the node selector terms; a term that says nothing matches nothing."""
+        """Return a mask of the nodes that match at least one of the node selector terms. An empty term matches no node."""
         chosen = np.zeros(len(self._nodes), dtype=np.bool_)
         for term in terms:
             expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
@@ -209,12 +218,12 @@ class NodeFeatures:
 
 
 def _images_of(node: records.Node | None) -> Mapping[str, int]:
-    """The images on a node by each of their names, with their sizes."""
+    """Return the sizes of the images on a node, by each name of an image."""
     return {} if node is None else {name: image.size_bytes for image in node.status.images for name in image.names}
 
 
 def tolerates(toleration: Toleration, taint: records.Taint) -> bool:
-    """Whether `toleration` covers `taint`."""
+    """Whether `toleration` tolerates `taint`."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -1,4 +1,4 @@
-"""A group as a tree of parts: each part starts whole or not at all, with a minimum, a topology and evictions of its own."""
+"""A group as a tree of parts. Each part is a gang of its own, with a minimum, a topology and an eviction rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["GroupClaim", "GroupPart"]
 
 
 class GroupClaim(NamedTuple):
-    """What pods call a claim that is their group's: its name among theirs, and that of the claim or of its template."""
+    """A claim of a group: the name by which pods refer to the claim, and the name of the claim or of its template."""
 
     name: str
     claim: str
@@ -19,15 +19,16 @@ class GroupClaim(NamedTuple):
 
 
 class GroupPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One part: of members, or of further parts.
+    """One part of a group: it has either members or further parts.
 
     Attributes:
-        name: by which a task says that it belongs there, and what explanations call it; unique in the group.
-        minimum: how many of its members, or of its parts, must have a place for it to start.
-        parts: what it is divided into; empty where it has members itself.
-        topology_key: all of it goes to nodes with one value of this label, inside the domain of the part above it.
-        evicts_whole: either all of its pods are evicted or none.
-        claims: claims on devices that are its own, not those of its pods; `consumer`: for whom these are reserved.
+        name: the name that tasks and explanations use for the part; unique in the group.
+        minimum: how many of its members, or of its parts, must be allocated before the part can start.
+        parts: the parts below this part; empty if it has members itself.
+        topology_key: a label; all nodes of the part have the same value of it, within the domain of the parent part.
+        evicts_whole: whether either all pods of the part are evicted or none.
+        claims: the ResourceClaims that belong to the part and not to its pods.
+        consumer: the object for which `claims` are reserved, as a reference in the status of a claim.
     """
 
     name: str
@@ -39,7 +40,7 @@ class GroupPart(msgspec.Struct, frozen=True, kw_only=True):
     consumer: Mapping[str, str] = {}
 
     def paths(self, above: tuple[GroupPart, ...] = ()) -> Iterator[tuple[GroupPart, ...]]:
-        """For each part that has members, all that it belongs to: this one first, itself last."""
+        """Yield for each part with members the path from this part down to that part."""
         path = (*above, self)
         if not self.parts:
             yield path
@@ -47,13 +48,13 @@ class GroupPart(msgspec.Struct, frozen=True, kw_only=True):
             yield from part.paths(path)
 
     def is_ready(self, test: Callable[[str], bool]) -> bool:
-        """Whether enough of it is; `test` tells it of a part with members, by name."""
+        """Whether enough parts are ready. `test` decides, by name, whether a part with members is ready."""
         if not self.parts:
             return test(self.name)
         return sum(part.is_ready(test) for part in self.parts) >= self.minimum
 
     def cheapest(self, cost: Callable[[GroupPart], int]) -> list[GroupPart]:
-        """The parts with members that must start at least, where those go first that cost least."""
+        """Return the cheapest selection of parts with members that satisfies all minimums."""
         if not self.parts:
             return [self]
         found = sorted((part.cheapest(cost) for part in self.parts), key=lambda each: sum(map(cost, each)))

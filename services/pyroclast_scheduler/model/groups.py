@@ -1,7 +1,7 @@
-"""A group of pods that start together: what the scheduler knows of it, whichever API described it.
+"""A group of pods that start together, independent of the API that describes the group.
 
-Readers make it from the objects of their API, see `pyroclast_scheduler.cache.group_readers`. Whoever reads a group here cannot
-tell which API it came from, and must not ask.
+The modules of `pyroclast_scheduler.cache.group_readers` make groups from the objects of each API. Code that uses a `Group` must
+not depend on the API that the group comes from.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pyroclast_scheduler.model.group_tree import GroupClaim, GroupPart
 __all__ = ["Group", "GroupClaim", "GroupCondition", "GroupSpec", "GroupStatus", "Hold"]
 
 GroupStatus: TypeAlias = records.PodGroupStatus
-"""Phase, counts and conditions of a group. An API without phases has them in the scheduler's memory alone."""
+"""Phase, counts and conditions of a group. If the API has no phases, they exist only in the memory of the scheduler."""
 
 GroupCondition: TypeAlias = records.PodGroupCondition
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """Why nothing of a group may be placed, whatever room there is.
+    """The reason for which no pod of a group may be placed, even if there is enough room.
 
-    `is_error`: its objects contradict each other. `is_layout`: they cannot belong together as they say.
+    `is_error`: the objects of the group contradict each other. `is_layout`: the declared structure of the group is invalid.
     """
 
     reason: PendingReason
@@ -38,22 +38,23 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a group needs.
+    """The requirements of a group.
 
     Attributes:
-        min_member: how many members must have, or have had, a place for it to start; those that succeeded count.
-        min_task_member: the same by role.
-        queue: its queue; empty: the default one.
-        priority: its priority; None: that of the class `priority_class_name`.
-        min_resources: what its namespace and queue must have room for before it is let in, as written in its object.
-        member_resources: the same as the sum of its members' requests, which their namespace has counted already.
-        hold: why none of it may be placed now; None if it may.
-        evicts_whole: either all of its pods are evicted or none.
-        is_protected: none of its pods is evicted, whatever they say themselves.
-        never_preempts: it takes no place from others.
-        claims: claims on devices that are the group's own, not those of its pods.
-        topology_key: all of it goes to nodes with one value of this label; empty: anywhere.
-        tree: itself as the part that all others belong to; then the two above are said there. None: it has no parts.
+        min_member: how many members must be allocated before the group can start; succeeded members count.
+        min_task_member: the same minimum by role.
+        queue: the name of the queue; empty for the default queue.
+        priority_class_name: the name of the PriorityClass, which is used if `priority` is None.
+        priority: the priority; None if that of the PriorityClass is used.
+        min_resources: the amounts for which namespace and queue must have room before the group is enqueued, as in its object.
+        member_resources: the sum of the members' requests, used without `min_resources`; the ResourceQuota counts it already.
+        hold: the reason for which no pod of the group may be placed now; None if there is none.
+        evicts_whole: whether either all pods of the group are evicted or none.
+        is_protected: whether no pod of the group is evicted, whatever the pods declare.
+        never_preempts: whether no pods of other groups are evicted for this group.
+        claims: the ResourceClaims that belong to the group and not to its pods.
+        topology_key: a label; all nodes of the group have the same value of it. Empty: no such limit.
+        tree: the root of the tree of parts, which then has `claims` and `topology_key`; None if the group has no parts.
     """
 
     min_member: int = 0
@@ -75,11 +76,14 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """One group.
+    """One group of pods.
 
-    `kind`: what its object is served as, for events and writes; `key`: by which tasks and jobs name it. `keeps_phase`: its object
-    has a phase and counts, and may be annotated; of others the status is in memory alone, and `said` are the conditions that
-    the object has. `warning`: what of its pods is passed over, empty if nothing.
+    Attributes:
+        kind: the resource type of the object that describes the group, for Events and writes.
+        key: the name by which tasks and jobs refer to the group.
+        keeps_phase: whether the object has a phase and counts and may be annotated; otherwise the status exists in memory only.
+        warning: describes the pods of the group that are ignored; empty if none is.
+        said: the conditions in the object, if the object has no phase.
     """
 
     kind: ResourceType

@@ -1,4 +1,4 @@
-"""The (anti-)affinity terms that pods on nodes hold against others, found by namespace and labels of those whom they mean."""
+"""The (anti-)affinity terms of pods on nodes that concern other pods, indexed by namespace and labels of the selected pods."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from pyroclast_scheduler.model.terms import Term
 __all__ = ["Group", "Held", "HeldTerms", "Slot", "groups_of", "groups_with"]
 
 Slot = tuple[bytes, str, int]
-"""What tells a held term from others: whom it means, its topology key and its weight."""
+"""The identity of a term: the id of the selected pods, the topology key and the weight."""
 
 Group = tuple[str | None, tuple[str, str] | None]
-"""Pods by namespace (None: of any) and by one label with its value (None: whatever labels they have)."""
+"""A set of pods: their namespace (None: any) and one label with its value (None: any labels)."""
 
 
 @dataclass(slots=True)
 class Held:
-    """A term, and how many pods hold it on each row where any does."""
+    """A term, and the number of pods with that term on each row that has such pods."""
 
     term: Term
     rows: dict[int, int] = field(default_factory=dict)
     _array: Ints | None = None
 
     def add(self, row: int, sign: int) -> None:
-        """A pod that holds the term came to a node (1) or left it (−1)."""
+        """Count a pod with this term that was placed on a node (1) or left the node (−1)."""
         count = self.rows.get(row, 0) + sign
         if count:
             self.rows[row] = count
@@ -41,7 +41,7 @@ class Held:
         self._array = None
 
     def counts(self, nodes: int) -> Ints:
-        """The same as an array. Not to be changed."""
+        """Return the counts as an array over all nodes. The caller must not change the array."""
         if self._array is None or len(self._array) != nodes:
             self._array = np.zeros(nodes, dtype=np.int64)
             self._array[list(self.rows)] = list(self.rows.values())
@@ -49,14 +49,17 @@ class Held:
 
 
 class HeldTerms:
-    """Terms of one kind."""
+    """All terms of one kind, such as required anti-affinity."""
 
     def __init__(self) -> None:
         self._by_slot: dict[Slot, Held] = {}
         self._groups: dict[Group, dict[Slot, None]] = {}
 
     def add(self, term: Term, row: int, sign: int, *, is_change: bool = False) -> None:
-        """A pod that holds `term` came to a node (1) or left it (−1). `is_change`: it may have come before this began."""
+        """Count a pod with `term` that was placed on a node (1) or left the node (−1).
+
+        `is_change`: the counts are differences to earlier counts, so that a count of 0 is kept and a count may be negative.
+        """
         slot = term.id, term.key, term.weight
         held = self._by_slot.get(slot)
         if held is None:
@@ -72,11 +75,11 @@ class HeldTerms:
                     del self._groups[group]
 
     def get(self, slot: Slot) -> Held | None:
-        """The term of that slot."""
+        """Return the term of `slot`, None if no pod has that term."""
         return self._by_slot.get(slot)
 
     def meaning(self, task: TaskFacts) -> Iterator[tuple[Slot, Held]]:
-        """The terms that take `task` in."""
+        """Yield the terms that select `task`."""
         for group in groups_with(task):
             for slot in self._groups.get(group, ()):
                 held = self._by_slot[slot]
@@ -84,12 +87,12 @@ class HeldTerms:
                     yield slot, held
 
     def selecting_by(self, labels: Collection[str]) -> Iterator[tuple[Slot, Held]]:
-        """The terms that select by one of these labels."""
+        """Return the terms whose selectors use one of `labels`."""
         return (pair for pair in self._by_slot.items() if not selected_labels(pair[1].term.selector).isdisjoint(labels))
 
 
 def groups_of(term: Term) -> list[Group]:
-    """The groups outside of which no pod is taken in by `term`, none of which overlap."""
+    """Return disjoint sets of pods that together contain every pod that `term` selects."""
     namespaces = term.namespaces
     namespace = next(iter(namespaces)) if namespaces is not None and len(namespaces) == 1 else None
     for key, values in named_values(term.selector):
@@ -98,5 +101,5 @@ def groups_of(term: Term) -> list[Group]:
 
 
 def groups_with(task: TaskFacts) -> Iterator[Group]:
-    """The groups in which `task` is."""
+    """Return the sets of pods that contain `task`."""
     return product((None, task.namespace), (None, *task.pod.metadata.labels.items()))

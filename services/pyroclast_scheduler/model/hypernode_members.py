@@ -1,4 +1,4 @@
-"""From HyperNode objects to the parts of the network that a session knows: members resolved, a tree, tiers by name."""
+"""Builds the tree of hypernodes from HyperNode objects: resolves the members to nodes, links the tiers and reads their names."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["HyperNodeMembers", "resolve"]
 
 
 class HyperNodeMembers:
-    """Remembers what was resolved last, since hypernodes and nodes rarely change between sessions.
+    """The hypernodes of the last session, used again while neither HyperNode objects nor nodes change.
 
-    `faults`: hypernodes with members that make no sense, and why.
+    `faults`: the HyperNode objects with invalid members, each with a text that names the fault.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class HyperNodeMembers:
         self._found: HyperNodes | None = None
 
     def of(self, objects: Mapping[str, records.HyperNode], nodes: Sequence[records.Node | None], stamps: Ints) -> HyperNodes:
-        """The hypernodes; the stamp of a node differs whenever it does."""
+        """Return the hypernodes. `stamps`: a number per node that changes whenever the node changes."""
         listed = list(objects.values())
         is_same = len(listed) == len(self._objects) and all(map(is_, listed, self._objects))
         if not is_same:
@@ -43,7 +43,7 @@ class HyperNodeMembers:
         return self._found
 
     def _are_alike(self, nodes: Sequence[records.Node | None], stamps: Ints) -> bool:
-        """Whether no node came or went, or has other labels."""
+        """Whether the nodes have the same names and labels as before."""
         if len(stamps) != len(self._stamps):
             return False
         changed = np.flatnonzero(stamps != self._stamps).tolist()
@@ -51,9 +51,10 @@ class HyperNodeMembers:
 
 
 def resolve(objects: Collection[records.HyperNode], nodes: Sequence[records.Node | None]) -> HyperNodes:
-    """The hypernodes that `objects` describe, over the rows of `nodes`.
+    """Return the hypernodes that `objects` describe, over the rows of `nodes`.
 
-    Members that do not exist are passed over. Two parents of one hypernode, or a circle, make all of it not ready.
+    Members that do not exist are ignored. If a hypernode has two parents or is its own ancestor, all hypernodes count as not
+    ready.
     """
     by_name = {each.metadata.name: each for each in objects}
     below = {name: _children(each, by_name) for name, each in by_name.items()}
@@ -110,7 +111,7 @@ def _own_nodes(hyper_node: records.HyperNode, count: int, lookup: NodeLookup) ->
 
 
 def _fault(hyper_node: records.HyperNode) -> str:
-    """What is wrong with its members, empty if nothing is."""
+    """Return a text that names the invalid members of a HyperNode, empty if all members are valid."""
     found = []
     for at, member in enumerate(hyper_node.spec.members):
         regex = None if member.selector is None else member.selector.regex_match
@@ -132,7 +133,7 @@ def _compiled(pattern: str) -> Pattern | None:
 def _fill(
     name: str, below: Mapping[str, Sequence[str]], own: Mapping[str, Bools], masks: dict[str, Bools], path: tuple[str, ...]
 ) -> bool:
-    """Set the mask of `name`, after those below it; False if it lies below itself."""
+    """Set the masks of the descendants of `name`, then of `name`. Return False if `name` is its own descendant."""
     if name in path:
         return False
     if name in masks:

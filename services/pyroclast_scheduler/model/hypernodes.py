@@ -1,4 +1,4 @@
-"""Hypernodes: parts of the network in tiers, a lower tier being closer together, as masks and columns over the rows of nodes."""
+"""Hypernodes: domains of the network in tiers, as masks and columns over the rows of nodes. Lower tiers are closer together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ TOP: Final = "<cluster-top-hypernode>"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HyperNode:
-    """One part of the network; `parent` is empty only for the top. `nodes`: which rows are below it, at any depth."""
+    """One domain of the network. `parent`: empty only for the root.
+
+    `nodes`: a mask of the nodes below the hypernode, at any depth.
+    """
 
     name: str
     tier: int
@@ -29,10 +32,12 @@ class HyperNode:
 
 
 class HyperNodes(Mapping[str, HyperNode]):
-    """All of them by name, with a top above those that have no parent: one tier higher than any other, holding every node.
+    """All hypernodes by name, with a root above those without a parent.
 
-    `tier_names`: tiers by their names. `is_ready` is False while their definitions contradict each other: jobs that ask for a
-    topology wait then.
+    The root contains all nodes and is one tier above the rest.
+
+    `tier_names`: the numbers of tiers by name. `is_ready`: False while the HyperNode objects contradict each other. Jobs that
+    require a network topology wait while it is False.
     """
 
     def __init__(
@@ -67,11 +72,11 @@ class HyperNodes(Mapping[str, HyperNode]):
 
     @cached_property
     def tiers(self) -> list[int]:
-        """The tiers that occur, lowest first. Not to be changed."""
+        """The tiers that occur, lowest first. Callers must not change the list."""
         return sorted(self._by_tier)
 
     def of_tier(self, tier: int) -> list[HyperNode]:
-        """The hypernodes of one tier, by name. Not to be changed."""
+        """Return the hypernodes of one tier, sorted by name. The caller must not change the list."""
         return self._by_tier.get(tier, [])
 
     @cached_property
@@ -82,7 +87,7 @@ class HyperNodes(Mapping[str, HyperNode]):
         return found
 
     def rows(self, name: str) -> Rows:
-        """The rows of the nodes below a hypernode. Not to be changed."""
+        """Return the rows of the nodes below a hypernode. The caller must not change the array."""
         found = self._rows.get(name)
         if found is None:
             found = self._rows[name] = np.flatnonzero(self._all[name].nodes)
@@ -90,7 +95,7 @@ class HyperNodes(Mapping[str, HyperNode]):
 
     @cached_property
     def lowest_groups(self) -> dict[str, Rows]:
-        """The rows of nodes by the hypernode of the lowest tier that holds them. Not to be changed."""
+        """The rows of nodes by the lowest hypernode that contains each node. Callers must not change the arrays."""
         left = np.ones(len(self.top.nodes), dtype=np.bool_)
         found: dict[str, Rows] = {}
         for tier in self.tiers:
@@ -101,7 +106,10 @@ class HyperNodes(Mapping[str, HyperNode]):
         return found
 
     def codes(self, tier: int) -> npt.NDArray[np.int32]:
-        """For each node the position in `of_tier(tier)` of the hypernode that holds it, −1 where none does. Not to be changed."""
+        """Return for each node the position in `of_tier(tier)` of the hypernode that contains the node, −1 if none does.
+
+        The caller must not change the array.
+        """
         column = self._codes.get(tier)
         if column is None:
             column = self._codes[tier] = np.full(len(self.top.nodes), -1, dtype=np.int32)
@@ -110,7 +118,7 @@ class HyperNodes(Mapping[str, HyperNode]):
         return column
 
     def ancestors(self, name: str) -> list[HyperNode]:
-        """The hypernode of that name and those above it, up to the top; empty if there is none of that name."""
+        """Return the hypernode `name` and its ancestors, up to the root; empty if the hypernode does not exist."""
         found: list[HyperNode] = []
         each = self._all.get(name)
         while each is not None and each not in found:
@@ -119,12 +127,15 @@ class HyperNodes(Mapping[str, HyperNode]):
         return found
 
     def common(self, one: str, other: str) -> str:
-        """The lowest hypernode above or at both; an empty name is neutral, and the answer where there is none."""
+        """Return the lowest hypernode that contains both hypernodes. If one name is empty, return the other.
+
+        Return an empty name if the two have no common ancestor.
+        """
         if not one or not other:
             return one or other
         above = {each.name for each in self.ancestors(one)}
         return next((each.name for each in self.ancestors(other) if each.name in above), "")
 
     def lowest(self, row: int) -> str:
-        """The hypernode of the lowest tier that holds node `row`."""
+        """Return the hypernode of the lowest tier that contains the node at `row`."""
         return min((each for each in self._all.values() if each.nodes[row]), key=lambda each: (each.tier, each.name)).name

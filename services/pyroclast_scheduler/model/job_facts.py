@@ -1,4 +1,4 @@
-"""What the scheduler knows of one group and its pods at the time of a snapshot."""
+"""The immutable state of one group and its pods at the time of a snapshot."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGr
 
 
 class JobFacts:
-    """One group with its tasks at the time of a snapshot; never changed afterwards, so that sessions share it.
+    """One group with its tasks at the time of a snapshot. The object never changes, so that sessions share it.
 
-    Raises (when made):
-        ValueError: a quantity of the PodGroup makes no sense.
+    Raises (from the constructor):
+        ValueError: a quantity of the PodGroup is invalid.
 
-    `is_preemptable`: whether the PodGroup offers its pods for preemption; `may_be_preempted`: whether it lets whole gangs take
-    its place, as it does unless it says otherwise. `minded`: the labels that decide where pods go. `contribution`: what it adds
-    to the sums of its queue. `is_ours`: this scheduler places its pods, if it has any.
+    Attributes:
+        is_preemptable: whether the PodGroup marks its pods as preemptable.
+        may_be_preempted: whether gangpreempt may evict the gang; true unless the PodGroup is marked as not preemptable.
+        contribution: the amounts that the job adds to the sums of its queue.
+        is_ours: whether this scheduler places pods of the job; true for a job that has no pods yet.
     """
 
     __slots__ = (
@@ -99,7 +101,7 @@ class JobFacts:
 
     @classmethod
     def of(cls, group: Group, tasks: Iterable[TaskFacts], *, priority: int = 0, queue: str = "") -> JobFacts:
-        """The facts of a group with these tasks, summed up anew."""
+        """Return the facts of a group with these tasks, with sums calculated from the tasks."""
         listed, sums = tuple(tasks), TaskSums()
         for task in listed:
             sums.add(task)
@@ -107,24 +109,24 @@ class JobFacts:
 
     @property
     def tally(self) -> Tally:
-        """How many tasks stand where. Not to be changed."""
+        """The number of tasks in each status. Callers must not change the tally."""
         return self.sums.tally
 
     @property
     def phase(self) -> PodGroupPhase:
-        """The PodGroup's phase."""
+        """The phase of the PodGroup."""
         return self.group.status.phase
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for anything: to be let in, for members, or for places of some."""
+        """Whether the job waits to be enqueued, for members, or for nodes of pending tasks."""
         return self.phase in _WAITING_PHASES or bool(self.tally[TaskStatus.PENDING])
 
     @property
     def kind(self) -> bytes | None:
-        """What it has in common with jobs that get the same as it, younger ones after it; None if there are no such.
+        """The equivalence class of the job, None if the job is the only member of its class.
 
-        This holds where no plugin reads labels of pods.
+        This class is only valid while no plugin reads pod labels beyond those that pods select by.
         """
         version, found = self._kind
         if version != self._minded.version:
@@ -134,26 +136,26 @@ class JobFacts:
         return found
 
     def is_of(self, kind: bytes) -> bool:
-        """Whether `kind` is that of the job now, by either measure."""
+        """Whether `kind` is the present class of the job, either `kind` or `strict_kind`."""
         if kind == self.kind:
             return True
         return kind == self.strict_kind
 
     @property
     def strict_kind(self) -> bytes | None:
-        """The same where plugins may read any label of pods."""
+        """The equivalence class of the job for configurations in which plugins may read any pod label."""
         if self._strict_kind is ...:
             self._strict_kind = equivalence_class(self.group, self.tasks, priority=self.priority, queue=self.queue)
         return self._strict_kind
 
     @property
     def running_estimate(self) -> str:
-        """How long its user thinks it runs, a duration; empty without one."""
+        """The run time that the user declares, as a duration such as `2h`; empty if none is declared."""
         return self.group.metadata.annotations.get(keys.RUNNING_ESTIMATE, "")
 
     @property
     def declared_seconds(self) -> float | None:
-        """The same in seconds; None where it is not readable, or not above 0."""
+        """The run time that the user declares, in seconds; None if it is missing, malformed or not positive."""
         text = self.running_estimate
         try:
             seconds = durations.nanoseconds(text) / 1e9 if text else 0.0
@@ -163,12 +165,12 @@ class JobFacts:
 
     @property
     def gated(self) -> Amounts:
-        """What the pods ask for that wait behind a gate, except those that wait for the queue's own gate alone."""
+        """The requests of pods behind scheduling gates, without pods that have the queue's own gate only."""
         return self.sums.gated
 
     @property
     def releasing_on_node(self) -> int:
-        """Tasks that are going but still sit on a node."""
+        """The number of tasks that are being deleted and still occupy their node."""
         return self.sums.releasing
 
     def _contribution(self) -> Contribution:
@@ -184,40 +186,40 @@ class JobFacts:
 
     @property
     def is_running_with_minimum(self) -> bool:
-        """Whether it runs with at least its minimum of members, and may still be owed resources."""
+        """Whether the job runs with at least its minimum of members and declares minimum resources."""
         if self.phase is not PodGroupPhase.RUNNING or self.min_resources is None:
             return False
         return sum(self.tally[status] for status in ALLOCATED) >= self.min_available
 
     def allocated(self, dimensions: Dimensions) -> Floats:
-        """The sum of the requests of tasks that have their place. Not to be changed."""
+        """Return the sum of the requests of allocated tasks. The caller must not change the vector."""
         return self._vector("allocated", self.sums.allocated, dimensions)
 
     def pending(self, dimensions: Dimensions) -> Floats:
-        """The sum of the requests of tasks that wait for a place. Not to be changed."""
+        """Return the sum of the requests of pending tasks. The caller must not change the vector."""
         return self._vector("pending", self.sums.pending, dimensions)
 
     def minimum(self, dimensions: Dimensions) -> Floats | None:
-        """What the PodGroup says it needs at least; None if it says nothing. Not to be changed."""
+        """Return the minimum resources of the PodGroup, None if it declares none. The caller must not change the vector."""
         return None if self.min_resources is None else self._vector("minimum", self.min_resources, dimensions)
 
     def behind_gates(self, dimensions: Dimensions) -> Floats:
-        """What the pods ask for that wait behind gates of others. Not to be changed."""
+        """Return `gated` as a vector. The caller must not change the vector."""
         return self._vector("gated", self.gated, dimensions)
 
     def _owed(self, least: Amounts, has: Amounts) -> Amounts:
-        """What of its minimum it will still take, less what waits behind gates of others."""
+        """Return the part of the minimum that is not in `has`, less the requests of pods behind scheduling gates (`gated`)."""
         rest = _beyond(least, has)
         return _beyond(rest, self.gated) if self.gated else rest
 
     def _vector(self, name: str, amounts: Amounts, dimensions: Dimensions) -> Floats:
         names, vector = self._vectors.get(name, (None, None))
-        if vector is None or names is not dimensions.names:  # resources get other rows now and then
+        if vector is None or names is not dimensions.names:  # the rows of resources change now and then
             vector = dimensions.asked(amounts)
             self._vectors[name] = dimensions.names, vector
         return vector
 
 
 def _beyond(amounts: Amounts, less: Amounts) -> Amounts:
-    """What is left of `amounts` without `less`, never less than nothing."""
+    """Return `amounts` minus `less`, without negative amounts."""
     return {name: rest for name, amount in amounts.items() if (rest := amount - less.get(name, 0)) > 0} or _NOTHING

@@ -1,4 +1,4 @@
-"""A job inside a session: what may change while it decides. The facts below it are shared and never change."""
+"""A job in a session: the state that the session changes. The facts of the job are immutable and shared by all sessions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Condition", "Job"]
 
 
 class Condition(NamedTuple):
-    """A condition that holds now: type, reason and message."""
+    """A condition that is true in this session: type, reason and message."""
 
     type: str
     reason: str
@@ -32,10 +32,14 @@ class Condition(NamedTuple):
 class Job:
     """A PodGroup in a session.
 
-    `fit_errors`: by UID of the task, why it fits nowhere; `failed_roles`: the roles of those tasks. `conditions`: by type, what
-    this session says of the job. `cause`: why it was not let in, if it was not. `is_limited`: a quota kept tasks from being
-    tried. `objection`: why a plugin had a place of it taken back, empty if none had. `allocated_hyper_node`: the part of the
-    network that holds all of it, empty if none is known.
+    Attributes:
+        fit_errors: why no node is feasible for a task, by UID of the task.
+        failed_roles: the roles of the tasks in `fit_errors`.
+        conditions: the conditions of the job in this session, by type.
+        cause: why the job was not enqueued; None if the job was enqueued or not examined.
+        is_limited: whether a quota kept the session from trying tasks of the job.
+        objection: why a plugin undid a placement of the job; empty if no plugin did.
+        allocated_hyper_node: the lowest hypernode that contains all allocated tasks; empty if none is known.
     """
 
     __slots__ = (
@@ -86,7 +90,7 @@ class Job:
 
     @property
     def allocated(self) -> Floats:
-        """The sum of the requests of its tasks that have their place."""
+        """The sum of the requests of the allocated tasks."""
         if self._allocated is None:
             self._allocated = self.facts.allocated(self._dimensions)
         return self._allocated
@@ -97,7 +101,7 @@ class Job:
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """The tasks; made when first asked for, since most jobs are not touched in most sessions."""
+        """The tasks of the job, created on first use, since most sessions do not touch most jobs."""
         if self._tasks is None:
             if self._made:
                 self._tasks = [self.task(facts) for facts in self.facts.tasks]
@@ -106,7 +110,7 @@ class Job:
         return self._tasks
 
     def task(self, facts: TaskFacts) -> Task:
-        """One task of it, without making the others."""
+        """Return the task of these facts without creating the other tasks."""
         if self._tasks is not None and not self._made:
             self._made = {task.uid: task for task in self._tasks}
         task = self._made.get(facts.uid)
@@ -116,31 +120,31 @@ class Job:
 
     @property
     def is_divided(self) -> bool:
-        """Whether it has parts, or subgroup policies divide it."""
+        """Whether the job has a tree of parts or subgroup policies."""
         return bool(self.facts.group.spec.sub_group_policy) or self.facts.group.spec.tree is not None
 
     @property
     def sub_jobs(self) -> Mapping[str, SubJob]:
-        """Its sub-jobs by UID; without parts and subgroup policies one, that has all tasks."""
+        """The sub-jobs by UID. A job without parts and subgroup policies has one sub-job with all tasks."""
         if self._sub_jobs is None:
             self._sub_jobs = divide(self.facts.key, self.facts.group, self.tasks)
             self._sub_job_of = {task.uid: each for each in self._sub_jobs.values() for task in each.tasks}
         return self._sub_jobs
 
     def sub_job_of(self, task: Task) -> SubJob:
-        """The sub-job that `task` belongs to."""
-        self.sub_jobs  # noqa: B018 - divides it
+        """Return the sub-job that contains `task`."""
+        self.sub_jobs  # noqa: B018 - creates the sub-jobs
         return self._sub_job_of[task.uid]
 
     def path(self, part: str) -> tuple[GroupPart, ...]:
-        """The parts that the part of that name belongs to, the whole first and itself last; nothing where there are no parts."""
+        """Return the path from the root of the tree to the part named `part`; empty if there is no such part."""
         tree = self.facts.group.spec.tree
         if self._paths is None:
             self._paths = {} if tree is None else {path[-1].name: path for path in tree.paths()}
         return self._paths.get(part, ())
 
     def is_part_ready(self, part: GroupPart, *, pipelined: bool = False) -> bool:
-        """Whether enough of `part` has a place, with the promised ones on demand."""
+        """Whether enough members of `part` are allocated. `pipelined`: pipelined members count too."""
 
         def test(name: str) -> bool:
             found = self.sub_jobs.get(sub_job_uid(self.facts.key, name))
@@ -153,62 +157,62 @@ class Job:
         return tree is None or self.is_part_ready(tree, pipelined=pipelined)
 
     def fail(self, task: Task, errors: FitErrors) -> None:
-        """Note why `task` fits nowhere."""
+        """Record why no node is feasible for `task`."""
         self.fit_errors[task.uid] = errors
         self.failed_roles.add(task.facts.role)
 
     @property
     def was_touched(self) -> bool:
-        """Whether a task of it was moved in this session, also if that was undone."""
+        """Whether the session changed the status of a task, even if it undid the change."""
         return self._tally_is_own
 
     @property
     def is_changed(self) -> bool:
-        """Whether tasks stand elsewhere than when the session began."""
+        """Whether the number of tasks per status differs from that at the start of the session."""
         return self._tally_is_own and self.tally.counts != self.facts.tally.counts
 
     @property
     def is_pending(self) -> bool:
-        """Whether it waits to be enqueued."""
+        """Whether the job waits to be enqueued."""
         return self.phase is PodGroupPhase.PENDING
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough tasks have their place, counting the minimum of the job and of its parts only."""
+        """Whether enough tasks are allocated for the minimum of the job and of its parts. Role minimums are not checked."""
         return self.tally.ready + self.tally.pending_best_effort >= self.facts.min_available and self._is_tree_ready()
 
     @property
     def is_pipelined(self) -> bool:
-        """As `is_ready`, counting promised places too."""
+        """Whether `is_ready` would be true if the pipelined tasks were allocated."""
         waiting = self.tally[TaskStatus.PIPELINED]
         has_enough = waiting + self.tally.ready + self.tally.pending_best_effort >= self.facts.min_available
         return has_enough and self._is_tree_ready(pipelined=True)
 
     @property
     def is_starving(self) -> bool:
-        """Whether places are still missing; tasks that ask for nothing do not count."""
+        """Whether the job lacks allocated or pipelined tasks. Tasks without requests do not count as allocated."""
         has_enough = self.tally[TaskStatus.PIPELINED] + self.tally.ready >= self.facts.min_available
         return not (has_enough and self._is_tree_ready(pipelined=True))
 
     @property
     def enforces_roles(self) -> bool:
-        """Whether the role minimums count; they do not when they add up to more than the job's minimum."""
+        """Whether the role minimums are enforced: only if their sum is at most the minimum of the job."""
         roles = self.facts.role_minimum
         return bool(roles) and self.facts.min_available >= sum(roles.values())
 
     def are_roles_ready(self, *, pipelined: bool = False) -> bool:
-        """Whether each role has its minimum of tasks with a place, with the promised ones on demand."""
+        """Whether each role has its minimum of allocated tasks. `pipelined`: pipelined tasks count too."""
         if not self.enforces_roles:
             return True
         return all(self.tally.role_ready(role, pipelined=pipelined) >= least for role, least in self.facts.role_minimum.items())
 
     @property
     def has_enough_sub_jobs(self) -> bool:
-        """Whether there are as many sub-jobs of each policy as it wants at least."""
+        """Whether the job has the minimum number of sub-jobs of each subgroup policy."""
         return self._count_sub_jobs(lambda _: True)
 
     def are_sub_jobs_ready(self, *, pipelined: bool = False) -> bool:
-        """Whether as many sub-jobs of each policy are ready as it wants at least, with promised places on demand."""
+        """Whether the minimum number of sub-jobs of each policy is ready. `pipelined`: pipelined tasks count too."""
         return self._count_sub_jobs(lambda each: each.is_pipelined if pipelined else each.is_ready)
 
     def _count_sub_jobs(self, test: Callable[[SubJob], bool]) -> bool:
@@ -219,7 +223,7 @@ class Job:
         return all(counts[f"{self.facts.key}/{policy.name}"] >= policy.min_sub_groups for policy in policies)
 
     def move(self, tasks: Sequence[Task], status: TaskStatus, rows: Sequence[int]) -> None:
-        """Put each of `tasks` into `status` on its node of `rows`, and keep the tally."""
+        """Set `status` and the node row of each of `tasks`, and update the tallies."""
         if not self._tally_is_own:
             self.tally = self.facts.tally.copy()
             self._tally_is_own = True
@@ -237,7 +241,10 @@ class Job:
             task.row = row
 
     def scheduling_reason(self, task: Task, names: Sequence[str]) -> tuple[str, str]:
-        """Reason and message of the pod's condition PodScheduled=False; an empty message stands for the job's own text."""
+        """Return reason and message for the condition PodScheduled=False of a pod.
+
+        If the message is empty, the summary of the job (`fit_error`) is used.
+        """
         status, row = task.last or (task.status, task.row)
         if status is TaskStatus.ALLOCATED:
             return "Schedulable", f"Pod {task.facts.key} can possibly be assigned to {names[row]}, once minAvailable is satisfied"
@@ -250,7 +257,7 @@ class Job:
         return status.label, ""
 
     def fit_error(self, names: Sequence[str]) -> str:
-        """The job's summary: how many tasks stand where, why the pending ones wait, and which task could not be placed."""
+        """Return a summary of the job: the number of tasks per status, the reasons of pending tasks, and the first fit error."""
         ready = "pod group is ready" if self.is_ready else "pod group is not ready"
         parts = [*self.tally.histogram(), f"{self.facts.min_available} minAvailable"]
         text = f"{ready}, {', '.join(sorted(parts))}"

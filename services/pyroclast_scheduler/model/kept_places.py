@@ -1,4 +1,4 @@
-"""Places that a session leaves to pods that do not have them yet: for the other jobs of that session they are taken."""
+"""Room on nodes that a session reserves for pods that are not bound yet. Other jobs of the same session cannot use this room."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ __all__ = ["KeptPlace"]
 
 
 class KeptPlace(NamedTuple):
-    """A place on `node` for a pod of a job of `queue`. `is_coming`: what is there now goes first."""
+    """Room on `node` for a pod of a job of `queue`.
+
+    `is_coming`: whether the room is still occupied by pods that are being deleted.
+    """
 
     task: TaskFacts
     node: str

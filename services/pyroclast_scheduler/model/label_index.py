@@ -1,4 +1,4 @@
-"""Pods on nodes by namespace and by the labels that selectors name: where such pods are, without looking at all others."""
+"""An index of the pods on nodes by namespace and label value, so that a selector finds its nodes without reading all pods."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 __all__ = ["LabelIndex", "Residents", "RowIndex", "changed_rows", "named_values"]
 
 Residents = Sequence[Sequence[TaskFacts]]
-"""The pods on each node. Where they change there is another sequence."""
+"""The pods on each node. When the pods of a node change, the node gets a new sequence object."""
 
-_MOST_KEYS: Final = 64  # labels that are indexed; those asked for longest ago go first
+_MOST_KEYS: Final = 64  # labels that are indexed; the least recently used ones are dropped first
 
 
 def named_values(selector: Mapping[str, Any] | None) -> list[tuple[str, frozenset[str]]]:
-    """Labels with the values of which a pod must have one to match `selector`."""
+    """Return for each label that `selector` names with values: the values of which a matching pod must have one."""
     known = selector or {}
     found = [(key, frozenset({value})) for key, value in (known.get("matchLabels") or {}).items()]
     expressions = (each for each in known.get("matchExpressions") or () if each.get("operator") == "In")
@@ -26,7 +26,7 @@ def named_values(selector: Mapping[str, Any] | None) -> list[tuple[str, frozense
 
 
 def changed_rows(seen: Residents, residents: Residents) -> list[int]:
-    """The rows whose residents are others than before."""
+    """Return the rows whose pods differ between `seen` and `residents`."""
     if seen is residents:
         return []
     changed = compress(range(len(residents)), map(is_not, seen, residents))
@@ -34,9 +34,9 @@ def changed_rows(seen: Residents, residents: Residents) -> list[int]:
 
 
 class RowIndex:
-    """By namespace and `key` of pods, how many such pods each node has that has any. Pods whose key is None are left out.
+    """For each namespace and `key` of a pod, the number of such pods per node. Pods whose key is None are left out.
 
-    Goes from session to session: only nodes whose pods changed are read again.
+    The index is kept from session to session, and only nodes whose pods changed are read again.
     """
 
     def __init__(self, key: Callable[[TaskFacts], str | None]) -> None:
@@ -45,7 +45,7 @@ class RowIndex:
         self._rows: dict[str, dict[str, dict[int, int]]] = {}
 
     def of(self, residents: Residents) -> Mapping[str, Mapping[str, Mapping[int, int]]]:
-        """The index when nodes have these residents. Not to be changed."""
+        """Return the index for `residents`, by namespace, key and row. The caller must not change the index."""
         for row in changed_rows(self._seen, residents):
             for tasks, sign in ((self._seen[row] if row < len(self._seen) else (), -1), (residents[row], 1)):
                 for task in tasks:
@@ -70,7 +70,7 @@ class RowIndex:
 
 
 class LabelIndex:
-    """Indexes by the values of the labels that were asked for last."""
+    """Indexes of pods by label value, for the most recently used labels."""
 
     def __init__(self) -> None:
         self._keys: dict[str, RowIndex] = {}
@@ -78,7 +78,10 @@ class LabelIndex:
     def rows(
         self, selector: Mapping[str, Any] | None, namespaces: frozenset[str] | None, residents: Residents
     ) -> Collection[int] | None:
-        """Nodes outside of which no pod of `namespaces` (None: all) matches `selector`; None where it names no values."""
+        """Return rows that include every node with a pod of `namespaces` (None: all) that matches `selector`.
+
+        Return None if the selector names no label values.
+        """
         found: Collection[int] | None = None
         for key, values in named_values(selector):
             index = self._of(key, residents)

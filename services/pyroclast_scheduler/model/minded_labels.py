@@ -1,4 +1,4 @@
-"""The labels of pods that decide where pods go: those that terms and constraints of any pod name."""
+"""The pod labels that decide the placement of pods: those that affinity terms or spread constraints of any pod use."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ __all__ = ["MindedLabels"]
 
 
 class MindedLabels:
-    """Keys that were named once. `version` rises with each new one: what was taken for alike before may differ in it."""
+    """All label keys that were used once. `version` increases with each new key.
+
+    A new key invalidates earlier equivalence classes, since pods of one class may differ in this label.
+    """
 
     def __init__(self) -> None:
         self.keys: frozenset[str] = frozenset()
         self.version = 0
 
     def learn(self, keys: Collection[str]) -> None:
-        """A pod names these."""
+        """Add the label keys that a pod uses."""
         if not self.keys.issuperset(keys):
             self.keys = self.keys.union(keys)
             self.version += 1

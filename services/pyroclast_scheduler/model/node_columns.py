@@ -1,6 +1,6 @@
-"""Columns of nodes: what each node has and what is taken of it, one row of each array per resource, one column per node.
+"""Columns of nodes: the allocatable and used amounts of each node. An array has a row per resource and a column per node.
 
-A plain value: the cache keeps one up to date, a session works on a copy of it.
+The cache keeps one `Columns` object up to date, and each session works on a copy.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ Rows = npt.NDArray[np.intp]  # positions of nodes
 
 @dataclass(slots=True)
 class Columns:
-    """What nodes have and what is taken.
+    """The allocatable and used amounts of all nodes.
 
-    Idle is allocatable − used and may be negative; what will be idle adds what is being released and takes what is promised.
-    `has_shifts` is False only while nothing is being released or promised. Shapes: (dimensions, nodes) for the first four.
-    `non_zero`: (2, nodes), cpu and memory, where a container that asks for nothing counts 100m and 200Mi. `pod_count`:
-    (nodes,), the number of pods on the node or promised to it.
+    Idle is allocatable − used and may be negative. Future idle is idle + releasing − pipelined.
+
+    Attributes:
+        allocatable: (dimensions, nodes), like `used`, `releasing` and `pipelined`.
+        non_zero: (2, nodes), used cpu and memory, where a container without a request counts 100m and 200Mi.
+        pod_count: (nodes,), the number of pods on the node or pipelined to it.
+        has_shifts: False only while no node has releasing or pipelined pods.
     """
 
     allocatable: Ints
@@ -39,17 +42,17 @@ class Columns:
 
     @classmethod
     def empty(cls, dimensions: int, nodes: int) -> Columns:
-        """Columns full of zeros."""
+        """Return columns that contain only zeros."""
         allocatable, used, releasing, pipelined = np.zeros((4, dimensions, nodes), dtype=np.int64)
         return cls(allocatable, used, releasing, pipelined, np.zeros((2, nodes), dtype=np.int64), np.zeros(nodes, dtype=np.int64))
 
     @property
     def nodes(self) -> int:
-        """Number of columns."""
+        """The number of nodes, rows of free or deleted nodes included."""
         return len(self.pod_count)
 
     def resized(self, dimensions: int, nodes: int) -> Columns:
-        """A copy with room for that many dimensions and nodes, never fewer than now."""
+        """Return a copy with room for that many dimensions and nodes, never fewer than now."""
         other = Columns.empty(dimensions, nodes)
         d, n = self.allocatable.shape
         for name in ("allocatable", "used", "releasing", "pipelined"):
@@ -59,7 +62,7 @@ class Columns:
         return other
 
     def copy(self) -> Columns:
-        """An independent copy."""
+        """Return an independent copy."""
         return Columns(
             self.allocatable.copy(),
             self.used.copy(),
@@ -70,7 +73,11 @@ class Columns:
         )
 
     def free(self, dimension: int, rows: Rows, *, future: bool) -> Ints:
-        """What is free of one dimension on `rows`: now, promises kept, or (`future`) once what is releasing is gone."""
+        """Return the free amount of one dimension on `rows`.
+
+        `future`: the future idle amount; otherwise the smaller of the idle and the future idle amount, so that pipelined pods
+        keep theirs.
+        """
         free: Ints = self.allocatable[dimension].take(rows)
         free -= self.used[dimension].take(rows)
         if not self.has_shifts:
@@ -79,9 +86,9 @@ class Columns:
         return later if future else np.minimum(free, later)
 
     def idle(self, rows: Ints | slice = slice(None)) -> Ints:
-        """What is free now on the given nodes."""
+        """Return the idle amounts of the given nodes."""
         return self.allocatable[:, rows] - self.used[:, rows]
 
     def future_idle(self, rows: Ints | slice = slice(None)) -> Ints:
-        """What will be free once what is being released is gone and what is promised is taken."""
+        """Return the future idle amounts of the given nodes: without the releasing pods, with the pipelined pods."""
         return self.idle(rows) + self.releasing[:, rows] - self.pipelined[:, rows]

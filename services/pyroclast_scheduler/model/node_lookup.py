@@ -1,4 +1,4 @@
-"""Which nodes a member of a hypernode means, by name, regular expression or labels, without asking every node."""
+"""Finds the nodes that a HyperNode member selects by name, regular expression or labels, with an index instead of a full scan."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pyroclast_scheduler.model.label_index import named_values
 
 __all__ = ["NodeLookup", "literal_of"]
 
-_GRAM = 3  # characters of the pieces of names that are indexed
+_GRAM = 3  # length of the indexed pieces of node names
 _QUANTIFIERS = frozenset("?*")
 _SPECIAL = frozenset("|()[]^$.+*?{}\\")
 
 
 class NodeLookup:
-    """Made for the nodes of one moment."""
+    """An index of one fixed list of nodes."""
 
     def __init__(self, nodes: Sequence[records.Node | None]) -> None:
         self._nodes = {row: node for row, node in enumerate(nodes) if node is not None}
@@ -26,11 +26,11 @@ class NodeLookup:
         self._by_label: dict[str, dict[str, list[int]]] = {}
 
     def matching(self, text: str, pattern: Pattern) -> list[int]:
-        """The rows of nodes in whose names `pattern`, which was written as `text`, is found."""
+        """Return the rows of nodes whose names contain a match of `pattern`. `text`: the pattern as text."""
         return [row for row in self._candidates(literal_of(text)) if pattern.search(self._nodes[row].metadata.name)]
 
     def labelled(self, selector: Mapping[str, object]) -> list[int]:
-        """The rows of nodes that `selector` selects."""
+        """Return the rows of nodes whose labels match `selector`."""
         named = named_values(selector)
         rows: Iterable[int] = self._nodes
         if named:
@@ -66,7 +66,7 @@ class NodeLookup:
 
 
 def literal_of(pattern: str) -> str:
-    """A literal that every match of `pattern` contains: the longest that is found without parsing; empty where there is none."""
+    """Return a literal that every match of `pattern` contains, found by a simple scan; empty if the scan finds none."""
     if any(each in pattern for each in ("(?", "[", "{")):
         return ""
     best, run, depth, at = "", "", 0, 0

@@ -1,4 +1,4 @@
-"""Whole numbers written as text in annotations, where anybody may write anything."""
+"""Whole numbers in annotations, which users may set to any text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Final
 
 __all__ = ["parse_count"]
 
-_DIGITS: Final = 18  # more than any count or size in use, and no more than 64 bits hold
+_DIGITS: Final = 18  # enough for any real count or size, and within 64 bits
 
 
 def parse_count(text: str) -> int | None:
-    """The number that `text` spells in decimal digits alone; None if it is none, or absurdly large."""
+    """Return the number that `text` spells in decimal digits; None if it spells no number or one of more than 18 digits."""
     return int(text) if text.isdecimal() and len(text) <= _DIGITS else None

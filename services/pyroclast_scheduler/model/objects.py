@@ -1,4 +1,4 @@
-"""Objects of further kinds that some plugins look at: budgets, quotas, hypernodes, volumes and the like, as records by key."""
+"""Objects of other kinds that plugins read, such as budgets, quotas, hypernodes and volumes, as records by key."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ T = TypeVar("T", bound=Record)
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A kind that a plugin needs, and the record to read it as: it is watched while the plugin is configured.
+    """A kind of objects that a plugin reads. The scheduler watches the kind while the plugin is configured.
 
-    `key`: namespace/name of the only object that is needed; empty: all are. `is_optional`: there are clusters that do not know
-    the kind; for the plugin they have none of its objects. `is_of_node`: an object says more of the node of the same name, and
-    of no other.
+    Attributes:
+        kind: the resource type.
+        record: the type to which objects are decoded.
+        is_optional: whether the API server may lack the kind; the plugin then sees no objects.
+        is_of_node: whether each object only concerns the node of the same name.
+        key: namespace/name of the only object that is watched; empty if all objects are watched.
     """
 
     kind: ResourceType
@@ -32,21 +35,24 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """What was watched, by the record's type and then by namespace/name."""
+    """The watched objects, by record type and then by namespace/name."""
 
     found: Mapping[type[Record], Mapping[str, Any]] = field(default_factory=dict)
     _by_namespace: dict[type[Record], dict[str, list[Any]]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of(self, record: type[T]) -> Mapping[str, T]:
-        """All objects of one kind by namespace/name; empty if nobody asked for them. Not to be changed."""
+        """Return all objects of one kind by namespace/name; empty if no plugin watches the kind.
+
+        The caller must not change the mapping.
+        """
         return self.found.get(record, {})
 
     def told_of(self, record: type[T]) -> Mapping[str, T]:
-        """The same, for who tells by triggers which waiting jobs a change of each object concerns."""
+        """Return the same as `of`. A plugin calls this method if its triggers name the objects that a waiting job depends on."""
         return self.of(record)
 
     def in_namespace(self, record: type[T], namespace: str) -> list[T]:
-        """The objects of one kind in a namespace. Not to be changed."""
+        """Return the objects of one kind in a namespace. The caller must not change the list."""
         if record not in self._by_namespace:
             grouped: dict[str, list[Any]] = {}
             for each in self.found.get(record, {}).values():

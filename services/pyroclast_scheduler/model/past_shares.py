@@ -1,4 +1,4 @@
-"""How past usage weighs in fair shares."""
+"""The influence of past usage on fair shares."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from pyroclast_scheduler.model.node_columns import Floats
 __all__ = ["past_share", "weighed"]
 
 _LEAST: Final = 0.01
-"""Of its own weight, what a queue keeps whatever it used: with nothing it would never get anything."""
+"""The part of its own weight that a queue keeps at least. A queue with weight 0 would never be served."""
 
 
 def past_share(amounts: Amounts, total: Floats, dimensions: Dimensions) -> float:
-    """The dominant share of what the cluster has now, of amounts that were held on average."""
+    """Return the dominant share of a queue's past average `amounts` in `total`, the present capacity of the cluster."""
     return demand.share(quotas.vector(amounts, dimensions), total)
 
 
 def weighed(weights: Floats, past: Floats, factor: float) -> Floats:
-    """Weights of queues, changed by what they used: w + factor × (w - u), with both as parts of all of them.
+    """Return the weights of queues adjusted by past usage: w + factor × (w − u). Weights w and usage u are parts of their sums.
 
-    A queue that used its part keeps its weight; who used less gets more. None falls below a hundredth of its own.
+    A queue whose usage matches its weight keeps its weight, and a queue that used less gets a higher one. No weight falls below a
+    hundredth of its own value.
     """
     if factor <= 0 or not weights.any() or not past.any():
         return weights

@@ -1,4 +1,4 @@
-"""What queues and their users held in the past, as the recorder tells it."""
+"""The past usage of queues and their users, as the recorder reports it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["Past", "read_past"]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Average amounts, in stored units: of the queue, and by submitter."""
+    """Average amounts of the past, in stored units. `held`: of the whole queue. `users`: by user who submitted the jobs."""
 
     held: Amounts = field(default_factory=dict)
     users: Mapping[str, Amounts] = field(default_factory=dict)
 
 
 def read_past(text: str) -> Past:
-    """What the annotation of a queue says.
+    """Parse the annotation of a queue that reports past usage.
 
     Raises:
-        ValueError: it makes no sense.
+        ValueError: the annotation is malformed.
     """
     try:
         said = read_past_usage(text)

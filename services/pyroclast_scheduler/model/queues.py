@@ -1,4 +1,4 @@
-"""A queue: what the scheduler knows of it, and its place in a session."""
+"""A queue: its immutable facts, and its state in a session."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ROOT: Final = "root"
 
 
 class QueueFacts:
-    """One queue.
+    """The facts of one queue.
 
-    Raises (when made):
-        ValueError: a quantity of the queue makes no sense.
+    Raises (from the constructor):
+        ValueError: a quantity of the queue is invalid.
     """
 
     def __init__(self, queue: records.Queue) -> None:
@@ -31,7 +31,7 @@ class QueueFacts:
         self.name = queue.metadata.name
         self.uid = queue.metadata.uid
         self.created = seconds_of(queue.metadata.creation_timestamp)
-        self.weight = max(0, spec.weight)  # less would take from the others what they deserve
+        self.weight = max(0, spec.weight)  # a negative weight would reduce the deserved share of other queues
         self.priority = spec.priority
         self.parent = spec.parent
         self.is_reclaimable = spec.reclaimable is not False
@@ -48,11 +48,11 @@ class QueueFacts:
 
     @property
     def resources(self) -> frozenset[str]:
-        """The names of all resources that it limits, guarantees or deserves."""
+        """The names of all resources in the capability, the guarantee or the deserved amounts of the queue."""
         return frozenset((*(self.capability or ()), *self.guarantee, *(self.deserved or ())))
 
     def _budget(self) -> Budget | None:
-        """What it may spend in a period; None: it does not say."""
+        """Return the budget of the queue, None if the annotation is missing or invalid."""
         text = self.record.metadata.annotations.get(keys.QUEUE_BUDGET)
         if text is None:
             return None
@@ -63,7 +63,7 @@ class QueueFacts:
             return None
 
     def _read_past(self) -> Past:
-        """What it held in the past; nothing where the recorder does not say that."""
+        """Return the past usage of the queue; empty if the recorder has not reported any."""
         key = keys.QUEUE_PAST_USAGE
         text = self.record.metadata.annotations.get(key)
         try:
@@ -73,7 +73,7 @@ class QueueFacts:
             return Past()
 
     def _minimum_run_time(self) -> float | None:
-        """For how many seconds its pods run at least before others take their places; None: it does not say."""
+        """Return for how many seconds pods of the queue run before they may be evicted for other jobs; None if undeclared."""
         key = keys.QUEUE_MINIMUM_RUN_TIME
         text = self.record.metadata.annotations.get(key)
         if text is None:
@@ -92,19 +92,25 @@ class QueueFacts:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """A queue in a session. `elsewhere`: what other members of a ring of schedulers have placed in it and below it."""
+    """A queue in a session.
+
+    `elsewhere`: amounts that other members of a ring of schedulers allocated in the queue and its descendants.
+    """
 
     facts: QueueFacts
     elsewhere: Amounts = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the queue."""
         return self.facts.name
 
 
 def queues_of(facts: Mapping[str, QueueFacts], elsewhere: Mapping[str, Amounts]) -> dict[str, Queue]:
-    """The queues of a session. `elsewhere`: what other members of a ring have placed in each, without the queues below it."""
+    """Return the queues of a session.
+
+    `elsewhere`: the amounts that other members of a ring allocated in each queue, without the descendants of the queue.
+    """
     sums: dict[str, dict[str, int]] = {}
     for own, amounts in elsewhere.items():
         name, seen = own, set[str]()

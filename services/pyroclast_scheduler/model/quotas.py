@@ -1,4 +1,4 @@
-"""What queues may have and deserve, as vectors: resource lists of their specs over the dimensions of a session."""
+"""Amounts that queues may use or deserve, as vectors over the dimensions of a session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["capability", "capability_left", "limits", "vector"]
 
 
 def vector(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
-    """`amounts` as a vector; what nobody has or asks for has no row and is left out."""
+    """Return `amounts` as a vector. Resources that have no row, as no node has and no queue limits them, are left out."""
     result = np.zeros(len(dimensions))
     for name, amount in (amounts or {}).items():
         row = dimensions.find(name)
@@ -24,7 +24,10 @@ def vector(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
 
 
 def capability(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
-    """A queue's capability as a vector: what it does not name, and cpu and memory that are not positive, are unlimited."""
+    """Return a queue's capability as a vector.
+
+    A resource that the capability does not name is unlimited. So are cpu and memory if their amount is not positive.
+    """
     limit = np.full(len(dimensions), np.inf)
     for name, amount in (amounts or {}).items():
         row = dimensions.find(name)
@@ -34,13 +37,16 @@ def capability(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
 
 
 def capability_left(queue: Queue, dimensions: Dimensions) -> Floats:
-    """A queue's capability as a vector, less what other members of a ring of schedulers have placed in it and below it."""
+    """Return a queue's capability as a vector, less the amounts that other members of a ring of schedulers allocated in it."""
     limit = capability(queue.facts.capability, dimensions)
     return np.maximum(limit - dimensions.sums(queue.elsewhere), 0) if queue.elsewhere else limit
 
 
 def limits(queues: Iterable[Queue], of: Collection[Queue], total: Floats, dimensions: Dimensions) -> Floats:
-    """What each queue of `of` may have, (queues, dimensions): its capability, and what the guarantees of all `queues` leave."""
+    """Return the largest amounts that each queue of `of` may use, (queues, dimensions).
+
+    The limit is the capability, and never more than `total` without the guarantees of the other `queues`.
+    """
     promised = sum((vector(queue.facts.guarantee, dimensions) for queue in queues), np.zeros(len(dimensions)))
     rest = np.maximum(total - promised, 0)
     rows = [np.minimum(rest + vector(queue.facts.guarantee, dimensions), capability_left(queue, dimensions)) for queue in of]

@@ -1,4 +1,4 @@
-"""Why a task fits nowhere: refusals per node as masks, counted per reason, and the texts made of them."""
+"""Why no node is feasible for a task: refusals as masks over nodes, counts per reason, and the texts made of these."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOREIGN: Final = "node isn't in scheduler node shard"
 
 
 class Code(IntEnum):
-    """How final a refusal is. All but UNSCHEDULABLE end the examination of a node."""
+    """The finality of a refusal. All codes but UNSCHEDULABLE end the examination of a node."""
 
     ERROR = 1
     UNSCHEDULABLE = 2
@@ -29,10 +29,10 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainLimit:
-    """How many more pods of one kind each topology domain takes before what refuses them must be worked out anew.
+    """The number of pods of one kind that each topology domain accepts before its refusal must be calculated again.
 
-    `codes`: the domain of each node; `room`: by domain. `lowest`: the domains of which each must get a pod before more of them
-    may go elsewhere; None if that plays no part.
+    `codes`: the domain of each node. `room`: the number by domain. `lowest`: a mask of the domains that each need a pod before
+    other domains accept more; None if the refusal has no such rule.
     """
 
     codes: npt.NDArray[np.int32]
@@ -44,9 +44,13 @@ class DomainLimit:
 class Refusal:
     """The nodes that a filter refuses to a pod, with the reason.
 
-    `nodes`: which nodes are refused for `reason`. `is_last`: what comes after this is not asked of a node already refused.
-
-    `is_steady`: it stays as it is while more equal pods are placed where it lets them, as far as `limit` goes.
+    Attributes:
+        nodes: a mask of the nodes that are refused.
+        reason: the text that users see.
+        code: how final the refusal is.
+        is_last: whether later filters skip the nodes that are refused so far.
+        is_steady: whether the refusal stays the same while equal pods are placed on other nodes, within `limit`.
+        limit: how many pods each topology domain accepts; None without such a limit.
     """
 
     nodes: Bools
@@ -59,7 +63,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class FitErrors:
-    """Why a task fits nowhere. `text` replaces the count of nodes; `reasons`: number of nodes by reason."""
+    """Why no node is feasible for a task.
+
+    Attributes:
+        text: replaces the default start of the message, `0/<n> nodes are unavailable`.
+        nodes: the number of refused nodes.
+        reasons: the number of nodes by reason.
+        hyper_node: the hypernode to which the search was limited; empty if all nodes were examined.
+    """
 
     text: str = ""
     nodes: int = 0
@@ -67,11 +78,11 @@ class FitErrors:
     hyper_node: str = ""
 
     def inside(self, hyper_node: str) -> FitErrors:
-        """The same, as said of the nodes of `hyper_node` alone; an empty name stands for all nodes."""
+        """Return the same errors for a search in `hyper_node`; an empty name stands for all nodes."""
         return replace(self, hyper_node=hyper_node) if hyper_node else self
 
     def beside(self, foreign: int) -> FitErrors:
-        """The same, with so many nodes of other schedulers' shards, which are not looked at."""
+        """Return the same errors with `foreign` more nodes, which belong to the shards of other schedulers."""
         reasons = {**self.reasons, FOREIGN: foreign}
         return replace(self, nodes=self.nodes + foreign, reasons=reasons) if foreign else self
 
@@ -84,7 +95,7 @@ class FitErrors:
 
 
 def count_refusals(nodes: Bools, refusals: Iterable[Refusal]) -> FitErrors:
-    """The errors of a task that was tried on `nodes`, from its refusals in the order in which they are examined."""
+    """Return the fit errors of a task that was tried on `nodes`. `refusals` are in the order of their filters."""
     examined = nodes.copy()
     refused = np.zeros_like(nodes)
     reasons: dict[str, int] = {}

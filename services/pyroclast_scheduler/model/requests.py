@@ -1,4 +1,4 @@
-"""What a pod asks for in all: containers, sidecars, init containers, pod-level requests and overhead."""
+"""The total request of a pod: containers, sidecars, init containers, pod-level requests and overhead."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pyroclast_scheduler.model.dimensions import amounts_of
 __all__ = ["as_allocated", "non_zero", "pod_limits", "pod_request"]
 
 _POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
-_DEFAULT_CPU: Final = 100  # milli-cores that a container without a cpu request counts in scores
+_DEFAULT_CPU: Final = 100  # milli-cores of a container without a cpu request, in scores only
 _DEFAULT_MEMORY: Final = 200 * 2**20  # bytes
 
 
 def as_allocated(pod: records.Pod) -> records.PodSpec:
-    """The spec of a pod with what its node still has, or has already, set aside for containers that are being resized.
+    """Return the spec of a pod with the requests that its node has allocated to containers that are being resized.
 
-    Until a resize is done the larger of both counts; one that cannot be done counts as what is there.
+    During a resize, the larger of the requested and the allocated amount counts. An infeasible resize counts as the allocated
+    amount.
     """
     status = pod.status
     known = {each.name: each for each in (*status.container_statuses, *status.init_container_statuses)}
@@ -48,13 +49,14 @@ def as_allocated(pod: records.Pod) -> records.PodSpec:
 
 
 def pod_request(spec: records.PodSpec) -> dict[str, int]:
-    """The request in stored units, `pods: 1` among them.
+    """Return the request of a pod in stored units, with `pods: 1`.
 
-    Sidecars run beside the containers and beside every init container that comes after them; an init container runs alone
-    otherwise. So the pod needs the larger of the sum of all that stay, and the largest moment of its start.
+    Sidecars run beside the containers and beside all later init containers. Other init containers run one after another. The
+    request is therefore the larger of two amounts: the sum of containers and sidecars, and the largest need during
+    initialisation.
 
     Raises:
-        ValueError: a quantity makes no sense.
+        ValueError: a quantity is invalid.
     """
     total: dict[str, int] = {}
     for container in spec.containers:
@@ -80,7 +82,10 @@ def pod_request(spec: records.PodSpec) -> dict[str, int]:
 
 
 def non_zero(spec: records.PodSpec) -> tuple[int, int]:
-    """Cpu (milli-cores) and memory (bytes) where a container that asks for none counts a small default: used in scores only."""
+    """Return cpu (milli-cores) and memory (bytes) of a pod, with a small default for a container without a request.
+
+    These amounts are only used in scores.
+    """
     cpu = memory = 0
     for container in spec.containers:
         request = amounts_of(container.resources.requests)
@@ -90,10 +95,12 @@ def non_zero(spec: records.PodSpec) -> tuple[int, int]:
 
 
 def pod_limits(spec: records.PodSpec) -> dict[str, int]:
-    """What the containers may use of cpu and memory together, in stored units; a container without a limit counts its request.
+    """Return the sum of the cpu and memory limits of all containers, in stored units.
+
+    A container without a limit counts its request.
 
     Raises:
-        ValueError: a quantity makes no sense.
+        ValueError: a quantity is invalid.
     """
     total: dict[str, int] = {}
     for container in (*spec.containers, *(each for each in spec.init_containers if each.restart_policy == "Always")):

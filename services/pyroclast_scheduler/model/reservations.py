@@ -1,4 +1,4 @@
-"""Reservations: which job nodes are kept for, since when, and until when; as they stand in an annotation of its PodGroup."""
+"""Reservations: the nodes that the scheduler reserves for one job, as an annotation of the PodGroup stores them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,30 @@ __all__ = ["Lock", "Reservation", "read", "written"]
 
 
 class Lock(msgspec.Struct, frozen=True):
-    """A node that takes nobody else's pods since `since`, in seconds since the epoch."""
+    """A node that accepts no pods of other jobs. `since`: the time of the lock in seconds since the epoch."""
 
     node: str
     since: float
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept for one job.
+    """The reservation of nodes for one job.
 
-    `scheduler`: who keeps it, so that another scheduler does not take it for its own. `scope`: the queue it was chosen in, empty
-    for the whole cluster. `is_named`: its user asked for it. `period`: the schedule period in which a node was locked last.
-    `missing`: how many pods its gang lacked when that number changed last, in period `missing_since`.
-    `promise`: when enough of the nodes will be free, in seconds since the epoch; None if that is not known. `late`: why the
-    promise was put off, empty if it never was. `fill_until`: the earliest promise ever made; what others put onto the nodes in
-    the meantime ends before it, however often the promise was put off, so that this cannot go on for ever.
+    Attributes:
+        job: the key of the job, the target of the reservation.
+        uid: the UID of its PodGroup.
+        scheduler: the name of the scheduler that made the reservation; other schedulers ignore it.
+        scope: the queue in which the target was chosen; empty if it was chosen in the whole cluster.
+        is_named: whether the user of the job requested the reservation.
+        since: when the reservation was made, in seconds since the epoch.
+        locks: the locked nodes.
+        period: the schedule period in which a node was locked last.
+        missing: how many pods the gang still lacks.
+        missing_since: the schedule period in which `missing` changed last.
+        promise: when enough nodes will be free, in seconds since the epoch; None if the time is unknown.
+        late: why the promise was postponed; empty if it was not.
+        fill_until: the earliest promise ever made. Pods that other jobs place on the locked nodes must end before this time, so
+            that postponed promises do not let other jobs use the nodes for ever.
     """
 
     job: str
@@ -54,22 +63,29 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
         return f"{len(self.locks)} nodes are kept for it; {when}{why}"
 
     def released(self, why: str) -> str:
-        """The message of the event that ends it."""
+        """Return the message of the Event that reports the end of the reservation."""
         return f"{len(self.locks)} nodes are no longer reserved: {why}"
 
     @property
     def open_until(self) -> float | None:
-        """Until when the nodes take others that are gone by then, in seconds since the epoch; None: they take nobody."""
+        """The time before which other jobs must end to use the locked nodes, in seconds since the epoch.
+
+        None: other jobs may not use the nodes.
+        """
         return None if self.promise is None or self.fill_until is None else min(self.promise, self.fill_until)
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Names of the locked nodes."""
+        """The names of the locked nodes."""
         return frozenset(lock.node for lock in self.locks)
 
 
 def written(reservation: Reservation) -> str:
-    """The text of the annotation; the job itself is known from the PodGroup that bears it, periods begin anew."""
+    """Return the text of the annotation.
+
+    Job and UID are left out, since the PodGroup with the annotation determines them. Schedule periods are left out, since they
+    are counted anew after a restart.
+    """
     known = msgspec.structs.asdict(reservation)
     for name in ("job", "uid", "period", "missing", "missing_since"):
         del known[name]
@@ -77,7 +93,10 @@ def written(reservation: Reservation) -> str:
 
 
 def read(groups: Iterable[Group], scheduler: str) -> dict[str, Reservation]:
-    """The reservations of `scheduler` that PodGroups bear, by key; what cannot be read is no reservation."""
+    """Return the reservations of `scheduler` in the annotations of PodGroups, by key of the PodGroup.
+
+    Malformed annotations are ignored.
+    """
     found: dict[str, Reservation] = {}
     for group in groups:
         text = group.metadata.annotations.get(keys.RESERVATION, "")

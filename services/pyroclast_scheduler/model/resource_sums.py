@@ -1,6 +1,6 @@
-"""Sums over tasks and jobs, kept by increments: what a job has and wants, and what the jobs of a queue do together.
+"""Sums over the tasks of jobs and over the jobs of queues, updated by increments.
 
-Amounts are whole numbers of any size, so that no sum overflows and none drifts; a session works with them as floats.
+Amounts are integers of any size, so that no sum overflows or drifts. Sessions convert the sums to floats.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ __all__ = ["Contribution", "QueueSums", "QueueTotals", "TaskSums"]
 
 @dataclass(slots=True)
 class TaskSums:
-    """What the tasks of a job are together.
+    """Sums over the tasks of a job.
 
-    `allocated`: requests of tasks that have their place; `pending`: of tasks that wait for one; `gated`: of tasks that wait
-    behind a gate, except those that wait for the queue's own gate alone. `releasing`: how many are going but still sit on a node;
-    `let_in`: how many went through the queue's own gate and have no place yet.
+    Attributes:
+        tally: the number of tasks in each status.
+        allocated: the requests of allocated tasks.
+        pending: the requests of pending tasks.
+        gated: the requests of tasks behind scheduling gates, without tasks that have the queue's own gate only.
+        releasing: the number of tasks that are being deleted and still occupy their node.
+        let_in: the number of pending tasks whose gate the queue has removed.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -37,7 +41,7 @@ class TaskSums:
     let_in: int = 0
 
     def add(self, task: TaskFacts, sign: int = 1) -> None:
-        """Count `task` in (1) or out (−1), as it is."""
+        """Add the present state of `task` to the sums (`sign` 1) or subtract it (−1)."""
         self.tally.add(task.role, task.status, is_best_effort=task.shape.is_best_effort, count=sign)
         if task.status in ALLOCATED:
             _add(self.allocated, task.shape.request, sign)
@@ -50,14 +54,14 @@ class TaskSums:
             _add(self.gated, task.shape.request, sign)
 
     def copy(self) -> TaskSums:
-        """An independent copy."""
+        """Return an independent copy."""
         return TaskSums(
             self.tally.copy(), self.allocated.copy(), self.pending.copy(), self.gated.copy(), self.releasing, self.let_in
         )
 
 
 class Contribution(msgspec.Struct, frozen=True, gc=False):
-    """What one job adds to the sums of its queue, see `QueueSums`."""
+    """The amounts that one job adds to the sums of its queue, see `QueueSums`."""
 
     queue: str
     allocated: Amounts
@@ -68,19 +72,25 @@ class Contribution(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def parts(self) -> tuple[Amounts, ...]:
-        """The sums in the order of `QueueSums`."""
+        """The amounts in the order of the vectors of `QueueSums`."""
         return self.allocated, self.pending, self.elastic, self.inqueue, self.inqueue_whole
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSums:
-    """What the jobs of one queue had and wanted when a session began; vectors over all dimensions, not to be changed.
+    """Sums over the jobs of one queue at the start of a session, as vectors over all dimensions.
 
-    What no node has is not in them.
+    Callers must not change the vectors.
 
-    `allocated`: of tasks that have their place; `pending`: of tasks that wait for one; `elastic`: what jobs have beyond their
-    minimum. `inqueue`: the minimum of admitted jobs, less what they have; `inqueue_whole`: the same without taking off what jobs
-    in phase Inqueue have. `jobs`: how many there are.
+    Resources that have no row of their own are left out.
+
+    Attributes:
+        allocated: the requests of allocated tasks.
+        pending: the requests of pending tasks.
+        elastic: the amounts that jobs have allocated beyond their minimum resources.
+        inqueue: the minimum resources of enqueued jobs, less the amounts that these jobs have allocated.
+        inqueue_whole: the same, but nothing is subtracted for jobs in phase Inqueue.
+        jobs: the number of jobs.
     """
 
     allocated: Floats
@@ -92,7 +102,7 @@ class QueueSums:
 
 
 class QueueTotals:
-    """The same while jobs come, change and go."""
+    """The sums of `QueueSums`, updated whenever a job is added, changed or removed."""
 
     __slots__ = ("jobs", "parts")
 
@@ -101,18 +111,18 @@ class QueueTotals:
         self.parts: tuple[dict[str, int], ...] = ({}, {}, {}, {}, {})
 
     def add(self, contribution: Contribution, sign: int = 1) -> None:
-        """Count a job in (1) or out (−1)."""
+        """Add a job to the sums (`sign` 1) or subtract it (−1)."""
         self.jobs += sign
         for total, part in zip(self.parts, contribution.parts, strict=True):
             _add(total, part, sign)
 
     @property
     def allocated(self) -> Amounts:
-        """What they have. Not to be changed."""
+        """The allocated amounts. Callers must not change them."""
         return self.parts[0]
 
     def vectors(self, dimensions: Dimensions) -> QueueSums:
-        """As a session wants them."""
+        """Return the sums as vectors for a session."""
         allocated, pending, elastic, inqueue, whole = (dimensions.sums(part) for part in self.parts)
         return QueueSums(allocated, pending, elastic, inqueue, whole, self.jobs)
 
@@ -121,4 +131,4 @@ def _add(total: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:
     for name, amount in amounts.items():
         total[name] = total.get(name, 0) + sign * amount
         if not total[name]:
-            del total[name]  # else what somebody once asked for would stay for ever
+            del total[name]  # otherwise resources that are no longer requested would accumulate

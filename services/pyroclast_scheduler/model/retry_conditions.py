@@ -1,4 +1,4 @@
-"""What would change it that a session could do nothing for a job: triggers, by which a change leads to the jobs it concerns."""
+"""Triggers: the changes after which the scheduler tries an unschedulable job again."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class AnyChange:
-    """Anything at all changes."""
+    """Any change of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Some node may hold more than before, and all together hold so many more `pods` of a shape."""
+    """The room on some node increases, and all nodes together have room for `pods` more pods of `shape`."""
 
     shape: Shape
     pods: int = 1
@@ -41,12 +41,15 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class AnyRoom:
-    """Some node may hold more than before, whatever it is."""
+    """The room on some node increases, in any resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Other pods than before may be made to go for one of these shapes, for a job of `queue`; `only_own`: of that queue."""
+    """The set of possible victims for a pod of `shapes` of a job of `queue` changes.
+
+    `only_own`: only victims in the same queue count.
+    """
 
     queue: str
     shapes: frozenset[Shape]
@@ -55,7 +58,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A pod with this value of a label comes to a node, leaves it, or changes there."""
+    """A pod with the label `key`=`value` is placed on a node, leaves a node, or changes on a node."""
 
     key: str
     value: str
@@ -63,24 +66,24 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """A pod that keeps away from others does so, or nodes change in more than their room."""
+    """A pod with anti-affinity terms leaves a node or changes there, or a node changes in more than its room."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRelease:
-    """A pod with claims, on volumes or on devices, leaves a node."""
+    """A pod with PersistentVolumeClaims or ResourceClaims leaves a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRelease:
-    """A claim gives its devices back."""
+    """The allocation of a ResourceClaim ends, so that its devices are free."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """An object that a plugin watches comes, changes, or goes.
+    """An object that a plugin watches is created, changed or deleted.
 
-    `record`: the type that it is read as. `key`: namespace/name; an empty one: any object of the kind.
+    `record`: the type to which the object is decoded. `key`: namespace/name; empty for any object of the kind.
     """
 
     record: type[Any]
@@ -89,16 +92,16 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class QueueChange:
-    """A queue, or one above it, comes, goes, or may have more."""
+    """The queue `name` or one of its ancestors is created or deleted, or may use more resources."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class QueueUse:
-    """The jobs of a queue, or of one below it, have or ask for something else than before, or limits change.
+    """The allocated or requested amounts of a queue or of its descendants change, or a limit changes.
 
-    An empty name: of any queue.
+    An empty `name` stands for any queue.
     """
 
     name: str = ""
@@ -106,7 +109,7 @@ class QueueUse:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Schedule periods begin: one in so many."""
+    """Retry the job once in `periods` schedule periods."""
 
     periods: int
 
@@ -129,9 +132,10 @@ Trigger: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class UnschedulableJob:
-    """A job not worth a try while it is as in `facts`, its queue does not change, and nothing of `retry_when` happens.
+    """A job that is not tried again until its facts or its queue change or one of the triggers `retry_when` fires.
 
-    `kind`: jobs of one kind wait for the same, so that one of them is asked for all; None: it is alone. `reason`: why it waits.
+    `kind`: the equivalence class; one of its jobs is tried for all of them. None: the job is the only one of its class. `reason`:
+    why the job waits.
     """
 
     facts: JobFacts
@@ -141,5 +145,5 @@ class UnschedulableJob:
 
     @property
     def triggers(self) -> frozenset[Trigger]:
-        """All that is worth another look."""
+        """The triggers in `retry_when` and the change of the job's queue."""
         return self.retry_when | {QueueChange(self.facts.queue)}

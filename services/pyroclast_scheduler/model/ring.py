@@ -1,6 +1,6 @@
-"""The hash ring of a StatefulSet of schedulers: which of them a pod, a PodGroup or a node belongs to.
+"""The hash ring of a StatefulSet of schedulers, which maps each pod, PodGroup and node to one member.
 
-Points and texts are Volcano's, so that members of both agree while one replaces the other.
+The points on the ring and the hashed texts are those of Volcano. Members of both systems therefore agree during a migration.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 class Ring:
-    """Members `<base>-0` … `<base>-(size−1)`, of which `member` is us."""
+    """The ring of the members `<base>-0` … `<base>-(size−1)`. `member`: the name of this scheduler."""
 
     def __init__(self, member: str, size: int) -> None:
         self.member = member
@@ -31,24 +31,24 @@ class Ring:
 
     @property
     def index(self) -> int:
-        """The number of our member."""
+        """The ordinal of this scheduler."""
         return int(self.member.rpartition("-")[2])
 
     def owner(self, key: str) -> str:
-        """The member that `key` maps to: the owner of the next point on the ring, which wraps round."""
+        """Return the member that owns `key`: the member of the next point on the ring."""
         at = bisect_right(self._places, zlib.crc32(key.encode()))
         return self._owners[at % len(self._owners)]
 
     def is_mine(self, key: str) -> bool:
-        """Whether `key` maps to us."""
+        """Whether this scheduler owns `key`."""
         return self.owner(key) == self.member
 
 
 def ring_of(environment: Mapping[str, str]) -> Ring | None:
-    """The ring that the variables of the environment describe, None if there is only one scheduler.
+    """Return the ring that the environment variables describe, None if there is only one scheduler.
 
     Raises:
-        ValueError: we are not among the members.
+        ValueError: this scheduler is not one of the members.
     """
     if environment.get("MULTI_SCHEDULER_ENABLE", "") not in _TRUE:
         return None
@@ -62,9 +62,10 @@ def ring_of(environment: Mapping[str, str]) -> Ring | None:
 
 
 def ring_key(meta: records.Meta) -> str:
-    """What decides to whom a pod or PodGroup belongs: its first owner, so that a Job goes as a whole, else itself.
+    """Return the name that decides which member owns a pod or PodGroup: that of its first owner, else its own.
 
-    A pod without an owner that names a PodGroup made by its user follows that PodGroup, or the gang would be torn apart.
+    The owner is used so that all pods of a Job have one member. A pod without an owner uses the name of its PodGroup, unless that
+    PodGroup was made for this pod alone. Otherwise several members would share one gang.
     """
     if meta.owner_references:
         return meta.owner_references[0].name

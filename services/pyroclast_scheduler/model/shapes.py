@@ -1,4 +1,4 @@
-"""Shapes: what pods of one template have in common. Feasibility and scores are worked out per shape, not per pod."""
+"""Shapes: the requests and constraints that pods of one template share. Feasibility and scores are calculated once per shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Port", "Shape", "ShapeBook", "Toleration"]
 
 
 class Port(NamedTuple):
-    """A port of the host that a pod takes. `ip` 0.0.0.0 is every address."""
+    """A host port that a pod uses. The `ip` 0.0.0.0 stands for every address."""
 
     protocol: str
     ip: str
@@ -30,7 +30,7 @@ class Port(NamedTuple):
 
 
 class Toleration(NamedTuple):
-    """A toleration; an empty key with Exists tolerates all, an empty effect matches all."""
+    """A toleration. An empty key with operator Exists tolerates all taints, and an empty effect matches all effects."""
 
     key: str
     operator: str
@@ -40,9 +40,9 @@ class Toleration(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Compared by identity: the book hands out one object per content.
+    """One shape. Shapes are compared by identity, since `ShapeBook` has one object per content.
 
-    `request` names every dimension that the pod asks for, also those it asks 0 of, and always `pods: 1`.
+    `request` contains every resource that the pod names, also those with amount 0, and always `pods: 1`.
     """
 
     request: Amounts
@@ -54,44 +54,47 @@ class Shape:
     ports: tuple[Port, ...]
     spread: Sequence[Mapping[str, Any]]
     limits: Amounts = field(default_factory=dict)
-    """What the containers may use of cpu and memory."""
+    """The sum of the cpu and memory limits of the containers."""
 
     marks: Mapping[str, str] = field(default_factory=dict)
-    """Those of the pod's annotations that say where it may go or should."""
+    """The annotations of the pod that influence feasibility or scores."""
 
     has_claims: bool = False
-    """Whether such pods use claims on volumes or devices: then each of them has its own reasons to be here or there."""
+    """Whether the pods use PersistentVolumeClaims or ResourceClaims: each pod may then have different feasible nodes."""
 
     images: tuple[str, ...] = ()
-    """The images of all containers, those of the start included."""
+    """The images of all containers, including init containers."""
 
     @cached_property
     def is_best_effort(self) -> bool:
-        """Whether the pod asks for nothing but its place."""
+        """Whether the pod requests no resources."""
         return not any(amount for name, amount in self.request.items() if name != "pods")
 
     @property
     def node_terms(self) -> Sequence[Mapping[str, Any]] | None:
-        """The terms of required node affinity, of which one must match; None if there is none."""
+        """The terms of required node affinity, of which one must match; None if there are none."""
         required = (self.affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
         return None if required is None else required.get("nodeSelectorTerms") or ()
 
     def required(self, kind: str) -> Sequence[Mapping[str, Any]]:
-        """The required terms of `podAffinity` or `podAntiAffinity`."""
+        """Return the required terms of `podAffinity` or `podAntiAffinity`."""
         return (self.affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
 
     def preferred(self, kind: str) -> Sequence[Mapping[str, Any]]:
-        """The preferred terms of `nodeAffinity`, `podAffinity` or `podAntiAffinity`."""
+        """Return the preferred terms of `nodeAffinity`, `podAffinity` or `podAntiAffinity`."""
         return (self.affinity.get(kind) or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
 
     @cached_property
     def is_coupled(self) -> bool:
-        """Whether where one pod of this shape goes depends on where others went, beyond the room they take."""
+        """Whether the placement of a pod depends on other pods beyond their requests.
+
+        Pods of a shape with inter-pod (anti-)affinity or topology spread constraints depend on other pods.
+        """
         return bool(self.spread or self.affinity.get("podAffinity") or self.affinity.get("podAntiAffinity"))
 
     @cached_property
     def minded_labels(self) -> frozenset[str]:
-        """The labels of pods that count for where one of this shape goes."""
+        """The pod labels by which affinity terms and spread constraints of this shape select pods."""
         kinds = ("podAffinity", "podAntiAffinity")
         preferred = (each.get("podAffinityTerm") or {} for kind in kinds for each in self.preferred(kind))
         found: set[str] = set()
@@ -102,7 +105,7 @@ class Shape:
 
 
 class ShapeBook:
-    """One `Shape` per pod template, kept as long as somebody uses it."""
+    """One `Shape` object per distinct content, stored as long as some object refers to it."""
 
     def __init__(self) -> None:
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
@@ -114,14 +117,14 @@ class ShapeBook:
 
     @property
     def is_any_coupled(self) -> bool:
-        """Whether some pod cares where others are."""
+        """Whether the placement of some pod depends on other pods (`Shape.is_coupled`)."""
         return bool(self._coupled)
 
     def of(self, spec: records.PodSpec, annotations: Mapping[str, str] | None = None) -> Shape:
-        """The shape of a pod of this `spec` with these annotations; the same object for equal ones.
+        """Return the shape of a pod with this spec and these annotations; the same object for equal content.
 
         Raises:
-            ValueError: a quantity makes no sense, or affinity has another form than the API gives it.
+            ValueError: a quantity is invalid, or the affinity does not have the structure of the API.
         """
         marks = {key: annotations[key] for key in _MARKS if key in annotations} if annotations else {}
         key = _ENCODER.encode(

@@ -1,4 +1,4 @@
-"""A snapshot: the cluster as one session sees it, shared by nobody who changes it."""
+"""A snapshot: the state of the cluster on which one session decides. Nothing outside of the session changes it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,25 @@ __all__ = ["Snapshot"]
 
 @dataclass(slots=True)
 class Snapshot:
-    """The state of the cluster that one session decides on.
+    """The state of the cluster on which one session decides.
 
-    `names`, `nodes`, `is_ready`, `stamps` and the columns have one entry per row of the node table. Rows of which `is_ready` is
-    False are free or placeholders. `residents` are the pods on each node that take room. `is_coupled`: some pod cares where
-    others are. `jobs`: those that a session has to look at. `lines`: the waiting jobs of each kind that it may ask too, oldest
-    first; some of them do not wait any more. `let_in`: jobs with pods that went through their queue's gate and wait for a
-    place. `all_jobs`: all of them by key. `queue_sums`: what the jobs of each queue have and want together. Pods that are
-    `held` wait because a bind of them was refused a moment ago; `refused` are those whose bind was refused and that have no
-    node yet. `features` goes from session to session. `objects` are those that plugins asked for. `touched`: rows where others
-    could go for a pod than when the snapshot of the `number` before was taken; None: anywhere.
+    `names`, `nodes`, `is_ready`, `stamps`, `residents` and the columns have one entry per row of the node table.
+
+    Attributes:
+        is_ready: False for rows that are free, or whose node object is missing.
+        residents: the pods on each node that use its resources.
+        jobs: the jobs that the session must examine.
+        all_jobs: all jobs by key.
+        queue_sums: sums over the jobs of each queue.
+        features: the labels and taints of nodes; kept from session to session.
+        number: the number of the snapshot.
+        touched: the rows whose feasibility for some pod may have changed since the previous snapshot; None: any row.
+        lines: the waiting jobs of each kind that the session may try too, oldest first; some may have stopped waiting.
+        let_in: the jobs with pods that passed the gate of their queue and are not allocated.
+        is_coupled: whether the placement of some pod depends on other pods.
+        held: the pods that wait because a bind of theirs was refused a moment ago.
+        refused: the pods whose bind was refused and that have no node yet.
+        objects: the objects that plugins watch.
     """
 
     dimensions: Dimensions
@@ -61,10 +70,10 @@ class Snapshot:
 
     @property
     def has_placeholders(self) -> bool:
-        """Whether pods have nodes that are not there."""
+        """Whether pods are bound to nodes whose objects are missing."""
         return bool(len(self.rows) > np.count_nonzero(self.is_ready))
 
     @property
     def total(self) -> Floats:
-        """The sum of what all nodes have to give."""
+        """The sum of the allocatable amounts of all nodes."""
         return np.asarray(self.columns.allocatable[:, self.is_ready].sum(axis=1, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""Parts of a snapshot: the same cluster with fewer items in it, for those who search what makes deciding fail."""
+"""Snapshots with fewer items. A search with these snapshots finds the items on which a session fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SnapshotItem", "SnapshotPart", "Sort"]
 
 
 class Sort(Enum):
-    """What can be left out of a snapshot."""
+    """The sorts of items that can be left out of a snapshot."""
 
     JOB = "job"
     QUEUE = "queue"
@@ -25,7 +25,10 @@ class Sort(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotItem:
-    """What can be left out. `key`: as the snapshot has it, for nodes the name; `record`: the type of an object."""
+    """An item that can be left out of a snapshot.
+
+    `key`: the key of the item in the snapshot, for nodes the name. `record`: the record type, for objects only.
+    """
 
     sort: Sort
     key: str
@@ -34,24 +37,24 @@ class SnapshotItem:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart:
-    """A snapshot without some items."""
+    """A snapshot without the items `gone`."""
 
     snapshot: Snapshot
     gone: frozenset[SnapshotItem] = frozenset()
 
     def items(self, sort: Sort) -> list[SnapshotItem]:
-        """Those of a sort that are left, jobs that a session has to look at before the others."""
+        """Return the remaining items of one sort. Jobs that a session must examine are first."""
         return [item for item in _listed(self.snapshot, sort) if item not in self.gone]
 
     def without(self, items: Collection[SnapshotItem]) -> SnapshotPart:
-        """The same without `items` too."""
+        """Return the same snapshot without `items` as well."""
         return SnapshotPart(self.snapshot, self.gone.union(items))
 
     def made(self) -> Snapshot:
-        """A snapshot of its own, from which nothing goes to another session.
+        """Return an independent snapshot, from which no state reaches other sessions.
 
-        Pods go with their job or their node; what they take of a node stays taken. A node without its object is a row that no
-        session uses, as while its pods are known before it is.
+        A pod is left out together with its job or its node, but the amounts that it uses on its node stay in the columns. A node
+        that is left out becomes a row that no session uses, like a node whose object is missing.
         """
         whole, gone = self.snapshot, self.gone
         jobs = {item.key for item in gone if item.sort is Sort.JOB}

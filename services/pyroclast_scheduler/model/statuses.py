@@ -1,4 +1,4 @@
-"""Status of a task inside the scheduler, and the sets of statuses that rules speak of."""
+"""The status of a task inside the scheduler, and the sets of statuses that rules use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ALLOCATED", "READY", "SCHEDULED", "VALID", "TaskStatus", "status_of"
 
 
 class TaskStatus(IntEnum):
-    """Where a pod stands. The values are positions in a tally; Allocated, Pipelined, Binding exist only in the scheduler."""
+    """The status of a task. The values are positions in a tally. Allocated, Pipelined and Binding exist in the scheduler only."""
 
     PENDING = 0
     ALLOCATED = 1
@@ -24,7 +24,7 @@ class TaskStatus(IntEnum):
 
     @property
     def label(self) -> str:
-        """The word that messages use."""
+        """The name of the status in messages."""
         return self.name.capitalize()
 
 
@@ -37,7 +37,10 @@ _TERMINAL: Final = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAIL
 
 
 def status_of(phase: str, *, node_name: str, is_deleting: bool) -> TaskStatus:
-    """The status that a pod of `phase` has for the scheduler; an empty phase is one not yet defaulted: Pending."""
+    """Return the task status of a pod in `phase`.
+
+    An empty phase, which the API server has not defaulted yet, counts as Pending.
+    """
     if phase in _TERMINAL:
         return _TERMINAL[phase]
     if phase not in {"Pending", "Running", ""}:

@@ -1,4 +1,4 @@
-"""Sub-jobs: the parts of a gang, each with a minimum of its own: those of its tree, or those that its subgroup policies make."""
+"""Sub-jobs: the parts of a gang, each with its own minimum. The tree of the group or its subgroup policies define the parts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,24 @@ from pyroclast_scheduler.model.tasks import Task
 
 __all__ = ["SubJob", "divide", "sub_job_uid"]
 
-_LONGEST_VALUES: Final = 128  # characters; longer ones are hashed
-_SAFE: Final = "456789bcdf"  # the digits 0 to 9 as Kubernetes writes them in names
+_LONGEST_VALUES: Final = 128  # characters; longer values are hashed
+_SAFE: Final = "456789bcdf"  # the characters by which Kubernetes encodes the digits 0 to 9 in names
 
 
 @dataclass(slots=True, eq=False)
 class SubJob:
     """A part of a job in a session.
 
-    `group`: what the sub-jobs of one policy have in common, by which their number is counted. `match_index`: the value of the
-    first label key if it is a number, else 0. `allocated_hyper_node`, `nominated_hyper_node`: where in the network it is, and
-    where room is being made for it; empty if nowhere.
+    Attributes:
+        uid: the identity of the sub-job.
+        group: a name that all sub-jobs of one policy share, by which they are counted.
+        min_available: how many tasks must be allocated before the sub-job is ready.
+        topology: the network topology that the sub-job requires; None if none.
+        match_index: the value of the first label key if it is a number, else 0.
+        tasks: the tasks of the sub-job.
+        tally: the number of tasks in each status.
+        allocated_hyper_node: the lowest hypernode that contains the allocated tasks; empty if none is allocated.
+        nominated_hyper_node: the hypernode in which pods are evicted for the sub-job; empty if there is none.
     """
 
     uid: str
@@ -40,23 +47,26 @@ class SubJob:
 
     @property
     def priority(self) -> int:
-        """The highest priority of its tasks, at least 0."""
+        """The highest priority of the tasks, at least 0."""
         return max(0, *(task.facts.priority for task in self.tasks))
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough tasks have their place."""
+        """Whether enough tasks are allocated."""
         return self.tally.ready + self.tally.pending_best_effort >= self.min_available
 
     @property
     def is_pipelined(self) -> bool:
-        """As `is_ready`, counting promised places too."""
+        """Whether `is_ready` would be true if the pipelined tasks were allocated."""
         waiting = self.tally[TaskStatus.PIPELINED]
         return waiting + self.tally.ready + self.tally.pending_best_effort >= self.min_available
 
 
 def divide(job: str, group: Group, tasks: Iterable[Task]) -> dict[str, SubJob]:
-    """The sub-jobs of the job of key `job` by UID; a job without parts and subgroup policies has one, itself."""
+    """Return the sub-jobs of a job by UID. `job`: the key of the job.
+
+    A job without parts and subgroup policies has one sub-job with all its tasks.
+    """
     spec = group.spec
     least_of = {} if spec.tree is None else {path[-1].name: path[-1].minimum for path in spec.tree.paths()}
     found: dict[str, SubJob] = {}
@@ -74,14 +84,14 @@ def divide(job: str, group: Group, tasks: Iterable[Task]) -> dict[str, SubJob]:
 
 
 def sub_job_uid(job: str, part: str) -> str:
-    """The UID of the sub-job that is that part of a tree."""
+    """Return the UID of the sub-job for the part `part` of a tree."""
     return f"{job}/{part}"
 
 
 def _captured(job: str, policies: Sequence[records.SubGroupPolicy], labels: Mapping[str, str]) -> SubJob | None:
-    """An empty sub-job of the first policy that takes a pod of those labels; None if none does.
+    """Return an empty sub-job of the first policy that matches a pod with these labels; None if none matches.
 
-    A policy without label keys takes none, and a key without a value is one that the pod lacks.
+    A policy without label keys matches no pod. A label with an empty value counts as missing.
     """
     for policy in policies:
         values = [labels.get(key, "") for key in policy.match_label_keys]

@@ -1,4 +1,4 @@
-"""Tallies: how many tasks of a job stand in which status, in all and per role, and the gang conditions that follow from it."""
+"""Tallies: the number of tasks of a job in each status, in all and per role, and the gang conditions that follow from these."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pyroclast_scheduler.model.statuses import READY, VALID, TaskStatus
 
 __all__ = ["Tally"]
 
-_IDLE: Final = len(TaskStatus)  # position of the count of pending tasks that ask for nothing
+_IDLE: Final = len(TaskStatus)  # position of the count of pending tasks without requests
 _WIDTH: Final = _IDLE + 1
 _READY: Final[Callable[[Sequence[int]], tuple[int, ...]]] = itemgetter(*sorted(READY))
 _VALID: Final[Callable[[Sequence[int]], tuple[int, ...]]] = itemgetter(*sorted(VALID))
 
 
 class Tally:
-    """Counts of tasks by status; `roles` holds the same counts for each role."""
+    """The number of tasks in each status. `roles`: the same counts for each role."""
 
     __slots__ = ("counts", "roles")
 
@@ -26,14 +26,14 @@ class Tally:
         self.roles: dict[str, list[int]] = {}
 
     def copy(self) -> Tally:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Tally()
         other.counts = self.counts.copy()
         other.roles = {role: counts.copy() for role, counts in self.roles.items()}
         return other
 
     def add(self, role: str, status: TaskStatus, *, is_best_effort: bool, count: int = 1) -> None:
-        """Count `count` more tasks of `role` in `status`; a negative count takes them away."""
+        """Add `count` tasks of `role` in `status`; a negative count subtracts tasks."""
         counts = self.roles.get(role)
         if counts is None:
             counts = self.roles[role] = [0] * _WIDTH
@@ -47,39 +47,39 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """All tasks."""
+        """The number of all tasks."""
         return sum(self.counts[:_IDLE])
 
     @property
     def ready(self) -> int:
-        """Tasks that have, or had, their place: allocated, binding, bound, running, succeeded."""
+        """The number of tasks that are allocated, binding, bound, running or succeeded."""
         return sum(_READY(self.counts))
 
     @property
     def pending_best_effort(self) -> int:
-        """Pending tasks that ask for nothing; a gang does not wait for them."""
+        """The number of pending tasks without requests. A gang does not wait for these tasks."""
         return self.counts[_IDLE]
 
     @property
     def valid(self) -> int:
-        """Tasks that can still count towards the gang."""
+        """The number of tasks that can still count towards the minimum of the gang."""
         return sum(_VALID(self.counts))
 
     @property
     def scheduled(self) -> int:
-        """Tasks that a node has or had: running, bound, succeeded, failed."""
+        """The number of tasks that have or had a node: running, bound, succeeded or failed."""
         counts = self.counts
         return counts[TaskStatus.RUNNING] + counts[TaskStatus.BOUND] + self.finished
 
     @property
     def finished(self) -> int:
-        """Tasks that ended."""
+        """The number of tasks that succeeded or failed."""
         return self.counts[TaskStatus.SUCCEEDED] + self.counts[TaskStatus.FAILED]
 
     def missing(self, minimum: int, roles: Mapping[str, int]) -> int:
-        """How many more tasks must at least be placed until `minimum` and the role minimums hold; 0 when they do.
+        """Return how many more tasks must be placed until `minimum` and the role minimums are satisfied, 0 if they are.
 
-        Role minimums do not count when they add up to more than `minimum`.
+        Role minimums whose sum exceeds `minimum` are ignored.
         """
         lacking = max(0, minimum - self.ready - self.pending_best_effort)
         if roles and minimum >= sum(roles.values()):
@@ -87,7 +87,7 @@ class Tally:
         return lacking
 
     def role_ready(self, role: str, *, pipelined: bool = False) -> int:
-        """Tasks of `role` that have their place or need none, with the promised ones on demand."""
+        """Return the number of tasks of `role` that are ready or have no requests. `pipelined`: pipelined tasks count too."""
         counts = self.roles.get(role)
         if counts is None:
             return 0
@@ -95,10 +95,10 @@ class Tally:
         return ready + counts[TaskStatus.PIPELINED] if pipelined else ready
 
     def role_valid(self, role: str) -> int:
-        """Tasks of `role` that can still count towards the gang."""
+        """Return the number of tasks of `role` that can still count towards the minimum of the gang."""
         counts = self.roles.get(role)
         return 0 if counts is None else sum(_VALID(counts))
 
     def histogram(self) -> list[str]:
-        """`<n> <Status>` for each status that occurs."""
+        """Return `<n> <Status>` for each status that occurs."""
         return [f"{self.counts[status]} {status.label}" for status in TaskStatus if self.counts[status]]

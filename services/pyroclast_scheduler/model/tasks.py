@@ -1,4 +1,4 @@
-"""A task: what the scheduler knows of one pod, and its place in a session."""
+"""A task: the immutable facts of one pod, and its state in a session."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ _BEYOND_INT32: Final = 2**31
 
 
 class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One pod, or the seat of one that does not exist yet, as a session sees it at its start.
+    """One pod, or one seat (a pod that does not exist yet), at the start of a session.
 
-    `job` is the key of its PodGroup, empty if it has none; `node` the name of its node, empty if it has none. `index` is the
-    number at the end of a name of three or more parts, −1 without one. `created` is in seconds since the epoch. `nominated`: the
-    node on which room is being made for it, empty if none. `part`: of its group, the one that it belongs to; empty without parts.
+    Attributes:
+        job: the key of the PodGroup; empty if the pod has none.
+        index: the number at the end of a pod name with three or more parts, −1 without such a number.
+        created: seconds since the epoch.
+        node: the name of the node; empty if the pod has none.
+        gates: the names of the scheduling gates.
+        nominated: the name of the node on which pods are evicted for this pod; empty if there is none.
+        part: the name of the part of the group to which the pod belongs; empty if the group has no parts.
     """
 
     uid: str
@@ -48,45 +53,48 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def key(self) -> str:
-        """Namespace and name."""
+        """The key of the pod, namespace/name."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def has_started(self) -> bool:
-        """Whether a node has taken the pod up."""
+        """Whether the kubelet has accepted the pod."""
         return self.pod.status.start_time is not None or self.status not in {TaskStatus.BOUND, TaskStatus.BINDING}
 
     @property
     def started(self) -> float | None:
-        """When a node took the pod up, in seconds since the epoch; None if none has, or it does not say so readably."""
+        """The time at which the kubelet accepted the pod, in seconds since the epoch; None if it is missing or malformed."""
         return readable_seconds(self.pod.status.start_time)
 
     @property
     def is_behind_queue_gate(self) -> bool:
-        """Whether it waits for its queue to let it in, and for nothing else."""
+        """Whether the pod waits for the gate of its queue and for no other scheduling gate."""
         return self.gates == (keys.QUEUE_ALLOCATION_GATE,)
 
     @property
     def is_let_in(self) -> bool:
-        """Whether its queue opened the gate that it asked for, and it has no place yet."""
+        """Whether the gate of the queue was removed from the pod and the pod is still pending."""
         return self.status is TaskStatus.PENDING and not self.gates and self.uses_queue_gate
 
     @property
     def uses_queue_gate(self) -> bool:
-        """Whether it asked to wait until its queue lets it in."""
+        """Whether the pod requested the gate of its queue by annotation."""
         return self.shape.marks.get(keys.QUEUE_ALLOCATION_GATE) == "true"
 
     def moved(self, status: TaskStatus, node: str) -> TaskFacts:
-        """The same pod with another status and node."""
+        """Return the same pod with another status and node."""
         return msgspec.structs.replace(self, status=status, node=node)
 
     def nominated_to(self, node: str) -> TaskFacts:
-        """The same pod with room being made for it on `node`."""
+        """Return the same pod with `node` as its nominated node."""
         return msgspec.structs.replace(self, nominated=node)
 
 
 class Task:
-    """A pod in a session. `row`: its node, −1 without one. `last`: status and row in the transaction that was last undone."""
+    """A pod in a session. `row`: the row of its node, −1 without a node.
+
+    `last`: status and row in the statement that was undone last; None if no statement was undone.
+    """
 
     __slots__ = ("evicted_others", "facts", "last", "row", "status")
 
@@ -99,7 +107,7 @@ class Task:
 
     @property
     def uid(self) -> str:
-        """UID of the pod."""
+        """The UID of the pod."""
         return self.facts.uid
 
     def __repr__(self) -> str:
@@ -107,7 +115,7 @@ class Task:
 
 
 def group_of(pod: records.Pod) -> str:
-    """The key of the group that a pod belongs to, empty if none."""
+    """Return the key of the group to which a pod belongs, empty if it belongs to none."""
     meta, named = pod.metadata, pod.spec.scheduling_group
     name = meta.annotations.get(keys.GROUP_NAME, "")
     if name:
@@ -116,15 +124,15 @@ def group_of(pod: records.Pod) -> str:
 
 
 def native_key(namespace: str, name: str) -> str:
-    """The key of the group that a PodGroup of Kubernetes' own API describes: no PodGroup of ours can have it."""
+    """Return the key of the group that a PodGroup of the Kubernetes API describes. No Volcano PodGroup can have such a key."""
     return f"{namespace}/{name}@{PRIORITY_CLASSES.group}"
 
 
 def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
-    """The task that `pod` is.
+    """Return the task for `pod`.
 
     Raises:
-        ValueError: a quantity of the pod makes no sense.
+        ValueError: a quantity of the pod is invalid.
     """
     meta, spec = pod.metadata, pod.spec
     annotations = meta.annotations
@@ -148,18 +156,18 @@ def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
     )
 
 
-@functools.lru_cache(4096)  # what is made together has one time
+@functools.lru_cache(4096)  # objects that are created together have the same time
 def seconds_of(timestamp: str | None) -> float:
-    """Seconds since the epoch of an RFC 3339 time, 0 without one.
+    """Return the seconds since the epoch of an RFC 3339 time, 0 without a time.
 
     Raises:
-        ValueError: it is no such time.
+        ValueError: the text is not an RFC 3339 time.
     """
     return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
 
 
 def readable_seconds(timestamp: str | None) -> float | None:
-    """The same, None without a time or if it is none."""
+    """Return the seconds since the epoch of an RFC 3339 time, None if the time is missing or malformed."""
     try:
         return seconds_of(timestamp) if timestamp else None
     except ValueError:
@@ -167,7 +175,7 @@ def readable_seconds(timestamp: str | None) -> float | None:
 
 
 def placed_at(task: TaskFacts) -> float | None:
-    """When the pod got its node, in seconds since the epoch; None where it does not say so yet."""
+    """Return when the pod was assigned to its node, in seconds since the epoch; None if the pod does not report the time yet."""
     status = task.pod.status
     placed = next((each for each in status.conditions if each.type == "PodScheduled" and each.status == "True"), None)
     found = readable_seconds(placed.last_transition_time) if placed is not None else None

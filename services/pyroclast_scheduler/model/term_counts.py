@@ -1,4 +1,4 @@
-"""Counts of pods per node by (anti-)affinity term, as far as pods care where others are."""
+"""Counts of pods per node for each (anti-)affinity term."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["TermBook", "TermCounts"]
 
 _Test = Callable[[TaskFacts], bool]
 _Slot = tuple[bytes, bool]
-_MoveOfPod = tuple[TaskFacts, int, int]  # the pod, its node, 1 where it came and −1 where it left
+_MoveOfPod = tuple[TaskFacts, int, int]  # the pod, the row of its node, and 1 if it was placed there or −1 if it left
 _HELD: Final = ("podAntiAffinity", "+podAffinity", "+podAntiAffinity")
-_MOST_TERMS: Final = 256  # counts kept from session to session; those asked for longest ago go first
-_FEW_ROWS: Final = 64  # pods on so few nodes are counted anew each time
+_MOST_TERMS: Final = 256  # counts kept from session to session; the least recently used ones are dropped first
+_FEW_ROWS: Final = 64  # counts over so few nodes are not stored but calculated each time
 
 
 @dataclass(slots=True)
 class _Counted:
-    """Counts by node, as they were when the nodes had these residents."""
+    """The number of matching pods per node, and the `seen` pods from which it was counted."""
 
     test: _Test
     counts: Ints
@@ -34,7 +34,7 @@ class _Counted:
 
 
 class TermBook:
-    """Counts that go from session to session: only nodes whose pods changed are counted again."""
+    """Counts that are kept from session to session. Only nodes whose pods changed are counted again."""
 
     def __init__(self) -> None:
         self.spaces: Spaces = {}
@@ -44,15 +44,15 @@ class TermBook:
         self._seen: Residents = ()
 
     def use(self, spaces: Spaces) -> None:
-        """Take these as the labels of namespaces."""
+        """Use `spaces` as the labels of the namespaces."""
         if spaces != self.spaces:
             self.spaces = spaces
             self._held, self._seen = {kind: HeldTerms() for kind in _HELD}, ()
 
     def counts(self, slot: _Slot, test: _Test, term: Term, residents: Residents) -> Ints:
-        """How many residents of each node pass `test`, which `slot` names; an array of the caller's own.
+        """Return how many residents of each node pass `test`, as an array that belongs to the caller.
 
-        `term`: one that takes all of them in.
+        `slot`: the identity of `test`. `term`: a term that selects every pod that passes `test`.
         """
         rows = self._index.rows(term.selector, term.namespaces, residents)
         if rows is not None and len(rows) <= _FEW_ROWS:
@@ -72,7 +72,7 @@ class TermBook:
         return known.counts.copy()
 
     def held(self, residents: Residents) -> Mapping[str, HeldTerms]:
-        """By kind, the terms that residents hold. Not to be changed."""
+        """Return the terms of residents, by kind. The caller must not change them."""
         for row in changed_rows(self._seen, residents):
             before = self._seen[row] if row < len(self._seen) else ()
             for tasks, sign in ((before, -1), (residents[row], 1)):
@@ -91,7 +91,7 @@ def _counted(test: _Test, rows: Collection[int], residents: Residents) -> Ints:
 
 
 class TermCounts:
-    """Counts of pods per node in one session, by term: who matches it, and who holds it."""
+    """Counts of pods per node in one session: the pods that match a term, and the pods that have the term."""
 
     def __init__(self, book: TermBook, residents: Residents) -> None:
         self._book = book
@@ -104,7 +104,7 @@ class TermCounts:
         self._shifted: dict[str, HeldTerms] | None = None
 
     def moved(self, tasks: Sequence[TaskFacts], rows: Sequence[int], sign: int) -> None:
-        """Pods came to nodes (1) or left them (−1)."""
+        """Count pods that were placed on nodes (`sign` 1) or that left them (−1)."""
         for task, row in zip(tasks, rows, strict=True):
             move = task, row, sign
             self._moves.append(move)
@@ -119,11 +119,14 @@ class TermCounts:
                 self._shift(self._shifted, task, row, sign)
 
     def terms(self, task: TaskFacts, raw: Iterable[Mapping[str, Any]]) -> list[Term]:
-        """The (anti-)affinity terms of `task`, see `own_terms`."""
+        """Return the (anti-)affinity terms of `task`, see `own_terms`."""
         return own_terms(task, raw, self._book.spaces)
 
     def matching(self, term: Term, *, but_leaving: bool = False) -> Ints:
-        """How many pods on each node match `term`, those that are being deleted left out on demand. Not to be changed."""
+        """Return how many pods on each node match `term`. The caller must not change the array.
+
+        `but_leaving`: pods that are being deleted are not counted.
+        """
 
         def test(task: TaskFacts) -> bool:
             return term.takes_in(task) and not (but_leaving and task.pod.metadata.is_terminating)
@@ -131,7 +134,7 @@ class TermCounts:
         return self._counts((term.id, but_leaving), test, term)
 
     def matching_all(self, terms: Sequence[Term]) -> Ints:
-        """How many pods on each node match all of `terms`. Not to be changed."""
+        """Return how many pods on each node match all of `terms`. The caller must not change the array."""
 
         def test(task: TaskFacts) -> bool:
             return all(term.takes_in(task) for term in terms)
@@ -140,22 +143,25 @@ class TermCounts:
         return self._counts((b"&".join(term.id for term in terms), False), test, named)
 
     def holders(self, kind: str, task: TaskFacts) -> Iterator[tuple[Term, Ints]]:
-        """The terms that pods on nodes hold and that take `task` in, and how many pods on each node hold them.
+        """Yield the terms of pods on nodes that select `task`, and how many pods on each node have the term.
 
-        `kind`: `podAntiAffinity` for required ones, `+podAffinity` and `+podAntiAffinity` for preferred ones.
+        `kind`: `podAntiAffinity` for required terms, `+podAffinity` and `+podAntiAffinity` for preferred ones.
         """
         for slot, held in self._meaning(kind, task):
             yield held.term, self._holding(kind, slot)
 
     def selecting_by(self, labels: Collection[str]) -> list[Term]:
-        """The terms by which pods on nodes keep away from others, of those that select by one of these labels."""
+        """Return the required anti-affinity terms of pods on nodes whose selectors use one of `labels`."""
         kind = "podAntiAffinity"
         known, shifted = self._book.held(self._residents)[kind], self._shifts()[kind]
         found = {slot: held.term for terms in (known, shifted) for slot, held in terms.selecting_by(labels)}
         return [term for slot, term in found.items() if self._holding(kind, slot).any()]
 
     def signature(self, task: TaskFacts) -> tuple[object, ...]:
-        """Which terms, its own and those that others hold, take `task` in: pods of one shape and signature are treated alike."""
+        """Return which terms select `task`: its own terms and those of pods on nodes.
+
+        Pods of the same shape and signature have the same feasible nodes and scores.
+        """
         shape = task.shape
         own = (*shape.required("podAffinity"), *shape.required("podAntiAffinity"), *shape.spread)
         preferred = (*shape.preferred("podAffinity"), *shape.preferred("podAntiAffinity"))
@@ -173,7 +179,7 @@ class TermCounts:
         return found[0] if len(found) == 1 else found[0] + found[1]
 
     def _shifts(self) -> Mapping[str, HeldTerms]:
-        """What the session changed of the terms that pods hold."""
+        """Return the differences that the session made to the terms of pods on nodes."""
         if self._shifted is None:
             self._shifted = {kind: HeldTerms() for kind in _HELD}
             for task, row, sign in self._moves:
@@ -197,7 +203,7 @@ class TermCounts:
         return found[1]
 
     def _moves_of(self, group: Group) -> Sequence[_MoveOfPod]:
-        """What the session did with the pods of a group."""
+        """Return the placements and removals by this session of pods in `group`."""
         key = _key_of(group)
         known = self._moves_by_label.get(key)
         if known is None:
@@ -214,7 +220,7 @@ def _key_of(group: Group) -> str | None:
 
 
 def _held_by(task: TaskFacts, spaces: Spaces) -> Iterator[tuple[str, Term]]:
-    """The terms of `task` that count for others, each with its kind."""
+    """Yield the terms of `task` that concern other pods, each with its kind."""
     shape = task.shape
     if not shape.affinity:
         return

@@ -1,4 +1,4 @@
-"""The (anti-)affinity terms of pods: whom each means, by labels and namespaces."""
+"""The (anti-)affinity terms of pods, with the pods that each term selects by labels and namespaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,15 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Pods of some namespaces (None: all) that match a selector, by domains of label `key`. `id` tells whom it means."""
+    """A term of affinity or anti-affinity.
+
+    Attributes:
+        key: the node label whose values divide the nodes into topology domains.
+        selector: the label selector of the pods; None selects no pod.
+        namespaces: the namespaces of the pods; None for all.
+        id: equal for terms that select the same pods.
+        weight: the weight of a preferred term, 0 for a required one.
+    """
 
     key: str
     selector: Mapping[str, Any] | None
@@ -28,13 +36,13 @@ class Term:
     weight: int = 0
 
     def takes_in(self, task: TaskFacts) -> bool:
-        """Whether `task` is one of those pods."""
+        """Whether the term selects `task`."""
         if self.namespaces is not None and task.namespace not in self.namespaces:
             return False
         return matches(self.selector, task.pod.metadata.labels)
 
     def may_take_in(self, task: TaskFacts, *, but: Collection[str]) -> bool:
-        """Whether it could take in a pod that differs from `task` in the labels `but` alone."""
+        """Whether the term could select a pod that differs from `task` only in the labels `but`."""
         if self.namespaces is not None and task.namespace not in self.namespaces:
             return False
         labels = task.pod.metadata.labels
@@ -46,7 +54,10 @@ Spaces = Mapping[str, Mapping[str, str]]
 
 
 def own_terms(task: TaskFacts, raw: Iterable[Mapping[str, Any]], spaces: Spaces) -> list[Term]:
-    """The (anti-)affinity terms of `task`; a preferred term has its weight around it. `spaces`: all namespaces."""
+    """Return the (anti-)affinity terms of `task`. `raw`: the terms in the form of the API.
+
+    `spaces`: the labels of all namespaces.
+    """
     found = []
     for each in raw:
         weight, term = (int(each.get("weight") or 0), each["podAffinityTerm"]) if "podAffinityTerm" in each else (0, each)
@@ -58,7 +69,7 @@ def own_terms(task: TaskFacts, raw: Iterable[Mapping[str, Any]], spaces: Spaces)
 
 
 def _namespaces(term: Mapping[str, Any], task: TaskFacts, spaces: Spaces) -> frozenset[str] | None:
-    """The namespaces that `term` speaks of: those it names and those it selects, else the pod's own; None: all."""
+    """Return the namespaces of `term`: the named and the selected ones, else that of the pod. None: all namespaces."""
     named, selector = term.get("namespaces") or (), term.get("namespaceSelector")
     if selector is None:
         return frozenset(named or (task.namespace,))
@@ -68,7 +79,7 @@ def _namespaces(term: Mapping[str, Any], task: TaskFacts, spaces: Spaces) -> fro
 
 
 def _with_label_keys(term: Mapping[str, Any], task: TaskFacts) -> Mapping[str, Any] | None:
-    """The selector with what `matchLabelKeys` and `mismatchLabelKeys` take from the pod's own labels."""
+    """Return the label selector extended by `matchLabelKeys` and `mismatchLabelKeys`, with the values of the pod's own labels."""
     selector = term.get("labelSelector")
     labels = task.pod.metadata.labels
     extra = [

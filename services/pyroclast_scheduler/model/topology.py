@@ -1,4 +1,4 @@
-"""How far apart in the network the pods of a job, or of a part of it, may be: the limits in force, and where pods are now."""
+"""Network topology of jobs: the highest allowed tier of a job or of its parts, and the hypernode of its allocated pods."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ __all__ = ["has_topology", "job_limit", "locate", "sub_job_limit"]
 
 
 def has_topology(job: Job) -> bool:
-    """Whether `job`, or a part that one of its policies makes, says anything about where in the network it may be."""
+    """Whether `job` or one of its subgroup policies declares a network topology."""
     spec = job.facts.group.spec
     return spec.network_topology is not None or any(policy.network_topology is not None for policy in spec.sub_group_policy)
 
 
 def job_limit(job: Job, hyper_nodes: HyperNodes) -> int | None:
-    """The highest tier that may hold all of `job`; None if it does not say, or names a tier that nobody has."""
+    """Return the highest tier that may contain all of `job`; None if the job declares none or names an unknown tier."""
     return _limit(job.facts.group.spec.network_topology, hyper_nodes)
 
 
 def sub_job_limit(job: Job, sub_job: SubJob, hyper_nodes: HyperNodes) -> int | None:
-    """As `job_limit`, for a part of the job; a soft wish goes no further than the job's own limit."""
+    """Return the highest tier that may contain all of `sub_job`; None as in `job_limit`.
+
+    A soft topology of a sub-job is limited by the topology of the job.
+    """
     limit = _limit(sub_job.topology, hyper_nodes)
     if limit is None or sub_job.topology is None or sub_job.topology.mode is not NetworkTopologyMode.SOFT:
         return limit
@@ -37,7 +40,7 @@ def sub_job_limit(job: Job, sub_job: SubJob, hyper_nodes: HyperNodes) -> int | N
 
 
 def locate(job: Job, hyper_nodes: HyperNodes) -> None:
-    """Note where in the network the pods of `job` are already, of the whole and of its parts."""
+    """Set `allocated_hyper_node` of `job` and of its sub-jobs to the hypernodes that contain the allocated pods."""
     for sub_job in job.sub_jobs.values():
         sub_job.allocated_hyper_node = _around(hyper_nodes, sub_job.tasks)
     noted = job.facts.group.metadata.annotations.get(keys.JOB_ALLOCATED_HYPER_NODE, "")
@@ -47,7 +50,7 @@ def locate(job: Job, hyper_nodes: HyperNodes) -> None:
 
 
 def _around(hyper_nodes: HyperNodes, tasks: Iterable[Task]) -> str:
-    """The lowest hypernode that holds all of `tasks` that have their place."""
+    """Return the lowest hypernode that contains all allocated tasks of `tasks`."""
     rows = {task.row for task in tasks if task.status in ALLOCATED and task.row >= 0}
     return reduce(hyper_nodes.common, (hyper_nodes.lowest(row) for row in sorted(rows)), "")
 

@@ -1,7 +1,7 @@
-"""Whether what pods say about other pods and nodes has the form that the API gives it.
+"""Checks that affinity and spread constraints of pods have the structure that the API defines.
 
-An API server lets nothing else in. The scheduler checks it all the same, once per shape. It reads affinity as plain JSON, and
-leaves out a pod whose affinity cannot be read before it places others.
+The API server rejects other structures. The scheduler still checks each shape once, as it reads these fields as plain JSON. A pod
+that fails the check is left out before the session places other pods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def check_affinity(affinity: object) -> None:
     """Check the affinity of a pod.
 
     Raises:
-        ValueError: it has another form; the text names the field.
+        ValueError: the affinity does not have the structure of the API; the text names the field.
     """
     _fields(
         affinity,
@@ -37,7 +37,7 @@ def check_spread(constraints: object) -> None:
     """Check the topology spread constraints of a pod.
 
     Raises:
-        ValueError: they have another form; the text names the field.
+        ValueError: the constraints do not have the structure of the API; the text names the field.
     """
     form = {
         "topologyKey": _text,
@@ -86,7 +86,7 @@ def _expression(value: object, where: str) -> None:
 
 
 def _fields(value: object, where: str, form: Mapping[str, _Check]) -> None:
-    """Check an object, which may be absent, and each of its fields that `form` names."""
+    """Check an object, which may be missing, and those of its fields that `form` names."""
     if value is None:
         return
     if not isinstance(value, Mapping):

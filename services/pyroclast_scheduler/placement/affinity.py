@@ -1,4 +1,4 @@
-"""Inter-pod affinity: near whom a pod must be, from whom it must keep away, and whom it would rather be near."""
+"""Inter-pod affinity: feasibility and scores by required and preferred (anti-)affinity terms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDLESS: Final = np.iinfo(np.int64).max // 4
 
 
 def is_concerned(task: TaskFacts, census: TermCounts) -> bool:
-    """Whether it matters to `task`, or to others because of it, who is where."""
+    """Whether `task` has required (anti-)affinity terms, or required anti-affinity of pods on nodes selects `task`."""
     shape = task.shape
     if shape.required("podAffinity") or shape.required("podAntiAffinity"):
         return True
@@ -26,9 +26,10 @@ def is_concerned(task: TaskFacts, census: TermCounts) -> bool:
 
 
 def far_from_friends(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, bool] | None:
-    """Nodes that the pod's required affinity rules out, and whether the same are for more such pods; None if it has none.
+    """Return the nodes that violate the pod's required affinity; None if the pod has none.
 
-    A pod that matches its own terms may start a group when nobody in any domain matches them.
+    The second value tells whether the mask stays the same while more such pods are placed. A pod that matches its own terms may
+    be the first pod of its group. While no pod matches the terms, any node with the labels is feasible for this pod.
     """
     terms = census.terms(task, task.shape.required("podAffinity"))
     if not terms:
@@ -44,7 +45,10 @@ def far_from_friends(task: TaskFacts, census: TermCounts, features: NodeFeatures
 
 
 def near_foes(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, list[DomainLimit]] | None:
-    """Nodes that the pod's required anti-affinity rules out, and how many such pods each domain takes; None if it has none."""
+    """Return the nodes that violate the pod's required anti-affinity; None if the pod has none.
+
+    The second value limits how many such pods each topology domain accepts.
+    """
     terms = census.terms(task, task.shape.required("podAntiAffinity"))
     if not terms:
         return None
@@ -54,7 +58,7 @@ def near_foes(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tu
         domains = features.domains(term.key)
         found |= domains.has & (domains.sums(census.matching(term))[domains.codes] > 0)
         if term.takes_in(task):
-            alone = np.where(domains.has, domains.codes, domains.count).astype(np.int32)  # nodes without the label stand together
+            alone = np.where(domains.has, domains.codes, domains.count).astype(np.int32)  # one domain for nodes without the label
             room = np.ones(domains.count + 1, dtype=np.int64)
             room[-1] = _ENDLESS
             limits.append(DomainLimit(alone, room))
@@ -62,7 +66,7 @@ def near_foes(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tu
 
 
 def near_those_who_mind(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> Bools | None:
-    """Nodes in the domains of pods whose required anti-affinity means this one; None if there are none."""
+    """Return the nodes in domains of pods whose required anti-affinity selects `task`; None if there are no such pods."""
     found: Bools | None = None
     for term, counts in census.holders("podAntiAffinity", task):
         if counts.any():
@@ -73,9 +77,10 @@ def near_those_who_mind(task: TaskFacts, census: TermCounts, features: NodeFeatu
 
 
 def preference(task: TaskFacts, census: TermCounts, features: NodeFeatures, candidates: Bools) -> Floats | None:
-    """0 to 100: how much the pod, and those already there, would like it on each node; None if nobody cares.
+    """Return a score from 0 to 100 for each node by preferred (anti-)affinity of the pod and of the pods on nodes.
 
-    All alike where those who care see no difference: the next pod may.
+    Return None if no preferred term concerns the pod. All scores are 0 if the terms rate all candidates alike; they may differ
+    for the next pod.
     """
     raw = np.zeros(len(candidates))
     is_cared_for = False

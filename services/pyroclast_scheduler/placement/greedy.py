@@ -1,8 +1,8 @@
-"""Placing k equal pods in one go, exactly as placing them one after another would.
+"""Places k equal pods at once, with the same result as placing them one after another.
 
-That is: each time the best node, the lowest row on ties. It is exact for two reasons. A greedy loop sees of a node only its
-next score, so pods leave the nodes' queues of scores in the order of the running minimum of each queue. And only the k nodes
-that score best at first can ever be picked.
+Each pod is placed on the node with the best score, and on the lowest row among equal scores. The result is exact for two reasons.
+A greedy loop only sees the next score of each node, so pods are placed in the order of the running minimum of each node's scores.
+And only the k nodes with the best first scores can be chosen.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pyroclast_scheduler.model.node_columns import Floats, Rows
 __all__ = ["NEVER", "greedy"]
 
 NEVER = -np.inf
-_FIRST_LOOK = 4096  # copies looked at first, all nodes together; doubled while a node would take more
-_FEW = 1024  # values of which sorting all is cheaper than looking for the largest first
+_FIRST_LOOK = 4096  # scores calculated at first over all nodes; doubled while a node accepts more pods
+_FEW = 1024  # up to this number, sorting all values is cheaper than selecting the largest first
 
 
 def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Callable[[Rows, int], Floats]) -> Rows:
-    """The rows of the nodes that take `count` equal pods, in order of placement; shorter where there is no room for all.
+    """Return the rows of the nodes for `count` equal pods in order of placement; fewer if there is no room for all.
 
     Args:
-        first: for each node its score for one pod, `NEVER` where none fits.
-        count: how many pods.
-        copies: for some rows, how many such pods fit on each (at least 1).
-        scores: for some rows and a depth d, an array (rows, d): the score of each node for its first, second, … d-th pod.
+        first: the score of each node for one pod, `NEVER` for a node without room.
+        count: the number of pods.
+        copies: returns for some rows how many such pods fit on each (at least 1).
+        scores: returns for some rows and a depth d an array (rows, d): the score of each node for its first to d-th pod.
     """
     if count == 1:
         best = int(first.argmax()) if len(first) else 0
@@ -57,7 +57,10 @@ def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Ca
 
 
 def _ranked(values: Floats, count: int) -> Rows:
-    """Positions of the `count` largest values, largest first; of equal ones the first; never one that is `NEVER`."""
+    """Return the positions of the `count` largest values, largest first, without values that are `NEVER`.
+
+    Of equal values, the first ones are returned.
+    """
     if len(values) > _FEW:
         picked = _best(values, count)
         return picked[np.argsort(-values[picked], kind="stable")]
@@ -66,12 +69,15 @@ def _ranked(values: Floats, count: int) -> Rows:
 
 
 def _best(values: Floats, count: int) -> Rows:
-    """Positions of the `count` largest values, ascending by position; of equal ones the first; never one that is `NEVER`."""
+    """Return the positions of the `count` largest values in ascending order, without values that are `NEVER`.
+
+    Of equal values, the first ones are returned.
+    """
     if len(values) > count:
         threshold = _lower_bound(values, count)
         if threshold != NEVER:
             above = np.flatnonzero(values > threshold)
-            if len(above) < count:  # so that the bound is the count-th largest itself
+            if len(above) < count:  # then the bound is the count-th largest value
                 level = np.flatnonzero(values == threshold)
             else:
                 few = values[above]
@@ -82,9 +88,10 @@ def _best(values: Floats, count: int) -> Rows:
 
 
 def _lower_bound(values: Floats, count: int) -> float:
-    """A value no larger than the `count`-th largest, `NEVER` if that is.
+    """Return a value that is at most the `count`-th largest; `NEVER` if that one is `NEVER`.
 
-    Of as many equal pieces, at least `count` have a maximum that is no less than the count-th largest of these maxima.
+    Proof: if the values are divided into equal pieces, at least `count` pieces have a maximum of at least the count-th largest
+    maximum.
     """
     pieces = 4 * count
     size = len(values) // pieces
@@ -96,5 +103,5 @@ def _lower_bound(values: Floats, count: int) -> float:
 
 
 def _largest(values: Floats, count: int) -> float:
-    """The `count`-th largest of at least so many values."""
+    """Return the `count`-th largest of at least `count` values."""
     return float(np.partition(values, len(values) - count)[len(values) - count])

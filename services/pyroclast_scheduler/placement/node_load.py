@@ -1,4 +1,4 @@
-"""The load of nodes, as scores look at it: what some nodes have and what is taken of them, before and after one more pod."""
+"""The load of nodes for scores: allocatable and used amounts of some nodes, before and after one more pod."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ __all__ = ["Load"]
 
 
 class Load:
-    """Arrays (dimensions, nodes, depth): the last axis counts pods of the shape that come one after another.
+    """The load of some nodes. Arrays have the shape (dimensions, nodes, depth), and the last axis counts equal pods.
 
-    `rows`: which nodes, an array (nodes, 1). `taken`: what is taken with 0, 1, … such pods, one longer than the others. `used`:
-    what is taken before the first, second, … comes. `after`: what is taken once it is there. `non_zero_after`: the same of cpu
-    and memory, with what counts for a container that asks for nothing.
+    Attributes:
+        rows: the rows of the nodes, (nodes, 1).
+        taken: the used amounts with 0, 1, … further pods; depth + 1 entries.
+        used: the used amounts before the first, second, … further pod.
+        after: the used amounts after the first, second, … further pod.
+        non_zero_after: the same for cpu and memory only, where a container without a request counts a default.
     """
 
     __slots__ = ("_allocatable", "_columns", "after", "non_zero_after", "rows", "taken", "used")
 
     def __init__(self, columns: Columns, rows: Rows, request: Ints, non_zero: Ints) -> None:
-        """`request`, `non_zero`: what 0, 1, 2, … such pods ask for, arrays (dimensions, depth + 1, 1) and (2, depth, 1)."""
-        # nodes lie side by side in memory, as there are more of them than pods: the axes change places behind that
+        """Calculate the load.
+
+        `request`, `non_zero`: the requests of 0, 1, 2, … pods, (dimensions, depth + 1, 1) and (2, depth, 1).
+        """
+        # nodes are adjacent in memory, as they outnumber the pods; only the view has the axes in another order
         self.taken: Ints = (columns.used.take(rows, axis=1)[:, None, :] + request).transpose(0, 2, 1)
         self.rows: Ints = rows[:, None]
         self.used: Ints = self.taken[:, :, :-1]
@@ -31,7 +37,7 @@ class Load:
 
     @property
     def allocatable(self) -> Ints:
-        """What the nodes have, (dimensions, nodes, 1)."""
+        """The allocatable amounts of the nodes, (dimensions, nodes, 1)."""
         if self._allocatable is None:
             self._allocatable = self._columns.allocatable.take(self.rows[:, 0], axis=1)[:, :, None]
         return self._allocatable

@@ -1,4 +1,4 @@
-"""Choosing nodes for the next pods of one shape: as many at once as can be decided without looking again."""
+"""Chooses nodes for the next pods of one shape, as many pods at once as one evaluation can decide."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Batch", "CandidateScorers", "find"]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows for the next pods, in order. `is_promise`: the room is there only when what is being released is gone."""
+    """Rows for the next pods, in order. `is_promise`: the room is only free after releasing pods are gone (pipelined)."""
 
     rows: Rows
     is_promise: bool = False
@@ -25,10 +25,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class CandidateScorers:
-    """Scores of plugins that look at all candidates together; each function is given the mask of candidates.
+    """Scores by plugins that rate all candidates together. Each function receives the mask of candidates.
 
-    `relative`: scores that depend on nothing else, so that they hold as long as the candidates do. `moving`: scores that may
-    change with every pod. `best`: the row to take whatever the scores, given them. None where nobody says anything.
+    Attributes:
+        relative: scores that depend only on the mask, and stay valid while the mask does not change.
+        moving: scores that may change with every placed pod.
+        best: receives the scores and returns the row to choose in their place, or None.
     """
 
     relative: Callable[[Bools], Floats | None] | None = None
@@ -46,19 +48,19 @@ def find(
     scorers: CandidateScorers = CandidateScorers(),
     limits: Sequence[DomainLimit] = (),
 ) -> Batch | None:
-    """The nodes of the next pods, at least one and at most `count`; None where no node takes the next pod.
+    """Return the nodes of the next pods, at least one and at most `count`; None if no node is feasible for the next pod.
 
-    Room that is there now goes before room that is promised, and preferred nodes before others; only then do scores count. The
-    caller applies the batch before asking for the next. What is found is what placing the pods one after another would find.
+    Free room is used before releasing room, and preferred nodes before others; the score decides last. The caller must apply the
+    batch before it searches again. The result equals that of placing the pods one after another.
 
     Args:
-        plan: of the pods' shape.
-        count: how many pods.
-        log: rows changed since the session began.
-        allowed: only these nodes; None: all.
-        preferred: these nodes first; None: all alike.
-        scorers: the plugins that look at all candidates together.
-        limits: how many more of these pods topology domains take.
+        plan: the plan of the pods' shape.
+        count: the number of pods.
+        log: the rows that changed since the start of the session.
+        allowed: a mask of the allowed nodes; None: all nodes.
+        preferred: a mask of the preferred nodes; None: no preference.
+        scorers: the plugins that rate all candidates together.
+        limits: how many more of these pods each topology domain accepts.
     """
     is_plain = allowed is None and preferred is None and scorers.best is None and not limits
     if is_plain:
@@ -115,9 +117,10 @@ def _pick(
 def _steady(
     plan: PlacementPlan, rows: Rows, candidates: Bools, relative: Callable[[Bools], Floats | None], *, future: bool
 ) -> Rows:
-    """As many of `rows`, from the first, as can be taken while the candidates' scores stay in the same relation.
+    """Return as many of `rows` from the first as can be used while the relative scores of candidates keep their differences.
 
-    Candidates only become fewer, by nodes that fill up; so what holds at the end held all the time.
+    The set of candidates only shrinks, when nodes become full. A relation that is true at the end was therefore true all the
+    time.
     """
     before = relative(candidates)
     while len(rows) > 1:
@@ -138,7 +141,7 @@ def _steady(
 def _within(
     limits: Sequence[DomainLimit], plan: PlacementPlan, scores: Floats, count: int, extra: Floats | None, *, future: bool
 ) -> Rows:
-    """Rows for the next pods, at least one, while topology domains take them."""
+    """Return rows for the next pods, at least one, while their topology domains accept pods."""
     if len(limits) == 1 and limits[0].room[limits[0].codes[scores != NEVER]].max() <= 1:
         rows = _best_of_each(scores, limits[0])[:count]
     else:
@@ -163,7 +166,7 @@ def _within(
 
 
 def _best_of_each(scores: Floats, limit: DomainLimit) -> Rows:
-    """The best candidate of each domain, best domain first; of equal ones the first row."""
+    """Return the best candidate of each domain, best domain first; of equal candidates the first row."""
     best = np.full(len(limit.room), NEVER)
     np.maximum.at(best, limit.codes, scores)
     rows = np.flatnonzero((scores == best[limit.codes]) & (scores != NEVER))

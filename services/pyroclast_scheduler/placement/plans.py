@@ -1,4 +1,4 @@
-"""A plan: everything a session has worked out about one shape, kept current node by node as placements change the columns."""
+"""A placement plan: the feasibility and scores that a session has calculated for one shape, updated node by node."""
 
 from __future__ import annotations
 
@@ -20,32 +20,35 @@ __all__ = ["NodeScore", "PlacementPlan", "Predicate"]
 T = TypeVar("T")
 
 _ENDLESS = np.iinfo(np.int64).max // 4
-_REFRESH_ALL = 2  # when more than one node in so many changed, working all out anew is cheaper
+_REFRESH_ALL = 2  # if more than one node in this number changed, calculating all nodes again is cheaper
 
 
 class NodeScore(Protocol):
-    """The score of nodes for one more pod of a shape, from their own load alone; larger is better."""
+    """The score of nodes for one more pod of a shape, from their own load; larger is better."""
 
     def __call__(self, plan: PlacementPlan, load: Load) -> Floats:
-        """Scores that broadcast to (nodes, depth)."""
+        """Return scores that broadcast to (nodes, depth)."""
         ...
 
 
 class Predicate(Protocol):
-    """What a plugin says of nodes for a shape. All arrays have one entry per node."""
+    """The filters of a plugin for a shape. All arrays have one entry per node."""
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Nodes that pass as far as it depends on shape and nodes alone; None: all."""
+        """Return the nodes that are feasible by shape and node object alone; None: all nodes."""
 
     def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
-        """How many more pods of this shape each of `rows` takes, given what is placed now; None: no limit."""
+        """Return how many more pods of this shape each of `rows` accepts in the present state; None: no limit."""
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """All refusals with their reasons, in the order of examination."""
+        """Return all refusals with their reasons, in the order of examination."""
 
 
 class PlacementPlan:
-    """Feasibility and scores of one shape. `request` covers all dimensions, `present` are those that the shape names."""
+    """The feasibility and scores of one shape. `request`: the request over all dimensions.
+
+    `present`: the rows that the shape names.
+    """
 
     def __init__(self, shape: Shape, dimensions: Dimensions, columns: Columns, ready: Bools) -> None:
         self.shape = shape
@@ -53,7 +56,7 @@ class PlacementPlan:
         self.present = sorted({dimensions.row(name) for name in shape.request})
         self.non_zero = np.array([shape.non_zero_cpu, shape.non_zero_memory], dtype=np.int64)
         self._wanted = [row for row in self.present if self.request[row] > 0]
-        # a pod that asks for nothing may go to a node that has too much already; others may not, whatever they ask for
+        # only a pod without any request may be placed on a node whose usage exceeds its allocatable amounts
         self._idle_only = [row for row in self.present if self.request[row] == 0 and not shape.is_best_effort]
         self._columns = columns
         self._dimensions = dimensions
@@ -69,7 +72,7 @@ class PlacementPlan:
         self.ahead = Ahead()
 
     def use(self, filters: Sequence[Predicate], scores: Sequence[NodeScore]) -> None:
-        """Set what decides about nodes, and work out what does not depend on placements."""
+        """Set the filters and scores, and calculate everything that does not depend on placements."""
         self._filters, self._scorers = filters, scores
         for each in filters:
             mask = each.mask(self)
@@ -77,18 +80,21 @@ class PlacementPlan:
                 self.mask = self.mask & mask
 
     def asks_for(self, row: int) -> bool:
-        """Whether the shape asks for some of the dimension of that row."""
+        """Whether the shape requests an amount above 0 in the dimension `row`."""
         return row in self._wanted
 
     def once(self, what: Hashable, measure: Callable[[], T]) -> T:
-        """What `measure` gives, worked out once for this plan."""
+        """Return the result of `measure`, calculated once per plan and `what`."""
         if what not in self._memory:
             self._memory[what] = measure()
         found: T = self._memory[what]
         return found
 
     def room(self, rows: Rows, *, future: bool) -> Ints:
-        """How many more pods of this shape fit on each of `rows`, now or (`future`) once what is being released is gone."""
+        """Return how many more pods of this shape fit on each of `rows`.
+
+        `future`: after the releasing pods are gone, else now.
+        """
         columns = self._columns
         copies = np.full(len(rows), _ENDLESS, dtype=np.int64)
         for row in self._wanted:
@@ -103,7 +109,10 @@ class PlacementPlan:
         return np.maximum(copies, 0)
 
     def score(self, rows: Rows, depth: int, *, future: bool = False) -> Floats:
-        """Scores (rows, depth) for the first, second, … pod on each of `rows`; a promised pod (`future`) takes nothing yet."""
+        """Return scores (rows, depth) for the first, second, … pod on each of `rows`.
+
+        `future`: for pipelined pods, which do not increase the load yet.
+        """
         if future and depth > 1:
             return np.repeat(self.score(rows, 1, future=True), depth, axis=1)
         load = Load(self._columns, rows, *self._steps(depth))
@@ -113,9 +122,9 @@ class PlacementPlan:
         return total
 
     def first(self, log: Sequence[Rows]) -> Floats:
-        """For every node its score for one pod now, NEVER where none fits. `log`: the rows changed since the session began.
+        """Return for every node its score for one pod now, NEVER for nodes without room. The caller must not change the array.
 
-        Not to be changed by the caller.
+        `log`: the rows that changed since the start of the session.
         """
         nodes = self._columns.nodes
         if self._first is None:
@@ -130,7 +139,10 @@ class PlacementPlan:
         return self._first
 
     def scores(self, log: Sequence[Rows]) -> Floats:
-        """For every node its score for one pod now, whether it has room or not. `log` as for `first`. Not to be changed."""
+        """Return for every node its score for one pod now, with or without room. The caller must not change the array.
+
+        `log`: the rows that changed since the start of the session.
+        """
         nodes = self._columns.nodes
         if self._scored is None:
             self._scored = self.score(np.arange(nodes), 1)[:, 0]
@@ -141,7 +153,10 @@ class PlacementPlan:
         return self._scored
 
     def place(self, first: Floats, count: int, *, future: bool, extra: Floats | None = None) -> Rows:
-        """Rows for up to `count` pods, best first; `first` as `greedy` wants it, with the constant `extra` of each node in it."""
+        """Return rows for up to `count` pods, best first.
+
+        `first`: the scores for one pod, as in `greedy`. `extra`: a constant per node that is part of all scores.
+        """
         room: Callable[[Rows], Ints] = lambda rows: self.room(rows, future=future)  # noqa: E731
 
         def scores(rows: Rows, depth: int) -> Floats:
@@ -151,7 +166,7 @@ class PlacementPlan:
         return greedy(first, count, room, scores)
 
     def future_first(self) -> Floats:
-        """As `first`, for places that are promised while what is there goes."""
+        """Return for every node its score for one pipelined pod, NEVER for nodes without room."""
         rows = np.flatnonzero(self.mask)
         rows = rows[self.room(rows, future=True) > 0]
         result = np.full(self._columns.nodes, NEVER)
@@ -160,7 +175,7 @@ class PlacementPlan:
         return result
 
     def refusals(self) -> list[Refusal]:
-        """Why nodes are refused, in the order of examination: resources first, then what the plugins say."""
+        """Return why nodes are refused, in the order of examination: resources first, then the filters of the plugins."""
         future = self._columns.future_idle()
         named = self._dimensions.named(self._wanted + self._idle_only, self.shape.request)
         found = [
@@ -175,7 +190,7 @@ class PlacementPlan:
         return found
 
     def _steps(self, depth: int) -> tuple[Ints, Ints]:
-        """What 0, 1, … pods of the shape ask for, as `Load` wants it."""
+        """Return the requests of 0, 1, … pods of the shape in the form that `Load` uses."""
         steps = self._asked.get(depth)
         if steps is None:
             counts = np.arange(depth + 1, dtype=np.int64)[:, None]
@@ -192,7 +207,7 @@ class PlacementPlan:
             self._first[rows] = self.score(rows, 1)[:, 0]
 
     def _has_room(self, rows: Rows) -> Bools:
-        """Where `room` is not 0 now; costs less than counting."""
+        """Return where `room` is above 0 now. This costs less than counting."""
         columns = self._columns
         found: Bools = self.mask.take(rows)
         for row in self._wanted:

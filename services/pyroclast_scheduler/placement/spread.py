@@ -1,4 +1,4 @@
-"""Topology spread: pods of a kind divided evenly among zones, nodes or other domains."""
+"""Topology spread: pods divided evenly among zones, nodes or other domains."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 def too_crowded(
     task: TaskFacts, census: TermCounts, features: NodeFeatures, usable: Bools
 ) -> tuple[Bools, Bools, list[DomainLimit]] | None:
-    """Nodes that lack a label which hard constraints need, nodes whose domain is too full, and what the others still take.
+    """Return the nodes without a label of a hard constraint, the nodes in full domains, and the limits of the other domains.
 
-    None without such constraints.
+    Return None if the pod has no hard constraints.
     """
     constraints = list(_constraints(task, "DoNotSchedule", census))
     if not constraints:
@@ -59,9 +59,9 @@ def evenness(
     candidates: Bools,
     defaults: Sequence[Mapping[str, Any]] = (),
 ) -> Floats | None:
-    """0 to 100: how much each node would help to spread by the soft constraints; None without any.
+    """Return a score from 0 to 100 for each node by the soft spread constraints; None if there are none.
 
-    `defaults` count for a pod that has no constraints at all; a node that lacks a label is not passed over because of these.
+    `defaults`: the constraints of a pod that has none of its own. A node without a label of a default constraint is rated too.
     """
     is_default = not task.shape.spread
     raw_constraints = defaults if is_default else task.shape.spread
@@ -94,9 +94,9 @@ def _constraints(
 
 
 def _included(task: TaskFacts, constraint: Mapping[str, Any], features: NodeFeatures) -> Bools:
-    """Nodes that are compared: those that the pod's node selector and affinity admit, and whose taints it tolerates.
+    """Return the nodes whose pods count for `constraint`: by node selector and affinity of the pod, and by its tolerations.
 
-    The constraint says which of these it honours; the first alone, unless it says otherwise.
+    The policies of the constraint decide which of the two are honoured. By default, only node selector and affinity are.
     """
     included: Bools = features.selected({})
     if constraint.get("nodeAffinityPolicy", _HONOR) == _HONOR:

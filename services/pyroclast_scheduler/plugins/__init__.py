@@ -1,1 +1,1 @@
-"""Plugins: the policies of a scheduling session, one module each."""
+"""The plugins: the policies of a scheduling session, one module or package each."""

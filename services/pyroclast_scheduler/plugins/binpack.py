@@ -1,4 +1,4 @@
-"""Plugin binpack: the fullest node that still has room is the best, so that large pods find empty ones."""
+"""Plugin binpack: the fullest node that has room gets the highest score, so that large pods find empty nodes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _BEST: Final = 100
 
 
 class _Asked(NamedTuple):
-    """What counts of a shape's request, by dimension: rows, and weights where these are not all 1; `weight` of all it asks for.
+    """The part of a shape's request that counts.
 
-    `whole`: what nodes have of it, endless where they have none, as that is no part of it.
+    `rows`: the dimensions. `weights`: their weights, None if all are 1. `weight`: the sum of the weights. `whole`: the
+    allocatable amounts of nodes, infinite where a node has none, so that the dimension adds nothing to the score.
     """
 
     rows: Rows | slice
@@ -32,7 +33,12 @@ class _Asked(NamedTuple):
 
 
 class Binpack:
-    """Weights `binpack.weight`, `binpack.cpu`, `binpack.memory`, `binpack.resources.<name>` for names in `binpack.resources`."""
+    """The weights of the score and of resources are arguments.
+
+    - `binpack.weight`, `binpack.cpu`, `binpack.memory`: weights (1).
+    - `binpack.resources`: a list of further resource names.
+    - `binpack.resources.<name>`: the weight of such a resource (1).
+    """
 
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("binpack.weight", 1)
@@ -44,7 +50,7 @@ class Binpack:
         self._weights = weights
 
     def open(self, session: Session) -> Extensions:
-        """Register, unless it weighs nothing."""
+        """Return the score, unless its weight is 0."""
         weights = [(row, weight) for name, weight in self._weights.items() if (row := session.dimensions.find(name)) is not None]
 
         wholes: dict[tuple[int, ...], Floats] = {}
@@ -76,7 +82,7 @@ class Binpack:
 
 
 def _range(rows: Sequence[int]) -> Rows | slice:
-    """Those rows as a slice where they follow each other, which is taken without a copy."""
+    """Return consecutive rows as a slice, which is read without a copy, and other rows as an array."""
     if rows and list(rows) == list(range(rows[0], rows[0] + len(rows))):
         return slice(rows[0], rows[0] + len(rows))
     return np.array(rows, dtype=np.intp)

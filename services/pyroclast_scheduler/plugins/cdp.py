@@ -1,4 +1,4 @@
-"""Plugin cdp (cool-down protection): a pod that has just been placed is not evicted again at once."""
+"""Plugin cdp (cool-down protection): a pod is not evicted shortly after it was placed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ __all__ = ["Cdp"]
 
 
 class Cdp:
-    """No arguments. The label, else the annotation, `volcano.sh/cooldown-time` of a pod says how long it is protected."""
+    """No arguments.
+
+    The label, or else the annotation, `volcano.sh/cooldown-time` of a pod declares how long the pod is protected.
+    """
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
 
         def unprotected(preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate]:
             del preemptor, job
@@ -37,9 +40,9 @@ class Cdp:
 
 
 def protected_until(task: TaskFacts) -> float:
-    """Until when a pod must not be evicted, in seconds since the epoch; 0 if it is not protected.
+    """Return until when a pod must not be evicted, in seconds since the epoch; 0 if it is not protected.
 
-    The time counts from the pod's placement, not from the start of its containers.
+    The time counts from the placement of the pod, not from the start of its containers.
     """
     meta, status = task.pod.metadata, task.pod.status
     text = meta.labels.get(keys.COOLDOWN_TIME) or meta.annotations.get(keys.COOLDOWN_TIME, "")

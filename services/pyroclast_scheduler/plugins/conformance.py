@@ -1,4 +1,4 @@
-"""Plugin conformance: what keeps the cluster alive is never evicted."""
+"""Plugin conformance: pods of kube-system and pods with a system-critical PriorityClass are never evicted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Conformance:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         del session
         return Extensions(preemptable=_of_one, reclaimable=_of_one, unified_evictable=lambda _, candidates: _ordinary(candidates))
 

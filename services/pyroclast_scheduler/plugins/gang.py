@@ -1,4 +1,4 @@
-"""Plugin gang: a job starts with enough members or not at all, and says why when it waits."""
+"""Plugin gang: a job starts with its minimum of members or not at all, and its conditions tell why it waits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Gang:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         return Extensions(
             job_order=lambda job: job.is_ready,
             sub_job_order=lambda _, sub_job: sub_job.is_ready,
@@ -35,13 +35,13 @@ class Gang:
             job_valid=_invalid,
             preemptable=_surplus,
             reclaimable=_surplus,
-            unified_evictable=lambda _, candidates: list(candidates),  # bundles keep gangs whole
+            unified_evictable=lambda _, candidates: list(candidates),  # the bundles already respect the minimums
             close=lambda: _close(session),
         )
 
 
 def is_left_alone(job: Job) -> bool:
-    """Whether a job that is not ready says nothing: its members were all placed and some are merely going."""
+    """Whether a job that is not ready gets no condition, because all members were placed and some are being deleted."""
     tally, going = job.tally, job.facts.releasing_on_node
     if not going or tally[TaskStatus.PENDING] or tally[TaskStatus.PIPELINED]:
         return False
@@ -65,18 +65,18 @@ def _invalid(job: Job) -> Invalid | None:
 
 
 def _lacks(what: str, reason: PodGroupConditionReason, numbers: str = "") -> Invalid:
-    """Only a change of the job itself may give it what it lacks."""
+    """Return the refusal of a job that lacks pods. Only a change of the job itself can make it valid."""
     return Invalid(reason, f"Not enough valid {what} for gang-scheduling{numbers}", retry_when=())
 
 
 def _surplus(preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
-    """Candidates that their jobs can spare without falling below their minimum."""
+    """Return candidates that their jobs can lose without falling below their minimum."""
     del preemptor, job
     left: dict[str, int] = {}
     chosen: list[tuple[Job, Task]] = []
     for owner, task in candidates:
         if goes_whole(owner, task):
-            chosen.append((owner, task))  # its minimum is no matter of what goes whole
+            chosen.append((owner, task))  # the minimum does not apply to a unit that is evicted as a whole
             continue
         key, ready, least = owner.facts.key, owner.tally.ready, owner.facts.min_available
         if task.facts.part:

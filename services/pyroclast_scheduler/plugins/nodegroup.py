@@ -1,4 +1,4 @@
-"""Plugin nodegroup: queues use certain groups of nodes, or keep off them, and take so much of each at the most."""
+"""Plugin nodegroup: queues use or avoid groups of nodes, with a limit of resources per group."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ _Limits = Mapping[str, Amounts]
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a queue says of groups. The names of the first two lists count as equal, but for the score."""
+    """The node groups that a queue requires, prefers, excludes or avoids.
+
+    Required and preferred groups differ only in the score.
+    """
 
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
@@ -50,16 +53,19 @@ class Wishes:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the queue says nothing."""
+        """Whether the queue names no groups."""
         return not (self.required or self.preferred or self.anti_required or self.anti_preferred)
 
     def accepts(self, group: str) -> bool:
-        """Whether pods may go there; a group that is merely avoided is open, also one that is ruled out besides."""
+        """Whether pods may be placed in the group.
+
+        A group that is avoided (anti-preferred) is open, even if it is also excluded.
+        """
         wanted = group in self.required or group in self.preferred
         return group in self.anti_preferred or (wanted and group not in self.anti_required)
 
     def score(self, group: str, *, is_ordered: bool) -> float:
-        """How good the group is; `is_ordered`: of the preferred ones the first is the best."""
+        """Return the score of the group. `is_ordered`: whether earlier preferred groups get more."""
         if group in self.anti_preferred:
             return _AVOIDED
         total = _REQUIRED if group in self.required else 0.0
@@ -70,9 +76,9 @@ class Wishes:
 
 
 class NodeGroup:
-    """Arguments: `strict` (true: nodes without the label take nobody), `enablePreferredOrder` (false).
+    """Arguments: `strict` (true: nodes without the label accept no pods), `enablePreferredOrder` (false).
 
-    The flag `enableHierarchy` lets a queue without wishes have those of the nearest queue above it that has some.
+    With the flag `enableHierarchy`, a queue without group affinity uses that of its nearest ancestor which has one.
     """
 
     def __init__(self, arguments: Arguments) -> None:
@@ -81,7 +87,7 @@ class NodeGroup:
         self._inherits = arguments.is_on("enableHierarchy")
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         queues = {name: queue.facts for name, queue in session.queues.items()}
         wishes = {name: wishes_of(name, queues, inherits=self._inherits) for name in queues}
         limits = {name: _limits_of(facts) for name, facts in queues.items()}
@@ -116,7 +122,7 @@ class NodeGroup:
 
 
 class _Taken:
-    """What queues with limits have taken of each group: vectors by queue and group."""
+    """The amounts that queues with limits use of each group, as vectors by queue and group."""
 
     def __init__(self, session: Session, limits: Mapping[str, _Limits]) -> None:
         self.queues = limits
@@ -130,14 +136,14 @@ class _Taken:
                         self._add(job.facts.queue, task.row, session.dimensions.vector(task.facts.shape.request))
 
     def moved(self, move: Move, sign: int) -> None:
-        """Keep the sums current."""
+        """Update the sums."""
         if move.job.facts.queue in self.queues:
             each = sign * move.change // len(move.tasks)
             for row, count in zip(move.nodes.tolist(), move.counts.tolist(), strict=True):
                 self._add(move.job.facts.queue, row, each * count)
 
     def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
-        """The nodes of groups of which the queue would have more than its limit with this pod."""
+        """Return the nodes of groups whose limit the queue would exceed with this pod."""
         queue = self._session.snapshot.all_jobs[task.facts.job].queue
         limits = self.queues.get(queue)
         if not limits:
@@ -146,7 +152,7 @@ class _Taken:
         return [_refusal(self._groups.where(lambda group: group in full), _EXCEEDED)]
 
     def retry_when(self, task: Task, plan: PlacementPlan) -> Collection[Trigger]:
-        """What the queue has may become less, or nodes change groups."""
+        """Return the triggers: the use of the queue, and changes of nodes, which may move to other groups."""
         del plan
         queue = self._session.snapshot.all_jobs[task.facts.job].queue
         return (QueueUse(queue), Neighbours()) if self.queues.get(queue) else ()
@@ -163,7 +169,7 @@ class _Taken:
 
 
 def wishes_of(name: str, queues: Mapping[str, QueueFacts], *, inherits: bool) -> Wishes:
-    """What queue `name` says of groups, or on demand the nearest queue above it that says something."""
+    """Return the group affinity of queue `name`. `inherits`: the queue uses that of its nearest ancestor if it has none."""
     seen: set[str] = set()
     while name in queues and name not in seen:
         seen.add(name)
@@ -184,7 +190,7 @@ def wishes_of(name: str, queues: Mapping[str, QueueFacts], *, inherits: bool) ->
 
 
 def _limits_of(queue: QueueFacts) -> _Limits | None:
-    """What the queue may take of each group; None if its annotation cannot be read."""
+    """Return the limits of the queue by group; None if its annotation is malformed."""
     text = queue.record.metadata.annotations.get(keys.NODE_GROUP_RESOURCE_LIMITS, "")
     if not text:
         return {}

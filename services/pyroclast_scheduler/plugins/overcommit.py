@@ -1,4 +1,4 @@
-"""Plugin overcommit: admit somewhat more than the cluster holds, and no more."""
+"""Plugin overcommit: jobs are enqueued up to a multiple of the resources of the cluster."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["Overcommit"]
 
 _FACTOR: Final = 1.2
-_ENDLESS: Final = 1e100  # more changes nothing any more, and could overflow
+_ENDLESS: Final = 1e100  # a larger factor has no further effect and could overflow
 
 
 class Overcommit:
-    """`overcommit-factor`: how much of the cluster may be promised; below 1 the default stands."""
+    """Argument `overcommit-factor` (1.2): the multiple of the cluster up to which jobs are enqueued.
+
+    A value below 1 yields the default.
+    """
 
     def __init__(self, arguments: Arguments) -> None:
         self._factor = arguments.number("overcommit-factor", _FACTOR, least=1)
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         dimensions = session.dimensions
         used = session.columns.used[:, session.snapshot.is_ready].sum(axis=1, dtype=np.float64)
         idle = session.total * min(self._factor, _ENDLESS) - used

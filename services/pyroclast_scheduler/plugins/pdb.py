@@ -1,4 +1,4 @@
-"""Plugin pdb: evictions keep within the disruption budgets of the pods."""
+"""Plugin pdb: evictions respect the PodDisruptionBudgets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Pdb"]
 
 
 class Pdb:
-    """No arguments. It names no victims of its own: that a budget allows an eviction is no reason for one."""
+    """No arguments. The plugin proposes no victims (victim_tasks): a budget that allows an eviction is no reason for one."""
 
     watches = (Watch(POD_DISRUPTION_BUDGETS, records.PodDisruptionBudget),)
 
@@ -26,7 +26,7 @@ class Pdb:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         budgets: dict[str, list[records.PodDisruptionBudget]] = {}
         for budget in session.objects(records.PodDisruptionBudget).values():
             budgets.setdefault(budget.metadata.namespace, []).append(budget)
@@ -43,7 +43,7 @@ class Pdb:
 
 
 def within(candidates: Sequence[Candidate], budgets: dict[str, list[records.PodDisruptionBudget]]) -> list[Candidate]:
-    """Those that may go, one after another, until a budget is used up; `budgets` by namespace."""
+    """Return the candidates that the budgets allow to evict, one after another. `budgets`: by namespace."""
     left = {id(each): each.status.disruptions_allowed for listed in budgets.values() for each in listed}
     chosen: list[Candidate] = []
     for owner, task in candidates:

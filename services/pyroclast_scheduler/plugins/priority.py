@@ -1,4 +1,4 @@
-"""Plugin priority: what matters more goes first, and may take the place of what matters less."""
+"""Plugin priority: jobs and tasks with higher priority are served first, and may preempt those with lower priority."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Priority:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         del session
         return Extensions(
             task_order=lambda task: -task.facts.priority,
@@ -34,12 +34,12 @@ class Priority:
 
 
 def _lower_gangs(wish: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Inside a queue tasks of jobs of lower priority; between queues priority does not count."""
+    """Return tasks of jobs with lower priority in the same queue; between queues, priority does not count."""
     return [each for each in candidates if wish.is_reclaim or each[0].facts.priority < wish.job.facts.priority]
 
 
 def _lower(preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
-    """Tasks of jobs of lower priority, and of the same job tasks of lower priority."""
+    """Return tasks of jobs with lower priority, and tasks with lower priority of the same job."""
     return [
         (owner, task)
         for owner, task in candidates

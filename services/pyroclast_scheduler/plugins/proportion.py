@@ -1,4 +1,4 @@
-"""Plugin proportion: each queue deserves a part of the cluster by weight, as far as it asks for it."""
+"""Plugin proportion: each queue deserves a share of the cluster by weight, at most its request."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ __all__ = ["Proportion", "water_fill"]
 
 
 class Proportion:
-    """`pastUsageWeight`: how much what queues held in the past changes their weights; 0: not at all."""
+    """Argument `pastUsageWeight` (0): how strongly the past usage of queues changes their weights."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._past_weight = arguments.number("pastUsageWeight", 0.0, least=0, most=100)
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         queues = _Queues(session, self._past_weight)
         return Extensions(
             queue_order=lambda queue: (-queue.facts.priority, queues.share(queue.name)),
             overused=queues.overused,
             allocatable=queues.allocatable,
-            quota_retry_when=lambda _job, _tasks: (QueueUse(),),  # what a queue deserves depends on what all of them want
+            quota_retry_when=lambda _job, _tasks: (QueueUse(),),  # the deserved amounts depend on the requests of all queues
             preemptive=queues.preemptive,
             reclaimable=queues.reclaimable,
             job_enqueueable=queues.enqueueable,
@@ -49,15 +49,16 @@ class Proportion:
 
 
 def water_fill(total: Floats, weights: Floats, requests: Floats, limits: Floats, guarantees: Floats) -> Floats:
-    """What each queue deserves, (queues, dimensions): by weight, at most what it wants and may have, at least its guarantee.
+    """Return the deserved amounts, (queues, dimensions): by weight, at most request and limit, at least the guarantee.
 
-    What one queue cannot use is divided among those that want more of it, until nothing is left or nobody wants more.
+    The share that a queue does not need is divided among the queues that request more, until nothing is left or all requests are
+    met.
     """
     bounds = np.minimum(requests, limits)
     if not weights.any():
         return np.zeros_like(bounds)
     deserved: Floats = np.maximum(np.minimum(total * (weights / weights.sum())[:, None], bounds), guarantees)
-    for _ in weights:  # each time all that is left is given away, or somebody gets all that he wants
+    for _ in weights:  # each round distributes all of the rest, or satisfies at least one queue
         left = np.maximum(total - deserved.sum(axis=0), 0)
         sharing = weights[:, None] * (bounds - deserved >= demand.EPSILON)
         whole = sharing.sum(axis=0)
@@ -96,7 +97,7 @@ class _Queues:
         self._deserved = water_fill(total.astype(np.float64), weights, requests, limits, guarantees)
 
     def measure(self) -> None:
-        """Leave the numbers for the metrics."""
+        """Set the numbers for the metrics."""
         found, rows = self._session.report.measures, self._rows
         kinds = {
             "allocated": self._allocated,
@@ -131,7 +132,7 @@ class _Queues:
         return not demand.short_rows(self._allocated[row] + amount, self._deserved[row], amount)
 
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
-        """Tasks of queues that have more than they deserve, as long as they do."""
+        """Return tasks of queues that exceed their deserved amounts, as long as they do."""
         del preemptor, job
         left: dict[int, Floats] = {}
         chosen: list[tuple[Job, Task]] = []

@@ -1,4 +1,4 @@
-"""Plugin rescheduling: from time to time pods leave the nodes that are used most, if others have room (action shuffle)."""
+"""Plugin rescheduling: from time to time, pods are evicted from the most used nodes if others have room (action shuffle)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _DIMENSIONS: Final = ("cpu", "memory")
 
 
 class Rescheduling:
-    """Arguments: `interval` (5m), `metricsPeriod` (10m, the window of the measurements), `strategies`.
+    """Arguments: `interval` (5m), `metricsPeriod` (10m, the period of the measurements), `strategies`.
 
-    The one strategy is `lowNodeUtilization` with `thresholds` and `targetThresholds`, percentages of `cpu` and `memory` (100).
+    The only strategy is `lowNodeUtilization` with `thresholds` and `targetThresholds`, percentages of `cpu` and `memory` (100).
     """
 
     def __init__(self, arguments: Arguments) -> None:
@@ -45,7 +45,7 @@ class Rescheduling:
         ]
 
     def open(self, session: Session) -> Extensions:
-        """Register, when it is time again."""
+        """Return the extensions, none before the interval is over."""
         memory, now = session.ports.memory, session.ports.now
         if now - memory.setdefault(_LAST, now) < self._interval:
             return Extensions()
@@ -64,7 +64,7 @@ class Rescheduling:
 def _overloading(
     session: Session, window: str, thresholds: Floats, targets: Floats, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
-    """Pods that leave the fullest nodes, the least important first, as long as the nodes that are used little have room."""
+    """Return pods to evict from the fullest nodes, the least important first, as long as the underused nodes have room."""
     usage, is_known = _usage(session, window)
     is_low = is_known & session.nodes.usable & (usage < thresholds[:, None]).all(axis=0) & ~session.features.closed()
     is_high = is_known & ~is_low & (usage > targets[:, None]).any(axis=0)
@@ -85,7 +85,7 @@ def _overloading(
 
 
 def _usage(session: Session, window: str) -> tuple[Floats, Bools]:
-    """Percent of cpu and memory in use, (2, nodes), and which nodes were measured."""
+    """Return the percentages of cpu and memory in use, (2, nodes), and a mask of the measured nodes."""
     measured = session.ports.usage.usage()
     usage = np.zeros((2, len(session.names)))
     is_known = np.zeros(len(session.names), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Plugin resourcequota: a job enters only if the quotas of its namespace leave room for its minimum."""
+"""Plugin resourcequota: a job is enqueued only if the ResourceQuotas of its namespace have room for its minimum."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _Amounts = Mapping[str, Quantity]
 
 
 class ResourceQuota:
-    """No arguments. Names must match to the letter: a quota of `requests.cpu` limits a minimum of `requests.cpu`, not of `cpu`.
+    """No arguments. Names must be equal: a quota of `requests.cpu` limits a minimum of `requests.cpu`, not of `cpu`.
 
-    Scopes of quotas are not looked at.
+    The scopes of quotas are ignored.
     """
 
     watches = (Watch(RESOURCE_QUOTAS, records.ResourceQuota),)
@@ -36,7 +36,7 @@ class ResourceQuota:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         quotas: dict[str, list[tuple[_Amounts, _Amounts]]] = defaultdict(list)
         for quota in session.objects(records.ResourceQuota).values():
             status = quota.status
@@ -57,7 +57,7 @@ class ResourceQuota:
                     numbers = f"requested: {_shown(asked)}, used: {_shown(taken)}, limited: {_shown(limits)}"
                     text = f"not now: a ResourceQuota of namespace {job.facts.namespace} has no room for it, {numbers}"
                     sentence = f"resource quota insufficient, {numbers}"
-                    # sessions wake all jobs when a quota changes; what enters meanwhile counts in this session alone
+                    # a change of a quota wakes all jobs; jobs enqueued in this session only count in this session
                     retry_when = None if coming else frozenset[Trigger]()
                     cause = Cause(PendingReason.NAMESPACE_QUOTA, partial(str, text), sentence, retry_when=retry_when)
                     session.refuse(job, cause)
@@ -78,7 +78,7 @@ def _minimum(job: Job) -> _Amounts:
 
 
 def _amounts(resources: Mapping[str, str | int]) -> _Amounts:
-    """The quantities that can be read; one that cannot limits nothing."""
+    """Return the valid quantities. An invalid one limits nothing."""
     found: dict[str, Quantity] = {}
     for name, text in resources.items():
         try:
@@ -89,7 +89,7 @@ def _amounts(resources: Mapping[str, str | int]) -> _Amounts:
 
 
 def _unreadable(where: str, resources: Mapping[str, str | int]) -> list[str]:
-    """What is wrong with those that cannot be read."""
+    """Return messages about the invalid quantities."""
     names = resources.keys() - _amounts(resources).keys()
     return [f"status.{where}.{name}: {str(resources[name])[:40]!r} is no quantity, and is passed over" for name in sorted(names)]
 

@@ -1,4 +1,4 @@
-"""Plugin sla: a job that has waited too long enters and gets its promises, whatever later tiers say."""
+"""Plugin sla: a job that has waited too long is enqueued and may be pipelined, whatever later tiers vote."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ARGUMENT = "sla-waiting-time"
 
 
 class Sla:
-    """Argument: `sla-waiting-time`, a duration such as `1h30m`; without it only jobs with an annotation have a limit.
+    """Argument `sla-waiting-time`: a duration such as `1h30m`; without the argument, only jobs with an annotation have a limit.
 
-    The annotation `volcano.sh/sla-waiting-time` of a PodGroup goes before the argument, `sla-waiting-time` is its older name.
+    The annotation `volcano.sh/sla-waiting-time` of a PodGroup takes precedence; `sla-waiting-time` is its older name.
     """
 
     def __init__(self, arguments: Arguments) -> None:
@@ -27,7 +27,7 @@ class Sla:
             arguments.warnings.append(f"argument {_ARGUMENT}: {text!r} is no duration above 0 such as 1h30m; there is no limit")
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
 
         def vote(job: Job) -> Vote:
             limit = self._limit(job)
@@ -36,7 +36,7 @@ class Sla:
         return Extensions(job_order=self._rank, job_enqueueable=vote, job_pipelined=vote, is_enqueue_told=True)
 
     def _rank(self, job: Job) -> Rank:
-        """Jobs with a limit before those without, the one whose limit is reached first before the others."""
+        """Return the rank: jobs with a limit first, the earliest limit first."""
         limit = self._limit(job)
         return (True, 0.0) if limit is None else (False, job.facts.created + limit)
 
@@ -48,7 +48,7 @@ class Sla:
 
 
 def _seconds(text: str) -> float | None:
-    """A duration above 0 in seconds, None if `text` is none."""
+    """Return a duration above 0 in seconds, None if `text` is not one."""
     try:
         amount = durations.nanoseconds(text)
     except durations.DurationError:

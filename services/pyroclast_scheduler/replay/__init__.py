@@ -1,1 +1,1 @@
-"""Repeating the decisions of a saved `/debug/snapshot`: writing the state that a session begins with, and reading it again."""
+"""Repeats the decisions of a saved `/debug/snapshot`: writes the input of a session, and reads it again."""

@@ -1,4 +1,4 @@
-"""Writing down what the next session would begin with. Belongs to the cache's thread; what comes out belongs to nobody."""
+"""Captures the input of the next session. It runs on the thread of the cache, and the result is independent of the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CacheSettings", "circumstances", "taken"]
 
 
 class CacheSettings(NamedTuple):
-    """The settings that a `Cache` was made with."""
+    """The settings of a `Cache`."""
 
     scheduler_names: Sequence[str] = ("volcano",)
     default_queue: str = "default"
@@ -24,8 +24,8 @@ class CacheSettings(NamedTuple):
 
 
 def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: CacheSettings) -> State:
-    """The state of `cache`, to be decided by `configuration` with `ports`."""
-    cache.placed()  # brings the table of jobs up to date, what is wrong with them too
+    """Return the state of `cache`, together with the configuration and the ports for its decision."""
+    cache.placed()  # updates the table of jobs and their problems
     jobs, held, refused = cache.jobs, cache.holds.held, cache.holds.refused
     of_jobs, of_namespaces = cache.natives.queues.known
     table, entries = cache.nodes, jobs.entries
@@ -61,7 +61,7 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: CacheS
 
 
 def _strangers(entries: Iterable[Entry]) -> dict[str, dict[str, str]]:
-    """By group that they name, the schedulers that pods wait for, by UID."""
+    """Return the schedulers of pending pods of other schedulers, by group and UID."""
     found: dict[str, dict[str, str]] = {}
     for entry in entries:
         for uid, each in entry.strangers.items():
@@ -70,7 +70,7 @@ def _strangers(entries: Iterable[Entry]) -> dict[str, dict[str, str]]:
 
 
 def circumstances(ports: Ports) -> Circumstances:
-    """What of `ports` can be written down."""
+    """Return the part of `ports` that can be stored."""
     memory, unwritten = _written(ports.memory)
     return Circumstances(
         ports.now,
@@ -87,7 +87,7 @@ def circumstances(ports: Ports) -> Circumstances:
 
 
 def _written(memory: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What plugins remember as copies, and the names of what is no plain value; what is only derived is left away."""
+    """Return copies of the plugins' memory, and the names of values that cannot be stored. Derived values are left out."""
     plain: dict[str, Any] = {}
     others: list[str] = []
     for name, value in memory.copy().items() if isinstance(memory, dict) else memory.items():

@@ -1,4 +1,4 @@
-"""`python -m pyroclast_scheduler replay snapshot.json`: what a session decides over a `/debug/snapshot`, as JSON."""
+"""`python -m pyroclast_scheduler replay snapshot.json`: prints the decisions of a session over a `/debug/snapshot` as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _USAGE: Final = "usage: python -m pyroclast_scheduler replay FILE (what /debug/s
 
 
 def replay(arguments: Sequence[str]) -> int:
-    """Print the decision; the exit status: 0, or 2 with one line on standard error when that cannot be done."""
+    """Print the decisions. Return the exit status: 0, or 2 with one line on standard error if they cannot be repeated."""
     is_asked_for_help = arguments[:1] in (["-h"], ["--help"])
     if is_asked_for_help or len(arguments) != 1:
         (sys.stdout if is_asked_for_help else sys.stderr).write(_USAGE)

@@ -1,4 +1,4 @@
-"""Taking up a state that was written down, and deciding it."""
+"""Restores a captured state and decides it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,15 @@ _BEYOND: Final = {"extender": "asks services of others, whose answers are not in
 
 @dataclass(frozen=True, slots=True)
 class ReplayedDecision:
-    """What a session decides. Pods and PodGroups are named namespace/name.
+    """The decisions of a session. Pods and PodGroups are named namespace/name.
 
-    `binds`: pods to nodes; `evictions`: pods to the action that wants them gone; `pipelined`: pods to the nodes that they get
-    once what goes there is gone. `waiting`: why pods wait; `phases` and `reasons`: of the PodGroups that the session looked at.
+    Attributes:
+        binds: the node of each bound pod.
+        evictions: the action that evicts each victim.
+        pipelined: the node of each pipelined pod.
+        waiting: the reason of each pending pod.
+        phases: the phase of each PodGroup that the session examined.
+        reasons: the conditions of each PodGroup that the session examined.
     """
 
     binds: dict[str, str] = field(default_factory=dict)
@@ -40,7 +45,7 @@ class ReplayedDecision:
 
     @classmethod
     def of(cls, outcome: Outcome, commits: list[Commit], cache: Cache) -> ReplayedDecision:
-        """What came out of a session over `cache`."""
+        """Return the decisions of a session over `cache`."""
         name = {uid: task.key for uid, task in cache.tasks.items()}
         placed = sorted((name[uid], node) for commit in commits for binds in commit.binds for uid, node in binds.placed)
         groups = {key: group for key in sorted(outcome.seen) if (group := cache.groups.current(key)) is not None}
@@ -67,10 +72,10 @@ class _Usage:
 
 
 def decided(state: State) -> ReplayedDecision:
-    """What the next session decides.
+    """Return the decisions of the next session.
 
     Raises:
-        NotReplayable: it depends on something that is not in the state, or not in this installation.
+        NotReplayable: the decisions depend on data that the state or this installation lacks.
     """
     actions, plugins = registry.actions(), registry.plugins()
     settings = state.configuration
@@ -80,7 +85,7 @@ def decided(state: State) -> ReplayedDecision:
         if name in _BEYOND:
             raise NotReplayable(f"plugin {name} {_BEYOND[name]}")
         if name not in plugins and f"plugin {name}" in "\n".join(settings.warnings):
-            continue  # it was not there when the snapshot was taken either
+            continue  # it did not exist when the snapshot was taken either
         if name not in plugins:
             raise NotReplayable(f"plugin {name} is not installed here")
     if state.circumstances.unwritten:
@@ -99,10 +104,10 @@ def decided(state: State) -> ReplayedDecision:
 
 
 def restored(state: State) -> Cache:
-    """A cache as it was, in which no job rests.
+    """Return the captured cache, with all jobs to be examined.
 
     Raises:
-        NotReplayable: objects are of a kind that is not known here, or make no sense.
+        NotReplayable: objects are of an unknown kind, or invalid.
     """
     now = state.circumstances.now
     cache = Cache(state.scheduler_names, default_queue=state.default_queue, is_shared=state.is_shared, now=lambda: now)
@@ -132,7 +137,7 @@ def restored(state: State) -> Cache:
         jobs.entry(cache.natives.belongs_to(key)).strangers.update(known)
     for key, status in state.statuses.items():
         cache.groups.believe(key, status)
-    cache.placed()  # works out what is wrong with jobs
+    cache.placed()  # calculates the problems of jobs
     if news := cache.problems.keys() - state.problems.keys():
         what = min(news)
         raise NotReplayable(f"{what} was taken when the snapshot was, and is not now: {cache.problems[what]}")
@@ -140,7 +145,7 @@ def restored(state: State) -> Cache:
 
 
 def _take_nodes(cache: Cache, state: State) -> None:
-    """The nodes in the rows' order, by which equal ones are told apart."""
+    """Add the nodes in the order of their rows, which decides among equal scores."""
     known = {node.metadata.name: node for node in state.nodes}
     for name in state.rows:
         if name in known:

@@ -1,4 +1,4 @@
-"""What a session begins with, as it stands in a snapshot: objects as records, and what is assumed and remembered beside them."""
+"""The input of a session in a snapshot: objects as records, assumptions, and the memory of plugins."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["FORM", "Circumstances", "NotReplayable", "State", "encoded", "read"]
 
 _ENCODER: Final = msgspec.json.Encoder()
 FORM: Final = 2
-"""Rises when a state of before could no longer be decided as it was."""
+"""The version of the format. It increases when older states could not be decided in the same way any more."""
 
 
 class NotReplayable(ValueError):
-    """The snapshot cannot be decided again; the text says why."""
+    """The snapshot cannot be decided again; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a session is given beside the cluster, see `Ports`. `memory`: what of it can be written down.
+    """The stored part of a session's ports, see `Ports`.
 
-    `is_hard`: of `shard`, the nodes that are our own; None where we are alone. `unwritten`: names of what is remembered and
-    cannot be written down.
+    `shard`: the nodes of this scheduler, None if it may use all. `is_hard`: whether the shard is hard. `memory`: the plugins'
+    memory that can be stored. `unwritten`: the names of the values that cannot be stored.
     """
 
     now: float
@@ -48,15 +48,24 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that one session begins with, so that its decisions can be repeated.
+    """The complete input of one session, so that its decisions can be repeated.
 
-    `rows`: names of nodes in the order of the table; those that are not among `nodes` are known from their pods alone.
-
-    `pods` stand in the order in which they came, PodGroups with the status that is being written. `objects`: by name of the
-    record's type, what plugins asked for, our own writes on their way included. `assumed`: by UID, the kind of an assumption and
-    its node. `strangers`: by group, the schedulers that others of its pods wait for, by UID. `problems`: why objects are left
-    out, which are not here. `native_groups`, `composite_groups`: those of Kubernetes' own API; `statuses`: those of their groups
-    that are in memory alone; `queues_of_jobs`, `queues_of_namespaces`: which queues these name, by UID and by name.
+    Attributes:
+        rows: the names of nodes in the order of the table; nodes that are missing in `nodes` are only known from their pods.
+        groups: the PodGroups with the statuses that are being written.
+        pods: the pods in the order of their creation events.
+        objects: the objects that plugins watch, by record type, with unconfirmed writes applied.
+        assumed: the kind and node of each assumption, by UID of the pod.
+        held: the job of each held pod, by UID.
+        refused: the job of each pod whose bind was refused, by UID.
+        strangers: the schedulers of pending pods of other schedulers, by group and UID.
+        problems: why objects are left out; these objects are not included.
+        native_groups: the PodGroups of the Kubernetes API.
+        composite_groups: the CompositePodGroups.
+        statuses: the statuses of groups that exist in memory only.
+        queues_of_jobs: the queues that batch/v1 Jobs name, by UID.
+        queues_of_namespaces: the queues that Namespaces name, by name.
+        form: the version of the format.
     """
 
     configuration: Configuration
@@ -86,7 +95,7 @@ class State:
 
 
 def encoded(state: State) -> Iterator[bytes]:
-    """The state as JSON in pieces, object by object, so that a large one does not keep other threads from the interpreter."""
+    """Yield the state as JSON in pieces, object by object, so that a large state does not block other threads."""
     opening = b"{"
     for each in fields(state):
         value = getattr(state, each.name)
@@ -102,10 +111,10 @@ def encoded(state: State) -> Iterator[bytes]:
 
 
 def read(body: bytes) -> State:
-    """The state in the body of a snapshot.
+    """Return the state in the body of a snapshot.
 
     Raises:
-        NotReplayable: it is none, lacks something, or is of another form.
+        NotReplayable: the body is not a snapshot, is incomplete, or has another version of the format.
     """
     try:
         document = msgspec.json.decode(body)

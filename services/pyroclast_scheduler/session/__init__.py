@@ -1,1 +1,1 @@
-"""A pass of decisions over a snapshot: session, statements, extension points and their rules, the configuration file."""
+"""Sessions: one pass of decisions over a snapshot, with statements, extension points and the configuration file."""

@@ -1,6 +1,6 @@
-"""Typed access to the free-form arguments of plugins and actions, with Volcano's leniency.
+"""Typed access to the arguments of plugins and actions, as lenient as Volcano.
 
-A missing key keeps the default silently; a value of the wrong type, or out of range, keeps it too and is noted as a warning.
+A missing key yields the default. A value of the wrong type or out of range yields the default too, and adds a warning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _LARGEST: Final = 2**63 - 1
 
 
 class Arguments(Mapping[str, Any]):
-    """The arguments of one entry, and its flags. `warnings` collects what cannot be used; `known` the keys asked for."""
+    """The arguments and flags of one entry of the configuration.
+
+    `warnings`: texts about invalid values. `known`: the keys that were read.
+    """
 
     def __init__(self, values: Mapping[str, Any] | None = None, flags: Collection[str] = ()) -> None:
         self._values = dict(values or {})
@@ -42,7 +45,7 @@ class Arguments(Mapping[str, Any]):
         return len(self._values)
 
     def integer(self, key: str, default: int, *, least: int | None = None, most: int | None = None) -> int:
-        """A YAML integer from `least` to `most`; None: no bound."""
+        """Return a YAML integer from `least` to `most`; None: no bound."""
         value = self._take(key, default)
         if not isinstance(value, int) or isinstance(value, bool):
             return self.wrong(key, value, "an integer", default)
@@ -51,7 +54,7 @@ class Arguments(Mapping[str, Any]):
         return self._bounded(key, value, default, least, most)
 
     def number(self, key: str, default: float, *, least: float | None = None, most: float | None = None) -> float:
-        """A YAML float or integer from `least` to `most`; None: no bound."""
+        """Return a YAML float or integer from `least` to `most`; None: no bound."""
         value = self._take(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool):
             return self.wrong(key, value, "a number", default)
@@ -60,18 +63,18 @@ class Arguments(Mapping[str, Any]):
         return self._bounded(key, float(value), default, least, most)
 
     def boolean(self, key: str, *, default: bool) -> bool:
-        """A YAML bool, or a string in one of the usual spellings."""
+        """Return a YAML bool, or the value of a string in one of the usual spellings."""
         value = self._take(key, default)
         parsed = parse_bool(value) if isinstance(value, str) else value
         return parsed if isinstance(parsed, bool) else self.wrong(key, value, "a bool", default)
 
     def text(self, key: str, default: str) -> str:
-        """A YAML string."""
+        """Return a YAML string."""
         value = self._take(key, default)
         return value if isinstance(value, str) else self.wrong(key, value, "a string", default)
 
     def seconds(self, key: str, default: str, *, least: str = "0s") -> float:
-        """A duration such as `1h30m`, of `least` or more, in seconds."""
+        """Return a duration such as `1h30m`, which must be at least `least`, in seconds."""
         value = self._take(key, default)
         try:
             amount = durations.nanoseconds(value) if isinstance(value, str) else -1
@@ -82,7 +85,10 @@ class Arguments(Mapping[str, Any]):
         return amount / 1e9
 
     def section(self, key: str) -> Arguments:
-        """The arguments in a YAML mapping, none where it is missing. Its warnings are among these."""
+        """Return the arguments in a YAML mapping, empty if the key is missing.
+
+        Its warnings are added to the warnings of this object.
+        """
         value = self._take(key, {})
         found = Arguments(value if isinstance(value, Mapping) else self.wrong(key, value, "a mapping", {}))
         found._path, found.warnings = f"{self._path}{key}.", self.warnings
@@ -90,16 +96,16 @@ class Arguments(Mapping[str, Any]):
         return found
 
     def is_on(self, flag: str) -> bool:
-        """Whether the entry has that flag, such as `enableHierarchy`."""
+        """Whether the flag, such as `enableHierarchy`, is on."""
         return flag in self._flags
 
     def unknown(self) -> list[str]:
-        """Keys that nobody asked for."""
+        """Return the keys that no code has read."""
         own = sorted(f"{self._path}{key}" for key in set(self._values) - self.known)
         return own + [key for section in self._sections for key in section.unknown()]
 
     def wrong(self, key: str, value: object, want: str, default: T) -> T:
-        """Note that `value` is not what is wanted; the default that is used in its place."""
+        """Add a warning that `value` is not `want`, and return the default."""
         self.warnings.append(f"argument {self._path}{key}: {value!r} is not {want}; using {default!r}")
         return default
 

@@ -1,6 +1,9 @@
-"""Budgets of queues in a session: which gangs they keep out, and whose pods they make preemptable. None of them evicts a pod.
+"""Budgets of queues in a session: the gangs that a budget refuses, and the pods that it makes preemptable.
 
-A budget counts what runs in its queue and in those below it; of all above a gang the one that keeps it out longest is told.
+No budget evicts a pod.
+
+A budget counts the pods of its queue and of the descendants of the queue. If several budgets refuse a gang, the cause names the
+budget whose period ends last.
 """
 
 from __future__ import annotations
@@ -32,11 +35,11 @@ _ROOT: Final = "root"
 _EARLIER: Final = frozenset(
     {PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED, PendingReason.ABOVE_QUEUE_LIMIT, PendingReason.ABOVE_CLUSTER}
 )
-"""Causes of not being let in that are told although a budget is used up too."""
+"""Causes for which a job is not enqueued that are reported even if a budget is used up too."""
 
 
 class Budgets:
-    """The budgets of the queues of one session, at least one of which has any."""
+    """The budgets of the queues of one session, at least one of which has a budget."""
 
     def __init__(self, snapshot: Snapshot, queues: Mapping[str, Queue], jobs: Mapping[str, Job], ports: Ports) -> None:
         self._snapshot, self._queues, self._jobs, self._ports = snapshot, queues, jobs, ports
@@ -48,7 +51,7 @@ class Budgets:
 
     @cached_property
     def standings(self) -> Mapping[str, BudgetStanding]:
-        """By queue, those that have a budget."""
+        """The states of all budgets, by queue."""
         snapshot, found = self._snapshot, {}
         allocated: dict[str, dict[str, float]] = {}
         for name, sums in snapshot.queue_sums.items():
@@ -69,7 +72,11 @@ class Budgets:
         return found
 
     def may_enter(self, job: Job, *, is_let_in: bool) -> bool:
-        """Whether a job enters that plugins let in, or do not; if not, its cause is the first of both."""
+        """Whether the job may be enqueued. `is_let_in`: whether the plugins permit it.
+
+        If the plugins or a budget refuse the job, its cause is set. A cause that a plugin has set is replaced by that of a
+        budget, unless its code is in `_EARLIER`.
+        """
         if not is_let_in and job.cause is not None and job.cause.reason in _EARLIER:
             return False
         refused = self._refusal(job)
@@ -81,17 +88,17 @@ class Budgets:
         return is_let_in
 
     def is_low(self, queue: str) -> bool:
-        """Whether pods of a queue are preemptable since a budget is used up."""
+        """Whether pods of `queue` are preemptable because a budget with `atEnd: low` is used up."""
         found = self._low.get(queue)
         if found is None:
             low = (standing for standing in self._of(queue) if standing.budget.at_end is AtEnd.LOW)
             found = self._low[queue] = any(self._used_up(standing, None) for standing in low)
         return found
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------------
 
     def _of(self, queue: str) -> Iterator[BudgetStanding]:
-        """The budgets that count for a queue, its own first."""
+        """Return the budgets that apply to a queue: its own first, then those of its ancestors."""
         return (self.standings[name] for name in self._budgeted(queue))
 
     def _budgeted(self, queue: str) -> tuple[str, ...]:
@@ -107,12 +114,15 @@ class Budgets:
         return found
 
     def _refusal(self, job: Job) -> Cause | None:
-        """Why a job is kept out: by the budget whose period ends last; one that never ends counts as the last."""
+        """Return the cause for which a budget refuses the job: the budget whose period ends last.
+
+        A period without an end is the last.
+        """
         kept = [(each, text) for each in self._of(job.facts.queue) if (text := self._why_not(each, job.facts)) is not None]
         if not kept:
             return None
         standing, text = max(kept, key=lambda pair: float("inf") if pair[0].span.end is None else pair[0].span.end)
-        is_of_queue = standing.budget.at_end is AtEnd.HOLD or not standing.is_known  # else time, or who waits elsewhere, counts
+        is_of_queue = standing.budget.at_end is AtEnd.HOLD or not standing.is_known  # else time or other queues decide
         retry_when = frozenset({QueueUse(standing.queue)}) if is_of_queue else None
         return Cause(PendingReason.BUDGET_SPENT, lambda: text, retry_when=retry_when)
 
@@ -141,7 +151,7 @@ class Budgets:
         return f"the budget of queue {standing.queue}{standing.period} is used up: {has} of {limit} hours of {resource} are spent"
 
     def _used_up(self, standing: BudgetStanding, asked: Amounts | None) -> str:
-        """The first limited resource of those asked for of which nothing is left; empty if there is none."""
+        """Return the first limited resource in `asked` of which no hours are left; empty if there is none."""
         if not standing.is_known:
             return ""
         for name in standing.asked(None if asked is None else [each for each, amount in asked.items() if amount]):
@@ -150,7 +160,7 @@ class Budgets:
         return ""
 
     def _does_not_fit(self, standing: BudgetStanding, facts: JobFacts) -> str | None:
-        """Why a gang is kept out of a budget that lets in only what still fits."""
+        """Return why a budget with `atEnd: safe` refuses a gang whose hours do not fit into the remaining hours."""
         least = facts.min_resources or {}
         names = standing.asked([name for name, amount in least.items() if amount])
         if not names:
@@ -188,7 +198,7 @@ class Budgets:
         return (each for each in facts if standing.queue in self._budgeted(each.queue))
 
     def _committed_of(self, standing: BudgetStanding) -> dict[str, float]:
-        """What those that run, and those let in before, will still use."""
+        """Return the hours that running and earlier enqueued gangs will still use."""
         found = self._committed.get(standing.queue)
         if found is None:
             found, now = self._committed.setdefault(standing.queue, {}), self._ports.now
@@ -204,7 +214,7 @@ class Budgets:
         return found
 
     def _ran_exactly(self, standing: BudgetStanding, resource: str) -> float:
-        """Hours since the recorder's last word, from when on each pod has its place."""
+        """Return the hours since the recorder's last report, counted for each pod from the time of its placement."""
         key = standing.queue, resource
         found = self._ran.get(key)
         if found is None:
@@ -224,7 +234,7 @@ class Budgets:
 
 
 def _began(facts: JobFacts) -> float | None:
-    """When the first pod got its place."""
+    """Return when the first pod of the job was placed, in seconds since the epoch."""
     known = [begun for task in facts.tasks if task.status in ALLOCATED and (begun := placed_at(task)) is not None]
     return min(known, default=None)
 

@@ -1,7 +1,6 @@
-"""The scheduler's configuration file: actions, tiers of plugins with flags and arguments, arguments of actions.
+"""The configuration file of the scheduler: actions, tiers of plugins with flags and arguments, arguments of actions.
 
-Same form as Volcano's. A file that cannot be used raises `BadConfiguration` with line and reason; what is merely unknown
-is a warning.
+The format is that of Volcano. An unusable file raises `BadConfiguration` with line and reason. Unknown names yield warnings.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ tiers:
   - name: proportion
   - name: nodeorder
 """
-_HIERARCHICAL: Final = frozenset({"capacity", "drf", "nodegroup"})  # the plugins that heed enableHierarchy
+_HIERARCHICAL: Final = frozenset({"capacity", "drf", "nodegroup"})  # the plugins that obey enableHierarchy
 _OF_ENTRIES: Final = frozenset({"name", "arguments"})
 _SECTIONS: Final = frozenset({"actions", "tiers", "configurations", "metrics"})
 _ALL_ON: Final = points.FLAGS - points.DEFAULT_OFF
 
 
 class BadConfiguration(ValueError):
-    """The file cannot be used. `line` counts from 1, 0 where it is not known."""
+    """The file cannot be used. `line`: the line number from 1, 0 if unknown."""
 
     def __init__(self, reason: str, *, line: int = 0) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)
@@ -46,7 +45,7 @@ class BadConfiguration(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PluginEntry:
-    """One listing of a plugin: which flags are on, and its arguments."""
+    """One entry for a plugin: its name, the flags that are on, and its arguments."""
 
     name: str
     enabled: frozenset[str] = _ALL_ON
@@ -55,7 +54,7 @@ class PluginEntry:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a session works by. `warnings` tells what was passed over."""
+    """The parsed configuration. `warnings`: texts about entries that are ignored."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginEntry, ...], ...]
@@ -64,19 +63,19 @@ class Configuration:
     warnings: tuple[str, ...] = ()
 
     def without(self, plugins: Collection[str]) -> Configuration:
-        """The same without some plugins."""
+        """Return the same configuration without `plugins`."""
         tiers = tuple(tuple(entry for entry in tier if entry.name not in plugins) for tier in self.tiers)
         return replace(self, tiers=tiers)
 
 
 def parse(text: str, *, actions: Collection[str], plugins: Collection[str]) -> Configuration:
-    """The configuration that `text` spells. `actions` and `plugins` are the names that exist.
+    """Parse the text of a configuration file. `actions`, `plugins`: the names that exist.
 
     Raises:
-        BadConfiguration: not YAML, not of the right form, or an action that does not exist.
+        BadConfiguration: the text is not YAML, has the wrong structure, or names an unknown action.
     """
     body = text.strip()
-    body = "\n" * text[: text.find(body)].count("\n") + body  # what stands before is passed over, and lines keep their numbers
+    body = "\n" * text[: text.find(body)].count("\n") + body  # keeps the newlines before `body`, for line numbers
     try:
         document, lines, end = load(body)
     except BadDocument as error:
@@ -126,10 +125,10 @@ def _actions(text: object, known: Collection[str], lines: LineNumbers) -> tuple[
 
 
 def _check_reservation(actions: tuple[str, ...], tiers: tuple[tuple[PluginEntry, ...], ...], line: int) -> None:
-    """Reserving takes two actions at their places, and the plugin.
+    """Check that the plugin reservation and the actions elect and reserve occur together and in the right order.
 
     Raises:
-        BadConfiguration: something is missing, or stands in the wrong place.
+        BadConfiguration: one of the three is missing, or an action is in the wrong position.
     """
     has_plugin = any(entry.name == "reservation" for tier in tiers for entry in tier)
     present = [name for name in ("elect", "reserve") if name in actions]
@@ -192,7 +191,7 @@ def _flags(name: str, plugin: Mapping[str, Any], line: int, warnings: list[str])
 def _action_arguments(
     document: Mapping[str, Any], actions: Collection[str], lines: LineNumbers, warnings: list[str]
 ) -> dict[str, Mapping[str, Any]]:
-    """By name of the action; the first entry of each counts."""
+    """Return the arguments by action. If an action has several entries, the first is used."""
     found: dict[str, Mapping[str, Any]] = {}
     for i, entry in enumerate(_list(document, "configurations", lines)):
         line = lines.of("configurations", i)
@@ -225,7 +224,7 @@ def _metrics(section: object, lines: LineNumbers) -> dict[str, str]:
 
 
 def _text(value: object) -> str | None:
-    """What stands for a text: nothing is an empty one, numbers and truth values are written out; None for anything else."""
+    """Return the text of a YAML scalar: empty for null, spelled out for numbers and booleans; None for other values."""
     if isinstance(value, list | dict | set | bytes):
         return None
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

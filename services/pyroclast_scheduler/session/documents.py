@@ -1,4 +1,4 @@
-"""YAML as Volcano's parser takes it: what plain words mean, one document of several, and where things stand."""
+"""A YAML loader with the rules of Volcano's parser: scalar types, the first of several documents, and line numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLOAT: Final = re.compile(
 
 
 class BadDocument(ValueError):
-    """The text is no YAML. `line` counts from 1, 0 where it is not known."""
+    """The text is not YAML. `line`: the line number from 1, 0 if unknown."""
 
     def __init__(self, reason: str, line: int) -> None:
         super().__init__(reason)
@@ -25,9 +25,9 @@ class BadDocument(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Without dates and numbers to the base of 60, which are text here; a number with an exponent needs no point."""
+    """A loader that reads dates and base-60 numbers as text, and accepts an exponent without a decimal point."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012 - as the base class has it
+    yaml_implicit_resolvers = {  # noqa: RUF012 - an attribute of the base class
         first: [(tag, pattern) for tag, pattern in listed if tag not in _REPLACED]
         for first, listed in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
@@ -38,18 +38,18 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.012345
 
 
 class LineNumbers:
-    """Line numbers of the nodes of a YAML document by path."""
+    """The line numbers of the nodes of a YAML document, by path."""
 
     def __init__(self, root: yaml.Node | None) -> None:
         self._root = root
 
     def of_key(self, key: object) -> int:
-        """The line of a key of the document; 0 where it is not known."""
+        """Return the line of a top-level key, 0 if unknown."""
         pairs = self._root.value if isinstance(self._root, yaml.MappingNode) else ()
         return next((name.start_mark.line + 1 for name, _ in pairs if name.value == str(key)), 0)
 
     def of(self, *path: str | int) -> int:
-        """The line of the nearest thing on the way to `path`; 0 for no document."""
+        """Return the line of the node at `path`, or of its nearest ancestor that exists; 0 if there is no document."""
         node = self._root
         for step in path:
             if isinstance(node, yaml.MappingNode):
@@ -60,10 +60,12 @@ class LineNumbers:
 
 
 def load(text: str) -> tuple[Any, LineNumbers, int]:
-    """The first document, where things stand in it, and how many lines it has where another one follows, else 0.
+    """Return the first document, its line numbers, and the number of its last line.
+
+    The number is 0 unless another document follows.
 
     Raises:
-        BadDocument: no YAML.
+        BadDocument: the text is not YAML.
     """
     try:
         loader = _Loader(text)

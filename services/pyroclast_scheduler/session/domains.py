@@ -1,7 +1,7 @@
-"""Placing a job inside one part of the network: which part is tried first, and which of those that hold it is the best.
+"""Placement of a job inside a hypernode: the order in which hypernodes are tried, and the choice of the best one.
 
-For jobs with a limit on how far apart their pods may be, and for jobs that subgroup policies divide. Every try is a statement
-that is undone; the best one is made again.
+Jobs with a network topology and jobs with subgroup policies are placed in this way. Every trial is a statement that is undone.
+The best trial is repeated at the end.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from pyroclast_scheduler.session.task_placement import pending_tasks, place
 
 __all__ = ["PendingTasks", "is_constrained", "pending_by_sub_job", "place_job", "required_parts"]
 
-PendingTasks = dict[str, deque[Task]]  # waiting tasks by UID of their sub-job
+PendingTasks = dict[str, deque[Task]]  # pending tasks by UID of their sub-job
 
 
 def is_constrained(session: Session, job: Job) -> bool:
-    """Whether `job` must be placed by parts of the network, or in parts of its own."""
+    """Whether `job` has sub-jobs or a limit on its network tier."""
     return job.is_divided or job_limit(job, session.hyper_nodes) is not None
 
 
 def pending_by_sub_job(session: Session, job: Job) -> PendingTasks:
-    """The tasks of each sub-job that wait, first one first; where the job is in the network is noted on the way."""
+    """Return the pending tasks of each sub-job in order, and set `allocated_hyper_node` of the job and its sub-jobs."""
     locate(job, session.hyper_nodes)
     found = {uid: pending_tasks(session, job, sub_job) for uid, sub_job in job.sub_jobs.items()}
     return {uid: tasks for uid, tasks in found.items() if tasks}
 
 
 def required_parts(session: Session, job: Job) -> set[str]:
-    """UIDs of the sub-jobs that must get ready first: of each policy as many as it still needs, in their order."""
+    """Return the UIDs of the sub-jobs that are placed first: as many of each policy as its minimum still lacks, in order."""
     ready = Counter(each.group for each in job.sub_jobs.values() if session.sub_job_ready(job, each))
     least = {f"{job.facts.key}/{policy.name}": policy.min_sub_groups for policy in job.facts.group.spec.sub_group_policy}
     waiting = [each for each in job.sub_jobs.values() if not session.sub_job_ready(job, each)]
@@ -56,7 +56,7 @@ def required_parts(session: Session, job: Job) -> set[str]:
 
 @dataclass(slots=True)
 class _Try:
-    """What came of placing a job inside one hypernode."""
+    """The result of placing a job inside one hypernode."""
 
     hyper_node: HyperNode
     statement: Statement
@@ -66,9 +66,10 @@ class _Try:
 
 
 def place_job(session: Session, job: Job, pending: PendingTasks) -> Statement | None:
-    """Place waiting tasks of `job` in the best part of the network that makes it ready, or would with what is promised.
+    """Place pending tasks of `job` in the best hypernode in which the job is ready or pipelined.
 
-    Those that were placed, or cannot be, are taken out of `pending`. None, with everything undone, where no part does.
+    Tasks that are placed or infeasible are removed from `pending`. Return None, with everything undone, if there is no such
+    hypernode.
     """
     before = {uid: each.allocated_hyper_node for uid, each in job.sub_jobs.items()}
     for gradient in session.hyper_node_gradient(job, None, session.hyper_nodes.top, Purpose.ALLOCATE):
@@ -91,7 +92,7 @@ def place_job(session: Session, job: Job, pending: PendingTasks) -> Statement | 
 
 
 def _try(session: Session, job: Job, pending: PendingTasks, hyper_node: HyperNode) -> _Try:
-    """Place sub-jobs inside `hyper_node`, in their order and in turns, until the job is ready or nothing more fits."""
+    """Place sub-jobs inside `hyper_node` in their order, in turns, until the job is ready or no further task fits."""
     job.fit_errors.clear()
     job.failed_roles.clear()
     left = {uid: deque(tasks) for uid, tasks in pending.items()}
@@ -121,7 +122,10 @@ def _try(session: Session, job: Job, pending: PendingTasks, hyper_node: HyperNod
 def _place_sub_job(
     session: Session, job: Job, sub_job: SubJob, tasks: deque[Task], inside: HyperNode
 ) -> tuple[Statement, float, deque[Task]] | None:
-    """Place tasks of one sub-job in the best part of `inside` that holds them: statement, score, and the tasks that are left."""
+    """Place tasks of one sub-job in the best hypernode below `inside`.
+
+    Return the statement, its score and the remaining tasks.
+    """
     hyper_nodes = session.hyper_nodes
     if sub_job.nominated_hyper_node:
         nominated = _place_nominated(session, job, sub_job, tasks)
@@ -151,7 +155,7 @@ def _place_sub_job(
 
 
 def _place_nominated(session: Session, job: Job, sub_job: SubJob, tasks: deque[Task]) -> Statement | None:
-    """Place every task on the node that was made free for it in the nominated hypernode; None if one cannot be."""
+    """Place every task on its nominated node in the nominated hypernode; None if one task does not fit."""
     hyper_nodes, snapshot = session.hyper_nodes, session.snapshot
     pinned = hyper_nodes.get(sub_job.nominated_hyper_node)
     rows = [snapshot.rows.get(task.facts.nominated, -1) for task in tasks]
@@ -195,7 +199,7 @@ def _forget_errors(job: Job, sub_job: SubJob) -> None:
 
 
 def _say_why(session: Session, job: Job, pending: PendingTasks) -> None:
-    """Where no part of the network was even tried there are no errors of nodes: say that none may be used."""
+    """Set fit errors if no hypernode was tried, so that no node has refused the tasks."""
     if job.fit_errors or not pending:
         return
     limits = [

@@ -1,4 +1,4 @@
-"""Why a job is not let in, in numbers: what it asks for, what the cluster or its queue may give, and who is before it."""
+"""Causes for which a job is not enqueued, with numbers: the request, the limits of cluster or queue, and the jobs ahead."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from pyroclast_scheduler.session.session import Session
 
 __all__ = ["before", "by_cluster", "by_queue", "closed", "named_for"]
 
-_MOST = 4  # resources that are told of, the first that are short
+_MOST = 4  # resources that a cause lists, the first ones that are short
 
 
 def by_cluster(session: Session, job: Job, short: Sequence[int], *, used: Floats, promised: Floats) -> Cause:
-    """The cluster has no room in the dimensions `short`: what is `used` and what is `promised` are vectors.
+    """Return the cause that the cluster lacks room in the dimensions `short`. `used`, `promised`: vectors.
 
-    Where more than all of it may be promised, a gang may ask for more than there is and be let in: it is placed nowhere then.
+    If overcommitment is allowed, a gang may request more than the cluster has and still be enqueued. Then no node is feasible for
+    it.
     """
     asked = job.facts.min_resources
-    assert asked is not None  # noqa: S101 - who asks for nothing is let in
+    assert asked is not None  # noqa: S101 - a job without minimum resources is enqueued
     named, total = session.dimensions.named(short, asked), session.total.copy()
     sentence = f"resource in cluster is overused: {', '.join(f'overused {name}' for name, _ in named)}"
     never = [(name, row) for name, row in named if asked[name] > total[row]]
@@ -53,7 +54,10 @@ def by_cluster(session: Session, job: Job, short: Sequence[int], *, used: Floats
 def by_queue(
     session: Session, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
 ) -> Cause:
-    """Its queue, or one above it, has no room in the dimensions `short`, of which it may have `limit` at most."""
+    """Return the cause that `queue`, the queue of the job or an ancestor, lacks room in the dimensions `short`.
+
+    `limit`: the largest amounts that the queue may use.
+    """
     cause = _by_queue(session, job, queue, short, limit=limit, allocated=allocated, promised=promised)
     return replace(cause, retry_when=frozenset({QueueUse(queue)}))
 
@@ -62,7 +66,7 @@ def _by_queue(
     session: Session, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
 ) -> Cause:
     asked = job.facts.min_resources
-    assert asked is not None  # noqa: S101 - who asks for nothing is let in
+    assert asked is not None  # noqa: S101 - a job without minimum resources is enqueued
     named, total = session.dimensions.named(short, asked), session.total
     cap = quotas.capability(session.queues[queue].facts.capability, session.dimensions)
     name, row = named[0]
@@ -95,15 +99,15 @@ def _by_queue(
 
 
 def closed(session: Session, queue: str) -> Cause:
-    """A queue that lets nobody in."""
+    """Return the cause that the queue is closed."""
     text = pending.closed_queue(queue, session.queues[queue].facts.record.status.state)
     return Cause(PendingReason.QUEUE_CLOSED, lambda: text, retry_when=frozenset())
 
 
 def before(session: Session, job: Job) -> str:
-    """Who of its queue waits before `job`, as the end of a text; empty if nobody does.
+    """Return a clause for the end of a message: the jobs ahead of `job` in its queue; empty if there are none.
 
-    A job of another namespace is not named: whoever reads the text may not know of it.
+    A job of another namespace is not named, since a reader of the message may have no right to know that job.
     """
     ahead, first = waiting_order.before(session, job)
     if first is None:
@@ -113,13 +117,16 @@ def before(session: Session, job: Job) -> str:
 
 
 def named_for(job: Job, other: JobFacts) -> str:
-    """The key of `other` for those who may read `job`."""
+    """Return the key of `other` if readers of `job` may know it, else a neutral phrase."""
     return other.key if other.namespace == job.facts.namespace else "a gang of another namespace"
 
 
 @dataclass(frozen=True, slots=True)
 class _Amounts:
-    """What a job asks for beside what there is, in the dimensions that are short: name and row of each."""
+    """The requested and the available amounts of a job in the dimensions that are short.
+
+    `named`: name and row of each dimension.
+    """
 
     asked: Amounts
     named: Sequence[tuple[str, int]]
@@ -141,9 +148,9 @@ class _Amounts:
 
 
 def _behind(session: Session, job: Job, amounts: _Amounts, place: str, sentence: str) -> Cause | None:
-    """That it is the order of its queue which keeps `job` waiting: it fits beside those who have their places.
+    """Return the cause that only the order of the queue keeps `job` waiting: it would fit beside the allocated jobs.
 
-    None if it does not, or not without the promises to gangs that are behind it or elsewhere.
+    Return None if the job would not fit, or if only gangs behind it or in other queues keep it from being enqueued.
     """
     rows, asked = [row for _, row in amounts.named], session.dimensions.sums(amounts.asked)
     if (amounts.used + asked > amounts.limit)[rows].any():
@@ -163,7 +170,7 @@ def _behind(session: Session, job: Job, amounts: _Amounts, place: str, sentence:
 
 
 def _guaranteed(session: Session, queue: str, name: str) -> list[tuple[str, float]]:
-    """Which other queues are guaranteed how much of a resource."""
+    """Return the other queues that have a guarantee of resource `name`, with the amounts."""
     guarantees = [(other.name, float(other.facts.guarantee.get(name, 0))) for other in session.queues.values()]
     return [(other, amount) for other, amount in sorted(guarantees) if amount > 0 and other not in {queue, "root"}]
 

@@ -1,4 +1,4 @@
-"""Jobs at rest that are alike: the session looks at the first of each kind, and at the next one when that got something."""
+"""Equivalent unschedulable jobs: a session tries the first job of each kind, and the next one after the first was placed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ __all__ = ["EquivalentJobs"]
 
 
 class EquivalentJobs:
-    """Hands out the jobs of each kind in turn; those that are handed out are in `jobs` from then on.
+    """Selects jobs of each kind for the session, one after another. A selected job is added to `jobs`.
 
-    `drawn`: their keys. `unexplained`: of those among them that only gave way to others, and of which nobody says why they wait.
+    `drawn`: the keys of the selected jobs. `unexplained`: the keys of selected jobs that the session has not tried itself, so
+    that it knows no cause for them.
 
     Args:
-        snapshot: has the jobs of each kind at rest, the oldest first; what is not among all jobs is outdated.
-        jobs: the jobs that the session looks at.
-        others: jobs that it made to look something up.
-        make: makes the job of a session.
-        is_distinct: whether the name of a job alone may decide what it gets; the whole line of such a job is handed out at once.
+        snapshot: contains the unschedulable jobs of each kind, oldest first; facts that are not in `all_jobs` are outdated.
+        jobs: the jobs that the session examines.
+        others: jobs that the session created only to read them.
+        make: creates the job of a session from its facts.
+        is_distinct: whether the name of a job may decide its placement; then all jobs of the kind are selected at once.
     """
 
     def __init__(
@@ -47,12 +48,15 @@ class EquivalentJobs:
                 job = self.next_after(job)
 
     def next_after(self, job: Job) -> Job | None:
-        """The next one of the kind of `job`, which got something just now: it may too. None if there is none. Told once."""
+        """Select the next job of the kind of `job`, which was placed just now.
+
+        Return None if there is none, or on a second call.
+        """
         line = self._lines.pop(job.facts.key, None)
         return None if line is None else self._draw(line)
 
     def has_next(self, job: Job) -> bool:
-        """Whether one of the kind of `job` waits for what this one leaves."""
+        """Whether another job of the kind of `job` can be selected."""
         return job.facts.key in self._lines
 
     def _draw(self, line: Iterator[JobFacts]) -> Job | None:

@@ -1,6 +1,6 @@
-"""The extension points of a session: where plugins take part, what they are asked and what they answer.
+"""The extension points of a session: when a plugin is called, with which arguments, and what its result means.
 
-Every point is a field of `Extensions`. The rule by which the answers of several plugins become one stands in `rules`.
+Each point is a field of `Extensions`. The module `rules` combines the results of several plugins.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = [
     "Vote",
 ]
 
-Rank: TypeAlias = "bool | float | str | tuple[Rank, ...]"  # what orders compare: the smaller goes first
-Candidate: TypeAlias = tuple[Job, Task]  # a task that might have to go, with its job
+Rank: TypeAlias = "bool | float | str | tuple[Rank, ...]"  # a sort key; the smallest is first
+Candidate: TypeAlias = tuple[Job, Task]  # a possible victim, with its job
 
 
 class Vote(IntEnum):
-    """How a plugin votes."""
+    """The vote of a plugin."""
 
     REJECT = -1
     ABSTAIN = 0
@@ -49,16 +49,16 @@ class Vote(IntEnum):
 
 
 class Purpose(Enum):
-    """What hypernodes are searched for: room that is there or coming, or room that evictions would make."""
+    """The purpose of a search for hypernodes: allocation to free or releasing room, or eviction."""
 
     ALLOCATE = "allocate"
     EVICT = "evict"
 
 
 class Invalid(NamedTuple):
-    """Why a job cannot be worked on: a condition's reason and message.
+    """Why a job cannot be scheduled: reason and message of a condition.
 
-    `retry_when`: what may change that, beside a change of the job and its queue; None: any change may.
+    `retry_when`: the triggers, besides a change of the job or its queue, that may make the job valid; None: any change may.
     """
 
     reason: str
@@ -67,15 +67,18 @@ class Invalid(NamedTuple):
 
 
 class VictimRule(Protocol):
-    """Which tasks may go for a preemptor."""
+    """Selects the tasks that may be evicted for a preemptor."""
 
     def __call__(self, preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate] | None:
-        """Those of `candidates` that may go for `preemptor`, a task of `job`; None to abstain."""
+        """Return those of `candidates` that may be evicted for `preemptor`, a task of `job`; None to abstain."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangEviction:
-    """The wish of a whole gang for room in one part of the network; `is_reclaim`: at the cost of other queues, not its own."""
+    """A request of a whole gang for room in one hypernode.
+
+    `is_reclaim`: victims are in other queues, else in the gang's own queue.
+    """
 
     job: Job
     hyper_node: HyperNode
@@ -122,47 +125,62 @@ FLAGS: Final = DEFAULT_OFF | frozenset(_FLAG_OF.values())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extensions:
-    """What one plugin registers in one session; None where it takes no part.
+    """The extensions of one plugin in one session; None for each point that the plugin does not use.
 
-    Order, smaller ranks first:
-        job_order, queue_order, task_order, sub_job_order (job, sub-job), victim_queue_order (queue, queue of the preemptor): the
-        queue with the smaller rank loses its pods first. is_task_order_live: ranks of tasks change as others get places.
+    Order, the smallest rank first:
+        job_order (job), queue_order (queue), task_order (task), sub_job_order (job, sub-job): ranks.
+        is_task_order_live: whether a placement may change the ranks of other tasks.
+        victim_queue_order (queue, queue of the preemptor): pods of the queue with the smallest rank are evicted first.
     Readiness:
-        job_ready, sub_job_ready: may placements be kept? job_pipelined, sub_job_pipelined: would they, were promised room there?
-        job_valid: why the job cannot be worked on, or None. job_starving: may it take places from others?
-        job_enqueueable: may it enter? job_enqueued: it did. is_enqueue_told: the cause of each refusal tells by `retry_when` what
-        may change it, and nothing else has the plugin let a job in that it had no say on. Without it any change may.
+        job_ready (job), sub_job_ready (job, sub-job): whether the placements may be committed.
+        job_pipelined (job), sub_job_pipelined (job, sub-job): the same if the pipelined tasks were allocated, as a vote.
+        job_valid (job): why the job cannot be scheduled, or None.
+        job_starving (job): whether pods may be evicted for the job.
+        job_enqueueable (job): whether the job may be enqueued, as a vote.
+        job_enqueued (job): called after the job was enqueued.
+        is_enqueue_told: whether each refusal by job_enqueueable has a cause with `retry_when`, and no other change can turn an
+        abstention into a permission. If false, any change may.
     Quota:
-        overused (queue, extra): has the queue more than its share, if it took the vector `extra` too? Monotone in `extra`.
-        allocatable (queue, plan, count): how many of `count` such pods the queue may still take.
-        task_allocatable (queue, task): whether the queue may still take that very task, by what its claims ask for.
-        quota_retry_when (job, tasks): what may let the queue take more of these waiting tasks. Without it any change may.
-        preemptive (queue, amount): may the queue take places from others for the vector `amount`?
-    Victims:
-        preemptable (same queue), reclaimable (other queues), unified_evictable (for a whole gang; no flag), victim_tasks: those
-        of the running candidates that should go without anybody asking for their place.
-    Nodes, all arrays over the rows of the node table:
-        pre_predicate (task, plan): why the task fits no node whatever they have, or None. predicate: see `plans.Predicate`.
-        coupled_predicate (task, plan): refusals that depend on where other pods are, or None if that does not matter here.
-        retry_when (task, plan): what may change what pre_predicate, coupled_predicate and closed_to say, beside the room of the
-        node itself; None: they are not concerned with the task. Without it any change may, where one of them is.
-        node_order (plan, load): scores of nodes from their own load, see `plans.NodeScore`.
-        relative_node_order (plan, candidates): scores that depend on the shape, the node objects and which nodes are candidates,
-        and on nothing else, or None, which then holds for any part of these candidates too. batch_node_order (job, task, plan,
-        candidates): scores that may depend on anything, or None.
-        best_node (task, plan, scores): the row to take instead of the best score, or None; NEVER where a node is no candidate.
-        job_predicate (job): refusals of all pods of a job, by what its PodGroup or queue says. closed_to (job): nodes that are
-        locked against `job`, for instance because they are reserved for another. No search for nodes, victims or room sees
-        nodes that one of these refuses, whatever the code.
+        overused (queue, extra): whether the queue exceeds its share if the vector `extra` is added. Monotone in `extra`.
+        allocatable (queue, plan, count): how many of `count` such pods the queue may still use.
+        task_allocatable (queue, task): whether the queue may still use this task, by the claims of the task.
+        quota_retry_when (job, tasks): the triggers after which the queue may accept more of these pending tasks. Without this
+        point, any change is a trigger.
+        preemptive (queue, amount): whether pods of other queues may be evicted for the vector `amount`.
+    Victims, as selections among candidates:
+        preemptable: victims in the same queue.
+        reclaimable: victims in other queues.
+        unified_evictable: victims for a whole gang. It has no flag.
+        victim_tasks (candidates): running tasks that should be evicted without a preemptor.
+    Nodes, with arrays over the rows of the node table:
+        pre_predicate (task, plan): why no node is feasible for the task in any state, or None.
+        predicate: see `plans.Predicate`.
+        coupled_predicate (task, plan): refusals that depend on other pods, or None if the task does not depend on other pods.
+        job_predicate (job): refusals of all pods of a job, by its PodGroup or queue.
+        closed_to (job): refusals of nodes that are locked against `job`, for instance by a reservation. Searches for nodes,
+        victims or room exclude all nodes that job_predicate or closed_to refuses, with any code.
+        retry_when (task, plan): the triggers, besides the room of nodes, that may change the results of pre_predicate,
+        coupled_predicate and closed_to; None if none of them concerns the task. Without this point, any change is a trigger
+        for a task that one of them concerns.
+        node_order (plan, load): scores of nodes by their own load, see `plans.NodeScore`.
+        relative_node_order (plan, candidates): scores that depend only on the shape, the node objects and the set of candidates,
+        or None. None must then also be the result for every subset of the candidates.
+        batch_node_order (job, task, plan, candidates): scores that may depend on anything, or None.
+        best_node (task, plan, scores): the row that is chosen in place of the best score, or None. The score of a node that is
+        no candidate is NEVER.
     Hypernodes:
-        hyper_node_order (job, sub_job, candidates): a score for each. hyper_node_gradient (job, sub_job or None for the whole
-        job, hypernode, purpose): which hypernodes below it to try, in lists that are tried one after another; None: none at all.
+        hyper_node_order (job, sub_job, candidates): a score for each candidate.
+        hyper_node_gradient (job, sub_job or None, hypernode, purpose): lists of hypernodes at or below the given one, to be tried
+        one list after another; None for no hypernode. A `sub_job` of None stands for the whole job.
     Reservation:
-        target_job (jobs): which of them should be reserved for, or None. reserve_nodes (): lock another node for it.
+        target_job (jobs): the job for which nodes are reserved, or None.
+        reserve_nodes (): locks a further node for the target.
     Events:
-        pre_bind (task, row): what binding `task` to that node takes beside the binding, or None; asked when it is decided.
-        moved (move, sign): a move was made (1) or undone (−1). objection (move): why a place given or promised just now is taken
-        back, or None; where any plugin has this point, each move is of one task. close (): the session ends.
+        pre_bind (task, row): the steps that binding `task` to the node requires, or None. It is called when the bind is decided.
+        moved (move, sign): called after a move was made (1) or undone (−1).
+        objection (move): why a placement made just now must be undone, or None. If any plugin has this point, each move
+        consists of one task.
+        close (): called at the end of the session.
     """
 
     job_order: Callable[[Job], Rank] | None = None
@@ -216,7 +234,7 @@ class Extensions:
     close: Callable[[], None] | None = None
 
     def only(self, enabled: frozenset[str]) -> Extensions:
-        """These without the points whose flag is not among `enabled`."""
+        """Return these extensions without the points whose flag is not in `enabled`."""
         off: dict[str, Any] = {
             name: None for name, flag in _FLAG_OF.items() if flag not in enabled and getattr(self, name) is not None
         }

@@ -1,7 +1,8 @@
-"""A queue of jobs or queues by key.
+"""A priority queue of jobs or queues.
 
-The key counts as it was when the item was put in: who changed must be taken out and put back. Where an item's key may grow
-because of others, as a queue's does with what its parent's other children take, `is_live` looks again before it is taken out.
+A key is calculated when its item is pushed, so an item whose key changes must be popped and pushed again. With `is_live`, keys
+that have grown in the meantime are calculated again before an item is popped. The key of a queue grows, for instance, when its
+siblings are allocated more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ T = TypeVar("T")
 
 
 class Heap(Generic[T]):
-    """Smallest key first."""
+    """A heap with the smallest key first."""
 
     def __init__(self, key: Callable[[T], tuple[Any, ...]], *, is_live: bool = False) -> None:
         self._key = key
@@ -28,12 +29,12 @@ class Heap(Generic[T]):
         return len(self._items)
 
     def push(self, item: T) -> None:
-        """Put `item` in its place."""
+        """Add `item`."""
         self._pushed += 1
         heapq.heappush(self._items, (self._key(item), self._pushed, item))
 
     def pop(self) -> T:
-        """Take out the first item."""
+        """Remove and return the item with the smallest key."""
         while self._is_live:
             key, pushed, item = self._items[0]
             now = self._key(item)

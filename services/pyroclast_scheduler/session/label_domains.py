@@ -1,4 +1,4 @@
-"""Placing a gang, or a part of one, on nodes with one value of a label: which value is the best."""
+"""Placement of a gang, or of a part of one, on nodes that share one value of a label: the choice of the best value."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from pyroclast_scheduler.session.task_placement import place
 __all__ = ["NO_DOMAIN", "best_domain", "forget_errors", "in_each_domain", "place_in_domain"]
 
 NO_DOMAIN: Final = "no value of node label "
-"""How it begins that no domain has room for a gang."""
+"""The start of the message that no domain has room for a gang."""
 
-_MOST_CHOICES: Final = 256  # of domains for several parts together, tried to make room: each is a whole search for victims
+_MOST_CHOICES: Final = 256  # combinations of domains that are tried for evictions; each costs a search for victims
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class _Domain:
 
 
 def place_in_domain(session: Session, job: Job, tasks: deque[Task]) -> Statement | None:
-    """Place `tasks` in the best domain, see `best_domain`; None where no domain makes the gang ready.
+    """Place `tasks` in the best domain, see `best_domain`; None if the gang is ready in no domain.
 
-    Tasks that were placed, or cannot be, are taken out of `tasks`.
+    Tasks that are placed or infeasible are removed from `tasks`.
     """
     key = job.facts.group.spec.topology_key
 
@@ -54,7 +54,7 @@ def place_in_domain(session: Session, job: Job, tasks: deque[Task]) -> Statement
         for task in tasks:
             job.fail(task, FitErrors(f"{text}: {count} values were tried"))
     else:
-        place(session, job, tasks)  # says why no node at all will do
+        place(session, job, tasks)  # sets the fit errors of all nodes
     return None
 
 
@@ -66,9 +66,9 @@ def best_domain(  # noqa: PLR0917
     fill: Callable[[Bools], Statement | None],
     is_ready: Callable[[], bool],
 ) -> tuple[Bools | None, int]:
-    """The nodes of the domain that takes most pods, of these of the fullest, and how many domains were tried.
+    """Return the nodes of the domain that accepts most pods, and the number of domains. Of equal domains the fullest is chosen.
 
-    Every one is tried with `fill` and undone. None, where `fill` placed nothing in any.
+    Each domain is tried with `fill`, and the trial is undone. The nodes are None if `fill` placed no pod in any domain.
     """
     best: tuple[tuple[bool, int, float, str], Bools] | None = None
     found = _domains(session, job, key, within)
@@ -86,7 +86,7 @@ def best_domain(  # noqa: PLR0917
 
 
 def in_each_domain(session: Session, job: Job, makes_room: Callable[[Job], bool]) -> bool:
-    """Let `makes_room` try for `job` in one choice of domains after another until it does; once, where `job` may be anywhere."""
+    """Call `makes_room` for each combination of domains until it returns True, or once if `job` needs no domain."""
     keys = _keys(job)
     if not keys:
         return makes_room(job)
@@ -102,13 +102,13 @@ def in_each_domain(session: Session, job: Job, makes_room: Callable[[Job], bool]
 
 
 def forget_errors(job: Job) -> None:
-    """As if nothing of `job` had been tried."""
+    """Remove all fit errors of `job`."""
     job.fit_errors.clear()
     job.failed_roles.clear()
 
 
 def _keys(job: Job) -> dict[str, str]:
-    """By part of `job`, the label of which it must have one value; an empty name is the whole."""
+    """Return the label whose value must be the same for all nodes, by part of `job`. An empty name stands for the whole job."""
     spec = job.facts.group.spec
     if spec.tree is None:
         return {"": spec.topology_key} if spec.topology_key else {}
@@ -116,14 +116,14 @@ def _keys(job: Job) -> dict[str, str]:
 
 
 def _choices(session: Session, job: Job, keys: dict[str, str]) -> Iterator[dict[str, int]]:
-    """The codes of one value for each part, in all ways."""
+    """Yield all combinations of one label value, as its code, for each part."""
     found = [sorted(_domains(session, job, key, None), key=lambda each: each.value) for key in keys.values()]
     for chosen in product(*found):
         yield dict(zip(keys, (domain.code for domain in chosen), strict=True))
 
 
 def _filled(session: Session, job: Job, tasks: deque[Task], nodes: Bools) -> Statement | None:
-    """Place as many of `tasks` on `nodes` as fit, beyond the minimum too: later they could not go elsewhere."""
+    """Place as many of `tasks` on `nodes` as fit, also beyond the minimum, since later pods could not use another domain."""
     statement = place(session, job, tasks, within=nodes, is_alone=True)
     while statement is not None and tasks and session.job_ready(job):
         more = place(session, job, tasks, within=nodes, is_alone=True)
@@ -134,7 +134,7 @@ def _filled(session: Session, job: Job, tasks: deque[Task], nodes: Bools) -> Sta
 
 
 def _domains(session: Session, job: Job, key: str, within: Bools | None) -> list[_Domain]:
-    """The domains in which `job` may be, as far as they are `within`."""
+    """Return the domains whose nodes are open to `job`, limited to nodes `within`."""
     column, domains = session.features.label(key), session.features.domains(key)
     closed = session.closed_to(job)
     allowed = session.nodes.usable if closed is None else session.nodes.usable & ~closed
@@ -144,7 +144,7 @@ def _domains(session: Session, job: Job, key: str, within: Bools | None) -> list
 
 
 def _fullness(session: Session, domain: _Domain) -> float:
-    """The mean over the resources of what is taken of the domain's, once all that was placed there is there."""
+    """Return the mean, over all resources, of the used part of the domain's amounts after the trial placement."""
     rows = np.flatnonzero(domain.nodes)
     whole = session.columns.allocatable[:, rows].sum(axis=1)
     taken = whole - session.columns.idle(rows).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Nodes that pods cannot use because all nodes of their gang, or of a part of it, must have one value of a label."""
+"""Refusals of nodes for gangs, or parts of gangs, whose nodes must all have the same value of a label."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PLACED: Final = ALLOCATED | {TaskStatus.PIPELINED}
 
 
 class LabelRefusals:
-    """Of one session.
+    """The refusals of one session.
 
-    `chosen`: by job and part, the code of the label's value where room is made for it.
+    `chosen`: by job and part, the code of the label value for which a search for victims looks at present.
     """
 
     def __init__(self, features: NodeFeatures) -> None:
@@ -29,12 +29,12 @@ class LabelRefusals:
         self.chosen: dict[str, Mapping[str, int]] = {}
 
     def of_job(self, job: Job) -> list[Refusal]:
-        """Nodes that cannot take a pod of `job`: those without the label, and those outside the domain of its other pods."""
+        """Return the refusals for a pod of `job`: nodes without the label, and nodes outside the domain of its other pods."""
         key = job.facts.group.spec.topology_key
         return self._refusals(job, key, job.tasks, "the group", "") if key else []
 
     def of_part(self, job: Job, task: Task) -> list[Refusal]:
-        """The same for a pod of parts of `job`, by the labels of these."""
+        """Return the same refusals for each part of `job` to which `task` belongs."""
         found: list[Refusal] = []
         for part in job.path(task.facts.part):
             if part.topology_key:
@@ -59,7 +59,7 @@ class LabelRefusals:
         elif chosen is not None:
             where = f"node(s) outside {key}={column.values[chosen]}, where room is made for {named}"
             refusals.append(Refusal(domains.codes != chosen, where, Code.UNRESOLVABLE, is_steady=True))
-        elif part:  # the next pod of the part must go where this one goes
+        elif part:  # the next pod of the part is bound to the domain of this one
             refusals.append(Refusal(np.zeros_like(domains.has), ""))
         return refusals
 

@@ -1,4 +1,4 @@
-"""Numbers that plugins and actions leave for the metrics of a session."""
+"""Numbers that plugins and actions provide for the metrics of a session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CardUse", "Measures"]
 
 
 class CardUse(NamedTuple):
-    """A card that pods share: its memory and who has how much of it (name, memory, hundredths of its cores)."""
+    """A shared device (card): its memory, and for each pod on it the name, the memory and the hundredths of cores."""
 
     card: str
     memory: int
@@ -22,11 +22,17 @@ class CardUse(NamedTuple):
 
 @dataclass(slots=True)
 class Measures:
-    """`names`: of all dimensions. `amounts`: by kind (allocated, deserved …), of each queue a vector over them.
+    """The numbers of one session.
 
-    `numbers`: by kind (share, weight …), of each queue a number. `shares`: dominant shares of the jobs that were looked at.
-    `attempts`: nodes on which victims would have been enough; `victims`: how many the last of these would have had, None if there
-    was none. `cards`: of the nodes on which something changed, the cards that pods share. `budgets`: by queue.
+    Attributes:
+        names: the names of all dimensions.
+        amounts: vectors over the dimensions by kind (such as allocated or deserved) and queue.
+        numbers: numbers by kind (such as share or weight) and queue.
+        shares: the dominant shares of the jobs that the session examined.
+        attempts: the number of nodes on which a set of victims was sufficient.
+        victims: the number of victims in the last of these attempts; None if there was none.
+        cards: the shared devices of the nodes that changed, by node.
+        budgets: the states of budgets by queue.
     """
 
     names: Sequence[str] = ()

@@ -1,6 +1,6 @@
-"""Minimum run time: a pod that got its place a moment ago is not evicted to make room for others.
+"""Minimum run time: a pod that was placed recently is not evicted for other jobs.
 
-The cluster's minimum is an argument of the action, a queue's an annotation, which holds for the queues below it too.
+The default is an argument of the action. An annotation of a queue overrides the default for the queue and its descendants.
 """
 
 from __future__ import annotations
@@ -19,13 +19,19 @@ _ROOT: Final = "root"
 
 
 def withheld_by_job(session: Session) -> dict[str, Withheld]:
-    """By job, the pods that have not run for long enough to be evicted for it. One per session, see `Session.once`."""
+    """Return an empty mapping: by job, the pods that have not run long enough to be evicted for the job.
+
+    Use the function through `Session.once`, so that all actions of a session share one mapping.
+    """
     del session
     return {}
 
 
 class MinimumRunTime:
-    """What one action heeds. Its argument is `minimumRunTime` (0s: none), a queue's annotation overrules it."""
+    """The minimum run times that one action obeys. Argument: `minimumRunTime` (0s: none).
+
+    The annotation of a queue takes precedence.
+    """
 
     def __init__(self, session: Session, arguments: Arguments) -> None:
         self._session = session
@@ -35,7 +41,7 @@ class MinimumRunTime:
         self._is_any = self._default > 0 or any(queue.facts.minimum_run_time for queue in session.queues.values())
 
     def protects(self, task: Task, owner: Job, job: Job) -> bool:
-        """Whether `task` of `owner` must stay although `job` wants its place. If so, `job` waits for the time."""
+        """Whether `task` of `owner` may not be evicted for `job` yet. If so, `job` is recorded as waiting for that time."""
         if not self._is_any:
             return False
         queue = owner.facts.queue
@@ -55,7 +61,7 @@ class MinimumRunTime:
         return True
 
     def _of(self, queue: str) -> float:
-        """The minimum for pods of `queue`: its own, else that of the nearest queue above it, else the cluster's."""
+        """Return the minimum for pods of `queue`: that of the queue or its nearest ancestor, else the default of the action."""
         found = self._by_queue.get(queue)
         if found is None:
             name, seen = queue, set[str]()

@@ -1,4 +1,4 @@
-"""What a session has moved so far: by it, plugins and searches tell what they must look at again."""
+"""The moves of a session so far, from which plugins and searches know the results that are outdated."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ __all__ = ["Moves"]
 
 
 class Moves:
-    """`log`: the rows of each move, those that were undone too. `queue_changes`: by queue, how much more it has than before."""
+    """The moves of a session, in order.
+
+    `log`: the node rows of each move, undone moves included. `queue_changes`: the change of the allocated amounts by queue.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.log: list[Rows] = []
         self.queue_changes: dict[str, Floats] = {}
         self._snapshot = snapshot
         self._term_counts: TermCounts | None = None
-        self._uncounted: list[tuple[Move, int]] = []  # what happened before anybody asked who is where
+        self._uncounted: list[tuple[Move, int]] = []  # moves from before the first use of `term_counts`
 
     def add(self, move: Move, sign: int) -> None:
-        """`move` was made (1) or undone (−1)."""
+        """Record that `move` was made (1) or undone (−1)."""
         self.log.append(move.nodes)
         if move.status is TaskStatus.ALLOCATED and sign > 0:
             move.plan.ahead.placed(move.rows, len(self.log))
@@ -37,12 +40,12 @@ class Moves:
             _count_terms(self._term_counts, move, sign)
 
     def forget(self) -> None:
-        """The session is over: refer to no move."""
+        """Drop all references to moves at the end of the session."""
         self._uncounted.clear()
 
     @property
     def term_counts(self) -> TermCounts:
-        """Who is where; for pods that care about each other. Worked out when it is first asked for."""
+        """The counts of pods per (anti-)affinity term, created on first use."""
         if self._term_counts is None:
             terms = self._snapshot.features.terms
             spaces = self._snapshot.objects.of(records.Namespace).values()

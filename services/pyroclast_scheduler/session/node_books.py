@@ -1,7 +1,7 @@
-"""Books per node: what plugins share that keep account of what pods have on a node beside resources, such as cards or CPUs.
+"""Node books: accounts of what pods use on a node beside resources, such as cards or CPUs. Several plugins share this code.
 
-A plugin says what is on a node and who gets which part of it. What was found out for a pod holds for all of its kind until the
-node's version changes: a placement evaluates one node anew, not all.
+A plugin defines the state of a node and the choice for a pod. A result for a pod is used again for all pods of its kind until the
+version of the node changes. After a placement, only one node is examined again.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["NodeBook", "Refused", "final_if"]
 
 S = TypeVar("S")
 C = TypeVar("C")
-_FITS: Final = 0  # instead of the number of a reason
-_MOST_KINDS: Final = 64  # kinds of pods whose results are kept, 24 bytes a node each: those asked for last
+_FITS: Final = 0  # stands for the number of a reason
+_MOST_KINDS: Final = 64  # kinds of pods whose results are kept, the most recently used ones; each costs 24 bytes per node
 
 
 class Refused(Exception):
-    """Why a node has no place for a pod in this book. `code`: UNSCHEDULABLE where it would have if other pods went."""
+    """A node is infeasible for a pod by this book. `code`: UNSCHEDULABLE if evictions could make the node feasible."""
 
     def __init__(self, reason: str, code: Code = Code.UNSCHEDULABLE) -> None:
         super().__init__(reason)
@@ -38,13 +38,13 @@ class Refused(Exception):
 
 
 def final_if(is_final: bool) -> Code:
-    """The code of a refusal that stands, or not, whoever goes."""
+    """Return the code of a refusal that evictions cannot resolve (`is_final`) or can resolve."""
     return Code.UNRESOLVABLE if is_final else Code.UNSCHEDULABLE
 
 
 @dataclass(slots=True)
 class _Results:
-    """What was found out for one kind of pod, by node: at which version, the number of the reason, the score."""
+    """The results for one kind of pods, by node: the version of the node, the number of the reason, the score."""
 
     versions: Ints
     reasons: Rows
@@ -52,7 +52,7 @@ class _Results:
 
 
 class NodeBook(ABC, Generic[S, C]):
-    """The account of one thing on all nodes in a session. `S`: what a node has, and who uses it; `C`: what a pod gets of it."""
+    """The account of one kind of device on all nodes in a session. `S`: the state of a node. `C`: the claim of a pod."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -62,69 +62,69 @@ class NodeBook(ABC, Generic[S, C]):
         self._results: dict[Hashable, _Results] = {}
         self._reasons: dict[tuple[str, Code], int] = {("", Code.UNSCHEDULABLE): _FITS}
 
-    # -- what a plugin says ----------------------------------------------------------------------------------------------
+    # -- implemented by plugins ------------------------------------------------------------------------------------------
 
     @abstractmethod
     def wants(self, task: TaskFacts) -> bool:
-        """Whether a pod needs any of it."""
+        """Whether a pod requests any of these devices."""
 
     @abstractmethod
     def kind(self, task: TaskFacts) -> Hashable:
-        """What pods have in common that get the same on each node."""
+        """Return a key that is equal for pods with equal results on every node."""
 
     @abstractmethod
     def state(self, row: int) -> S:
-        """What node `row` has, before its pods are given what they `held`.
+        """Return the state of node `row` without the claims of its pods that `held` returns.
 
         Raises:
-            Refused: it has none of it.
+            Refused: the node has none of these devices.
         """
 
     def held(self, task: TaskFacts) -> C | None:
-        """What a pod on a node has, and gives back when it is evicted; None where that is in `state` and stays taken."""
+        """Return the claim of a pod on a node, which is freed when the pod is evicted; None if the claim is part of `state`."""
         del task
         return None
 
     @abstractmethod
     def choose(self, state: S, task: TaskFacts) -> C | None:
-        """What the pod gets on a node; None if it needs nothing there.
+        """Return the claim that the pod would get on a node; None if the pod needs nothing on this node.
 
         Raises:
-            Refused: there is not enough.
+            Refused: the node has not enough.
         """
 
     def examine(self, state: S, task: TaskFacts) -> float:
-        """How good the node is for the pod.
+        """Return the score of the node for the pod.
 
         Raises:
-            Refused: there is not enough.
+            Refused: the node has not enough.
         """
         self.choose(state, task)
         return 0.0
 
     @abstractmethod
     def take(self, state: S, task: TaskFacts, claim: C) -> None:
-        """The pod has `claim` from now on."""
+        """Add `claim` of the pod to the state."""
 
     @abstractmethod
     def undo(self, state: S, task: TaskFacts, claim: C) -> None:
-        """Take `claim` back."""
+        """Remove `claim` of the pod from the state."""
 
-    # -- what a plugin asks ----------------------------------------------------------------------------------------------
+    # -- used by plugins -------------------------------------------------------------------------------------------------
 
     def of(self, row: int) -> S | None:
-        """The state of node `row` as it is now; None if it has none."""
+        """Return the present state of node `row`; None if the node has none of these devices."""
         try:
             return self._of(row)
         except Refused:
             return None
 
     def claim(self, uid: str) -> C | None:
-        """What pod `uid` has."""
+        """Return the claim of pod `uid`, None if the pod has none."""
         return self._given.get(uid)
 
     def refusals(self, task: TaskFacts, nodes: Bools) -> list[Refusal]:
-        """Those of `nodes` without a place for the pod, by reason, in the order in which the reasons first occur."""
+        """Return the refusals of `nodes` for the pod, in the order in which their reasons first occur."""
         results = self._examined(task, nodes)
         rows = np.flatnonzero(nodes & (results.reasons != _FITS))
         if not len(rows):
@@ -139,13 +139,13 @@ class NodeBook(ABC, Generic[S, C]):
         return found
 
     def scores(self, task: TaskFacts, candidates: Bools) -> Floats:
-        """How good each candidate is for the pod, 0 where it has no place."""
+        """Return the score of each candidate for the pod, 0 for infeasible nodes."""
         results = self._examined(task, candidates)
         scores: Floats = np.where(candidates & (results.reasons == _FITS), results.scores, 0.0)
         return scores
 
     def moved(self, move: Move, sign: int) -> None:
-        """Give claims with a place and take them back, see `Extensions.moved`."""
+        """Add claims when pods are placed, and remove claims when pods are evicted, see `Extensions.moved`."""
         is_eviction = move.status is TaskStatus.RELEASING
         for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
             facts = task.facts
@@ -167,7 +167,7 @@ class NodeBook(ABC, Generic[S, C]):
                 del self._given[facts.uid]
 
     def changed_everywhere(self) -> None:
-        """What was taken or given back counts on other nodes too."""
+        """Discard all results, since a claim on one node changed other nodes too."""
         self._versions += 1
 
     def _of(self, row: int) -> S:
@@ -182,14 +182,14 @@ class NodeBook(ABC, Generic[S, C]):
         return state
 
     def _chosen(self, state: S, task: TaskFacts) -> C | None:
-        """What the pod gets with its place; None also where that is promised for when others have gone."""
+        """Return the claim for a pod; None if there is none, also for a pipelined pod whose devices are still in use."""
         try:
             return self.choose(state, task)
         except Refused:
             return None
 
     def _examined(self, task: TaskFacts, nodes: Bools) -> _Results:
-        """Results that are current for `nodes`."""
+        """Return results that are current for `nodes`."""
         kind, count = self.kind(task), len(self._versions)
         results = self._results.pop(kind, None)
         if results is None:

@@ -1,4 +1,4 @@
-"""Which nodes a session may use: those that are ready, and of these the ones that belong to this scheduler."""
+"""The nodes that a session may use: the ready ones, limited to those of this scheduler's shard."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ __all__ = ["OpenNodes"]
 class OpenNodes:
     """Masks over the rows of the node table.
 
-    `usable`: pods may be placed there. `preferred`: rather there than on the others, None where none is. `foreign`: those that
-    another scheduler alone may use, None where there cannot be any.
+    Attributes:
+        usable: nodes on which pods may be placed.
+        preferred: nodes that are preferred to other usable ones; None without a preference.
+        foreign: ready nodes that only another scheduler may use; None if there can be none.
     """
 
     def __init__(self, is_ready: Bools, names: Sequence[str], shard: Shard | None) -> None:

@@ -1,4 +1,4 @@
-"""Opening the plugins of a configuration in a session."""
+"""Opens the plugins of a configuration in a session."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class OpenedPlugins:
-    """What the plugins registered.
+    """The plugins of a session and their extensions.
 
-    `tiers`: by tier, without what flags switch off. `closers`: name and function of those that want to finish. `ranked_by`: those
-    that say in which order jobs go. `are_labels_read`: whether one of them may tell pods apart by labels that no term names.
+    Attributes:
+        tiers: the extensions by tier, without those whose flags are off.
+        closers: name and function of each plugin that runs code at the end of the session.
+        ranked_by: the names of the plugins that order jobs.
+        are_labels_read: whether a plugin may read pod labels that no affinity term uses.
     """
 
     tiers: list[list[Extensions]]
@@ -35,13 +38,13 @@ def open_plugins(
     open_plugin: Callable[[str, P], Extensions],
     warnings: list[str],
 ) -> OpenedPlugins:
-    """Open those that are known and configured. Of a plugin listed twice the last one takes part in both places.
+    """Open the configured plugins that exist. If a plugin is listed twice, its last instance serves both entries.
 
     Args:
-        tiers: what is configured.
-        plugins: what makes each plugin of its arguments, by name.
-        open_plugin: opens one in the session, by its name.
-        warnings: takes what is wrong with the arguments.
+        tiers: the configured entries by tier.
+        plugins: the factory of each plugin by name.
+        open_plugin: opens a plugin in the session; takes its name and the plugin.
+        warnings: receives texts about invalid arguments.
     """
     offered: dict[str, Extensions] = {}
     for entry in (entry for tier in tiers for entry in tier):
@@ -62,6 +65,6 @@ def open_plugins(
 
 
 def _reads_labels(plugin: object) -> bool:
-    """Whether a plugin may tell pods apart by their labels: those of others do unless they say that they do not."""
+    """Whether a plugin may read any pod label. A plugin from another package does unless it declares otherwise."""
     is_ours = getattr(plugin, "__module__", "").startswith(f"{__name__.partition('.')[0]}.")
     return bool(getattr(plugin, "reads_labels", not is_ours))

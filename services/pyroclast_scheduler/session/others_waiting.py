@@ -1,4 +1,4 @@
-"""Whether anybody else waits for room: asked for gangs that may start only where nobody does."""
+"""Decides whether another job waits for room, for gangs that may only start if no other job waits."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ _NOT_FOR_ROOM: Final = frozenset({
     PendingReason.NO_NODE_BIG_ENOUGH,
     PendingReason.TOO_FEW_NODES,
 })  # fmt: skip
-"""Codes of jobs that would not start if there were more room."""
+"""Codes of jobs that would not start even if there were more room."""
 
 
 def others_wait(
     jobs: Mapping[str, Job], all_jobs: Mapping[str, JobFacts], waiting: WaitingPlaces | None, is_low: Callable[[str], bool]
 ) -> bool:
-    """Whether a job waits for room, in a queue that is not `is_low` itself.
+    """Whether a job waits for room in a queue that is not `is_low`.
 
-    `jobs`: those that the session looks at, of `all_jobs`. `waiting`: what was said of them before.
+    `jobs`: the jobs that the session examines. `all_jobs`: all jobs. `waiting`: the results of earlier sessions; None if there
+    are none.
     """
     if any(_waits(job.facts) and not is_low(job.facts.queue) and _is_for_room(waiting, job) for job in jobs.values()):
         return True
@@ -58,7 +59,7 @@ def _waits(facts: JobFacts) -> bool:
 
 
 def _is_for_room(waiting: WaitingPlaces | None, job: Job) -> bool:
-    """What this session says of it; before that what the last one did."""
+    """Whether the job waits for room, by the result of this session or else of the previous one."""
     if job.is_ready or job.facts.group.spec.hold is not None:
         return False
     if job.cause is not None:

@@ -1,4 +1,4 @@
-"""What comes out of a session, as values: what is to be bound and evicted, and what is to be written about it."""
+"""The results of a session as values: binds and evictions, and the statuses and Events to be written."""
 
 from __future__ import annotations
 
@@ -23,10 +23,17 @@ __all__ = ["Await", "Binds", "Commit", "Eviction", "Note", "Outcome", "Preparati
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A merge patch of an object; `undo` takes it back if the pod cannot be bound after all, None if it may stay.
+    """A merge patch of an object.
 
-    `record`: as what the object is watched; sessions see the patch as done while it is on its way. None: nobody looks at it.
-    `is_shared`: it is done for all pods of the gang, or of the part of it, and taken back when none of them has a place any more.
+    Attributes:
+        kind: the resource type of the object.
+        key: the key of the object.
+        patch: the merge patch.
+        undo: a merge patch that reverts `patch` if the pod cannot be bound; None if the patch may stay.
+        subresource: the subresource that is patched; empty for the object itself.
+        record: the type to which a plugin's watch decodes the object; sessions see the patch before the API server confirms it.
+            None: no plugin watches the object.
+        is_shared: whether the patch serves all pods of a gang or part; it is reverted when none of these pods is allocated.
     """
 
     kind: ResourceType
@@ -40,10 +47,14 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Something that others must do before a pod can be bound.
+    """A condition on a watched object that must be true before a pod can be bound.
 
-    `judge` is asked of the watched object, None while there is none: True when it is done, False while it is not, or why it never
-    will be. `patience`: seconds.
+    Attributes:
+        record: the type to which the object is decoded.
+        key: namespace/name of the object.
+        judge: called with the object, or None if it does not exist. Returns True when the condition is true, False while it is
+            false, and a reason if it can never become true.
+        patience: for how many seconds the scheduler waits.
     """
 
     record: type[Record]
@@ -54,10 +65,14 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What binding a pod takes beside its node: annotations that go with the binding, writes that must succeed before it.
+    """The steps that the bind of a pod requires besides the binding.
 
-    `awaits`: what has to come about between the writes and the binding. `node_lock`: the annotation of the node that is its lock,
-    taken before all else and released by the node's agent once the pod runs there; empty: none.
+    Attributes:
+        annotations: written to the pod with the binding.
+        writes: patches that must succeed before the binding.
+        awaits: conditions that must be true between the writes and the binding.
+        node_lock: the annotation that locks the node; empty for none. The scheduler sets it first, and the agent of the node
+            removes it once the pod runs.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -68,9 +83,9 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True)
 class Binds:
-    """Pods of one job that are to be bound together: (pod UID, node name); `preparations`: by UID, for those that need any.
+    """Pods of one job that are bound together, as (pod UID, node name). `preparations`: by UID, for pods that require steps.
 
-    What the snapshot calls the UID of a task comes out as it was: for one whose pod does not exist yet, the name of its seat.
+    For a seat, whose pod does not exist yet, the UID is the name of the seat.
     """
 
     job: str
@@ -80,7 +95,7 @@ class Binds:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that has to go, and why."""
+    """A pod that is evicted, and the reason."""
 
     task: TaskFacts
     job: str
@@ -89,7 +104,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What one statement decided."""
+    """The binds and evictions of one statement."""
 
     binds: tuple[Binds, ...] = ()
     evictions: tuple[Eviction, ...] = ()
@@ -97,7 +112,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that users of a PodGroup should know: an event of type `kind`."""
+    """A Kubernetes Event for a PodGroup. `kind`: the type of the Event, Normal or Warning."""
 
     job: str
     kind: str
@@ -107,10 +122,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTask:
-    """Why a pod waits: its condition PodScheduled=False.
+    """A pending pod, and the reason and message of its condition PodScheduled=False.
 
-    `nominated`: the node that is being made free for it, empty if none. `members`: how many its gang has while those are too few,
-    so that more may be on their way; None if they would do.
+    `nominated`: the node on which pods are evicted for it, empty if none. `members`: the number of members of its gang while
+    these are too few, so that more may be created soon; None if they suffice.
     """
 
     task: TaskFacts
@@ -122,18 +137,29 @@ class WaitingTask:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a session leaves behind beside its commits.
+    """The results of a session besides its commits.
 
-    `seen`: the jobs that it looked at; of others it says nothing, so that what was said of them before stands. `drawn`: jobs that
-    were at rest before, which it looked at or has the next one look at. `unschedulable`: not worth another look, until when.
-    `statuses`: by PodGroup, the status that it should have and does not have yet. `bare`: PodGroups that are Pending and may not
-    say so, since an absent phase reads like that.
-    `kept`: by UID, the places that pods get once what goes there is gone, and those that gangs which wait for them have already:
-    for other jobs of the session they were taken. `incomplete`: PodGroups that hold places without being ready, with tasks that
-    wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None before the session ended. `released`:
-    jobs that had one when the session began. `queues`: what each queue has allocated. `faults`: objects that make no sense to
-    plugins. `records`: by PodGroup, why it waits; of those that were seen and have none, none waits. `ranked_by`: the plugins
-    whose ranks the places of jobs begin with.
+    Attributes:
+        seen: the jobs that the session examined; earlier results of other jobs stay valid.
+        drawn: formerly unschedulable jobs that this session examined or that the next session must examine.
+        unschedulable: the jobs that need no further try until one of their triggers fires.
+        statuses: the new status of each PodGroup whose status changes.
+        bare: PodGroups in phase Pending whose stored status may be empty, since an empty phase is read as Pending.
+        waiting: the pending pods.
+        notes: the Events of PodGroups.
+        incomplete: PodGroups that are not ready, with both placed and pending pods.
+        queues: the allocated amounts by queue.
+        unready: the number of missing members of each gang that is not ready.
+        warnings: texts about the configuration.
+        faults: invalid objects that plugins reported.
+        reservations: the reservations by job; None if no plugin makes any.
+        released: jobs whose reservation ended in this session.
+        measures: numbers for the metrics.
+        let_in: pods whose queue gate is removed.
+        kept: the room on nodes that is reserved for a pod of this session, by UID: for pipelined pods, and for allocated pods of
+            gangs that are not ready. Other jobs could not use this room.
+        records: the cause of each waiting PodGroup; a PodGroup in `seen` without a record does not wait.
+        ranked_by: the plugins whose ranks are the first elements of the rank of a job.
     """
 
     seen: set[str] = field(default_factory=set)
@@ -158,5 +184,5 @@ class Outcome:
 
     @property
     def promised(self) -> dict[str, str]:
-        """By UID, the node that a pod gets once what goes there is gone."""
+        """The node of each pipelined pod, by UID."""
         return {uid: place.node for uid, place in self.kept.items() if place.is_coming}

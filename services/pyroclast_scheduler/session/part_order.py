@@ -1,4 +1,4 @@
-"""Which parts of a gang are the cheapest to start: those that lack fewest pods."""
+"""Finds the parts of a gang that are the cheapest to start: those that lack the fewest pods."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pyroclast_scheduler.model.subjobs import SubJob, sub_job_uid
 
 __all__ = ["lacking", "missing", "sub_job_of_part"]
 
-_TOO_MANY: Final = 1 << 40  # pods: more than any gang has
+_TOO_MANY: Final = 1 << 40  # more pods than any gang has
 
 
 def missing(sub_job: SubJob) -> int:
-    """How many more pods of `sub_job` need a place, or the promise of one, before it starts."""
+    """Return how many more pods of `sub_job` must be allocated or pipelined before it can start."""
     return max(0, sub_job.tally.missing(sub_job.min_available, {}) - sub_job.tally[TaskStatus.PIPELINED])
 
 
 def lacking(job: Job, part: GroupPart) -> int:
-    """How many more pods need a place, or the promise of one, before `part` starts; very many where too few wait."""
+    """Return how many more pods must be allocated or pipelined before `part` can start; a huge number if too few are pending."""
     if part.parts:
         return sum(sorted(lacking(job, each) for each in part.parts)[: part.minimum])
     sub_job = sub_job_of_part(job, part)
@@ -31,5 +31,5 @@ def lacking(job: Job, part: GroupPart) -> int:
 
 
 def sub_job_of_part(job: Job, part: GroupPart) -> SubJob | None:
-    """What `part` of `job` is in this session; None where it has no pods."""
+    """Return the sub-job of `part` in this session; None if the part has no pods."""
     return job.sub_jobs.get(sub_job_uid(job.facts.key, part.name))

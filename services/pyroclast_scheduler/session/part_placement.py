@@ -1,4 +1,4 @@
-"""Placing a gang that has parts: each part whole or not at all, in a domain of its own where it asks for one."""
+"""Placement of a gang with parts: each part is placed whole or not at all, in its own topology domain if it requires one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["place_parts"]
 
 
 def place_parts(session: Session, job: Job, tasks: deque[Task]) -> Statement | None:
-    """Place as many parts as fit; None, with everything undone, where the gang is not ready with them.
+    """Place as many parts as fit. Return None, with everything undone, if the gang is not ready with these parts.
 
-    `tasks` is empty afterwards: what could not be placed waits for the next session.
+    `tasks` is empty afterwards: tasks that were not placed wait for the next session.
     """
     tree = job.facts.group.spec.tree
     if tree is None:
@@ -47,7 +47,7 @@ def place_parts(session: Session, job: Job, tasks: deque[Task]) -> Statement | N
 
 @dataclass(slots=True)
 class _PartPlacement:
-    """One go at placing a gang. `waiting`: its tasks without a place, by part; `errors`: why some of them have none."""
+    """One trial to place a gang. `waiting`: the pending tasks by part. `errors`: the fit errors of tasks that were not placed."""
 
     session: Session
     job: Job
@@ -55,7 +55,10 @@ class _PartPlacement:
     errors: dict[str, FitErrors] = field(default_factory=dict)
 
     def place(self, part: GroupPart, within: Bools | None) -> Statement | None:
-        """Place what waits of `part` on nodes `within`; None, with everything undone, where it is not ready with that."""
+        """Place the pending tasks of `part` on nodes `within`.
+
+        Return None, with everything undone, if the part is not ready afterwards.
+        """
         if not part.topology_key:
             return self._place_in(part, within)
         session, job, key = self.session, self.job, part.topology_key
@@ -73,7 +76,7 @@ class _PartPlacement:
         if not part.parts:
             return self._place_members(part, within)
         by_order, by_size = (sorted(part.parts, key=key) for key in (self._rank, partial(lacking, self.job)))
-        for parts in [by_order] if by_order == by_size else [by_order, by_size]:  # large ones may leave too few of them room
+        for parts in [by_order] if by_order == by_size else [by_order, by_size]:  # large parts may leave no room for enough parts
             whole = self.session.statement()
             for each in parts:
                 statement = self.place(each, within)
@@ -94,7 +97,7 @@ class _PartPlacement:
             if statement is None or not statement.moves:
                 break
             whole.merge(statement)
-            if not sub_job.is_ready:  # places are promised alone: no more is
+            if not sub_job.is_ready:  # the tasks are only pipelined: pipeline no more than the minimum
                 break
         self.errors.update(job.fit_errors)
         forget_errors(job)
@@ -110,7 +113,7 @@ class _PartPlacement:
         return [task for path in part.paths() for task in self.waiting.get(path[-1].name, ())]
 
     def _rank(self, part: GroupPart) -> tuple[bool, Sequence[object]]:
-        """Parts that have started go first, then those of which something waits, by their first task."""
+        """Return the sort key of a part: ready parts first, then parts with pending tasks in the order of their first task."""
         waiting = self._waiting(part)
         first = min(map(self.session.task_key, waiting)) if waiting else ()
         return not self.job.is_part_ready(part), first

@@ -1,4 +1,4 @@
-"""What a session is given from outside: values and Protocols, implemented in the shell."""
+"""The inputs of a session from outside of the snapshot: values, and Protocols that the shell implements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["AskedFor", "Extender", "NodeUsage", "Ports", "Shard", "UsageSource",
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The nodes that are this scheduler's own: `hard` never uses others, `soft` only where its own have no room."""
+    """The nodes of this scheduler. A hard shard excludes all other nodes. A soft one uses them if its own nodes have no room."""
 
     nodes: frozenset[str]
     is_hard: bool
@@ -25,7 +25,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """What a node really uses, in hundredths of what it has, by period such as `5m`; `measured`: seconds since the epoch."""
+    """The measured usage of a node in percent of its capacity, by period such as `5m`. `measured`: seconds since the epoch."""
 
     cpu: Mapping[str, float] = field(default_factory=dict)
     memory: Mapping[str, float] = field(default_factory=dict)
@@ -36,41 +36,41 @@ class UsageSource(Protocol):
     """Measurements of nodes, collected in the background."""
 
     def usage(self) -> Mapping[str, NodeUsage]:
-        """The last measurements by node; empty while there are none. Not to be changed."""
+        """Return the last measurements by node; empty if there are none yet. The caller must not change them."""
 
 
 class Extender(Protocol):
-    """An HTTP service that takes part in decisions."""
+    """An HTTP service that takes part in scheduling decisions."""
 
     def post(self, url: str, body: bytes, *, timeout: float) -> bytes:
-        """The body of its answer, waited for on the deciding thread.
+        """Send a request and return the body of the response. The call blocks the thread of the session.
 
         Raises:
-            OSError: no answer within `timeout` seconds, or none of success.
+            OSError: there was no response within `timeout` seconds, or its status was not a success.
         """
 
 
 class WaitingPlaces(Protocol):
-    """Where those that wait stand in their queues, by what the sessions before found out."""
+    """The positions of waiting jobs in their queues, from the results of earlier sessions."""
 
     def position(self, queue: str, rank: tuple[Any, ...], key: str) -> int:
-        """How many stand before a job of that rank."""
+        """Return how many waiting jobs of `queue` are ahead of a job with `rank`."""
 
     def place(self, queue: str, key: str) -> int | None:
-        """The place of a job, from 0; None if it does not stand in that queue."""
+        """Return the position of a job, from 0; None if the job does not wait in `queue`."""
 
     def rank(self, key: str) -> tuple[Any, ...]:
-        """The rank of a job that has a place."""
+        """Return the rank of a job that has a position."""
 
     @property
     def counts(self) -> Mapping[tuple[str, PendingReason], int]:
-        """How many wait by queue and code."""
+        """The number of waiting jobs by queue and code."""
 
     def slot(self, key: str) -> tuple[str, PendingReason] | None:
-        """Queue and code of a job; None if it does not wait."""
+        """Return queue and code of a job; None if the job does not wait."""
 
     def order_of(self, queue: str) -> Iterator[str]:
-        """The keys of those that wait in a queue, the first one first."""
+        """Yield the keys of the waiting jobs of a queue in order."""
 
 
 class _NoExtender:
@@ -90,16 +90,25 @@ class _NoUsage:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What a session is given from outside.
+    """The inputs of a session from outside of the snapshot.
 
-    `now`: seconds since the epoch. `period`: how many schedule periods have passed since the start; rules that the specifications
-    count per cycle count these, since a session starts whenever something changed. `commit` takes decisions as soon as they are
-    final. `memory`: what plugins keep from session to session, such as when they last did something; may be lost. What has the
-    attribute `is_derived` can be worked out again, and is after a session that failed. `scheduler`: the name that pods ask for.
-    `reservations`: as the last session left them; None: there was none yet. `observe` runs and measures the opening and closing
-    of a plugin, or an action. `elsewhere`: by queue, what other members of a ring of schedulers have placed. `waiting`: None: all
-    jobs are ranked anew when somebody asks who waits before whom. `budget_patience`: for how many seconds an amount spent of a
-    budget counts. `usual_seconds`: how long jobs like one run, at most one in ten longer; None where too few are known.
+    Attributes:
+        now: seconds since the epoch.
+        commit: receives each statement as soon as it is committed.
+        observe: runs a function and measures its time; called with the plugin or stage and the extension point.
+        shard: the nodes of this scheduler; None if it may use all nodes.
+        period: the number of schedule periods since the start. Rules that Volcano counts per cycle count schedule periods, since
+            a session starts whenever the cluster changes.
+        extender: sends requests to HTTP extenders.
+        usage: the measurements of nodes.
+        memory: state that plugins keep between sessions and that may be lost. A value with the attribute `is_derived` can be
+            calculated again, and is calculated again after a session that failed.
+        scheduler: the scheduler name in the specs of pods.
+        reservations: the reservations after the previous session; None before the first session.
+        elsewhere: the amounts that other members of a ring of schedulers allocated, by queue.
+        waiting: the positions of waiting jobs; None: positions are calculated from all jobs when needed.
+        budget_patience: for how many seconds a reported amount of a budget is used.
+        usual_seconds: returns the run time that nine of ten similar jobs do not exceed; None if too few are known.
     """
 
     now: float = 0.0
@@ -118,7 +127,10 @@ class Ports:
     usual_seconds: Callable[[JobFacts], float | None] = lambda _: None
 
     def rehearsing(self) -> Ports:
-        """The same for a session of which nothing may come: nobody hears of it, and what it remembers is forgotten with it."""
+        """Return ports for a trial session.
+
+        Decisions of the trial are not committed, extenders are not called, and changes of `memory` are dropped.
+        """
         return Ports(
             self.now,
             shard=self.shard,
@@ -136,14 +148,14 @@ class Ports:
 
 @dataclass(slots=True)
 class AskedFor:
-    """What was asked for in a session that changes without an event, and the answers with it: the time, and services outside."""
+    """The inputs that a session used and that change without a watch event: the time, and services outside of the cluster."""
 
     time: bool = False
     services: bool = False
 
 
 def remembered(memory: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of what plugins keep from session to session, without what they can work out again."""
+    """Return a copy of the plugins' memory without the values that can be calculated again."""
     return {
         name: value.copy() if isinstance(value, dict) else value
         for name, value in memory.items()

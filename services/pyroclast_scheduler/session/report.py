@@ -1,4 +1,4 @@
-"""What a session tells beside its decisions: events, warnings, faults of objects, numbers for the metrics."""
+"""The results of plugins and actions besides decisions: Events, warnings, faults, numbers for the metrics."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Report"]
 
 @dataclass(slots=True)
 class Report:
-    """Plugins and actions add to it.
+    """The results to which plugins and actions add.
 
-    `notes`: events on PodGroups. `warnings`: what of the configuration has no effect. `faults`: what of objects makes no sense.
-    `let_in`: pods that pass the gate of their queue.
+    `notes`: Events on PodGroups. `warnings`: texts about settings that have no effect. `faults`: invalid objects. `let_in`: pods
+    whose queue gate is removed.
     """
 
     measures: Measures

@@ -1,4 +1,4 @@
-"""What nodes are kept for, in one session."""
+"""The reservations of nodes in one session."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ __all__ = ["Reserved"]
 
 @dataclass(slots=True)
 class Reserved:
-    """`current`: the reservations by job, None while no plugin keeps any. `before`: whose they were when the session began."""
+    """`current`: the reservations by job, None if no plugin makes any.
+
+    `before`: the jobs with a reservation at the session start.
+    """
 
     current: Mapping[str, Reservation] | None = None
     before: frozenset[str] = frozenset()
 
     def begin(self, current: Mapping[str, Reservation], before: Collection[str]) -> None:
-        """A plugin keeps reservations in `current`, which it may go on to change."""
+        """Set the reservations of a plugin. The plugin may change `current` afterwards."""
         self.current, self.before = current, frozenset(before)
 
     def concerns(self, job: str) -> bool:
-        """Whether nodes are kept for the job of that key, or were when the session began."""
+        """Whether the job of that key has a reservation, or had one at the start of the session."""
         return job in self.before or job in (self.current or ())
 
     def released(self) -> frozenset[str]:
-        """Whose reservations ended in this session."""
+        """Return the jobs whose reservation ended in this session."""
         return self.before.difference(self.current or ())

@@ -1,6 +1,6 @@
-"""The rules by which what several plugins say becomes one answer: tiers in order, plugins in order inside a tier.
+"""The rules that combine the results of several plugins: tiers in order, and plugins in order within a tier.
 
-They are Volcano's, and stand apart from the session because they hold no state of their own.
+The rules are those of Volcano. They are separate from the session because they have no state of their own.
 """
 
 from __future__ import annotations
@@ -35,13 +35,16 @@ _NOTHING: Final = np.zeros(1, dtype=np.int64)
 
 
 class Rules:
-    """Questions to all plugins of a session. `tiers`: what each plugin registered, without what its flags switch off."""
+    """The combined results of all plugins of a session.
+
+    `tiers`: the extensions of each plugin without those whose flags are off.
+    """
 
     def __init__(self, tiers: Sequence[Sequence[Extensions]]) -> None:
         self._register(tiers)
 
     def release(self) -> None:
-        """Ask no plugin any more, and refer to none."""
+        """Drop all references to plugins at the end of the session."""
         self._register(())
 
     def _register(self, tiers: Sequence[Sequence[Extensions]]) -> None:
@@ -88,43 +91,46 @@ class Rules:
         self._pre_bind = self.all_of(lambda each: each.pre_bind)
 
     def all_of(self, point: Callable[[Extensions], T | None]) -> list[T]:
-        """What is registered at a point, in order of the configuration."""
+        """Return the functions registered at an extension point, in the order of the configuration."""
         return list(chain.from_iterable(self._tiers(point)))
 
     def _tiers(self, point: Callable[[Extensions], T | None]) -> _Tiers[T]:
         tiers = [[found for each in tier if (found := point(each)) is not None] for tier in self._extensions]
         return [tier for tier in tiers if tier]
 
-    # -- order: smaller keys go first; the first plugin whose ranks differ decides --------------------------------------
+    # -- order: the smallest key is first; the first plugin whose ranks differ decides ----------------------------------
 
     def job_key(self, job: Job) -> tuple[Rank, ...]:
-        """The place of `job` among the jobs of its queue."""
+        """Return the sort key of `job` among the jobs of its queue."""
         return (*self.job_order(job), job.facts.created, job.facts.uid)
 
     def job_order(self, job: Job) -> tuple[Rank, ...]:
-        """What the plugins say of the place of `job`, without age and UID, which only break ties."""
+        """Return the ranks of `job` by the plugins, without age and UID, which only break ties."""
         return tuple(rank(job) for rank in self._job_order)
 
     def sub_job_key(self, job: Job, sub_job: SubJob) -> tuple[Rank, ...]:
-        """The place of `sub_job` among those of `job`."""
+        """Return the sort key of `sub_job` among the sub-jobs of `job`."""
         return (*(rank(job, sub_job) for rank in self._sub_job_order), sub_job.match_index, sub_job.uid)
 
     def queue_key(self, queue: Queue) -> tuple[Rank, ...]:
-        """The place of `queue` among the queues."""
+        """Return the sort key of `queue` among all queues."""
         return (*(rank(queue) for rank in self._queue_order), queue.facts.created, queue.facts.uid)
 
     def victim_queue_key(self, queue: Queue, preemptor: Queue) -> tuple[Rank, ...] | None:
-        """The place of `queue` among those that lose pods to `preemptor`, the first going first; None where no plugin says."""
+        """Return the sort key of `queue` among the queues whose pods may be evicted for `preemptor`.
+
+        Pods of the first queue are evicted first. Return None if no plugin orders the queues.
+        """
         ranks = self._victim_queue_order
         return tuple(rank(queue, preemptor) for rank in ranks) if ranks else None
 
     def task_key(self, task: Task) -> tuple[Rank, ...]:
-        """The place of `task` among the tasks of its job."""
+        """Return the sort key of `task` among the tasks of its job."""
         facts = task.facts
         return (*(rank(task) for rank in self._task_order), facts.part, facts.index, facts.created, facts.uid)
 
     def reorder(self, tasks: deque[Task]) -> bool:
-        """Bring waiting tasks into the order that holds now; whether it can change with each that gets a place."""
+        """Sort pending tasks by their present keys. Return whether each placement may change the order."""
         if self._is_task_order_live and len(tasks) > 1:
             ordered = sorted(tasks, key=self.task_key)
             tasks.clear()
@@ -134,64 +140,64 @@ class Rules:
     # -- readiness -----------------------------------------------------------------------------------------------------
 
     def job_ready(self, job: Job) -> bool:
-        """Whether the placements of `job` may be kept."""
+        """Whether the placements of `job` may be committed."""
         return all(ask(job) for ask in self._job_ready)
 
     @property
     def has_gangs(self) -> bool:
-        """Whether any plugin says that placements of a job may not be kept yet; else each of its pods is for itself."""
+        """Whether a plugin may keep placements of a job from being committed. Without one, each pod is scheduled on its own."""
         return bool(self._job_ready)
 
     def sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
-        """Whether the placements of `sub_job` may be kept; those of a job that is not divided if the job's may."""
+        """Whether the placements of `sub_job` may be committed. Without sub-jobs, `job_ready` decides."""
         if not job.is_divided:
             return self.job_ready(job)
         return all(ask(job, sub_job) for ask in self._sub_job_ready)
 
     def job_pipelined(self, job: Job) -> bool:
-        """Whether `job` would be ready if what was promised to it were there."""
+        """Whether `job` would be ready if its pipelined tasks were allocated."""
         return _vote((ask(job) for ask in tier) for tier in self._job_pipelined)
 
     def sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
-        """Whether `sub_job` would be ready if what was promised to it were there."""
+        """Whether `sub_job` would be ready if its pipelined tasks were allocated."""
         if not job.is_divided:
             return self.job_pipelined(job)
         return _vote((ask(job, sub_job) for ask in tier) for tier in self._sub_job_pipelined)
 
     def job_invalid(self, job: Job) -> Invalid | None:
-        """Why `job` cannot be worked on, None if it can."""
+        """Return why `job` cannot be scheduled, None if it can."""
         hold = job.facts.group.spec.hold
         if hold is not None:
             return Invalid(hold.reason, hold.text)
         return next((found for ask in self._job_valid if (found := ask(job)) is not None), None)
 
     def job_starving(self, job: Job) -> bool:
-        """Whether `job` may take places from others; the first tier that has an opinion decides."""
+        """Whether pods may be evicted for `job`. All plugins of the first tier with this point must agree."""
         tiers = self._job_starving
         return bool(tiers) and all(ask(job) for ask in tiers[0])
 
     def job_enqueueable(self, job: Job) -> bool:
-        """Whether `job` may enter."""
+        """Whether `job` may be enqueued."""
         return _vote((ask(job) for ask in tier) for tier in self._job_enqueueable)
 
     def enqueue_retry_when(self, job: Job) -> set[Trigger]:
-        """What may let in `job`, which was refused, beside a change of its queue."""
+        """Return the triggers, besides a change of the queue, after which the refused `job` may be enqueued."""
         told = None if job.cause is None or self._has_untold_votes else job.cause.retry_when
         return {AnyChange()} if told is None else set(told)
 
     def job_enqueued(self, job: Job) -> None:
-        """Tell the plugins that `job` entered."""
+        """Notify the plugins that `job` was enqueued."""
         for notify in self._job_enqueued:
             notify(job)
 
     # -- quota ---------------------------------------------------------------------------------------------------------
 
     def overused(self, queue: Queue, extra: Ints = _NOTHING) -> bool:
-        """Whether `queue` has more than its share, if it took `extra` too."""
+        """Whether `queue` would exceed its share if `extra` were allocated to it too."""
         return any(ask(queue, extra) for ask in self._overused)
 
     def allocatable(self, queue: Queue, plan: PlacementPlan, count: int, task: Task | None = None) -> int:
-        """How many of `count` pods like that `queue` may still take; `task`: the first of them, where that is known."""
+        """Return how many of `count` pods with `plan` the queue may still use. `task`: the first of these pods, if known."""
         if task is not None and task.facts.shape.has_claims and not all(ask(queue, task) for ask in self._task_allocatable):
             return 0
         for ask in self._allocatable:
@@ -199,29 +205,32 @@ class Rules:
         return max(count, 0)
 
     def quota_retry_when(self, job: Job, tasks: Sequence[Task]) -> set[Trigger]:
-        """What may let the queue of `job` take more of these tasks, which wait."""
+        """Return the triggers after which the queue of `job` may accept more of `tasks`."""
         return set(chain.from_iterable(ask(job, tasks) for ask in self._quota_retry_when))
 
     def preemptive(self, queue: Queue, amount: Ints) -> bool:
-        """Whether `queue` may take places from others for `amount` more."""
+        """Whether pods of other queues may be evicted for `amount` more in `queue`."""
         return all(ask(queue, amount) for ask in self._preemptive)
 
     # -- victims -------------------------------------------------------------------------------------------------------
 
     def preemptable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Those of `candidates` that may go for `preemptor`, a task of `job` in the same queue."""
+        """Return those of `candidates` that may be evicted for `preemptor`, a task of `job` in the same queue."""
         return agreed_whole(candidates, lambda asked: _agreed(self._preemptable, asked, preemptor, job), job)
 
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Those of `candidates` that may go for `preemptor`, a task of `job` in another queue."""
+        """Return those of `candidates` that may be evicted for `preemptor`, a task of `job` in another queue."""
         return agreed_whole(candidates, lambda asked: _agreed(self._reclaimable, asked, preemptor, job), job)
 
     def unified_evictable(self, wish: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Those of `candidates` that may go for a whole gang."""
+        """Return those of `candidates` that may be evicted for a whole gang."""
         return agreed_whole(candidates, lambda asked: _agreed(self._unified_evictable, asked, wish), wish.job)
 
     def victim_tasks(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Those of `candidates` that should go anyway: what any plugin of the first tier with an answer says."""
+        """Return those of `candidates` that should be evicted without a preemptor.
+
+        The union of the first tier with a result is returned.
+        """
         candidates = [pair for pair in candidates if not pair[0].facts.group.spec.is_protected]
         for tier in self._victim_tasks:
             uids = {task.uid for ask in tier for _, task in ask(candidates)}
@@ -232,13 +241,14 @@ class Rules:
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
     def pre_predicate(self, task: Task, plan: PlacementPlan) -> str | None:
-        """Why `task` fits no node at all, None if nodes have to be looked at."""
+        """Return why no node is feasible for `task`; None if the nodes must be examined."""
         return next((why for ask in self._pre_predicate if (why := ask(task, plan)) is not None), None)
 
     def coupled_refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
-        """Refusals that depend on where other pods are; None if that does not matter to `task`.
+        """Return the refusals that depend on other pods; None if `task` does not depend on other pods.
 
-        A plugin that refuses no node now may refuse some for the next pod: that is a refusal of none, and not a steady one.
+        A plugin that refuses no node for this pod may refuse some for the next pod. Its result is then an empty refusal that is
+        not steady.
         """
         found: list[Refusal] | None = None
         for ask in self._coupled_predicate:
@@ -248,75 +258,78 @@ class Rules:
         return found
 
     def retry_when(self, job: Job, task: Task, plan: PlacementPlan) -> set[Trigger]:
-        """What else than their room may change which nodes take `task` of `job`."""
+        """Return the triggers, besides the room of nodes, that may change the set of nodes feasible for `task` of `job`."""
         return set(chain.from_iterable(ask(job, task, plan) for ask in self._retry_when))
 
     def batch_scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-        """The scores that depend on which nodes are candidates; None if they say nothing."""
+        """Return the sum of the `batch_node_order` scores; None if no plugin returns any."""
         found = [scores for ask in self._batch_node_order if (scores := ask(job, task, plan, candidates)) is not None]
         return np.sum(found, axis=0) if found else None
 
     def relative_scores(self, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-        """The scores that depend on the shape and on which nodes are candidates, and on nothing else."""
+        """Return the scores that depend only on the shape and on the set of candidates; None if no plugin returns any."""
         found = [scores for ask in self._relative_node_order if (scores := ask(plan, candidates)) is not None]
         return np.sum(found, axis=0) if found else None
 
     @property
     def has_relative_scores(self) -> bool:
-        """Whether any plugin may score candidates against each other."""
+        """Whether a plugin has the point `relative_node_order`."""
         return bool(self._relative_node_order)
 
     @property
     def has_batch_scores(self) -> bool:
-        """Whether any plugin may score candidates together."""
+        """Whether a plugin has the point `batch_node_order`."""
         return bool(self._batch_node_order)
 
     @property
     def has_best_node(self) -> bool:
-        """Whether any plugin may overrule scores."""
+        """Whether a plugin has the point `best_node`, which overrides scores."""
         return bool(self._best_node)
 
     def best_node(self, task: Task, plan: PlacementPlan, scores: Floats) -> int | None:
-        """The row that a plugin wants instead of the best score."""
+        """Return the row that the first plugin with an answer chooses in place of the best score; None if no plugin answers."""
         return next((row for ask in self._best_node if (row := ask(task, plan, scores)) is not None), None)
 
     def job_refusals(self, job: Job) -> list[Refusal]:
-        """Why nodes take no pod of `job` at all: what its PodGroup or queue says, and locks."""
+        """Return the refusals that apply to all pods of `job`: by its PodGroup or queue, and by locked nodes."""
         return [refusal for ask in self._job_predicate for refusal in ask(job)]
 
     def closed_to(self, job: Job) -> Bools | None:
-        """Nodes that take no pod of `job` at all; None if there are none."""
+        """Return a mask of the nodes that are refused to all pods of `job`; None if no plugin refuses any."""
         masks = [refusal.nodes for refusal in self.job_refusals(job)]
         return np.logical_or.reduce(masks) if masks else None
 
     def barred_to(self, job: Job) -> Bools | None:
-        """Nodes that take no pod of `job` by what its PodGroup or queue says, locks apart; None if there are none."""
+        """Return a mask of the nodes that are refused to `job` by its PodGroup or queue, without locks.
+
+        Return None if no plugin refuses any.
+        """
         masks = [refusal.nodes for ask in self._job_bars for refusal in ask(job)]
         return np.logical_or.reduce(masks) if masks else None
 
     def locked_to(self, job: Job) -> Bools | None:
-        """Nodes that are kept for others than `job`; None if there are none."""
+        """Return a mask of the nodes that are locked against `job`; None if no plugin locks any."""
         masks = [refusal.nodes for ask in self._closed_to for refusal in ask(job)]
         return np.logical_or.reduce(masks) if masks else None
 
     # -- moves ---------------------------------------------------------------------------------------------------------
 
     def notify_moved(self, move: Move, sign: int) -> None:
-        """Tell the plugins that `move` was made (1) or undone (−1)."""
+        """Notify the plugins that `move` was made (1) or undone (−1)."""
         for notify in self._moved:
             notify(move, sign)
 
     @property
     def has_objections(self) -> bool:
-        """Whether any plugin may have a place taken back that was given."""
+        """Whether a plugin may reject placements after they were made."""
         return bool(self._objections)
 
     def objection(self, move: Move) -> str | None:
-        """Why the places that `move` gave are to be taken back, None if they are not."""
+        """Return why the placements of `move` must be undone, None if they may stay."""
         return next((why for ask in self._objections if (why := ask(move)) is not None), None)
 
     def preparations(self, placed: Sequence[tuple[Task, int]]) -> dict[str, tuple[Preparation, ...]]:
-        """What has to be done before the pods are bound to the nodes of these rows, by UID."""
+        """Return the steps that the binds require, by UID. `placed`: tasks with the rows of their nodes."""
         found: dict[str, tuple[Preparation, ...]] = {}
         for prepare in self._pre_bind:
             for task, row in placed:
@@ -328,7 +341,7 @@ class Rules:
     # -- hypernodes and reservation ------------------------------------------------------------------------------------
 
     def hyper_node_scores(self, job: Job, sub_job: SubJob, candidates: Sequence[HyperNode]) -> Floats:
-        """A score for each of `candidates`."""
+        """Return a score for each of `candidates`."""
         total = np.zeros(len(candidates))
         for ask in self._hyper_node_order:
             total = total + ask(job, sub_job, candidates)
@@ -337,23 +350,26 @@ class Rules:
     def hyper_node_gradient(
         self, job: Job, sub_job: SubJob | None, top: HyperNode, purpose: Purpose
     ) -> Sequence[Sequence[HyperNode]]:
-        """Which hypernodes at or below `top` to try, in lists tried one after another; the first plugin decides."""
+        """Return lists of hypernodes at or below `top`, to be tried one list after another. The first plugin decides."""
         asked = self._hyper_node_gradient
         return (asked[0](job, sub_job, top, purpose) or []) if asked else [[top]]
 
     def target_job(self, jobs: Sequence[Job]) -> Job | None:
-        """Which of `jobs` is to be reserved for; the first plugin decides."""
+        """Return the job among `jobs` for which nodes are reserved; None for no job. The first plugin decides."""
         asked = self._target_job
         return asked[0](jobs) if asked else None
 
     def reserve_nodes(self) -> None:
-        """Lock another node for the target job."""
+        """Lock a further node for the target."""
         for reserve in self._reserve_nodes:
             reserve()
 
 
 def _retry_rule(each: Extensions) -> Callable[[Job, Task, PlacementPlan], Collection[Trigger]]:
-    """What may change what one plugin says of nodes because of others: anything, where it does not tell."""
+    """Return the rule for the triggers of one plugin.
+
+    A plugin without `retry_when` has the trigger AnyChange if it may refuse nodes.
+    """
     told = each.retry_when
     if told is not None:
         return lambda _job, task, plan: told(task, plan) or ()
@@ -361,7 +377,7 @@ def _retry_rule(each: Extensions) -> Callable[[Job, Task, PlacementPlan], Collec
 
 
 def _is_concerned(each: Extensions, job: Job, task: Task, plan: PlacementPlan) -> bool:
-    """Whether one plugin keeps `task` off nodes, or may do so, because of more than these nodes themselves."""
+    """Whether a plugin refuses nodes to `task` for reasons other than the state of these nodes, or may do so."""
     if each.pre_predicate is not None and each.pre_predicate(task, plan) is not None:
         return True
     if each.coupled_predicate is not None and each.coupled_predicate(task, plan) is not None:
@@ -370,14 +386,18 @@ def _is_concerned(each: Extensions, job: Job, task: Task, plan: PlacementPlan) -
 
 
 def _quota_retry_rule(each: Extensions) -> Callable[[Job, Sequence[Task]], Collection[Trigger]] | None:
-    """What may change what one plugin says of quotas: anything, where it does not tell."""
+    """Return the rule for the quota triggers of one plugin: AnyChange if the plugin has quotas but no `quota_retry_when`."""
     if (each.allocatable is None and each.task_allocatable is None) or each.quota_retry_when is not None:
         return each.quota_retry_when
     return lambda _job, _tasks: (AnyChange(),)
 
 
 def _vote(tiers: Iterable[Iterable[Vote]]) -> bool:
-    """A rejection ends the vote; a permission decides unless one follows in its tier. All abstain: permitted."""
+    """Return the result of a vote.
+
+    A rejection ends the vote. A permission decides unless a rejection follows in the same tier. If all abstain, the result is
+    True.
+    """
     for votes in tiers:
         is_permitted = False
         for vote in votes:
@@ -392,7 +412,10 @@ def _vote(tiers: Iterable[Iterable[Vote]]) -> bool:
 def _agreed(
     tiers: _Tiers[Callable[..., list[Candidate] | None]], candidates: Sequence[Candidate], *wish: Task | Job | GangEviction
 ) -> list[Candidate]:
-    """The candidates that all plugins of the first tier with an answer agree on; `wish`: what they are asked for."""
+    """Return the candidates on which all plugins of the first tier with a result agree.
+
+    `wish`: the arguments that plugins receive before the candidates.
+    """
     for tier in tiers:
         chosen: list[Candidate] | None = None
         for ask in tier:

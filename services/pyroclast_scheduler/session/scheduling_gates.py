@@ -1,4 +1,4 @@
-"""Gates of queues: pods that wait until their queue has room for them lose their gate, and are placed by a later session."""
+"""Scheduling gates of queues: a pod loses the gate when its queue has room, and a later session places the pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _NOT_ASKED: Final = "a pod has the gate of its queue without the annotation that
 
 
 def open_gates(session: Session) -> None:
-    """Let in what the queues have room for, beside what was placed and let in before; the order is that of queues and jobs."""
+    """Remove the gates of as many pods as fit into their queues, beside allocated and earlier admitted pods.
+
+    Queues and jobs are served in the order of the session.
+    """
     found = [
         (session.queues[job.facts.queue], job)
         for job in session.jobs.values()

@@ -1,4 +1,4 @@
-"""Searching for nodes: the one way in which actions ask where a task may go, with all that plugins say of it."""
+"""The search for nodes for a task, which all actions use: it combines feasibility and scores of all plugins."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["alike", "explain", "find", "fits", "ranked", "resolvable"]
 
 
 def find(session: Session, job: Job, task: Task, plan: PlacementPlan, count: int, *, within: Bools | None = None) -> Batch | None:
-    """The nodes of the next pods, at least one and at most `count`; None where no node takes the next pod.
+    """Return the nodes of the next pods, at least one and at most `count`; None if no node is feasible for the next pod.
 
-    `task` is the first of them, the others are `alike`. `within`: only these nodes. The caller applies the batch before it asks
-    for the next.
+    `task` is the first pod, and the next `count` - 1 pods are equal in the sense of `alike`. `within`: a mask of the allowed
+    nodes. The caller must apply the batch before it searches again.
     """
     allowed = within
     refusals = session.coupled_refusals(task, plan)
@@ -46,7 +46,7 @@ def find(session: Session, job: Job, task: Task, plan: PlacementPlan, count: int
 
 
 def alike(session: Session, tasks: Sequence[Task]) -> int:
-    """How many of `tasks`, which are of one shape, are the same as the first to other pods and to each other."""
+    """Return how many of `tasks`, all of one shape, are equal to the first one for (anti-)affinity terms and claims."""
     first = tasks[0].facts
     if first.shape.has_claims:
         return 1
@@ -64,7 +64,7 @@ def alike(session: Session, tasks: Sequence[Task]) -> int:
 
 
 def explain(session: Session, job: Job, task: Task, plan: PlacementPlan, *, within: Bools | None = None) -> FitErrors:
-    """Why `task` fits on none of the session's nodes, or of those `within`."""
+    """Return why no node of the session is feasible for `task`. `within`: a mask of the nodes that were tried."""
     refusals = session.job_refusals(job)
     refusals += plan.refusals()
     refusals += session.coupled_refusals(task, plan) or ()
@@ -75,7 +75,7 @@ def explain(session: Session, job: Job, task: Task, plan: PlacementPlan, *, with
 
 
 def ranked(session: Session, job: Job, task: Task, plan: PlacementPlan, nodes: Bools) -> list[int]:
-    """The rows of `nodes`, best score first, own ones before those of other schedulers; room is not asked for."""
+    """Return the rows of `nodes` with the best score first, own nodes before those of other schedulers. Room is not checked."""
     rows = np.flatnonzero(nodes)
     if not len(rows):
         return []
@@ -91,7 +91,7 @@ def ranked(session: Session, job: Job, task: Task, plan: PlacementPlan, nodes: B
 
 
 def fits(session: Session, job: Job, task: Task, plan: PlacementPlan, row: int) -> bool:
-    """Whether `task` could be promised node `row` as things are now."""
+    """Whether `task` could be pipelined to node `row` in the present state."""
     rows = np.array([row], dtype=np.intp)
     locked = session.closed_to(job)
     if (locked is not None and locked[row]) or not plan.room(rows, future=True)[0]:
@@ -100,7 +100,7 @@ def fits(session: Session, job: Job, task: Task, plan: PlacementPlan, row: int) 
 
 
 def resolvable(session: Session, job: Job, task: Task, plan: PlacementPlan) -> Bools:
-    """Nodes on which `task` could fit if some pods went."""
+    """Return a mask of the nodes that evictions could make feasible for `task`."""
     mask = plan.mask
     locked = session.closed_to(job)
     if locked is not None:

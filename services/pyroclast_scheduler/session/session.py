@@ -53,25 +53,25 @@ _NO_PLUGINS: Final = OpenedPlugins([], [], (), are_labels_read=False)
 
 
 class Plugin(Protocol):
-    """One listing of a plugin in one session."""
+    """One instance of a plugin in one session."""
 
     def open(self, session: Session) -> Extensions:
-        """Look at the session and say what to register."""
+        """Read the session and return the extensions of the plugin."""
 
 
 PluginFactory: TypeAlias = Callable[[Arguments], Plugin]
 
 
 class Action(Protocol):
-    """One step of a session."""
+    """One step of a session, such as allocate or preempt."""
 
     def __call__(self, session: Session, arguments: Arguments) -> None:
-        """Decide, and apply to the session what was decided."""
+        """Make decisions and apply them to the session."""
         ...
 
 
 class Session(Rules):
-    """The working copy of a cluster. Everything an action does is applied here at once; `commit` alone lets it out."""
+    """A working copy of the cluster. Actions change only this copy, and `commit` sends decisions to the cluster."""
 
     def __init__(
         self,
@@ -127,23 +127,26 @@ class Session(Rules):
 
     @cached_property
     def _terms_on_names(self) -> list[Term]:
-        """By what pods on nodes keep away from others by the names of these."""
+        """The required anti-affinity terms of pods on nodes that select other pods by identity labels.
+
+        Identity labels contain names, such as the name of a Job.
+        """
         return self.term_counts.selecting_by(IDENTITY_LABELS) if self.snapshot.is_coupled else []
 
     def _are_names_minded(self, job: Job) -> bool:
-        """Whether a pod may keep away from `job`, or from others of its kind, by their names: then not all get the same."""
+        """Whether an anti-affinity term may select pods of `job` but not of an equivalent job, because the term uses names."""
         return any(term.may_take_in(task, but=IDENTITY_LABELS) for term in self._terms_on_names for task in job.facts.tasks)
 
     def kind_at_rest(self, job: Job) -> bytes | None:
-        """What `job` has in common with others that wait for the same; None if it is alone."""
+        """Return the equivalence class in which `job` waits; None if the job is the only one of its class."""
         if self.asked_for.services:
             return None
         return job.facts.strict_kind if self.plugins.are_labels_read else job.facts.kind
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     def plan(self, shape: Shape) -> PlacementPlan:
-        """What the session has worked out about `shape`."""
+        """Return the results of the session for `shape`: feasible nodes and scores."""
         plan = self._plans.get(id(shape))
         if plan is None:
             plan = self._plans[id(shape)] = PlacementPlan(shape, self.dimensions, self.columns, self.nodes.usable)
@@ -152,56 +155,70 @@ class Session(Rules):
         return plan
 
     def once(self, make: Callable[[Session], T]) -> T:
-        """What `make` makes of the session, made when it is first asked for: what a module keeps during one session."""
+        """Return the value that `make` creates for this session. `make` is called once per session."""
         found: T | None = self._kept.get(make)
         if found is None:
             found = self._kept[make] = make(self)
         return found
 
     def arguments_of(self, action: str) -> Arguments:
-        """The arguments that the configuration gives to `action`."""
+        """Return the arguments of `action` in the configuration."""
         return Arguments(self.configuration.action_arguments.get(action, {}))
 
     def all_jobs(self) -> Mapping[str, Job]:
-        """Every job by key, those included of which nothing waits and nothing changed: `jobs` may leave these out."""
+        """Return every job by key, also jobs that `jobs` may lack, since nothing in them waits or changed."""
         for key in self.snapshot.all_jobs:
             self.job(key)
         return self.jobs | self.others
 
     def now(self) -> float:
-        """Seconds since the epoch. As answers may change with it, jobs that wait are looked at again in each schedule period."""
+        """Return the present time in seconds since the epoch.
+
+        After a call, waiting jobs are tried again in each schedule period, since results may depend on the time.
+        """
         self.asked_for.time = True
         return self.ports.now
 
     def usage(self) -> Mapping[str, NodeUsage]:
-        """The last measurements by node. They change with time."""
+        """Return the last measurements by node.
+
+        Like `now`, the call makes waiting jobs be tried again in each schedule period.
+        """
         self.asked_for.time = True
         return self.ports.usage.usage()
 
     def extender(self) -> Extender:
-        """Services outside, which may say otherwise at any time, and of each job: each that waits is asked at any change."""
+        """Return the port to HTTP extenders.
+
+        An extender may change its answers at any time and per job. After a call, each waiting job is therefore tried again at any
+        change.
+        """
         self.asked_for.services = True
         return self.ports.extender
 
     def is_waiting(self, task: Task) -> bool:
-        """Whether `task` may be placed: it waits, behind no gate, and its last bind was not refused a moment ago."""
+        """Whether `task` may be placed.
+
+        The task must be pending without scheduling gates, and its last bind must not have been refused a moment ago.
+        """
         return task.status is TaskStatus.PENDING and not task.facts.gates and task.uid not in self.snapshot.held
 
     def waiting_in_order(self, tasks: Iterable[Task]) -> list[Task]:
-        """Those of `tasks` that may be placed, first one first."""
+        """Return those of `tasks` that may be placed, in their order."""
         return sorted(filter(self.is_waiting, tasks), key=self.task_key)
 
     def job(self, key: str) -> Job | None:
-        """The job of that key, also if it is none of `jobs`; None if there is none."""
+        """Return the job of that key, even if it is not in `jobs`; None if it does not exist."""
         job = self.jobs.get(key) or self.others.get(key)
         if job is None and (facts := self.snapshot.all_jobs.get(key)) is not None:
             job = self.others[key] = self._make_job(facts)
         return job
 
     def kind(self, job: Job) -> bytes | None:
-        """The kind of `job` while it has what it began with: what it cannot get now, no other one can. None if it is alone.
+        """Return the equivalence class of `job`; None if the job is the only one of its class.
 
-        It is while a pod of it is held: that says nothing of others.
+        If the session cannot place a job of the class now, it can place no other one. A job whose tasks or reservation have
+        changed is alone, and so is a job with a held pod, as its refusal says nothing about other jobs.
         """
         held = self.snapshot.held
         if job.is_changed or self.has_reservation(job) or self._are_names_minded(job):
@@ -209,71 +226,74 @@ class Session(Rules):
         return None if held and any(task.uid in held for task in job.facts.tasks) else self.kind_at_rest(job)
 
     def has_reservation(self, job: Job) -> bool:
-        """Whether nodes are kept for `job`, or were when the session began."""
+        """Whether nodes are reserved for `job`, or were at the start of the session."""
         return self.reserved.concerns(job.facts.key)
 
     def may_enter(self, job: Job) -> bool:
-        """Whether `job` may enter: plugins are asked about what says what it needs, budgets about all."""
+        """Whether `job` may be enqueued by plugins and budgets. Plugins are not asked about a job without minimum resources."""
         is_let_in = job.facts.min_resources is None or self.job_enqueueable(job)
         return is_let_in if self.budgets is None else self.budgets.may_enter(job, is_let_in=is_let_in)
 
     def is_low(self, job: Job) -> bool:
-        """Whether `job` gives way to others whatever it says itself, since a budget of its queue is used up."""
+        """Whether a used-up budget of its queue makes the pods of `job` preemptable, whatever the job declares."""
         return self.budgets is not None and self.budgets.is_low(job.facts.queue)
 
     def is_preemptable(self, owner: Job, task: Task) -> bool:
-        """Whether `task` of `owner` may be evicted for others."""
+        """Whether `task` of `owner` may be evicted for other jobs."""
         return task.facts.is_preemptable or self.is_low(owner)
 
     def job_refusals(self, job: Job) -> list[Refusal]:
-        """As the plugins say, and by the label that all of its nodes must share."""
+        """Return the refusals of the plugins, and those by the label value that all nodes of the job must share."""
         return [*super().job_refusals(job), *self.label_refusals.of_job(job)]
 
     def coupled_refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
-        """As the plugins say, and by the labels that all nodes of a part of a gang must share."""
+        """Return the refusals of the plugins, and those by the label values that all nodes of a part of a gang must share."""
         found = super().coupled_refusals(task, plan)
         job = self.job(task.facts.job) if task.facts.part else None
         own = [] if job is None else self.label_refusals.of_part(job, task)
         return [*(found or ()), *own] if own else found
 
     def objects(self, record: type[R]) -> Mapping[str, R]:
-        """All objects of a kind that a plugin watches, by namespace/name. Not to be changed.
+        """Return all objects of a kind that a plugin watches, by namespace/name. The caller must not change the mapping.
 
-        A change of one that is read wakes every job that waits.
+        A change of such an object makes the scheduler try every waiting job again.
         """
         return self.snapshot.objects.of(record)
 
     def told_objects(self, record: type[R]) -> Mapping[str, R]:
-        """The same, where a change of an object wakes only the jobs that wait for `ObjectChange` of it: the caller says which."""
+        """Return the same mapping for plugins that name the objects on which a job depends by the trigger `ObjectChange`.
+
+        A change of an object then makes the scheduler try only the jobs with a trigger for it.
+        """
         return self.snapshot.objects.told_of(record)
 
     def objects_in(self, record: type[R], namespace: str) -> list[R]:
-        """The objects of a kind that a plugin watches in a namespace. Not to be changed."""
+        """Return the objects of a kind that a plugin watches in a namespace. The caller must not change the list."""
         return self.snapshot.objects.in_namespace(record, namespace)
 
     @property
     def queue_sums(self) -> Mapping[str, QueueSums]:
-        """What the jobs of each queue had and wanted when the session began; queues without jobs are missing."""
+        """The sums over the jobs of each queue at the start of the session. Queues without jobs are missing."""
         return self.snapshot.queue_sums
 
     @property
     def term_counts(self) -> TermCounts:
-        """Who is where; for pods that care about each other."""
+        """The counts of pods per (anti-)affinity term."""
         return self.moves.term_counts
 
-    # -- doing ---------------------------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------------------
 
     def statement(self) -> Statement:
-        """A new, empty statement."""
+        """Return a new, empty statement."""
         return Statement(self)
 
     def moved(self, move: Move, sign: int) -> None:
-        """Keep what depends on placements current: `move` was made (1) or undone (−1)."""
+        """Update counts and notify plugins: `move` was made (1) or undone (−1)."""
         self.moves.add(move, sign)
         self.notify_moved(move, sign)
 
     def commit(self, moves: Sequence[Move]) -> None:
-        """Let placements and evictions out."""
+        """Send placements and evictions to the cluster."""
         evictions: list[Eviction] = []
         binds: dict[str, list[tuple[Task, int]]] = {}
         for move in moves:
@@ -287,7 +307,7 @@ class Session(Rules):
             self.ports.commit(Commit(tuple(self._binds(job, placed) for job, placed in binds.items()), tuple(evictions)))
 
     def dispatch(self, job: Job) -> None:
-        """Let out every placement of `job`, whichever statement made it."""
+        """Send every placement of `job` to the cluster, whichever statement made it."""
         tasks = [task for task in job.tasks if task.status is TaskStatus.ALLOCATED]
         job.move(tasks, TaskStatus.BINDING, [task.row for task in tasks])
         if tasks:
@@ -297,7 +317,7 @@ class Session(Rules):
         return Binds(job, tuple((task.uid, self.names[row]) for task, row in placed), self.preparations(placed))
 
     def take_back(self, job: Job, task: Task) -> None:
-        """Undo the promise made to one task, whichever statement made it."""
+        """Undo the pipelined placement of one task, whichever statement made it."""
         rows = np.array([task.row], dtype=np.intp)
         move = Move(
             job, self.plan(task.facts.shape), [task], rows, task.status, [TaskStatus.PENDING], rows, np.ones(1, dtype=np.int64)
@@ -305,40 +325,40 @@ class Session(Rules):
         undo(self, move)
 
     def note(self, job: Job, kind: str, reason: str, message: str) -> None:
-        """Tell the users of `job` something, as an event on its PodGroup."""
+        """Record an Event on the PodGroup of `job`. `kind`: Normal or Warning."""
         self.report.notes.append(Note(job.facts.key, kind, reason, message))
 
     def fault(self, kind: ResourceType, record: Record, reason: str) -> None:
-        """Say what of an object makes no sense and is passed over: once as an event on it, and as a number by kind.
+        """Report an invalid object: once by an Event on the object, and in a metric by kind.
 
-        It stands as long as every session says so.
+        The fault lasts as long as every session reports it.
         """
         self.report.faults.add(Fault.of(kind, record, reason))
 
     def refuse(self, job: Job, cause: Cause) -> None:
-        """Say why `job` is not let in; the first reason stands."""
+        """Set the cause for which `job` is not enqueued, unless it has a cause already."""
         if job.cause is None:
             job.cause = cause
 
     def close_plugins(self) -> None:
-        """Let the plugins finish."""
+        """Call the close function of each plugin."""
         for name, close in self.plugins.closers:
             self.ports.observe(name, "OnSessionClose", close)
         if self.budgets is not None:
             self.report.measures.budgets = self.budgets.standings
 
     def end(self) -> None:
-        """Let go of what refers back to the session: it and all that it holds are freed as soon as nobody uses them.
+        """Drop the references to and from the session, so that its objects are freed without garbage collection.
 
-        While both refer to each other, they would stay until the garbage collector looks, which stops every thread meanwhile.
+        Reference cycles would stay in memory until the garbage collector runs, which stops all threads.
         """
-        for jobs in (self.jobs, self.others):  # the most of it: one by one, so that other threads run meanwhile
+        for jobs in (self.jobs, self.others):  # the largest part, freed one by one so that other threads can run
             while jobs:
                 _, job = jobs.popitem()
-                job.cause = None  # a cause makes its text of the job and the session
-        self.release()  # plugins hold the session
+                job.cause = None  # a cause refers to the job and the session
+        self.release()  # plugins refer to the session
         self.plugins = _NO_PLUGINS
-        self._plans.clear()  # plans ask plugins
+        self._plans.clear()  # plans refer to plugins
         self.moves.forget()  # moves refer to plans
         self.budgets = None
-        self._kept.clear()  # what is kept may hold the session
+        self._kept.clear()  # values of `once` may refer to the session

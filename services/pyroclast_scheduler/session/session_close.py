@@ -1,4 +1,4 @@
-"""The end of a session: which status each PodGroup should have, why pods wait, what each queue has."""
+"""The end of a session: the status of each PodGroup, the causes of waiting pods, the allocated amounts of each queue."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _STARTED_PHASES = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN})
 _KEPT = frozenset({TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 _ROOT = "root"
 _OURS = frozenset(pending.PendingReason)
-_RENEWED = 60.0  # seconds that numbers stand at least before they alone are brought up to date
+_RENEWED = 60.0  # seconds after which a condition is updated even if only numbers in its message changed
 _BARE = GroupStatus()
 
 
 def close(session: Session, *, timestamp: str) -> Outcome:
-    """Let the plugins finish and say what is to be written. `timestamp`: now, RFC 3339."""
-    session.jobs.update([(key, job) for key, job in session.others.items() if job.is_changed])  # plugins tell of these too
+    """Close the plugins and return the results to be written. `timestamp`: the present time, RFC 3339."""
+    session.jobs.update([(key, job) for key, job in session.others.items() if job.is_changed])  # plugins report these too
     session.close_plugins()
     _end_reservations(session)
     _report_reservations(session)
@@ -80,7 +80,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
 
 
 def _note_kept(session: Session, job: Job, outcome: Outcome) -> None:
-    """Which places the session leaves to pods of `job` that do not have them."""
+    """Record the room that pods of `job` occupy in this session without being bound."""
     for task in job.tasks:
         if task.status in _KEPT:
             is_coming = task.status is TaskStatus.PIPELINED
@@ -88,12 +88,15 @@ def _note_kept(session: Session, job: Job, outcome: Outcome) -> None:
 
 
 def _is_unexplained(session: Session, job: Job) -> bool:
-    """Whether nobody looked why `job` waits: what it says stands, until the next session looks at it."""
+    """Whether the session has not tried `job` itself, so that its earlier cause stays valid until the next session."""
     return job.facts.key in session.equivalents.unexplained and not (job.is_changed or job.fit_errors or job.is_limited)
 
 
 def _end_reservations(session: Session) -> None:
-    """Where no plugin reserves any more, give back what stands from before: else its annotation and metrics would stay."""
+    """End all earlier reservations if no plugin makes reservations any more.
+
+    Otherwise their annotations and metrics would remain.
+    """
     if session.reserved.current is not None:
         return
     known = session.ports.reservations
@@ -107,7 +110,7 @@ def _end_reservations(session: Session) -> None:
 
 
 def _report_reservations(session: Session) -> None:
-    """Say on the jobs that nodes are kept for, beside why they wait, until when."""
+    """Add to the condition of each target how many nodes are reserved for it, and until when."""
     for key, reservation in (session.reserved.current or {}).items():
         job = session.job(key)
         said = None if job is None else job.conditions.get(PodGroupConditionType.UNSCHEDULABLE)
@@ -116,7 +119,10 @@ def _report_reservations(session: Session) -> None:
 
 
 def left_out_status(old: GroupStatus, message: str, timestamp: str) -> GroupStatus | None:
-    """The status of a PodGroup that no session can look at, which says why; None if it says so already."""
+    """Return the status of a PodGroup that is left out of all sessions, with `message`.
+
+    Return None if the status is the same already.
+    """
     condition = Condition(PodGroupConditionType.UNSCHEDULABLE, pending.PendingReason.LEFT_OUT, message)
     new = msgspec.structs.replace(old, conditions=_conditions(old.conditions, [condition], "", timestamp))
     return new if _differs(old, new) else None
@@ -130,7 +136,7 @@ def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> 
     old, tally = job.facts.group.status, job.tally
     phase = _phase(job)
     stated = list(job.conditions.values())
-    # pods that ask for nothing count as scheduled before they have a node, so that no plugin says that their gang waits
+    # pods without requests count as scheduled before they have a node, so that no plugin sets a condition for their gang
     if cause is not None and phase in _WAITING_PHASES and PodGroupConditionType.UNSCHEDULABLE not in job.conditions:
         stated.append(Condition(PodGroupConditionType.UNSCHEDULABLE, cause.reason))
     said = [_worded(old.conditions, each, cause, now=session.ports.now) for each in stated]
@@ -158,14 +164,17 @@ def _phase(job: Job) -> PodGroupPhase:
 
 
 def _seated(job: Job) -> int:
-    """How many places it has for pods that are made again or anew: they come on their nodes, and nobody has to let them in."""
+    """Return how many seats of `job` are placed for pods that are created again. Such pods need no new admission."""
     if not job.tally[TaskStatus.ALLOCATED] and not job.tally[TaskStatus.BINDING]:
         return 0
     return sum(is_seat(task.uid) for task in job.tasks if task.status in (TaskStatus.ALLOCATED, TaskStatus.BINDING))
 
 
 def _worded(old: Sequence[GroupCondition], new: Condition, cause: Cause | None, *, now: float) -> Condition:
-    """`new` with the cause behind its sentence; the numbers of before stay for a while, as long as sentence and reason do."""
+    """Return `new` with the summary of the cause in its message.
+
+    While sentence and reason stay the same, the numbers of the old message are kept for `_RENEWED` seconds.
+    """
     if cause is None or new.type != PodGroupConditionType.UNSCHEDULABLE:
         return new
     before = next((each for each in old if each.type == new.type and each.reason == new.reason), None)
@@ -177,7 +186,10 @@ def _worded(old: Sequence[GroupCondition], new: Condition, cause: Cause | None, 
 
 
 def _traced(session: Session, job: Job, phase: PodGroupPhase, new: Condition) -> Condition:
-    """`new`, where it says that the gang is placed, with what its trace tells of that; this stands until it is placed again."""
+    """Add the data of the last placement to the message of the condition Scheduled, for the trace.
+
+    Return other conditions unchanged.
+    """
     if new.type != PodGroupConditionType.SCHEDULED:
         return new
     if job.was_touched and phase in _WAITING_PHASES:
@@ -187,9 +199,9 @@ def _traced(session: Session, job: Job, phase: PodGroupPhase, new: Condition) ->
 
 
 def _conditions(old: Sequence[GroupCondition], new: Sequence[Condition], uid: str, timestamp: str) -> tuple[GroupCondition, ...]:
-    """The old conditions with those of the same type replaced in place, and others added; an equal one is kept as it is.
+    """Return the old conditions with new ones of the same type in their place, and further ones appended.
 
-    What was said of a gang before it was let in goes when it is.
+    An equal condition is kept unchanged. Conditions with a waiting code that are not set again are removed.
     """
     types = {condition.type for condition in new}
     result = [each for each in old if each.type in types or each.reason not in _OURS]
@@ -222,7 +234,7 @@ def _differs(old: GroupStatus, new: GroupStatus) -> bool:
 
 
 def _explain(session: Session, job: Job, status: GroupStatus, cause: Cause | None, outcome: Outcome) -> None:
-    """Why a PodGroup waits, the events on it, and the conditions of its pods."""
+    """Add the cause, the Events and the pod conditions of a waiting PodGroup to the outcome."""
     if cause is not None and status.phase is not PodGroupPhase.UNKNOWN:
         outcome.records[job.facts.key] = record_of(session, job, cause, status)
     text = ""
@@ -238,7 +250,10 @@ def _explain(session: Session, job: Job, status: GroupStatus, cause: Cause | Non
 
 
 def _explain_started(session: Session, job: Job, cause: Cause | None, outcome: Outcome, *, is_news: bool) -> None:
-    """The events on a PodGroup that has its minimum, and the conditions of pods above it that wait. `is_news`: new status."""
+    """Add the Events of a PodGroup that has its minimum, and the conditions of its pending pods.
+
+    `is_news`: the status changed.
+    """
     if is_news:
         outcome.notes.append(Note(job.facts.key, "Normal", "Scheduled", "pod group is ready"))
     text, summary = "", "" if cause is None else str(cause)
@@ -249,14 +264,17 @@ def _explain_started(session: Session, job: Job, cause: Cause | None, outcome: O
 
 
 def _has_waiting_members(job: Job) -> bool:
-    """Whether pods above the gang's minimum wait for a node. Pods behind a scheduling gate do not."""
+    """Whether pods beyond the gang's minimum wait for a node. Pods behind a scheduling gate do not count."""
     return bool(job.tally[TaskStatus.PENDING]) and any(
         task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks
     )
 
 
 def _unschedulable(job: Job, text: str, summary: str) -> Note:
-    """The warning on a PodGroup of which pods wait. `text`: where its pods stand; `summary`: the cause, empty where unknown."""
+    """Return the warning for a PodGroup with pending pods. `text`: the state of its pods.
+
+    `summary`: the cause, empty if unknown.
+    """
     waiting, total = job.tally[TaskStatus.PENDING], len(job.facts.tasks)
     sentence = f"{waiting}/{total} tasks in gang unschedulable: {text}" if total else ""
     return Note(job.facts.key, "Warning", "Unschedulable", pending.joined(sentence, summary))
@@ -279,10 +297,10 @@ def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *
 
 
 def _is_incomplete(session: Session, job: Job, *, has_placeholders: bool) -> bool:
-    """Whether the job holds places that it cannot use: some members have theirs, too few for it to start, and others wait.
+    """Whether some members are placed, too few for the gang to start, while other members wait.
 
-    A member that the API server would not have where it was put waits until it really has a node, and one on a node that is gone
-    before it took the member up waits too.
+    A member whose bind the API server refused counts as waiting until it really has a node. So does a member on a node that was
+    deleted before the kubelet accepted the member.
     """
     held = job.tally[TaskStatus.BOUND] + job.tally[TaskStatus.BINDING]
     if not held or not session.has_gangs:
@@ -302,7 +320,10 @@ def _is_stranded(session: Session, task: Task) -> bool:
 
 
 def _queues(session: Session) -> dict[str, dict[str, int]]:
-    """What each queue has allocated, its descendants' included, in stored units; others than cpu and memory where they occur."""
+    """Return the allocated amounts of each queue and its descendants, in stored units.
+
+    Other resources than cpu and memory only if used.
+    """
     totals: dict[str, Floats] = {name: np.zeros(len(session.dimensions)) for name in session.queues}
     sums, elsewhere = session.queue_sums, session.ports.elsewhere
     for own in sums.keys() | elsewhere.keys():

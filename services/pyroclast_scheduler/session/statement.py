@@ -1,6 +1,6 @@
-"""A statement: placements and evictions already applied to the session (its ledger), with an undo log; all of it is kept or none.
+"""A statement: placements and evictions that are applied to the session, its ledger, and that are committed or undone together.
 
-Undoing costs what was touched: the log holds the rows and counts of each step, and is replayed backwards.
+The log has the rows and counts of each move and is undone backwards. The cost of an undo depends only on the rows touched.
 """
 
 from __future__ import annotations
@@ -24,17 +24,27 @@ if TYPE_CHECKING:
     from pyroclast_scheduler.placement.plans import PlacementPlan
 
 _ONE: Final = np.ones(1, dtype=np.int64)
-_FEW: Final = 64  # rows that are counted faster one by one than as an array
+_FEW: Final = 64  # up to this number, counting rows one by one is faster than as an array
 
 __all__ = ["Move", "Statement"]
 
 
 @dataclass(slots=True)
 class Move:
-    """One step: tasks of one job and one shape go to `status`, each on its row. `nodes` and `counts` say how many where.
+    """One step of a statement: tasks of one job and one shape change to `status`, each on its row.
 
-    `before`: the status that each task had, the same for all. `amount`: what they ask for together; `change`: what quotas count
-    of it, where places taken or promised are more, evictions less. Neither is to be changed.
+    Attributes:
+        job: the job of the tasks.
+        plan: the placement plan of their shape.
+        tasks: the tasks.
+        rows: the row of the node of each task.
+        status: the new status.
+        before: the status of each task before the move, the same for all.
+        nodes: each row of `rows` once.
+        counts: the number of tasks on each of `nodes`.
+        reason: the reason of an eviction.
+        amount: the sum of the requests; not to be changed.
+        change: the sum that quotas count, negative for evictions; not to be changed.
     """
 
     job: Job
@@ -55,55 +65,58 @@ class Move:
 
 
 class Ledger(Protocol):
-    """What a statement writes to: a session."""
+    """The object that statements change: a session."""
 
     columns: Columns
 
     def plan(self, shape: Shape) -> PlacementPlan:
-        """What a pod of `shape` asks for."""
+        """Return the placement plan of `shape`."""
 
     def moved(self, move: Move, sign: int) -> None:
-        """Keep what depends on placements current: `move` was made (1) or undone (−1)."""
+        """Update everything that depends on placements: `move` was made (1) or undone (−1)."""
 
     def objection(self, move: Move) -> str | None:
-        """Why the places that `move` gave are to be taken back, None if they are not."""
+        """Return why the placements of `move` must be undone, None if they may stay."""
 
     def commit(self, moves: Sequence[Move]) -> None:
-        """Let placements and evictions out."""
+        """Send placements and evictions to the cluster."""
 
 
 @dataclass(slots=True)
 class Statement:
-    """Steps in order. Nothing leaves the ledger before `commit`."""
+    """Moves in order. Only `commit` sends them to the cluster."""
 
     ledger: Ledger
     moves: list[Move] = field(default_factory=list)
 
     def allocate(self, job: Job, plan: PlacementPlan, tasks: Sequence[Task], rows: Rows) -> bool:
-        """Give each of `tasks` its node of `rows`; whether no plugin objects, else nothing is done."""
+        """Allocate each of `tasks` to its node of `rows`. Return False, without any change, if a plugin objects."""
         return self._place(job, plan, tasks, rows, TaskStatus.ALLOCATED)
 
     def pipeline(self, job: Job, plan: PlacementPlan, tasks: Sequence[Task], rows: Rows, *, evicted_others: bool = False) -> bool:
-        """Promise each of `tasks` its node of `rows`, for when there is room; whether no plugin objects, else nothing is done."""
+        """Pipeline each of `tasks` to its node of `rows`, for the time when there is room.
+
+        Return False, without any change, if a plugin objects.
+        """
         for task in tasks:
             task.evicted_others = evicted_others
         return self._place(job, plan, tasks, rows, TaskStatus.PIPELINED)
 
     def evict(self, job: Job, plan: PlacementPlan, task: Task, reason: str) -> None:
-        """Take `task` off its node, and with it the rest of a gang that goes whole."""
+        """Evict `task`, together with all pods of its gang or part if that is evicted as a whole."""
         if task.status is TaskStatus.RELEASING and goes_whole(job, task):
-            return  # it went with another pod of its gang
+            return  # evicted together with another pod of its gang
         for each in unit_of(job, task):
             own = plan if each is task else self.ledger.plan(each.facts.shape)
             self._do(job, own, [each], np.array([each.row], dtype=np.intp), TaskStatus.RELEASING, reason=reason)
 
     def merge(self, other: Statement) -> None:
-        """Take over the steps of `other`, which is empty afterwards."""
+        """Append the moves of `other`, which is empty afterwards."""
         self.moves += other.moves
         other.moves = []
 
     def commit(self) -> None:
-        """Keep the steps: evictions and binds leave the session now."""
+        """Send the evictions and binds to the cluster."""
         for move in self.moves:
             for task in move.tasks:
                 task.last = None
@@ -111,7 +124,7 @@ class Statement:
         self.moves = []
 
     def discard(self) -> None:
-        """Undo the steps, last first."""
+        """Undo all moves, last first."""
         while self.moves:
             move = self.moves.pop()
             for task, row in zip(move.tasks, move.rows, strict=True):
@@ -141,7 +154,7 @@ class Statement:
 
 
 def _counted(rows: Rows, listed: list[int]) -> tuple[Rows, Ints]:
-    """Each of `rows` once, and how often it occurs; `listed`: the same rows."""
+    """Return each of `rows` once, with its number of occurrences. `listed`: the same rows as a list."""
     if len(listed) == 1:
         return rows, _ONE
     if len(listed) > _FEW:
@@ -151,7 +164,7 @@ def _counted(rows: Rows, listed: list[int]) -> tuple[Rows, Ints]:
 
 
 def undo(ledger: Ledger, move: Move) -> None:
-    """Take `move` back, which must be the last one not undone of its tasks."""
+    """Undo `move`, which must be the last move of its tasks that is not undone."""
     _count(ledger.columns, move, -1)
     before = move.before[0]
     move.job.move(move.tasks, before, [-1 if before is TaskStatus.PENDING else row for row in move.rows.tolist()])
@@ -164,7 +177,7 @@ def _count(columns: Columns, move: Move, sign: int) -> None:
     nodes: Rows | int = move.nodes
     counts: Ints | int = move.counts * sign
     amount, non_zero = move.plan.request, move.plan.non_zero
-    if len(move.nodes) == 1:  # one column: a list of positions costs five times as much, and gives the GIL up each time
+    if len(move.nodes) == 1:  # one column: indexing by an array costs five times as much and releases the GIL each time
         nodes, counts = int(move.nodes[0]), sign * len(move.tasks)
         amount, non_zero = amount * counts, non_zero * counts
     else:

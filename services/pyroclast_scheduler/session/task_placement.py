@@ -1,4 +1,4 @@
-"""Placing the tasks of a job or sub-job on nodes: the one loop that all actions use which fill room that is there or coming."""
+"""Placement of the tasks of a job or sub-job: the loop of all actions that use free or releasing room."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["pending_tasks", "place"]
 
 
 def pending_tasks(session: Session, job: Job, sub_job: SubJob | None = None) -> deque[Task]:
-    """The tasks of `job`, or `sub_job`, that wait for a node and ask for something, first one first; gated ones are left out."""
+    """Return the pending tasks of `job` or `sub_job` with requests, in order. Tasks behind scheduling gates are left out."""
     if not job.tally[TaskStatus.PENDING]:
         return deque()
     tasks = job.tasks if sub_job is None else sub_job.tasks
@@ -39,18 +39,18 @@ def place(
     hyper_node: str = "",
     is_alone: bool = False,
 ) -> Statement | None:
-    """Place tasks until `job` (`sub_job`) is ready; the statement if it is, or would be; None, with everything undone, if not.
+    """Place tasks until `job` (or `sub_job`) is ready. Return the statement if it is ready or pipelined afterwards.
 
-    Tasks that were placed or cannot be are taken out of `tasks`.
+    Return None, with everything undone, otherwise. Tasks that are placed or infeasible are removed from `tasks`.
 
     Args:
-        session: where to place.
-        job: whose tasks they are.
-        tasks: in order, see `pending_tasks`.
-        sub_job: the part of the job that must get ready; None: the job.
-        within: only these nodes; None: all.
-        hyper_node: what explanations call these nodes; empty for all of them.
-        is_alone: nobody else waits, so that beyond the minimum turns need not be taken.
+        session: the session.
+        job: the job of the tasks.
+        tasks: the tasks in order, see `pending_tasks`.
+        sub_job: the sub-job that must become ready; None: the job must.
+        within: a mask of the allowed nodes; None: all nodes.
+        hyper_node: the name of these nodes in explanations; empty for all nodes.
+        is_alone: whether no other job waits, so that all tasks beyond the minimum may be placed in one turn.
     """
     attempt = _TaskPlacement(session, job, sub_job, within, hyper_node)
     queue = session.queues[job.facts.queue]
@@ -83,7 +83,7 @@ def place(
 
 
 class _TaskPlacement:
-    """One go at placing tasks of a job, or of a part of it."""
+    """One trial to place tasks of a job or sub-job."""
 
     def __init__(self, session: Session, job: Job, sub_job: SubJob | None, within: Bools | None, hyper_node: str) -> None:
         self.session = session
@@ -95,7 +95,7 @@ class _TaskPlacement:
         self.has_placed = False
 
     def has_failed(self, role: str) -> bool:
-        """Whether a task of that role, of the same part of the job, fits nowhere."""
+        """Whether a task of that role in the same sub-job is infeasible."""
         if role not in self.job.failed_roles or self.sub_job is None or not self.job.is_divided:
             return role in self.job.failed_roles
         return any(task.facts.role == role and task.uid in self.job.fit_errors for task in self.sub_job.tasks)
@@ -111,9 +111,9 @@ class _TaskPlacement:
         return self.session.sub_job_pipelined(self.job, self.sub_job)
 
     def wanted(self, plan: PlacementPlan, available: int, *, is_alone: bool) -> int:
-        """How many of `available` equal tasks may be placed before somebody else must be asked first.
+        """Return how many of `available` equal tasks may be placed before another job gets its turn.
 
-        Up to the gang's minimum nobody is; beyond it queues and jobs take turns, unless there is only this one.
+        Up to the minimum of the gang no other job gets a turn. Beyond the minimum, queues and jobs take turns unless `is_alone`.
         """
         session, job = self.session, self.job
         if not self.is_ready():
@@ -128,7 +128,10 @@ class _TaskPlacement:
         return 1 + bisect_left(range(1, available), True, key=lambda more: session.overused(queue, plan.request * more))
 
     def place_run(self, plan: PlacementPlan, run: list[Task]) -> list[Task]:
-        """Place equal tasks; those that fit nowhere, with the errors of the first noted. Those that a plugin objects to wait."""
+        """Place equal tasks. Return the infeasible ones, after setting the fit errors of the first one.
+
+        Tasks to whose placement a plugin objects stay pending.
+        """
         session, job = self.session, self.job
         self.has_placed = False
         why = session.pre_predicate(run[0], plan)
@@ -156,7 +159,7 @@ class _TaskPlacement:
         return run
 
     def may_go_on(self, missed: Task) -> bool:
-        """Whether other tasks may still make it ready although `missed` fits nowhere."""
+        """Whether the other tasks may still make the job ready although `missed` is infeasible."""
         job, facts = self.job, self.job.facts
         if facts.min_available >= len(facts.tasks):
             return False
@@ -178,7 +181,7 @@ class _TaskPlacement:
         return True
 
     def _nominated(self, task: Task) -> Bools | None:
-        """The node that was made free for `task`, as a mask; None if there is none among those allowed."""
+        """Return a mask with the nominated node of `task`; None if there is none among the allowed nodes."""
         row = self.session.snapshot.rows.get(task.facts.nominated)
         if row is None or (self.within is not None and not self.within[row]):
             return None
@@ -188,7 +191,7 @@ class _TaskPlacement:
 
 
 def _run(tasks: deque[Task]) -> list[Task]:
-    """The tasks at the front that are alike."""
+    """Return the equal tasks at the front of the queue."""
     run: list[Task] = []
     for task in tasks:
         if not _alike(tasks[0], task):
@@ -198,7 +201,7 @@ def _run(tasks: deque[Task]) -> list[Task]:
 
 
 def _alike(a: Task, b: Task) -> bool:
-    """Whether what is true of the one is true of the other; pods with claims are each for themselves."""
+    """Whether results for one task apply to the other. Pods with claims are never alike."""
     if a.facts.shape.has_claims:
         return a is b
     return a.facts.shape is b.facts.shape and a.facts.role == b.facts.role
@@ -210,7 +213,7 @@ def _drop(tasks: deque[Task], count: int) -> None:
 
 
 def _skip(job: Job, tasks: list[Task], *, like: Task) -> None:
-    """Note tasks that need not be tried because `like`, or one of its role before it, fits nowhere."""
+    """Set the fit errors of tasks that need no trial, because `like` or an earlier task of the role is infeasible."""
     for task in tasks:
         role = task.facts.role
         if role:

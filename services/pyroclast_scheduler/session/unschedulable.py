@@ -1,4 +1,4 @@
-"""When a job that a session could do nothing for is worth another look."""
+"""Decides after which changes an unschedulable job is tried again."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from pyroclast_scheduler.session.session import Session
 
 __all__ = ["WAITING", "unschedulable_job"]
 
-_LONG: Final = 10  # schedule periods until something outside the cluster is asked again, although nothing changed
-_FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})  # reserve evicts for its target alone
-_OWN: Final = frozenset({"preempt", "gangpreempt"})  # at the cost of the own queue
+_LONG: Final = 10  # schedule periods until an external service is called again although nothing changed
+_FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})  # reserve only evicts for its target
+_OWN: Final = frozenset({"preempt", "gangpreempt"})  # victims in the same queue
 _OTHERS: Final = frozenset({"reclaim", "gangreclaim"})
 WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 
 
 def unschedulable_job(session: Session, job: Job, *, reason: str) -> UnschedulableJob | None:
-    """When the job, which waits for `reason`, is worth another look; None if in the next session already."""
+    """Return the triggers after which the job, which waits for `reason`, is tried again; None: in the next session."""
     tally = job.tally
     if not (job.is_pending or any(tally[status] for status in WAITING)) or job.facts.group.spec.hold is not None:
         return UnschedulableJob(job.facts)
@@ -47,7 +47,7 @@ def unschedulable_job(session: Session, job: Job, *, reason: str) -> Unschedulab
 
 
 def _triggers(session: Session, job: Job) -> set[Trigger] | None:
-    """What may help the job, apart from time; nothing where only a change of it may, None where that is not known."""
+    """Return the triggers of the job without time. Empty: only a change of the job. None: the triggers are unknown."""
     if session.asked_for.services:
         return {AnyChange(), Pause(_LONG)}
     if job.is_pending:
@@ -56,7 +56,7 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
     if any(task.uid in session.snapshot.held for task in waiting):
         return None
     if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
-        return {AnyChange()}  # the queue may get room for it
+        return {AnyChange()}  # the queue may have room later
     invalid = session.job_invalid(job)
     if invalid is not None:
         return {AnyChange()} if invalid.retry_when is None else set(invalid.retry_when)
@@ -67,15 +67,15 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
     actions = set(session.configuration.actions) - _FILLING
     if actions & (_OWN | _OTHERS):
         found.add(Eviction(job.facts.queue, shapes, only_own=not actions & _OTHERS))
-    if actions - _OWN - _OTHERS or not (job.fit_errors or job.is_limited):  # actions of others may look at anything
+    if actions - _OWN - _OTHERS or not (job.fit_errors or job.is_limited):  # an action of another package may depend on any state
         return found | {AnyChange()}
     is_in_part = is_constrained(session, job) or bool(job.facts.group.spec.topology_key)
     if is_in_part and (job.is_divided or found):
-        # what is used anywhere decides where its first pods go, or whose pods go for them, and so what is left for its others
+        # usage anywhere decides the nodes or victims for the first pods, and thus the room that is left for the other pods
         return found | {AnyChange()}
     others = _beside_room(session, job, waiting, may_evict=bool(found))
     if AnyChange() in others or (others and found and _missing(session, job) > 1):
-        return found | {AnyChange()}  # whose pods go for the first of a gang decides what quotas and other pods leave to the next
+        return found | {AnyChange()}  # the victims for the first pod decide what quotas and other pods leave for the next
     if not job.fit_errors:
         return found | others
     lacking = 1 if len(shapes) > 1 else _missing(session, job)
@@ -84,9 +84,9 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
 
 
 def _beside_room(session: Session, job: Job, waiting: Sequence[Task], *, may_evict: bool) -> set[Trigger]:
-    """What may change that quotas, other pods or objects keep `waiting` from their places, whatever room nodes have.
+    """Return the triggers of quotas, other pods and objects that keep `waiting` from being placed, whatever room nodes have.
 
-    `may_evict`: others may go for them, so that quotas and nodes counted once more after they were tried.
+    `may_evict`: whether pods may be evicted for the tasks; quotas and nodes are then examined after the placement too.
     """
     unlike = list(_unlike(waiting)) if job.fit_errors or may_evict else []
     is_limited = job.is_limited or (may_evict and not all(_is_within_quota(session, job, task) for task in unlike))
@@ -101,13 +101,16 @@ def _is_within_quota(session: Session, job: Job, task: Task) -> bool:
 
 
 def _missing(session: Session, job: Job) -> int:
-    """How many pods must get a place together, as any of them may be kept alone where no plugin asks for a minimum."""
+    """Return how many pods must be placed together: 1 if the job is ready or no plugin has a minimum."""
     if session.job_ready(job) or session.job_pipelined(job):
         return 1
     return max(1, job.tally.missing(job.facts.min_available, job.facts.role_minimum))
 
 
 def _unlike(tasks: Iterable[Task]) -> Iterable[Task]:
-    """One of `tasks` for each shape and set of labels: by these other pods tell them apart."""
+    """Return one of `tasks` for each shape and set of labels.
+
+    Labels count because they decide which terms of other pods select a task.
+    """
     found = {(task.facts.shape, frozenset(task.facts.pod.metadata.labels.items())): task for task in tasks}
     return found.values()

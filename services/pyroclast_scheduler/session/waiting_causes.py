@@ -1,6 +1,6 @@
-"""The one cause of a job that waits, from what a session found out: which reason of the closed list, and its numbers.
+"""The cause of a waiting job, from the results of a session: a code of the closed list, with its numbers.
 
-A cause that says "never" is proved by what the nodes have when they are empty; whatever is not proved is "not now".
+A cause that says "never" is proved by the amounts of empty nodes. A cause without a proof says "not now".
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ __all__ = ["cause_of"]
 
 _NO_NODE = Cause(PendingReason.NO_NODE_READY, lambda: "no node is ready")
 _NO_NODE_OF_SHARD = Cause(PendingReason.NO_NODE_READY, lambda: "no node of this scheduler's NodeShard is ready")
-_MOST = 4  # resources that are told of
-_ROOM = ("Insufficient ", "node(s) pod number exceeded")  # how refusals begin that go when pods go
+_MOST = 4  # resources that a cause lists
+_ROOM = ("Insufficient ", "node(s) pod number exceeded")  # prefixes of refusals that evictions resolve
 
 
 def cause_of(session: Session, job: Job) -> Cause | None:
-    """Why `job` waits now; None if it does not, or nobody knows. Who may not be evicted for it yet is told too."""
+    """Return the cause of `job`; None if the job does not wait or the cause is unknown.
+
+    Pods that may not be evicted for the job yet are part of the explanation.
+    """
     cause, withheld = _cause_of(session, job), session.once(withheld_by_job).get(job.facts.key)
     if cause is None or withheld is None or job.tally[TaskStatus.PIPELINED]:
         return cause
@@ -93,7 +96,7 @@ def _not_let_in(session: Session, job: Job) -> Cause | None:
 
 
 def _coming(job: Job) -> Cause | None:
-    """That its places are promised, while what is there goes."""
+    """Return the cause that the pods are pipelined, while pods on their nodes are being deleted."""
     promised = job.tally[TaskStatus.PIPELINED]
     if not promised:
         return None
@@ -137,7 +140,7 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
     unready = session.nodes.usable & session.features.unready()
     if not len(allowed) and np.array_equal(unready, session.nodes.usable):
         return _no_node(session)
-    possible = np.flatnonzero(plan.mask | unready)  # of a node that is not ready nothing is proved
+    possible = np.flatnonzero(plan.mask | unready)  # a node that is not ready proves nothing
     is_narrow = bool(errors.hyper_node) or errors.text.startswith(("no hypernode", NO_DOMAIN))
     refused = Cause(PendingReason.NODES_REFUSE, lambda: f"not now: no node takes {task.facts.name}: {_reasons(errors)}")
     if not len(allowed) and (errors.reasons or is_narrow):
@@ -166,7 +169,7 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
 
 
 def _kept_for_another(session: Session, job: Job, plan: PlacementPlan, allowed: Rows, needed: int) -> Cause | None:
-    """That it would fit, but for nodes that are kept for another gang; None if it would not, or none are kept."""
+    """Return the cause that only the nodes reserved for another gang are missing; None if they are not the only reason."""
     locked = session.locked_to(job) if session.reserved.current else None
     if locked is None or not locked[allowed].any():
         return None
@@ -190,7 +193,7 @@ def _kept_for_another(session: Session, job: Job, plan: PlacementPlan, allowed: 
 
 
 def _shortages(session: Session, plan: PlacementPlan, amounts: Ints, rows: Rows) -> list[Shortage]:
-    """What one pod asks for beside what `rows` have in all and at most on one."""
+    """Return the request of one pod beside the sum and the maximum of the amounts of `rows`."""
     has, request = np.maximum(amounts[:, rows], 0), plan.shape.request
     named = session.dimensions.named(_asked(plan), request)
     named.sort(key=lambda each: bool(has[each[1]].max(initial=0) >= plan.request[each[1]]))
@@ -215,19 +218,19 @@ def _reasons(errors: FitErrors) -> str:
 
 
 def _is_for_room(errors: FitErrors) -> bool:
-    """Whether it is for room alone that nodes are refused."""
+    """Whether nodes are refused only for lack of room."""
     return all(reason.startswith(_ROOM) for reason in errors.reasons)
 
 
 def _not_allowed(session: Session, job: Job, plan: PlacementPlan, task: Task, errors: FitErrors) -> str:
-    """Counts what keeps the pod off whatever room there is: the original counts a node that is full as full alone."""
+    """Return the text with the counts of refusals that do not depend on room. Volcano counts a full node only as full."""
     refusals = (*session.job_refusals(job), *plan.refusals())
     lasting = count_refusals(session.nodes.usable, (each for each in refusals if not each.reason.startswith(_ROOM)))
     return f"no node takes {task.facts.name}: {_reasons(lasting if lasting.reasons else errors)}"
 
 
 def _too_narrow(session: Session, job: Job, plan: PlacementPlan, needed: int, errors: FitErrors) -> str:
-    """How many pods the parts of the network that it may be in hold, where it is to be in one; else what was found out."""
+    """Return the text with the number of pods for which an allowed hypernode has room, or else the fit errors."""
     found = f"not now: {str(errors)[:1].lower()}{str(errors)[1:]}"
     limit = job_limit(job, session.hyper_nodes)
     if limit is None or job.is_divided or job.allocated_hyper_node or not session.hyper_nodes.is_ready:
@@ -244,26 +247,26 @@ def _too_narrow(session: Session, job: Job, plan: PlacementPlan, needed: int, er
 
 
 def _asked(plan: PlacementPlan) -> list[int]:
-    """The dimensions that a pod asks for, its place aside."""
+    """Return the dimensions that a pod requests, without `pods`."""
     return [row for row in plan.present if plan.request[row] > 0 and row != PODS] or [PODS]
 
 
 def _asks(session: Session, plan: PlacementPlan, rows: Sequence[int] | None = None) -> str:
-    """What a pod asks for in words, its place aside, or of those dimensions alone."""
+    """Return the request of a pod as text, without `pods`. `rows`: only these dimensions; None: all."""
     request = plan.shape.request
     named = session.dimensions.named(_asked(plan) if rows is None else rows, request)
     return listed((name, request[name]) for name, _ in named)
 
 
 def _copies(plan: PlacementPlan, amounts: Ints, rows: Rows) -> Ints:
-    """How many such pods each of `rows` takes if it has `amounts`."""
+    """Return how many such pods fit on each of `rows` with `amounts`."""
     wanted = [row for row in plan.present if plan.request[row] > 0]
     copies: Ints = np.min([np.maximum(amounts[row, rows], 0) // plan.request[row] for row in wanted], axis=0)
     return copies
 
 
 def _needed(job: Job, task: Task) -> int:
-    """How many pods of the shape of `task` its gang needs at least."""
+    """Return how many pods of the shape of `task` its gang needs at least."""
     shapes = {each.facts.shape for each in job.tasks}
     if len(shapes) == 1:
         return max(1, job.facts.min_available - job.tally[TaskStatus.SUCCEEDED])

@@ -1,6 +1,6 @@
-"""Who waits before whom in a queue, and who was let in before: for texts, at the end of a session, when ranks change no more.
+"""The order of waiting jobs in a queue, and the enqueued jobs ahead of a job, for messages at the end of a session.
 
-Jobs at rest stand where the sessions before had them, as the port `waiting` knows; only those of this session are ranked anew.
+Unschedulable jobs have the positions of earlier sessions, from the port `waiting`. Only jobs of this session are ranked anew.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ _NOT_PLACED = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
 
 @dataclass(slots=True)
 class WaitingOrder:
-    """One queue in one session. `ranked`: jobs that were ranked in it, in order; `known`: where these stood before, sorted.
+    """The waiting jobs of one queue in one session.
 
-    `first_at_rest`: the first of the others. `let_in`: those without a place that were let in, in order; `kept`: what the first n
-    of them are promised.
+    Attributes:
+        ranked: the jobs that were ranked in this session, in order.
+        known: the earlier positions of these jobs, sorted.
+        first_at_rest: the first of the other jobs; None if there is none.
+        let_in: the enqueued jobs that are not allocated, in order.
+        kept: row n is the sum of the amounts that are reserved for the first n jobs of `let_in`.
     """
 
     ranked: list[tuple[tuple[Rank, ...], JobFacts]]
@@ -41,7 +45,7 @@ class WaitingOrder:
 
 
 def before(session: Session, job: Job) -> tuple[int, JobFacts | None]:
-    """How many of its queue wait before `job`, and the first of them."""
+    """Return how many jobs of its queue wait ahead of `job`, and the first of them."""
     order, own = session.once(_orders)[job.facts.queue], session.job_key(job)
     ahead = bisect_left(order.ranked, own, key=itemgetter(0))
     first = order.ranked[0] if ahead else None
@@ -57,14 +61,17 @@ def before(session: Session, job: Job) -> tuple[int, JobFacts | None]:
 
 
 def let_in_before(session: Session, job: Job) -> tuple[JobFacts | None, Floats]:
-    """The first gang of its queue before `job` that was let in and has no place yet, and what all of those are promised."""
+    """Return the first enqueued gang ahead of `job` in its queue that is not allocated.
+
+    Also return the sum of the amounts that are reserved for all such gangs ahead of `job`.
+    """
     order = session.once(_orders)[job.facts.queue]
     ahead = bisect_left(order.let_in, session.job_key(job), key=itemgetter(0))
     return (order.let_in[0][1] if ahead else None), order.kept[ahead]
 
 
 def _orders(session: Session) -> dict[str, WaitingOrder]:
-    """By queue."""
+    """Return the order of each queue."""
     found = {name: WaitingOrder([], [], None, [], np.zeros((1, len(session.dimensions)))) for name in session.queues}
     for job in _ranked(session):
         if _waits(job):
@@ -78,7 +85,7 @@ def _orders(session: Session) -> dict[str, WaitingOrder]:
 
 
 def _ranked(session: Session) -> Iterable[Job]:
-    """The jobs of this session; all there are where nobody knows where the others stand."""
+    """Return the jobs to be ranked: those of this session, or all jobs if the positions of the others are unknown."""
     return session.jobs.values() if session.ports.waiting is not None else session.all_jobs().values()
 
 
@@ -98,7 +105,7 @@ def _place_rest(session: Session, queue: str, order: WaitingOrder) -> None:
 
 
 def _let_in_at_rest(session: Session) -> dict[str, list[tuple[tuple[Rank, ...], JobFacts]]]:
-    """By queue, gangs at rest without a place that were let in; looked for only where a queue has promised anything."""
+    """Return the unschedulable enqueued gangs that are not allocated, by queue; empty if no queue reserves any amounts."""
     waiting = session.ports.waiting
     found: dict[str, list[tuple[tuple[Rank, ...], JobFacts]]] = {}
     if waiting is None or not any(sums.inqueue.any() for sums in session.queue_sums.values()):
@@ -111,7 +118,7 @@ def _let_in_at_rest(session: Session) -> dict[str, list[tuple[tuple[Rank, ...], 
 
 
 def _add_let_in(session: Session, order: WaitingOrder, at_rest: list[tuple[tuple[Rank, ...], JobFacts]]) -> None:
-    """Gangs that were let in: of this session, and those at rest."""
+    """Set the enqueued gangs of `order`: those of this session and the unschedulable ones."""
     own = [
         (rank, facts) for rank, facts in order.ranked if (job := session.job(facts.key)) and job.phase is PodGroupPhase.INQUEUE
     ]

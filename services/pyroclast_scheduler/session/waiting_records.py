@@ -1,4 +1,4 @@
-"""Makes the record of a job that waits from what a session found out."""
+"""Makes the record of a waiting job from the results of a session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["record_of"]
 
 
 def record_of(session: Session, job: Job, cause: Cause, status: GroupStatus) -> WaitingRecord:
-    """The record of a job that waits for `cause`, of which `status` is written."""
+    """Return the record of a job that waits for `cause`. `status`: the new status of its PodGroup."""
     message, before = _said(status), _said(job.facts.group.status)
     summary = pending.summary_of(message) or str(cause)
     is_new = message != before or not message

@@ -1,4 +1,4 @@
-"""Pods that are evicted all together or not at all, wherever in the cluster they are: those of a gang, or of a part of one."""
+"""Units of pods that are evicted all together or not at all, on any nodes: the pods of a gang or of a part."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ _WHOLE: Final = "*"
 
 
 def goes_whole(job: Job, task: Task) -> bool:
-    """Whether other pods go with `task`."""
+    """Whether other pods are evicted together with `task`."""
     return bool(_name(job, task))
 
 
 def unit_of(job: Job, task: Task) -> list[Task]:
-    """The pods that go with `task` of `job`, itself first; only itself unless its gang, or a part that it is in, goes whole."""
+    """Return the pods that are evicted together with `task` of `job`, `task` first.
+
+    The list has only `task` unless its gang or one of its parts is evicted as a whole.
+    """
     name = _name(job, task)
     if not name:
         return [task]
@@ -33,9 +36,9 @@ def unit_of(job: Job, task: Task) -> list[Task]:
 def agreed_whole(
     candidates: Sequence[Candidate], vote: Callable[[Sequence[Candidate]], list[Candidate]], preemptor: Job
 ) -> list[Candidate]:
-    """Those of `candidates` that `vote` agrees to; of a unit that goes whole only if it agrees to all of its pods.
+    """Return those of `candidates` that `vote` selects; pods of a unit only if `vote` selects the whole unit.
 
-    None of such a unit goes for a pod of its own gang, nor while some of its pods are on their way to a node.
+    A unit is not evicted for a pod of its own gang, nor while one of its pods is being bound.
     """
     owners = {unit: owner for owner, task in candidates if (unit := _unit(owner, task)) is not None}
     if not owners:
@@ -58,7 +61,7 @@ def _unit(job: Job, task: Task) -> _Unit | None:
 
 
 def _name(job: Job, task: Task) -> str:
-    """What of `job` goes with `task`: the name of a part, the largest that goes whole; empty if nothing does."""
+    """Return the name of the largest part evicted as a whole that contains `task`; empty if there is none."""
     spec = job.facts.group.spec
     if spec.tree is None:
         return _WHOLE if spec.evicts_whole else ""
@@ -70,5 +73,5 @@ def _members(job: Job, name: str) -> list[Task]:
 
 
 def _may_go(tasks: Sequence[Task]) -> bool:
-    """Whether every one of `tasks` that has a place could be evicted now."""
+    """Whether every allocated task of `tasks` could be evicted now."""
     return all(task.status in _PRESENT and task.facts.is_preemptable for task in tasks if task.status in ALLOCATED)

@@ -1,1 +1,1 @@
-"""Everything of the scheduler that does I/O: informers, loop, binder, writers, metrics, configuration reload."""
+"""All code of the scheduler that does I/O: informers, loop, binder, writers, metrics, configuration file."""

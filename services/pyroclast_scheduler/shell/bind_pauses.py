@@ -1,4 +1,4 @@
-"""How long a PodGroup waits whose binds are refused. The pauses are the PodGroup's: its pods may be made again meanwhile."""
+"""The pauses of PodGroups whose binds are refused. A pause belongs to the PodGroup, since its pods may be created again."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ __all__ = ["BindPauses"]
 
 _FIRST: Final = 0.1  # seconds until refused pods may be placed again …
 _LONGEST: Final = 5.0  # … doubling up to this, so that a gang is complete again within 10 s
-_FIRST_OF_ALL: Final = 10.0  # seconds that the whole gang waits once its pods were deleted for it …
-_LONGEST_OF_ALL: Final = 300.0  # … doubling up to this: what was mended is noticed within minutes
+_FIRST_OF_ALL: Final = 10.0  # seconds that the whole gang waits after its pods were deleted …
+_LONGEST_OF_ALL: Final = 300.0  # … doubling up to this, so that a repaired cause is noticed within minutes
 
 
 @dataclass(slots=True)
 class _Record:
-    """`refused`: the names of pods that were not bound since; `times`, `releases`: how often in a row; `until`: the next try."""
+    """The refusals of one PodGroup.
+
+    `refused`: the names of refused pods that were not bound since. `times`, `releases`: the numbers of refusals and releases in a
+    row. `until`: the time of the next attempt. `last`: the time of the last refusal.
+    """
 
     uid: str
     refused: set[str] = field(default_factory=set)
@@ -27,16 +31,19 @@ class _Record:
 
 
 class BindPauses:
-    """Keeps pauses by key and UID of the PodGroup. Times are seconds of any clock that does not go back."""
+    """The pauses by key and UID of the PodGroup. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        self._records: OrderedDict[str, _Record] = OrderedDict()  # what was refused longest ago first
+        self._records: OrderedDict[str, _Record] = OrderedDict()  # ordered by the last refusal, oldest first
 
     def __len__(self) -> int:
         return len(self._records)
 
     def refuse(self, job: str, uid: str, pod: str, now: float) -> float:
-        """A bind of a pod was refused; seconds until the pod may be placed again. Pods of one gang wait for one moment."""
+        """Record that the bind of a pod was refused.
+
+        Return the seconds until the pod may be placed again, the same for all pods of a gang.
+        """
         record = self._record(job, uid)
         record.refused.add(pod)
         record.last = now
@@ -48,7 +55,10 @@ class BindPauses:
         return record.until - now
 
     def release(self, job: str, uid: str, now: float) -> float:
-        """Pods of an incomplete gang are deleted; seconds that the gang waits, 0 where no bind of it was refused."""
+        """Record that pods of an incomplete gang are deleted.
+
+        Return the seconds that the gang waits, 0 if no bind of it was refused.
+        """
         record = self._records.get(job)
         if record is None or record.uid != uid:
             return 0.0
@@ -57,12 +67,12 @@ class BindPauses:
         return record.until - now
 
     def left(self, job: str, now: float) -> float:
-        """Seconds until pods of the PodGroup may be placed again."""
+        """Return the seconds until pods of the PodGroup may be placed again."""
         record = self._records.get(job)
         return 0.0 if record is None else max(0.0, record.until - now)
 
     def bound(self, job: str, pod: str) -> None:
-        """A pod was bound: with the last of those that were refused, the next refusal is the first again."""
+        """Record that a pod was bound. After the last refused pod is bound, pauses start again with the shortest."""
         record = self._records.get(job)
         if record is not None:
             record.refused.discard(pod)
@@ -76,6 +86,6 @@ class BindPauses:
         return record
 
     def _forget_old(self, now: float) -> None:
-        """Drop what was not refused for long: pods of other names may have been bound instead."""
+        """Remove records without a recent refusal, since pods with other names may have been bound instead."""
         while (first := next(iter(self._records.items())))[1].last < now - 2 * _LONGEST_OF_ALL:
             del self._records[first[0]]

@@ -1,4 +1,4 @@
-"""Binds: what sessions decided is taken up by the cache at once and sent to the API server by a bounded number of workers."""
+"""Binds: the cache assumes the decisions of sessions at once, and a bounded number of workers sends them to the API server."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ __all__ = ["Binder"]
 
 log = structlog.get_logger()
 
-WORKERS: Final = 32  # requests in flight; more make an API server slower, not faster
+WORKERS: Final = 32  # requests in flight; more requests slow the API server down
 LONGEST_BACKLOG: Final = 5000  # pods; above it no new session starts until some are bound
 _BIND_SECONDS: Final = 30.0
 _LONGEST_LABEL: Final = 63  # characters of a label's value
-_LOOK_SECONDS: Final = 20.0  # how often a bind that waits looks up although nothing seems to change
+_LOOK_SECONDS: Final = 20.0  # how often a waiting bind checks its conditions without a watch event
 
 
 @dataclass(frozen=True, slots=True)
 class _Bind:
     task: TaskFacts
     node: str
-    is_told: bool  # an event says so: one per placement of a gang, since an event per pod would double the writes
+    is_told: bool  # whether an Event is recorded: one per placement of a gang, since one per pod would double the writes
     preparations: tuple[Preparation, ...] = ()
     session: float = 0.0
-    assumption: Assumption | None = None  # what the bind stands for: when that ends, it is not sent
+    assumption: Assumption | None = None  # the bind is not sent once its assumption has ended
 
     @property
     def writes(self) -> list[Write]:
@@ -66,20 +66,20 @@ class _Bind:
 
 
 def _group_label(task: TaskFacts) -> dict[str, str]:
-    """The label by which all pods of a placement lead to its one event, where each has an annotation of this key."""
+    """Return the label by which users find the one Event of a placement from every pod that has the annotation of this key."""
     group = task.pod.metadata.annotations.get(GROUP_NAME, "")
     return {GROUP_NAME: group} if 0 < len(group) <= _LONGEST_LABEL else {}
 
 
 class _BindAbandoned(Exception):
-    """What a bind waits for will not come about."""
+    """A condition that a bind waits for cannot become true."""
 
 
 class Binder:
-    """Takes commits from sessions; `run` must be running. All of it belongs to the event loop's thread.
+    """Receives commits of sessions and sends their binds; `run` must be running. Only the thread of the event loop may use it.
 
-    `refused`: called with each pod that could not be bound, and why. `lock`: the job that a node is kept for, empty for none, and
-    since when; a bind of an earlier session that is still on its way there is dropped.
+    `refused`: called with each pod whose bind failed, and the reason. `lock`: returns the job for which a node is reserved (empty
+    for none) and the time of the lock. A bind is dropped if its session started before the lock and its job is another one.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Binder:
         self._lock = lock
 
     async def take(self, commit: Commit, turn: Turn, *, session: float) -> None:
-        """Assume what `commit` decided and send it. Binds of one job that cannot all be assumed any more are all dropped.
+        """Assume the binds of `commit` and send them. If one bind of a job cannot be assumed, all binds of that job are dropped.
 
-        `session`: when the session began that decided it.
+        `session`: when the session that made the decision started.
         """
         now = time.time()
         for binds in commit.binds:
@@ -146,7 +146,10 @@ class Binder:
             self._room.clear()
 
     async def _assume(self, placed: Sequence[tuple[str, str]], turn: Turn) -> str | None:
-        """Assume all of the (pod UID, node) pairs, or none and say why; others run meanwhile."""
+        """Assume all binds, given as (pod UID, node), or none, and return the reason.
+
+        Other tasks of the event loop can run meanwhile.
+        """
         for problem in self._cache.pods.assuming(placed):
             if problem is not None:
                 return problem
@@ -159,13 +162,13 @@ class Binder:
         await self._room.wait()
 
     async def run(self) -> None:
-        """Send, until cancelled."""
+        """Send binds until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
                 group.create_task(self._work(group))
 
     def _wake(self) -> None:
-        """Objects changed: let those look that wait for one."""
+        """Wake the binds that wait for an object, since objects changed."""
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -178,18 +181,18 @@ class Binder:
                 self._conclude(bind.writes)
                 continue
             holder, since = self._lock(bind.node)
-            if holder and holder != bind.task.job and bind.session <= since:  # later sessions knew of it
+            if holder and holder != bind.task.job and bind.session <= since:  # later sessions have seen the lock
                 log.info("pod.bind_vetoed", pod=bind.task.key, node=bind.node, reserved_for=holder)
                 self._conclude(bind.writes)
                 self._cache.pods.take_back([bind.task.uid])
                 continue
             if bind.writes or bind.awaits or bind.lock:
-                group.create_task(self._bind_prepared(bind))  # may wait for others: not in the way of plain binds
+                group.create_task(self._bind_prepared(bind))  # may wait for other programs, and must not delay plain binds
             else:
                 await self._bind(bind)
 
     async def _bind_prepared(self, bind: _Bind) -> None:
-        """Do what has to be done before, wait for what others have to do, then bind; or undo it all."""
+        """Do the preparations, wait for their conditions, then bind; undo the preparations if one of these steps fails."""
         done: list[Write] = []
         held = ""
         is_bound = False
@@ -224,7 +227,7 @@ class Binder:
             await self._locks.release(bind.node, bind.lock, held)
 
     def _is_current(self, bind: _Bind) -> bool:
-        """Whether what a bind stands for is still assumed: else the room is another's by now."""
+        """Whether the assumption of a bind still exists; otherwise another pod may use the room."""
         if self._cache.assumptions.stands(bind.task.uid, bind.assumption):
             return True
         log.info("pod.bind_outdated", pod=bind.task.key, node=bind.node)
@@ -235,10 +238,10 @@ class Binder:
             raise _BindAbandoned("the pod is gone, or placed anew")
 
     async def _wait(self, bind: _Bind) -> None:
-        """Until all is done that the bind waits for.
+        """Wait until all conditions of the bind are true.
 
         Raises:
-            _BindAbandoned: it will not be done, or takes longer than it may.
+            _BindAbandoned: a condition cannot become true, or takes too long.
         """
         for wait in bind.awaits:
             deadline = Deadline.after(wait.patience)
@@ -258,13 +261,13 @@ class Binder:
                         await moved.wait()
 
     def _conclude(self, writes: Sequence[Write]) -> None:
-        """Writes were answered or are not sent: sessions see the objects as the server shows them."""
+        """Handle that writes were confirmed or are not sent: sessions see the objects again as the API server shows them."""
         for write in writes:
             if write.record is not None:
                 self._cache.object_released(write.record, str(write.key), write.patch)
 
     def _queue_annotation(self, task: TaskFacts) -> dict[str, str]:
-        """The queue of a pod whose group belongs to another API, so that those who count usage need not look for it."""
+        """Return the annotation with the queue of a pod whose group's API has no queues, for programs that count usage."""
         group, facts = self._cache.groups.current(task.job), self._cache.jobs.facts(task.job)
         if group is None or group.keeps_phase or facts is None or not facts.queue:
             return {}
@@ -272,7 +275,10 @@ class Binder:
         return {} if is_said else {SCHEDULING_QUEUE_NAME: facts.queue}
 
     async def _bind(self, bind: _Bind) -> bool:
-        """Send one bind; whether the pod is bound. An API server takes one to a node that is gone, so that is not sent."""
+        """Send one bind. Return whether the pod is bound.
+
+        A bind to a missing node is not sent, since the API server would accept it.
+        """
         task = bind.task
         if not self._is_current(bind):
             return False
@@ -312,12 +318,12 @@ class Binder:
         return True
 
     def _done(self, task: TaskFacts) -> None:
-        """The pod is bound: a watch is to show it in time."""
+        """Handle that the pod is bound: a watch event must show it before the deadline."""
         self._pauses.bound(task.job, task.name)
         self._cache.pods.keep(task.uid)
 
     async def _patch(self, write: Write, patch: Mapping[str, Any]) -> None:
-        """Send a patch; its answer is taken up as the watch would, so that no session decides on what was before it."""
+        """Send a patch and pass the response to the cache, so that no session decides on an older state."""
         deadline = Deadline.after(_BIND_SECONDS)
         body = await self._client.patch(
             write.kind, write.key, dict(patch), PatchKind.MERGE, subresource=write.subresource, deadline=deadline
@@ -328,26 +334,26 @@ class Binder:
             self._cache.object_released(write.record, str(write.key), patch)
 
     async def _undo(self, task: TaskFacts, done: Sequence[Write]) -> None:
-        """Take back what was written for a pod that could not be bound, last first."""
+        """Undo the writes for a pod that could not be bound, last first."""
         for write in reversed(done):
             if write.undo is None or (write.is_shared and self._has_placed_peers(task)):
                 continue
             try:
                 await self._patch(write, write.undo)
-            except KubeError as error:  # the next placement of the pod writes over it
+            except KubeError as error:  # the next placement of the pod overwrites it
                 log.warning("preparation.not_undone", kind=write.kind.kind, key=str(write.key), error=str(error))
 
     def _has_placed_peers(self, task: TaskFacts) -> bool:
-        """Whether a pod of the same part of a gang has a place, or is on its way to one."""
+        """Whether another pod of the same part of the gang is allocated."""
         peers = self._cache.groups.tasks_of(task.job)
         return any(each.status in ALLOCATED for each in peers if each.part == task.part)
 
     async def _resolve(self, bind: _Bind, error: KubeError) -> bool:
-        """Find out what became of a bind that was not answered with success; whether the pod was bound after all."""
+        """Find out the result of a bind without a successful response. Return whether the pod is bound."""
         task = bind.task
         pod = await self._read(task)
         if pod is not None and pod.metadata.uid == task.uid and pod.spec.node_name == bind.node:
-            self._done(task)  # it was bound after all: an answer was lost
+            self._done(task)  # bound, but the response was lost
             return True
         reason = error.reason if isinstance(error, ApiError) else "NoAnswer"
         self._metrics.refusals.labels(reason or "Unknown").inc()
@@ -355,7 +361,7 @@ class Binder:
         log.warning("pod.bind_refused", pod=task.key, node=bind.node, error=str(error))
         if pod is not None and pod.metadata.uid == task.uid and pod.spec.node_name:
             self._pauses.bound(task.job, task.name)
-            self._cache.pods.read(task.uid, pod)  # somebody else was first: it has its place
+            self._cache.pods.read(task.uid, pod)  # another program bound the pod first
         elif pod is not None and pod.metadata.uid == task.uid:
             self._refused(bind, f"failed to bind to node {bind.node}: {error.message}")
         else:
@@ -363,7 +369,7 @@ class Binder:
         return False
 
     def _refused(self, bind: _Bind, why: str) -> None:
-        """Say that a pod could not be bound, and let sessions place it again after a while."""
+        """Report that a pod could not be bound, and let sessions place it again after a pause."""
         task = bind.task
         if not self._is_current(bind):
             return
@@ -373,7 +379,7 @@ class Binder:
         asyncio.get_running_loop().call_later(delay, self._cache.pods.release, task.uid)
 
     def pause(self, job: str) -> None:
-        """Pods of an incomplete gang are about to be deleted: where binds of it are refused, no session places it for a while."""
+        """Keep sessions from placing an incomplete gang for some time if its binds were refused, before its pods are deleted."""
         delay = self._pauses.release(job, self._uid(job), loop_time())
         if delay:
             log.warning("job.paused", job=job, seconds=round(delay))
@@ -392,7 +398,10 @@ class Binder:
         return "" if group is None else group.metadata.uid
 
     async def _read(self, task: TaskFacts) -> records.Pod | None:
-        """The pod as the API server has it now; None if it is gone or cannot be read. Waits while no answer comes."""
+        """Return the present pod from the API server; None if it does not exist or is unreadable.
+
+        Retry while there is no response.
+        """
         backoff = Backoff(0.2, 5.0)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The queues that must exist: made at start where they are missing."""
+"""Creates the queues that must exist, at the start of the scheduler."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["ensure_queues"]
 
 log = structlog.get_logger()
 
-_TRIES: Final = 60  # a minute: CRDs and webhooks of a fresh installation take some seconds to come up
+_TRIES: Final = 60  # a minute: CRDs and webhooks of a new installation need some seconds to start
 _PAUSE_SECONDS: Final = 1.0
 
 
 async def ensure_queues(client: Client, default_queue: str) -> None:
-    """Create queue `root` and the default queue unless they exist.
+    """Create the queue `root` and the default queue if they do not exist.
 
     Raises:
-        KubeError: they could not be made within a minute.
+        KubeError: the queues could not be created within a minute.
     """
     await _ensure(client, "root", {"weight": 1, "reclaimable": False})
     await _ensure(client, default_queue, {"weight": 1, "reclaimable": True})

@@ -1,4 +1,7 @@
-"""What is told of budgets: their series, an event where nobody knows what is spent, and whose jobs time alone may let in."""
+"""Reports about budgets: metrics, and an Event if there is no recent report of the recorder.
+
+The module also finds the queues whose jobs may be enqueued after a change by time alone.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ _EVENT: Final = "BudgetUnknown"
 
 
 class BudgetReports:
-    """Remembers how budgets stood when the last session ended. `patience`: seconds for which an amount counts."""
+    """The states of budgets after the last session. `patience`: for how many seconds a reported amount is used."""
 
     def __init__(self, registry: CollectorRegistry, recorder: EventRecorder, patience: float) -> None:
         labels = ("queue", "resource")
         self._ratio = KeptSeries(
-            Gauge("pyroclast_budget_spent_ratio", "Which part of a budget is spent", labels, registry=registry)
+            Gauge("pyroclast_budget_spent_ratio", "Spent part of the budget of a queue", labels, registry=registry)
         )
-        text = "Whether nobody has said for too long what is spent of a budget"
+        text = "1 if the recorder has not reported the spent amounts of a budget for too long, else 0"
         self._unknown = KeptSeries(Gauge("pyroclast_budget_unknown", text, ("queue",), registry=registry))
         self._recorder, self._patience = recorder, patience
         self._turns: dict[str, tuple[int, bool, bool]] = {}
@@ -40,7 +43,7 @@ class BudgetReports:
         self._ratios: dict[tuple[str, ...], float] = {}
 
     def take(self, standings: Mapping[str, BudgetStanding], queues: Mapping[str, QueueFacts], now: float) -> list[str]:
-        """Tell of the budgets of all queues; those that became known, unknown, low, or new since the last session."""
+        """Report the budgets of all queues. Return the queues whose budget period or state changed since the last session."""
         unknown = {name for name, each in standings.items() if self._is_unknown(name, each, queues, now)}
         for name in sorted(unknown - self._told):
             self._tell(standings[name], queues.get(name))
@@ -56,7 +59,7 @@ class BudgetReports:
         return [name for name, turn in turns.items() if name in before and before[name] != turn]
 
     def _is_unknown(self, name: str, standing: BudgetStanding, queues: Mapping[str, QueueFacts], now: float) -> bool:
-        """Whether no amount counts, and none has come for so long; one that was made a moment ago has none yet."""
+        """Whether no usable amount has been reported for longer than the patience. A new budget has no report at first."""
         if standing.is_known:
             self._seen.pop(name, None)
             return False

@@ -1,4 +1,4 @@
-"""Finds out which changes would let a Job start: reads the Job, and tries changes in a thread of its own between sessions."""
+"""Finds the changes that would let a Job start: reads the Job and runs trials in a separate thread between sessions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ChangeTrials:
-    """Takes the key of a PodGroup, and gives the fields `change` and `changeReason` of the answer; one at a time."""
+    """Receives the key of a PodGroup and returns the fields `change` and `changeReason` of the answer, one at a time."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ChangeTrials:
         self._thread = ThreadPoolExecutor(1, "explain")
 
     async def __call__(self, key: str) -> dict[str, Any]:
-        """What helps the Job of a PodGroup."""
+        """Return the changes that help the Job of a PodGroup."""
         facts = self._cache.jobs.all_facts().get(key)
         owner = None if facts is None else facts.group.metadata.controller
         if facts is None or owner is None or owner.kind != JOBS.kind:
@@ -91,10 +91,10 @@ class ChangeTrials:
         return await self._in_thread(partial(proved, prover))
 
     async def fits(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], WaitingEntry | None]:
-        """What would become of a Job that does not exist: fields of the answer, and why it would wait, None if it started.
+        """Return the result for a Job that does not exist: fields of the answer, and its waiting entry, None if it would start.
 
         Raises:
-            ValueError: it makes no sense, or is too large to be tried.
+            ValueError: the Job is invalid, or too large for a trial.
         """
         now = self._inputs.for_onlookers().now
         priorities = priorities_of(self._cache.priorities)
@@ -139,7 +139,7 @@ class ChangeTrials:
 
 
 def priorities_of(classes: Mapping[str, records.PriorityClass]) -> Priorities:
-    """PriorityClasses as trials want them."""
+    """Return PriorityClasses in the form that trials use."""
     default = next((each.value for each in classes.values() if each.global_default), 0)
     return Priorities({name: each.value for name, each in classes.items()}, default)
 

@@ -1,4 +1,4 @@
-"""The configuration file on disk: loaded at start, followed while it changes; a bad one never replaces a good one."""
+"""The configuration file on disk: loaded at start and after each change. An unusable file does not replace a usable one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class ConfigurationFile:
-    """Holds the configuration in force.
+    """The active configuration.
 
     Args:
-        path: of the file; empty for the configuration that is built in.
-        parse: turns text into a configuration, or raises BadConfiguration.
-        warned: called with the parts of a configuration that have no effect.
-        refused: called with the path and the reason, of a file that cannot be used.
-        is_required: an unusable file ends the service.
+        path: the path of the file; empty for the built-in configuration.
+        parse: parses text, or raises BadConfiguration.
+        warned: called with texts about settings that have no effect.
+        refused: called with path and reason if a file cannot be used.
+        is_required: whether an unusable file ends the service.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ConfigurationFile:
         self.current = parse(DEFAULT_CONFIGURATION)
 
     def load(self) -> bool:
-        """Take up the file as it is now; whether it changed since the last time. An unusable one is logged and passed over.
+        """Load the file. Return whether it changed since the last call. An unusable file is reported and ignored.
 
         Raises:
             StartFailure: the file is required and cannot be used.
@@ -75,7 +75,7 @@ class ConfigurationFile:
         return True
 
     async def follow(self, changed: Callable[[Configuration], None]) -> None:
-        """Look again and again, until cancelled; `changed` is called with each new configuration."""
+        """Check the file at intervals until cancelled; `changed` is called with each new configuration."""
         unreadable = False
         while True:
             await asyncio.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""What is wrong with the configuration: said in the log, as a number, and as an Event on the scheduler's Lease."""
+"""Reports problems of the configuration: in the log, as a metric, and as an Event on the scheduler's Lease."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFUSED: Final = "ConfigurationRefused"
 
 
 class Complaints:
-    """May be used before there is anybody to tell: Events follow when there is."""
+    """May be used before a recorder exists. Early reports are then recorded as Events later."""
 
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self._metrics = metrics
@@ -28,21 +28,21 @@ class Complaints:
         self._early: list[tuple[str, str]] = []
 
     def record(self, recorder: EventRecorder, about: Reference) -> None:
-        """From now on record Events, about what was said before too."""
+        """Record Events from now on, also for earlier reports."""
         self._recorder, self._about = recorder, about
         early, self._early = self._early, []
         for reason, message in early:
             self._event(reason, message)
 
     def passed_over(self, warnings: Iterable[str]) -> None:
-        """Parts of the configuration are unknown or have no effect."""
+        """Report settings that are unknown or have no effect."""
         for warning in warnings:
             log.warning("configuration.passed_over", warning=warning)
             self._metrics.warnings.inc()
             self._event(_IGNORED, warning)
 
     def refused(self, file: str, reason: str) -> None:
-        """A configuration cannot be used, and the last good one stays."""
+        """Report that a configuration cannot be used and the last usable one stays active."""
         log.error("configuration.refused", file=file, reason=reason, kept="the last good one")
         self._metrics.refused_configurations.inc()
         self._event(_REFUSED, f"{file}: {reason}; the last good configuration stays")

@@ -1,8 +1,7 @@
-"""What is to be written, and when.
+"""Decides when a value is written.
 
-A value must have stood for a while before it is worth a write, and writes of one key keep a distance.
-
-Pure: time is a parameter.
+A value must be wished for some time before it is written, and writes of one key keep a minimum distance. The code is pure: times
+are parameters.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 __all__ = ["Debounce"]
 
-_MOST: Final = 50  # written at once; some milliseconds of the event loop
+_MOST: Final = 50  # values that `due` returns at once; they cost some milliseconds of the event loop
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -35,21 +34,21 @@ class _Pace:
 
 
 class Debounce(Generic[K, V]):
-    """Wishes by key. Seconds throughout.
+    """The wished values by key. All times are seconds.
 
     Args:
-        shortest: between two writes of one key …
-        longest: … doubling up to this while the key keeps changing, and forgotten when it has been quiet for twice as long.
+        shortest: the distance between two writes of one key …
+        longest: … which doubles up to this while the key keeps changing, and is reset after twice this time without a write.
     """
 
     def __init__(self, *, shortest: float = 0.2, longest: float = 2.0) -> None:
         self._shortest = shortest
         self._longest = longest
         self._wishes: dict[K, _Wish[V]] = {}
-        self._paces: dict[K, _Pace] = {}  # the one written longest ago first
+        self._paces: dict[K, _Pace] = {}  # ordered by the last write, oldest first
         self._under_way: set[K] = set()
         self._rests: dict[K, float] = {}
-        self._heap: list[tuple[float, int, K]] = []  # an entry counts while it says what its wish says
+        self._heap: list[tuple[float, int, K]] = []  # an entry is valid while its time is that of the wish
         self._pushed = 0
 
     def __len__(self) -> int:
@@ -59,9 +58,9 @@ class Debounce(Generic[K, V]):
         return key in self._wishes
 
     def wish(self, key: K, value: V, now: float, *, hold: float = 0.0, mark: object = None, is_urgent: bool = False) -> None:
-        """Let `value` be written for `key` once it has stood for `hold`; a wish with an equal `mark` keeps the time it began.
+        """Wish that `value` is written for `key` after `hold` seconds. A wish with an equal `mark` keeps its start time.
 
-        What is urgent keeps only the shortest distance to the last write.
+        An urgent wish only keeps the shortest distance to the last write.
         """
         wish = self._wishes.get(key)
         if wish is not None and wish.mark == mark:
@@ -79,18 +78,18 @@ class Debounce(Generic[K, V]):
         self._push(key, due)
 
     def begin(self, key: K) -> None:
-        """A write of `key` is under way: nothing is due for it until `end`, so that none overtakes another."""
+        """Record that a write of `key` is in progress. The key is not due before `end`, so that writes keep their order."""
         self._under_way.add(key)
 
     def end(self, key: K) -> None:
-        """The write of `key` was answered."""
+        """Record that the write of `key` is finished."""
         self._under_way.discard(key)
         wish = self._wishes.get(key)
         if wish is not None:
             self._push(key, wish.due)
 
     def rest(self, key: K, until: float) -> None:
-        """A write of `key` was refused: nothing is due for it before then."""
+        """Record that a write of `key` was refused. The key is not due before `until`."""
         self._rests[key] = until
         wish = self._wishes.get(key)
         if wish is not None:
@@ -99,11 +98,11 @@ class Debounce(Generic[K, V]):
             self._push(key, wish.due)
 
     def drop(self, key: K) -> None:
-        """Forget the wish for `key`: what is there is what should be."""
+        """Remove the wish for `key`, since the present value is the right one."""
         self._wishes.pop(key, None)
 
     def due(self, now: float) -> list[tuple[K, V]]:
-        """Take out what is to be written now, at most a few dozen at once."""
+        """Remove and return the values to be written now, at most `_MOST`."""
         ready: list[tuple[K, V]] = []
         while len(ready) < _MOST and (first := self._first()) is not None and first[0] <= now:
             heapq.heappop(self._heap)
@@ -116,12 +115,12 @@ class Debounce(Generic[K, V]):
         return ready
 
     def next_due(self) -> float | None:
-        """When the next wish is due; None if there is none, or only such as wait for `end`."""
+        """Return when the next wish is due; None if there is none, or only wishes whose write is in progress."""
         first = self._first()
         return None if first is None else first[0]
 
     def forget_quiet(self, now: float) -> None:
-        """Forget the pace of keys that have been quiet for long, and rests that are over."""
+        """Remove the distances of keys without recent writes, and rests that are over."""
         for key in [key for key, until in self._rests.items() if until <= now]:
             del self._rests[key]
         while self._paces:
@@ -135,7 +134,7 @@ class Debounce(Generic[K, V]):
         heapq.heappush(self._heap, (due, self._pushed, key))
 
     def _first(self) -> tuple[float, int, K] | None:
-        """The entry that is due first, of a wish that may be written; entries that no longer count are dropped."""
+        """Return the entry that is due first and may be written. Invalid entries are removed."""
         while self._heap:
             due, _, key = self._heap[0]
             wish = self._wishes.get(key)

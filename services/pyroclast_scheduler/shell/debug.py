@@ -1,4 +1,4 @@
-"""The whole decision state as JSON, for people who ask why something waits."""
+"""The complete state on which sessions decide, as JSON, to find out why a job waits."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["page"]
 
 
 async def page(cache: Cache, state: State) -> tuple[str, bytes]:
-    """Content type and body of `/debug/snapshot`; made in a thread of its own, since it grows with the cluster.
+    """Return content type and body of `/debug/snapshot`, created in a thread, since the size grows with the cluster.
 
-    Under `replay` it holds all that `python -m pyroclast_scheduler replay` needs to decide it again.
+    The part `replay` contains the input of `python -m pyroclast_scheduler replay`.
     """
     return "application/json", await asyncio.to_thread(_body, cache.view(), cache.problems, state)
 
 
 def _body(snapshot: Snapshot, problems: Mapping[str, str], state: State) -> bytes:
-    body = BytesIO()  # gives out what was written without a copy: of a large page that alone would hold up the other threads
+    body = BytesIO()  # returns its content without a copy: copying a large page would block the other threads
     picture = orjson.dumps(_picture(snapshot, problems), option=orjson.OPT_INDENT_2)
     body.write(picture.removesuffix(b"\n}") + b',\n  "replay": ')
     for piece in encoded(state):

@@ -1,4 +1,4 @@
-"""Works out between sessions when those that wait are likely to start, with a small part of one core."""
+"""Estimates the starts of waiting jobs between sessions, with a small part of one core."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["Estimates"]
 
 T = TypeVar("T")
 
-_PART: Final = 0.05  # of a core
+_PART: Final = 0.05  # the part of a core that is used
 _PAUSE_SECONDS: Final = 1.0
-_BETWEEN_SECONDS: Final = 5.0  # passes, where little waits
+_BETWEEN_SECONDS: Final = 5.0  # the pause between two passes
 
 
 class Estimates:
-    """Feeds an estimator, which belongs to a thread of its own, and has it work between sessions."""
+    """Runs an estimator, which has a thread of its own, between sessions."""
 
     def __init__(self, cache: Cache, reserved: ReservedNodes, gaps: SessionGaps, *, now: Callable[[], float]) -> None:
         self._cache, self._reserved, self._gaps, self._now = cache, reserved, gaps, now
@@ -39,30 +39,30 @@ class Estimates:
         self._spent = 0.0
 
     def start(self, key: str) -> Start | str:
-        """The estimate of a job, or why there is none."""
+        """Return the estimated start of a job, or a text that tells why there is none."""
         return self._estimator.start(key)
 
     def quality(self, queues: Collection[str]) -> dict[str, tuple[float, float]]:
-        """By queue, which part of the last estimates held, and their width; of those of which enough were judged."""
+        """Return by queue the part of the last estimates that held, and their width. Queues with too few scores are left out."""
         calibration = self._estimator.calibration
         found = {queue: calibration.held(queue) for queue in queues}
         return {queue: (held, calibration.width(queue)) for queue, held in found.items() if held is not None}
 
     def recorded(self, found: RunLengths) -> None:
-        """Take up how long Jobs ran by what the recorder tells."""
+        """Use the run times of Jobs that the recorder reports."""
         self._estimator.lengths.recorded = found
 
     def usual_seconds(self, facts: JobFacts) -> float | None:
-        """How long jobs like one run, at most one in ten longer; from any thread."""
+        """Return the run time that nine of ten similar jobs do not exceed; None if unknown. Any thread may call it."""
         return self._estimator.lengths.usual_seconds(facts)
 
     def take(self, outcome: Outcome, now: float) -> None:
-        """Note what became of jobs that a session looked at and that do not wait."""
+        """Record the state of the jobs that a session examined and that do not wait."""
         facts = self._cache.jobs.all_facts()
         self._news += [(key, facts.get(key), now) for key in outcome.seen if key not in outcome.records]
 
     async def run(self, book: WaitingBook) -> None:
-        """Pass after pass, until cancelled."""
+        """Run one pass after another until cancelled."""
         self._thread = thread = ThreadPoolExecutor(1, "estimates")
         try:
             while True:
@@ -88,7 +88,7 @@ class Estimates:
             self._estimator.saw(key, facts, at)
 
     async def _work(self, work: Callable[[], T]) -> T:
-        """Have something done in the thread, and rest for as long as that is worth."""
+        """Run `work` in the thread, then pause in proportion to the CPU time that it used."""
         found = await asyncio.get_running_loop().run_in_executor(self._thread, self._timed, work)
         await asyncio.sleep(self._spent / _PART)
         return found

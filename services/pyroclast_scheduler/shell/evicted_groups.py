@@ -1,6 +1,6 @@
-"""Groups whose pods were all evicted: their objects say so until the pods have places again.
+"""Groups whose pods were all evicted. The condition of such a group stays until its pods are placed again.
 
-The pods may be gone before anything of this is written, and nothing else makes such an object one of ours then.
+The pods may be deleted before the scheduler writes the condition. Without pods, only this module knows that the group is ours.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["EvictedGroups"]
 
 
 class _Eviction(NamedTuple):
-    """Why the pods of an object went; `uid`: of the object, as another one may get its name."""
+    """The message of an eviction. `uid`: the UID of the group's object, because another object may get the same name."""
 
     uid: str
     message: str
 
 
 class EvictedGroups:
-    """Keeps them by key. `natives`: where their objects are."""
+    """The evicted groups by key. `natives`: the objects of the groups."""
 
     def __init__(self, natives: NativeGroups) -> None:
         self._natives = natives
@@ -34,7 +34,7 @@ class EvictedGroups:
         return key in self._found
 
     def add(self, task: TaskFacts, message: str) -> list[str]:
-        """The keys of the groups that go whole with `task`, which are kept from now on. `message`: why it goes."""
+        """Add the groups that are evicted as a whole with `task`, and return their keys. `message`: the reason of the eviction."""
         self._pruner.prune(self._found, lambda key: bool(self.message(key)))
         keys = self._natives.gone_whole(task)
         for key in keys:
@@ -43,16 +43,16 @@ class EvictedGroups:
         return keys
 
     def remove(self, key: str) -> None:
-        """The pods of a group have their places again."""
+        """Remove a group whose pods are placed again."""
         del self._found[key]
 
     def message(self, key: str) -> str:
-        """Why the pods of a group were evicted; empty if they were not, or if its object is gone."""
+        """Return why the pods of a group were evicted; empty if they were not, or if the object of the group is deleted."""
         found = self._found.get(key)
         group = None if found is None else self._natives.without_pods(key)
         return "" if found is None or group is None or group.metadata.uid != found.uid else found.message
 
     def shown(self, key: str) -> Group | None:
-        """A group as `NativeGroups.shown` has it; of one that was evicted also when it has no pods left."""
+        """Return the group as `NativeGroups.shown` does, and also an evicted group that has no pods left."""
         group = self._natives.shown(key)
         return self._natives.without_pods(key) if group is None and self.message(key) else group

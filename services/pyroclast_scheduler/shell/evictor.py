@@ -1,4 +1,4 @@
-"""Evictions: a pod is told why it goes, then deleted."""
+"""Evictions: a condition with the reason is written to the pod, and the pod is deleted."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _SECONDS: Final = 30.0
 
 
 class Evictor:
-    """Takes commits from sessions; `run` must be running. All of it belongs to the event loop's thread.
+    """Receives commits of sessions and evicts their victims; `run` must be running. Only the thread of the event loop may use it.
 
-    `evicted`: called with each pod that goes and is of a group, and why.
+    `evicted`: called with each evicted pod that belongs to a group, and the reason.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Evictor:
         self._evicted = evicted
 
     def take(self, commit: Commit) -> None:
-        """Assume that the pods go, and send those on their way that are not on it already."""
+        """Assume the evictions, and send those of pods that are not being deleted already."""
         if commit.evictions and commit.evictions[0].reason in _TRANSACTIONS:
             self._metrics.evictions.labels(commit.evictions[0].reason).inc()
         for eviction in commit.evictions:
             uid = eviction.task.uid
-            if not is_seat(uid) and self._cache.pods.releasing(uid):  # a seat has nothing that could go
+            if not is_seat(uid) and self._cache.pods.releasing(uid):  # a seat has no pod to evict
                 self._queue.put_nowait((eviction, self._cache.assumptions.hold(uid, AssumptionKind.GOING)))
 
     async def run(self) -> None:
-        """Evict, until cancelled."""
+        """Evict pods until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
                 group.create_task(self._work())
@@ -102,7 +102,7 @@ class Evictor:
             log.warning("pod.not_evicted", pod=task.key, error=str(error))
             if is_transient(error):
                 self._cache.pods.restore(task.uid)
-            else:  # sessions would choose it again at once
+            else:  # without a pause, sessions would choose the same victim at once
                 pause = self._refusals.take(about, error)
                 asyncio.get_running_loop().call_later(pause, self._cache.pods.restore, task.uid)
         else:
@@ -112,7 +112,7 @@ class Evictor:
 
 
 def _told(why: str, scheduler: str) -> dict[str, Any]:
-    """A strategic merge patch with the conditions of an evicted pod."""
+    """Return a strategic merge patch with the conditions of an evicted pod."""
     now = format_time(time.time())
     preempted = f"{scheduler}: preempting to accommodate a higher priority pod"
     conditions = [

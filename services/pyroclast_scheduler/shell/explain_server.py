@@ -1,6 +1,6 @@
-"""`GET /explain/…`: why a Job waits, or a PodGroup of Kubernetes itself, and who waits in a queue.
+"""`GET /explain/…`: why a Job or a PodGroup of the Kubernetes API waits, and which jobs wait in a queue.
 
-Answered from what the last sessions found out.
+The answers are made from the results of recent sessions.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.tasks import native_key
 
 if TYPE_CHECKING:
-    from aiohttp import web  # a scheduler that serves nothing needs none of it
+    from aiohttp import web  # not loaded by a scheduler that serves nothing
 
 __all__ = ["AUDIENCE", "PATH", "ExplainServer", "finder"]
 
 PATH: Final = "explain"
 AUDIENCE: Final = "pyroclast-scheduler"
-"""Of tokens that are good for us alone, beside those for the API server."""
+"""The audience of tokens for the scheduler alone. Tokens for the API server are accepted too."""
 
 AT_ONCE: Final = 4
 MOST_ROWS: Final = 1000
@@ -36,28 +36,28 @@ _ROWS: Final = 100
 _MOST_OFFSET: Final = 10_000_000
 
 Changes = Callable[[str], Awaitable[dict[str, Any]]]
-"""Changes of a job, by the key of its PodGroup, that were proved to help; fields of the answer."""
+"""Returns the changes of a job that help, as fields of the answer, by the key of its PodGroup."""
 
 
 Fits = Callable[[Mapping[str, Any]], Awaitable[tuple[dict[str, Any], WaitingEntry | None]]]
-"""What would become of a Job: fields of the answer, and the entry that it would have in the book, None if it started."""
+"""Returns the result for a Job that does not exist: fields of the answer, and its waiting entry, None if it would start."""
 
 
 class BadQuestion(ValueError):
-    """The question makes no sense; the text says what would."""
+    """A request is invalid; the message says what would be valid."""
 
 
 class ExplainServer:
     """Answers requests below `/explain/`.
 
     Args:
-        source: what answers are made from, as of now.
-        find: the key of the PodGroup of a Job by namespace and name, or of a PodGroup by its own name; empty for none.
-        belongs_to: the key of the group that tells of a PodGroup of Kubernetes, or of a group of these, by the key of that.
-        access: says who may read what.
-        changes: finds out which changes would help; asked for with `changes=true`.
-        fits: finds out what would become of a Job that does not exist.
-        leads: whether this process decides; one that stands by knows nothing.
+        source: returns the present data for answers.
+        find: returns the key of the PodGroup of a Job by namespace and name, or of a PodGroup with that name; empty for none.
+        belongs_to: returns the key of the group that answers for a (Composite)PodGroup of the Kubernetes API with the given key.
+        access: checks which namespaces a user may read.
+        changes: finds the changes that would help; used for requests with `changes=true`.
+        fits: finds the result for a Job that does not exist.
+        leads: whether this process is the leader; a standby has no data.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ExplainServer:
         self._busy = 0
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        """The answer to a request; more than a few at once are sent away."""
+        """Return the response to a request. Requests beyond `AT_ONCE` at a time are rejected."""
         is_question = request.method == "POST" and request.path.strip("/") == _FITS
         if request.method not in {"GET", "HEAD"} and not is_question:
             return _error(405, "explanations can only be read")
@@ -100,7 +100,7 @@ class ExplainServer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether as many answers are being worked out as may be at once."""
+        """Whether the largest number of requests is in progress."""
         return self._busy >= AT_ONCE
 
     async def _answer(self, request: web.BaseRequest, reader: Reader) -> dict[str, Any] | None:
@@ -129,7 +129,7 @@ class ExplainServer:
         return answer
 
     async def _would_fit(self, request: web.BaseRequest, reader: Reader) -> dict[str, Any] | None:
-        """The answer about a Job in the body; nothing is written anywhere."""
+        """Return the answer for the Job in the body. No object is written."""
         if self._fits is None:
             return None
         body = await _read_job(request)
@@ -146,7 +146,7 @@ class ExplainServer:
         return await self._told(reader, source, entry, request.query) | fields
 
     async def _told(self, reader: Reader, source: Answerer, entry: WaitingEntry, query: Mapping[str, str]) -> dict[str, Any]:
-        """The answer, with names of the namespaces that the asker may see; on demand of only some of these."""
+        """Return the answer with names of the namespaces that the user may see, limited to those in the query."""
         having = source.holders(entry)
         found = frozenset(await reader.visible(source.namespaces(entry, having)))
         only = query.get("namespaces")
@@ -166,7 +166,7 @@ class ExplainServer:
 
 
 def finder(jobs: Callable[[], Mapping[str, JobFacts]]) -> Callable[[str, str], str]:
-    """Finds the PodGroup of a Job among `jobs`."""
+    """Return a function that finds the PodGroup of a Job among `jobs`."""
 
     def find(namespace: str, name: str) -> str:
         known = jobs()
@@ -183,10 +183,10 @@ def finder(jobs: Callable[[], Mapping[str, JobFacts]]) -> Callable[[str, str], s
 
 
 async def _read_job(request: web.BaseRequest) -> dict[str, Any]:
-    """The Job in the body of a request.
+    """Return the Job in the body of a request.
 
     Raises:
-        BadQuestion: it is too large, or no Job.
+        BadQuestion: the body is too large, or not a Job.
     """
     content = await read_at_most(request.content, MOST_BYTES)
     if content is None:

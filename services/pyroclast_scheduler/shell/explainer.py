@@ -1,4 +1,4 @@
-"""Keeps the book of jobs that wait between sessions, and has their PodGroups say what it says."""
+"""Updates the waiting book after each session, and the explanations in the annotations of PodGroups."""
 
 from __future__ import annotations
 
@@ -27,17 +27,20 @@ from pyroclast_scheduler.shell.writer import Writer
 
 __all__ = ["Explainer"]
 
-_PAUSE_SECONDS: Final = 1.0  # numbers alone are worth one write in it
+_PAUSE_SECONDS: Final = 1.0  # at most one write for changed numbers per pause
 _MEASURE_SECONDS: Final = 2.0
-_FAILED_SECONDS: Final = 60.0  # after a mistake, before it is tried again
-_AT_ONCE: Final = 250  # jobs whose numbers are looked at in one turn, about a millisecond
+_FAILED_SECONDS: Final = 60.0  # the pause after an error
+_AT_ONCE: Final = 250  # jobs whose numbers are checked in one step of about a millisecond
 
 
 log = structlog.get_logger()
 
 
 class Explainer:
-    """Belongs to the event loop's thread. `estimates`: of starts, None where none are made. `text`: what PodGroups say."""
+    """Only the thread of the event loop may use it.
+
+    `estimates`: the estimated starts, None if they are disabled. `text`: makes the explanations of PodGroups.
+    """
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class Explainer:
         self._turns = Turns()
 
     def source(self) -> Answerer:
-        """What answers are made from now."""
+        """Return the present data for answers."""
         return Answerer(
             self.book,
             self._cache.jobs.all_facts(),
@@ -74,10 +77,10 @@ class Explainer:
         )
 
     def take(self, outcome: Outcome) -> None:
-        """Take up what a session found out; before its statuses are written, which a mistake here must not prevent."""
+        """Add the results of a session, before its statuses are written. An error here must not prevent these writes."""
         try:
             self._take(outcome)
-        except Exception:  # nobody decides by explanations
+        except Exception:  # decisions do not depend on explanations
             log.exception("explanation.failed")
 
     def _take(self, outcome: Outcome) -> None:
@@ -90,12 +93,12 @@ class Explainer:
         for key in outcome.seen:
             group = self._cache.groups.current(key)
             if group is None or (group.keeps_phase and key in outcome.statuses):
-                continue  # it goes out with the status
+                continue  # written together with the status
             if key in silent if key in outcome.records else said_of(group):
                 self._writer.annotate(key)
 
     async def run(self) -> None:
-        """Bring numbers up to date, until cancelled: one PodGroup a second at most, each of them every five minutes at most."""
+        """Update numbers until cancelled: at most one PodGroup per second, and each one at most every five minutes."""
         self.is_at_work = True
         try:
             async with asyncio.TaskGroup() as group:
@@ -107,7 +110,7 @@ class Explainer:
             self.is_at_work = False
 
     async def _measure(self) -> None:
-        """Show sums over all that wait; added up in a thread, as there may be many."""
+        """Update the metrics over all waiting jobs. The sums are calculated in a thread, as there may be many jobs."""
         while True:
             await asyncio.sleep(_MEASURE_SECONDS)
             now, book = self._now(), self.book
@@ -124,7 +127,7 @@ class Explainer:
                 self._writer.annotate(key)
 
     def _is_due(self, key: str) -> bool:
-        """Whether a PodGroup says other numbers than it should; another code goes out with its status."""
+        """Whether the explanation of a PodGroup has outdated numbers. A new code is written together with the status."""
         group = self._cache.groups.current(key)
         said, new = (None, None) if group is None else map(_read, (said_of(group), self._text.of(group)))
         return said is not None and new is not None and said != new and said.code == new.code
@@ -134,7 +137,7 @@ class Explainer:
         return group is not None and bool(said_of(group))
 
     def _known(self, key: str) -> PastCode | None:
-        """Since when its code holds, by what another leader, or this process before, wrote."""
+        """Return the code and its time that an earlier process wrote to the PodGroup, None if there is none."""
         group = self._cache.groups.current(key)
         said = None if group is None else read_waiting(said_of(group))
         if said is None or said.code not in set(PendingReason):
@@ -150,7 +153,7 @@ def _read(text: str) -> Waiting | None:
 
 
 async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
-    """Work that goes on until it is cancelled; a mistake in it must not end the scheduler, which decides without it."""
+    """Repeat `work` until cancelled. An error in it must not end the scheduler, whose decisions do not depend on it."""
     while True:
         try:
             await work()

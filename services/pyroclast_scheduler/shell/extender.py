@@ -1,4 +1,4 @@
-"""HTTP extenders: questions of the deciding thread to a service of somebody else, bounded in time and size."""
+"""HTTP extenders: requests from the thread of a session to an external service, limited in time and size."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 
 __all__ = ["LARGEST_ANSWER", "HttpExtender"]
 
-LARGEST_ANSWER: Final = 10 * 2**20  # bytes, as Volcano reads at the most
+LARGEST_ANSWER: Final = 10 * 2**20  # bytes, the limit of Volcano
 
 
 class HttpExtender:
-    """The port that the plugin extender asks. Only http and https; redirects are followed as usual."""
+    """The port that the plugin extender uses. Only http and https are allowed, and redirects are followed."""
 
     def post(self, url: str, body: bytes, *, timeout: float) -> bytes:
-        """The body of the answer.
+        """Send a request and return the body of the response.
 
         Raises:
-            OSError: no answer within `timeout` seconds, one of another status than 200, or one that is too large.
+            OSError: there was no response within `timeout` seconds, its status was not 200, or it was too large.
         """
         if not url.startswith(("http://", "https://")):
             raise OSError(f"{url}: an address that begins with http:// or https:// is wanted")

@@ -1,4 +1,4 @@
-"""Reports of faults: what is wrong with which object, once as an event on it, and as a number by kind."""
+"""Reports faults of objects: once as an Event on the object, and as a metric by kind."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["FaultReports"]
 log = structlog.get_logger()
 
 _LEFT_OUT: Final = "LeftOut"
-_ALWAYS: Final = frozenset(kind.kind for kind in (NODES, PODS, POD_GROUPS, QUEUES))  # shown as 0 too
+_ALWAYS: Final = frozenset(kind.kind for kind in (NODES, PODS, POD_GROUPS, QUEUES))  # exported even if the number is 0
 
 
 class FaultReports:
-    """Reports each fault once as long as it lasts."""
+    """Reports each fault once while it lasts."""
 
     def __init__(self, recorder: EventRecorder, metrics: SchedulerMetrics) -> None:
         self._recorder = recorder
@@ -31,7 +31,10 @@ class FaultReports:
         self._kinds = _ALWAYS
 
     def take(self, faults: frozenset[Fault], *, told: Collection[str] = ()) -> None:
-        """Report `faults`, which are all that there are. `told`: keys of groups whose users learn of it as why they wait."""
+        """Report `faults`, which are all present faults.
+
+        `told`: keys of groups whose fault is reported as their cause of waiting.
+        """
         for fault in faults - self._reported:
             log.warning("object.invalid", kind=fault.kind.kind, namespace=fault.namespace, name=fault.name, reason=fault.reason)
             if fault.group in told and fault.event == _LEFT_OUT:

@@ -1,4 +1,4 @@
-"""Gangs that hold places they cannot use: what never ran is released after a while, so that others get the room."""
+"""Releases incomplete gangs: pods that were bound but never ran are deleted after some time, so that other jobs get the room."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ __all__ = ["GangKeeper", "to_release"]
 
 log = structlog.get_logger()
 
-PATIENCE_SECONDS: Final = (
-    5.0  # within 10 s after a crash a gang is complete again or released; listing and leases take their part
-)
+PATIENCE_SECONDS: Final = 5.0  # a gang is complete or released within 10 s of a crash, including the time for lists and leases
 
 
 def to_release(tasks: Iterable[TaskFacts]) -> list[TaskFacts]:
-    """The pods of an incomplete gang that have a node, never ran, and are made again by a controller when deleted."""
+    """Return the pods of an incomplete gang that have a node, never ran, and are created again by a controller after deletion."""
     return [
         task
         for task in tasks
@@ -39,7 +37,10 @@ def to_release(tasks: Iterable[TaskFacts]) -> list[TaskFacts]:
 
 
 def _may_have_run(task: TaskFacts) -> bool:
-    """Whether something may be lost with a pod: nothing is as long as its node says that it makes all its containers."""
+    """Whether a pod may have run, so that its deletion loses work.
+
+    It has not while the kubelet reports all containers as waiting.
+    """
     if not task.has_started:
         return False
     containers = (*task.pod.status.init_container_statuses, *task.pod.status.container_statuses)
@@ -49,10 +50,7 @@ def _may_have_run(task: TaskFacts) -> bool:
 
 
 class GangKeeper:
-    """Watches which gangs sessions report as incomplete.
-
-    `releasing`: called with a gang whose places are given back, before its pods are deleted.
-    """
+    """Measures for how long gangs are incomplete. `releasing`: called with a gang before its pods are deleted."""
 
     def __init__(
         self, client: Client, cache: Cache, recorder: EventRecorder, *, releasing: Callable[[str], None] = lambda _job: None
@@ -65,7 +63,7 @@ class GangKeeper:
         self._releasing = releasing
 
     def take(self, incomplete: Collection[str], now: float) -> list[str]:
-        """The gangs among `incomplete` that have been so for too long; seconds since the epoch."""
+        """Return the gangs that have been incomplete for too long. `now`: seconds since the epoch."""
         self._since = {job: self._since.get(job, now) for job in incomplete}
         late = [job for job, since in self._since.items() if now - since >= PATIENCE_SECONDS]
         for job in late:
@@ -73,9 +71,9 @@ class GangKeeper:
         return late
 
     async def release(self, job: str) -> None:
-        """Delete the pods of `job` that never ran; where some are bound to nodes that are gone, those alone.
+        """Delete the pods of `job` that never ran; if some are bound to missing nodes, delete only these.
 
-        A condition tells their controller first that this is no eviction: policies of the Job do not answer it.
+        A condition tells the controller first that this is not an eviction, so that no policy of the Job reacts.
         """
         tasks = to_release(self._cache.groups.tasks_of(job))
         group = self._cache.groups.current(job)
@@ -95,7 +93,7 @@ class GangKeeper:
         message = f"{len(tasks)} pods of the gang {why}"
         self._recorder.event(about, "Warning", "GangReleased", message)
         log.warning("gang.released", job=job, pods=len(tasks), are_stranded=bool(stranded))
-        grace = 0 if stranded else None  # no node is there to say that they are gone
+        grace = 0 if stranded else None  # no kubelet exists to confirm the deletion
         condition = disruption(DisruptionReason.GANG_RELEASED, message, format_time(time.time()))
         for task in tasks:
             key = Key(task.namespace, task.name)
@@ -105,7 +103,7 @@ class GangKeeper:
                 await self._client.delete(PODS, key, uid=task.uid, grace_seconds=grace)
             except (NotFound, Conflict):
                 log.debug("pod.gone", pod=task.key)
-            except KubeError as error:  # the gang stays incomplete and comes again
+            except KubeError as error:  # the gang stays incomplete and is handled again
                 log.warning("pod.not_released", pod=task.key, error=str(error))
                 if not is_transient(error):
                     self._refusals.take(about, error)
@@ -113,10 +111,10 @@ class GangKeeper:
         self._refusals.forget(about)
 
     async def _is_gone(self, node: str) -> bool:
-        """Whether the API server has no Node of that name: the cache leaves out some that it has."""
+        """Whether the API server has no Node of that name. The cache may lack a Node that exists."""
         try:
             found, _ = await self._client.list(NODES, field_selector=f"metadata.name={node}")
-        except KubeError as error:  # the gang stays incomplete and comes again
+        except KubeError as error:  # the gang stays incomplete and is handled again
             log.warning("node.not_read", node=node, error=str(error))
             return False
         return not found

@@ -1,4 +1,4 @@
-"""For how long a reason to wait has to stand before it is written: what turns back soon is not worth a write."""
+"""How long a reason of waiting must last before it is written. A reason that changes soon is not worth a write."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ __all__ = ["HOLD_SECONDS", "seconds_of_pod", "seconds_of_reason", "waiting_reaso
 
 HOLD_SECONDS: Final = 1.0
 _ORDER_SECONDS: Final = 10.0
-"""For what turns for all that wait whenever a job ends: there is room, which is promised to the first of them, and then none."""
+"""For reasons that change for all waiting jobs whenever a job ends: there is room until it is reserved for the first job."""
 
 _EARLY_SECONDS: Final = 2.5
-"""Since the last member of a gang was made: as long as they come, it is not stuck."""
+"""The time after the creation of a member before a gang counts as stuck."""
 
 _MADE_SECONDS: Final = 30.0
-"""The same where a Job makes them, which says itself what keeps it from it."""
+"""The same time for the gang of a Job, whose status reports why pods are not created."""
 
 _ROOM: Final = frozenset({PendingReason.QUEUE_FULL, PendingReason.CLUSTER_FULL, PendingReason.BEHIND_ANOTHER})
 
 
 def seconds_of_reason(said: str, reason: str) -> float:
-    """For how many seconds the reason of a group has to stand where another one is `said`, empty for none."""
+    """Return for how many seconds the reason of a group must last. `said`: the present reason in its object, empty for none."""
     return _ORDER_SECONDS if said != reason and {said, reason} <= _ROOM else HOLD_SECONDS
 
 
 def seconds_of_pod(waiting: WaitingTask, group: Group | None) -> float:
-    """For how many seconds the reason of a pod of `group` has to stand."""
+    """Return for how many seconds the reason of a pod of `group` must last."""
     if waiting.nominated:
         return 0.0
     if waiting.members is None:
@@ -40,5 +40,5 @@ def seconds_of_pod(waiting: WaitingTask, group: Group | None) -> float:
 
 
 def waiting_reason(status: GroupStatus) -> str:
-    """Why a group waits, by its conditions; empty where they do not say."""
+    """Return the reason of a waiting group in its conditions; empty if there is none."""
     return next(filter(None, (reason_of(each.message) for each in status.conditions)), "")

@@ -1,4 +1,4 @@
-"""Isolation: what makes a cycle fail is found and left out, so that the rest is decided."""
+"""Isolation: finds the object or plugin that makes a session fail and leaves it out, so that other jobs are scheduled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Decide = Callable[[Snapshot, Configuration, Ports], Outcome]
 
 
 class Isolation:
-    """Searches on the deciding thread, by deciding again about parts of the cluster. `decide`: one session."""
+    """Searches on the thread of sessions by deciding on parts of the cluster again. `decide`: runs one session."""
 
     def __init__(self, cache: Cache, decide: _Decide, metrics: SchedulerMetrics) -> None:
         self._cache = cache
@@ -35,15 +35,15 @@ class Isolation:
         self.skipped = SkippedPlugins()
 
     async def isolate(self, thread: Executor, configuration: Configuration, ports: Ports, error: Exception) -> bool:
-        """Leave out what makes sessions fail, an object until it changes; whether it was found.
+        """Leave out the cause of failing sessions, an object until it changes. Return whether a cause was found.
 
-        A failure that does not come again is nobody's: nobody is left out, and the next cycle tries again.
+        If the failure does not occur again, nothing is left out, and the next cycle tries again.
 
         Args:
-            thread: where sessions decide.
-            configuration: as the failing session had it.
-            ports: what the failing session was given, as it was before that.
-            error: of the failing session.
+            thread: the thread of sessions.
+            configuration: the configuration of the failed session.
+            ports: the ports of the failed session, in their state before it.
+            error: the error of the failed session.
         """
         self._cache.read_anew()
         search = partial(self._search, self._cache.snapshot(), configuration, ports)
@@ -66,7 +66,7 @@ class Isolation:
         def fails(part: Snapshot, by: Configuration = configuration) -> bool:
             try:
                 self._decide(part, by, ports.rehearsing())
-            except Exception as error:  # noqa: BLE001 - that is the question
+            except Exception as error:  # noqa: BLE001 - any error counts as a failure
                 log.debug("cycle.fails", error=str(error))
                 return True
             return False

@@ -1,6 +1,6 @@
-"""The loop: a cycle when something changed, after a short wait for more, and at the latest after the schedule period.
+"""The loop: runs a cycle after a change, with a short wait for further changes, and at least once per schedule period.
 
-A cycle decides in a thread of its own on its own copy, so that watches, Lease and health go on meanwhile.
+A cycle decides in a thread and on a copy of its own, so that watches, Lease and health checks continue meanwhile.
 """
 
 from __future__ import annotations
@@ -44,19 +44,18 @@ __all__ = ["Loop"]
 
 log = structlog.get_logger()
 
-_PARTS: Final = 1000  # into which what a snapshot works out is divided at most
-_COALESCE_SECONDS: Final = 0.002  # a burst of events is waited out …
-_LONGEST_COALESCE_SECONDS: Final = 0.010  # … but not longer than this
-_STALLED_SECONDS: Final = 120.0  # the longest cycles of the largest clusters take a part of this
-_REST: Final = 4.0  # times the length of the last cycle: while events pour in, a fifth of a core is spent on deciding …
-_LONGEST_REST_SECONDS: Final = 0.2  # … more where cycles are long, as nothing should wait for the sake of sparing
+_PARTS: Final = 1000  # the largest number of steps that prepare a snapshot
+_COALESCE_SECONDS: Final = 0.002  # the wait for the end of a burst of events …
+_LONGEST_COALESCE_SECONDS: Final = 0.010  # … up to this time
+_STALLED_SECONDS: Final = 120.0  # the longest cycles of the largest clusters are much shorter
+_REST: Final = 4.0  # the pause in units of the last cycle: under constant events, decisions use a fifth of a core …
+_LONGEST_REST_SECONDS: Final = 0.2  # … and more if cycles are long, since the pause is limited
 
 
 class Loop:
-    """Runs cycles. `wake` may be called from the event loop's thread at any time.
+    """Runs cycles. `wake` may be called at any time from the thread of the event loop.
 
-    `explained`: called with what each session found out. `warned`: called with what it says of the configuration and did not say
-    the time before.
+    `explained`: called with the outcome of each session. `warned`: called with new warnings of a session about the configuration.
     """
 
     def __init__(
@@ -106,17 +105,17 @@ class Loop:
         self._reports = FaultReports(recorder, metrics)
         self._isolation = Isolation(cache, self._run, metrics)
         self._last_cycle: float | None = None
-        self._session = 0.0  # when it began
+        self._session = 0.0  # the start of the present session
         self._last_period = 0
         self._decided_by: Configuration | None = None
 
     def wake(self) -> None:
-        """Something changed on which decisions may depend."""
+        """Report a change that may affect decisions."""
         self._changes += 1
         self._changed.set()
 
     async def run(self) -> None:
-        """Cycle after cycle, until cancelled."""
+        """Run one cycle after another until cancelled."""
         thread = ThreadPoolExecutor(1, "session")
         self._last_cycle = time.monotonic()
         self._inputs.begin()
@@ -135,7 +134,7 @@ class Loop:
             start = time.perf_counter()
             try:
                 await self._cycle(thread)
-            except Exception:  # a plugin's mistake must not stop what else the service does; liveness ends it if it goes on
+            except Exception:  # an error of a plugin must not stop the service; the liveness check ends it if errors persist
                 self._metrics.failures.inc()
                 log.exception("cycle.failed")
                 await asyncio.sleep(self._period)
@@ -143,14 +142,14 @@ class Loop:
             await self._until_change()
 
     def stalled(self) -> str | None:
-        """Why this loop makes no progress, None if it does."""
+        """Return why this loop makes no progress, None if it does."""
         if self._last_cycle is None:  # not leading
             return None
         silent = time.monotonic() - self._last_cycle
         return f"no scheduling cycle ended well for {silent:.0f} s" if silent > max(_STALLED_SECONDS, 10 * self._period) else None
 
     async def _commit(self) -> None:
-        """Take up what sessions decide, while they still decide."""
+        """Send the commits of sessions while these still run."""
         turn = Turn()
         while True:
             commit = await self._placements.get()
@@ -187,19 +186,19 @@ class Loop:
             self._last_period = period
             self._cache.recheck()
         configuration = self._isolation.skipped.rest_of(self._configuration(), period)
-        if configuration != self._decided_by:  # it was changed, or a plugin that was skipped is there again
+        if configuration != self._decided_by:  # the file changed, or a skipped plugin is used again
             self._decided_by = configuration
             self._cache.try_left_out_again()
             self._cache.stale()
         turn = Turn()
-        for _ in range(_PARTS):  # what comes meanwhile must not keep the session waiting for ever
+        for _ in range(_PARTS):  # limited, since new events must not delay the session for ever
             if not self._cache.prepare():
                 break
             if turn.is_over:
                 await turn.next()
         snapshot: Snapshot = self._cache.snapshot()
         gone = self._cache.groups.gone()
-        self._binder.series.gone(gone)  # before anything of the same name is placed
+        self._binder.series.gone(gone)  # before a job of the same name is placed
         snapshot_milliseconds = (time.perf_counter() - start) * 1000
         ports = self._inputs.for_session(
             period, lambda commit: _later(loop, self._placements.put_nowait, commit), self._metrics.observe
@@ -256,7 +255,7 @@ class Loop:
         self._warnings = warnings
 
     async def _count_unready(self, outcome: Outcome) -> None:
-        """Keep the gauges of tasks that jobs lack: a job that was not looked at lacks what it lacked."""
+        """Update the metrics of missing tasks. Those of jobs that the session did not examine stay as they are."""
         async for key in in_turns(outcome.seen):
             labels = key.split("/")
             lacking = outcome.unready.get(key)
@@ -270,7 +269,7 @@ class Loop:
         self._metrics.unready_jobs.set(len(self._unready))
 
     async def _measure(self, outcome: Outcome) -> None:
-        """Show what the session measured, and drop the series of what is no longer there."""
+        """Export the numbers of the session, and remove the series of deleted objects."""
         measures, series = outcome.measures, self._binder.series
         async for key in in_turns(outcome.seen):
             group = self._cache.groups.current(key)
@@ -288,5 +287,5 @@ class Loop:
 
 
 def _later(loop: asyncio.AbstractEventLoop, take: Callable[[Commit], None], commit: Commit) -> None:
-    """Hand `commit` from the session's thread to the loop's."""
+    """Pass `commit` from the thread of the session to the thread of the event loop."""
     loop.call_soon_threadsafe(take, commit)

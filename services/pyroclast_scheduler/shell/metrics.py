@@ -1,4 +1,4 @@
-"""The scheduler's metrics, under Volcano's names, labels and buckets."""
+"""The metrics of the scheduler, with the names, labels and buckets of Volcano."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STAGE: Final = _buckets(0.1, 500, 20)
 
 
 class SchedulerMetrics:
-    """All series of the scheduler; durations are in milliseconds."""
+    """All metrics of the scheduler. Durations are in milliseconds."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -40,47 +40,58 @@ class SchedulerMetrics:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"volcano_{name}", text, labels, registry=registry)
 
-        self.cycle = histogram("e2e_scheduling_latency_milliseconds", "A whole cycle", _CYCLE)
-        self.open_session = histogram("open_session_duration_milliseconds", "Snapshot and opening of plugins", _CYCLE)
-        self.job_latency = histogram("e2e_job_scheduling_latency_milliseconds", "From a job's creation to placements", _JOB)
-        self.plugin = histogram("plugin_scheduling_latency_milliseconds", "A plugin's part", _PLUGIN, "plugin", "OnSession")
-        self.action = histogram("action_scheduling_latency_milliseconds", "An action", _ACTION, "action")
-        self.task = histogram("task_scheduling_latency_milliseconds", "From a pod's creation to a stage", _TASK, "stage")
+        self.cycle = histogram("e2e_scheduling_latency_milliseconds", "Duration of a cycle", _CYCLE)
+        self.open_session = histogram(
+            "open_session_duration_milliseconds", "Duration of the snapshot and of opening the plugins", _CYCLE
+        )
+        self.job_latency = histogram(
+            "e2e_job_scheduling_latency_milliseconds", "Time from the creation of a job to its placements", _JOB
+        )
+        self.plugin = histogram(
+            "plugin_scheduling_latency_milliseconds", "Duration of opening or closing a plugin", _PLUGIN, "plugin", "OnSession"
+        )
+        self.action = histogram("action_scheduling_latency_milliseconds", "Duration of an action", _ACTION, "action")
+        self.task = histogram(
+            "task_scheduling_latency_milliseconds", "Time from the creation of a pod to a stage", _TASK, "stage"
+        )
         self._watched = self.task.labels("Watched")
-        self.stage = histogram("scheduling_stage_duration_milliseconds", "A stage", _STAGE, "stage")
+        self.stage = histogram("scheduling_stage_duration_milliseconds", "Duration of a stage", _STAGE, "stage")
         self.victims = gauge("pod_preemption_victims", "Victims of the last preemption")
         self.preemptions = ExactCounter(
-            "volcano_total_preemption_attempts", "Nodes on which a preemption would have made room", registry=registry
+            "volcano_total_preemption_attempts", "Nodes on which evictions would have freed enough room", registry=registry
         )
         self.evictions = Counter(
-            "volcano_eviction_transactions_total", "Statements with evictions that were kept", ("action",), registry=registry
+            "volcano_eviction_transactions_total", "Committed statements with evictions", ("action",), registry=registry
         )
-        self.unready_tasks = gauge("unschedule_task_count", "Tasks that a job lacks", "job_ns", "job_id")
+        self.unready_tasks = gauge("unschedule_task_count", "Tasks that a job still needs to be ready", "job_ns", "job_id")
         self.unready_jobs = gauge("unschedule_job_count", "Jobs that are not ready")
         self.retries = ExactCounter(
             "volcano_job_retry_counts", "Cycles in which a job was not ready", ("job_ns", "job_id"), registry=registry
         )
-        self.attempts = Counter("volcano_schedule_attempts_total", "Pods that were tried", ("result",), registry=registry)
+        self.attempts = Counter("volcano_schedule_attempts_total", "Attempts to place a pod", ("result",), registry=registry)
         self.refusals = Counter(
             "pyroclast_bind_refusals_total", "Binds that the API server refused", ("reason",), registry=registry
         )
         self.failures = Counter("pyroclast_cycle_failures_total", "Cycles that ended with an error", registry=registry)
         self.problems = Gauge(
-            "pyroclast_objects_left_out", "Objects that make no sense, wholly or in part", ("kind",), registry=registry
+            "pyroclast_objects_left_out",
+            "Objects with invalid fields, which are ignored wholly or in part",
+            ("kind",),
+            registry=registry,
         )
-        self.reserved_nodes = Gauge("pyroclast_reservation_nodes", "Nodes kept for a job", ("job",), registry=registry)
+        self.reserved_nodes = Gauge("pyroclast_reservation_nodes", "Nodes reserved for a job", ("job",), registry=registry)
         self.reserved_seconds = Gauge(
-            "pyroclast_reservation_seconds", "How long nodes have been kept for a job", ("job",), registry=registry
+            "pyroclast_reservation_seconds", "Time for which nodes have been reserved for a job", ("job",), registry=registry
         )
         self.refused_configurations = Counter(
-            "pyroclast_configuration_refusals_total", "Configuration files that could not be used", registry=registry
+            "pyroclast_configuration_refusals_total", "Configuration files that were unusable", registry=registry
         )
         self.warnings = Counter(
-            "pyroclast_configuration_warnings_total", "Parts of the configuration passed over", registry=registry
+            "pyroclast_configuration_warnings_total", "Parts of configurations that were ignored", registry=registry
         )
 
     def observe(self, name: str, point: str, run: Callable[[], Any]) -> Any:  # noqa: ANN401 - what `run` returns
-        """Run and measure the opening or closing of a plugin, or an action. Called from the session's thread."""
+        """Run and measure the opening or closing of a plugin, a stage, or an action. Called from the thread of the session."""
         start = time.perf_counter()
         try:
             return run()
@@ -95,12 +106,15 @@ class SchedulerMetrics:
                 self._opening += milliseconds if point == "OnSessionOpen" else 0.0
 
     def opened(self, milliseconds: float) -> None:
-        """A session is over that began with a snapshot of so many `milliseconds`; opening its plugins took the rest."""
+        """Record that a session is finished.
+
+        `milliseconds`: the time for its snapshot, to which the time for opening plugins is added.
+        """
         self.open_session.observe(milliseconds + self._opening)
         self._opening = 0.0
 
     def watched(self, old: records.Pod | None, new: records.Pod | None) -> None:
-        """A pod came, changed, or went."""
+        """Record that a pod was created, changed or deleted."""
         if old is None and new is not None and not new.spec.node_name:
             created = readable_seconds(new.metadata.creation_timestamp)
             if created is not None:

@@ -1,4 +1,7 @@
-"""What is written on PodGroups of Kubernetes itself: kube-scheduler's condition in its words, ours beside it. Pure."""
+"""The conditions on PodGroups of the Kubernetes API: that of kube-scheduler in its words, and Pyroclast's own.
+
+The code is pure.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ __all__ = ["conditions_patch", "said_class"]
 _STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 _LONGEST_MESSAGE: Final = 32_768
 _PASSING: Final = frozenset({NativeConditionType.DISRUPTION_TARGET, NativeConditionType.WAITING})
-"""Types of conditions that are taken away once they no longer hold."""
+"""The types of conditions that are removed once they are no longer true."""
 
-_PRESENT: Final = " pods present"  # how many is what its user waits for
+_PRESENT: Final = " pods present"  # the number itself matters to the user
 
 
 class _Said(NamedTuple):
@@ -33,7 +36,7 @@ class _Said(NamedTuple):
 
     @property
     def mark(self) -> tuple[str, str, str]:
-        """What it says, without its numbers: it is only written again when this changes."""
+        """The content without numbers. The condition is only written again when this changes."""
         is_exact = self.reason == PendingReason.PODS_MISSING or self.message.endswith(_PRESENT)
         if is_exact or self.type == NativeConditionType.WAITING:
             return self.type, self.status, f"{self.reason}|{self.message}"
@@ -41,18 +44,18 @@ class _Said(NamedTuple):
 
 
 def said_class(group: Group, evicted: str = "") -> tuple[tuple[str, str, str], ...]:
-    """What a group should say, without its numbers."""
+    """Return the conditions that a group should have, without their numbers."""
     return tuple(each.mark for each in _wanted(group, evicted))
 
 
 def conditions_patch(group: Group, now: str, evicted: str = "", *, waiting: str | None = None) -> dict[str, Any] | None:
-    """The strategic merge patch of the status of `group` that makes it say what it should; None if it does.
+    """Return the strategic merge patch of the status of `group` with the missing changes; None if there are none.
 
     Args:
-        group: as its object shows it.
+        group: the group with the conditions of its object.
         now: an API timestamp.
-        evicted: why all of its pods were evicted, until they have places again; empty if they were not.
-        waiting: what it should say of its wait, see `pyroclast.api.waiting`; None: what it says.
+        evicted: why all pods of the group were evicted, until they are placed again; empty if they were not.
+        waiting: the explanation that the object should have, see `pyroclast.api.waiting`; None: the present one.
     """
     known = {each.type: each for each in group.said}
     wanted = _wanted(group, evicted)
@@ -102,12 +105,12 @@ def _wanted(group: Group, evicted: str) -> list[_Said]:
 
 
 def _was_started(group: Group) -> bool:
-    """Whether it says already that it has started, which is never taken back."""
+    """Whether the condition records that the group has started, which is never reverted."""
     scheduled = _scheduled(group)
     return any(each.type == scheduled and each.status == "True" for each in group.said)
 
 
 def _scheduled(group: Group) -> NativeConditionType:
-    """The type of the condition that says of an object of that kind that enough of it has its nodes."""
+    """Return the type of the condition for a placed minimum, which depends on the kind of the object."""
     is_composite = group.kind.kind == COMPOSITE_POD_GROUPS.kind
     return NativeConditionType.COMPOSITE_SCHEDULED if is_composite else NativeConditionType.INITIALLY_SCHEDULED

@@ -1,4 +1,4 @@
-"""Watching Kubernetes' own PodGroups, where the API server has them: many have not, and some only once it is switched on."""
+"""Watches PodGroups of the Kubernetes API if the API server has them. The API may be enabled while the scheduler runs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["NativeWatch"]
 
 log = structlog.get_logger()
 
-_FIRST_LIST_SECONDS: Final = 10.0  # decisions wait so long for the first list: without it gangs that run would not count
+_FIRST_LIST_SECONDS: Final = 10.0  # how long decisions wait for the first list, since running gangs are unknown without it
 
 
 class GroupChange(Protocol):
-    """Told of each change of a PodGroup: before, after (None: it is not there), and the resource type that serves it."""
+    """A callback for each change of a PodGroup: the old and new state (None: it does not exist), and its resource type."""
 
     def __call__(self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType, /) -> None: ...
 
@@ -34,7 +34,8 @@ class GroupChange(Protocol):
 class NativeWatch:
     """Watches PodGroups of scheduling.k8s.io once the API server serves them, and the objects that name their queues.
 
-    `watch`: runs an informer for as long as the service. `pause`: seconds between two checks whether they are served.
+    `take`: receives the changes. `watch`: runs an informer as long as the service. `pause`: seconds between two checks of the API
+    server.
     """
 
     def __init__(
@@ -56,13 +57,13 @@ class NativeWatch:
         self._trouble = ""
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Check the API server at intervals until cancelled."""
         while True:
             await asyncio.sleep(self._pause)
             await self.look()
 
     async def start(self) -> None:
-        """Look for the first time, and wait a while for the first list of what is found."""
+        """Check the API server for the first time, and wait for the first lists for a limited time."""
         await self.look()
         try:
             async with asyncio.timeout(_FIRST_LIST_SECONDS):
@@ -72,7 +73,7 @@ class NativeWatch:
             log.warning("native_groups.not_listed", seconds=_FIRST_LIST_SECONDS)
 
     async def look(self) -> None:
-        """Ask the API server once, and follow what it has and is not followed yet."""
+        """Check once which kinds the API server serves, and watch those that are not watched yet."""
         try:
             kind = await kind_served(self._client)
             composites = await composite_kind_served(self._client) if kind is not None else None

@@ -1,4 +1,4 @@
-"""Locks of nodes: an annotation with the time, which the node's agent takes away when it has handed out the cards of a pod."""
+"""Node locks: an annotation with a time, which the agent of the node removes after it has allocated the cards of a pod."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["LockHeld", "NodeLocks"]
 
 log = structlog.get_logger()
 
-STALE_SECONDS: Final = 300.0  # an agent that has not answered by then will not
-PATIENCE_SECONDS: Final = 2 * STALE_SECONDS  # others may take a lock that went stale before us
+STALE_SECONDS: Final = 300.0  # later than this, an agent does not respond any more
+PATIENCE_SECONDS: Final = 2 * STALE_SECONDS  # another scheduler may replace a stale lock first
 _REQUEST_SECONDS: Final = 30.0
 
 
 class LockHeld(Exception):
-    """Somebody else has the lock of a node, and keeps it."""
+    """Another program holds the lock of a node for too long."""
 
 
 class NodeLocks:
-    """One lock per node and annotation. `now`: seconds since the epoch."""
+    """One lock per node and annotation. `now`: returns seconds since the epoch."""
 
     def __init__(self, client: Client, now: Callable[[], float]) -> None:
         self._client = client
@@ -41,19 +41,19 @@ class NodeLocks:
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def take(self, node: str, lock: str, alive: Callable[[], bool]) -> str:
-        """Wait for the lock of a node and take it; the value that stands for us. A stale one is taken over.
+        """Wait for the lock of a node and acquire it. Return the value of the annotation. A stale lock is replaced.
 
-        `alive` is asked at every look whether there is still need of it.
+        `alive`: called before each attempt; returns whether the lock is still needed.
 
         Raises:
-            LockHeld: it was not to be had for long, or is needed no more.
+            LockHeld: the lock was not free for too long, or is not needed any more.
             KubeError: the node cannot be read or written.
         """
         turn = self._turns.setdefault((node, lock), asyncio.Lock())
         deadline = Deadline.after(PATIENCE_SECONDS)
         backoff = Backoff(0.1, 5.0)
         while alive():
-            async with turn:  # or ours would run into each other's conflicts
+            async with turn:  # otherwise binds of this scheduler would conflict with each other
                 value = await self._try(node, lock)
             if value is not None:
                 return value
@@ -63,12 +63,12 @@ class NodeLocks:
         raise LockHeld("the pod is gone")
 
     async def release(self, node: str, lock: str, value: str) -> None:
-        """Give back a lock that no agent will release, if it is still ours."""
+        """Release a lock that no agent will release, if the annotation still has `value`."""
         try:
             found = await self._read(node)
             if found is not None and found.metadata.annotations.get(lock) == value:
                 await self._write(found, lock, None)
-        except KubeError as error:  # it goes stale
+        except KubeError as error:  # the lock becomes stale
             log.warning("node.lock_not_released", node=node, error=str(error))
 
     async def _try(self, node: str, lock: str) -> str | None:
@@ -88,10 +88,10 @@ class NodeLocks:
         return readable(body, records.Node)
 
     async def _write(self, node: records.Node, lock: str, value: str | None) -> None:
-        """Only onto the version that was looked at: else two could take the lock.
+        """Write the annotation, guarded by the resource version, so that two schedulers cannot acquire the lock.
 
         Raises:
-            Conflict: the node is another by now.
+            Conflict: the node has changed.
         """
         metadata: dict[str, Any] = {"resourceVersion": node.metadata.resource_version, "annotations": {lock: value}}
         deadline = Deadline.after(_REQUEST_SECONDS)
@@ -99,7 +99,7 @@ class NodeLocks:
 
 
 def _is_fresh(value: str | None, now: float) -> bool:
-    """Whether a lock is in force; one of which the time makes no sense is none that an agent would know."""
+    """Whether a lock is valid. A lock with a malformed time is not valid."""
     try:
         taken = datetime.fromisoformat(value) if value else None
     except ValueError:

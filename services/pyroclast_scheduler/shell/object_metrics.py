@@ -1,4 +1,4 @@
-"""Series that describe queues and jobs: set while these are there, and removed with them."""
+"""Metrics of single queues and jobs, which are removed together with their objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NUMBERS: Final = ("share", "weight", "overused")
 
 
 class QueueSeries:
-    """What queues have and deserve: cpu in milli-cores, memory in bytes, others in thousandths and pods plain."""
+    """The amounts and shares of queues: cpu in milli-cores, memory in bytes, pods plain, other resources in thousandths."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, *labels: str) -> Gauge:
@@ -40,7 +40,7 @@ class QueueSeries:
         self._series: dict[str, set[tuple[Gauge, tuple[str, ...]]]] = {}
 
     def take(self, measures: Measures, queues: Collection[str]) -> None:
-        """Show what a session measured; `queues`: those that there are."""
+        """Export the numbers of a session. `queues`: the existing queues."""
         for kind, found in measures.amounts.items():
             for queue, vector in found.items():
                 self._amounts(kind, queue, vector, measures.names)
@@ -71,22 +71,24 @@ class QueueSeries:
 
 
 class CardSeries:
-    """Cards of GPUs that pods share, by node."""
+    """The shared GPUs by node."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"volcano_vgpu_device_{name}", text, ("devID", "NodeName", *labels), registry=registry)
 
         self._shared = gauge("shared_number", "Pods that share a card")
-        self._memory = gauge("allocated_memory", "Memory of a card that pods have")
-        self._cores = gauge("allocated_cores", "Hundredths of the cores of a card that pods have")
+        self._memory = gauge("allocated_memory", "Memory of a card that is allocated to pods")
+        self._cores = gauge("allocated_cores", "Hundredths of the cores of a card that are allocated to pods")
         self._limit = gauge("memory_limit", "Memory of a card")
-        self._pod_memory = gauge("memory_allocation_for_a_certain_pod", "Memory of a card that a pod has", "podName")
-        self._pod_cores = gauge("core_allocation_for_a_certain_pod", "Hundredths of the cores that a pod has", "podName")
+        self._pod_memory = gauge("memory_allocation_for_a_certain_pod", "Memory of a card that is allocated to a pod", "podName")
+        self._pod_cores = gauge(
+            "core_allocation_for_a_certain_pod", "Hundredths of the cores of a card that are allocated to a pod", "podName"
+        )
         self._series: dict[str, set[tuple[Gauge, tuple[str, ...]]]] = {}
 
     def take(self, cards: Mapping[str, Sequence[CardUse]], is_known: Callable[[str], bool]) -> None:
-        """Show what a session measured, by node; of nodes that are gone nothing."""
+        """Export the shared devices of a session by node, and remove those of deleted nodes."""
         for node, found in cards.items():
             now: dict[tuple[Gauge, tuple[str, ...]], float] = {}
             for card in found:
@@ -111,7 +113,7 @@ class CardSeries:
 
 
 class _Job(msgspec.Struct, gc=False):
-    """What is told of one job: times in seconds since the epoch, the duration in milliseconds; None is not told."""
+    """The numbers of one job: times in seconds since the epoch, the duration in milliseconds. None is not exported."""
 
     labels: tuple[str, str, str]
     start: float
@@ -121,9 +123,9 @@ class _Job(msgspec.Struct, gc=False):
 
 
 class JobSeries(Collector):
-    """What is told of single jobs.
+    """The metrics of single jobs, calculated when they are scraped.
 
-    Worked out when asked for: four gauges of the library for each of 10,000 jobs take 30 MB, and half of the time of a placement.
+    Four gauges of the library for each of 10,000 jobs would need 30 MB, and half of the time of a placement.
     """
 
     def __init__(self, metrics: SchedulerMetrics) -> None:
@@ -132,7 +134,7 @@ class JobSeries(Collector):
         metrics.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """The series of all jobs; may be called from another thread."""
+        """Yield the metrics of all jobs. Any thread may call it."""
         jobs = list(self._jobs.values())
         for name, text, value in _OF_JOBS:
             yield _family(name, text, _JOB_LABELS, [(job.labels, value(job)) for job in jobs])
@@ -140,24 +142,27 @@ class JobSeries(Collector):
         yield _family("job_share", "Dominant share of a job", _SHARE_LABELS, shares)
 
     def seen(self, group: Group) -> None:
-        """A PodGroup is there."""
+        """Record that a PodGroup exists."""
         self._job(group)
 
     def placed(self, group: Group, now: float) -> float:
-        """Some of its pods were placed at `now`, in seconds since the epoch: how long after its creation, in milliseconds."""
+        """Record that pods of the group were placed at `now`, in seconds since the epoch.
+
+        Return the milliseconds since its creation.
+        """
         job = self._job(group)
         job.duration, job.last = max(0.0, now - job.start) * 1000, now
         return job.duration
 
     def shares(self, shares: Mapping[str, float]) -> None:
-        """Dominant shares by job."""
+        """Set the dominant shares by job."""
         for key, share in shares.items():
             job = self._jobs.get(key)
             if job is not None:
                 job.share = share
 
     def gone(self, keys: Collection[str]) -> None:
-        """These PodGroups are no longer there: nor is anything that was told of them."""
+        """Remove the metrics of deleted PodGroups."""
         for key in keys:
             job = self._jobs.pop(key, None)
             if job is not None:

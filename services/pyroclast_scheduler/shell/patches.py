@@ -1,4 +1,4 @@
-"""Patches that the scheduler sends, as plain JSON: only what differs. Pure."""
+"""The patches that the scheduler sends, as plain JSON with only the differences. The code is pure."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 def group_patch(old: GroupStatus, new: GroupStatus) -> dict[str, Any] | None:
-    """A merge patch that makes a PodGroup's status `new`; None if nothing differs."""
+    """Return a merge patch that changes the status of a PodGroup from `old` to `new`; None if they are equal."""
     status: dict[str, Any] = {}
     if old.phase is not new.phase:
         status["phase"] = str(new.phase)
     for name in ("running", "succeeded", "failed"):
         amount = getattr(new, name)
         if amount != getattr(old, name):
-            status[name] = amount or None  # a count of zero is left away on the wire
+            status[name] = amount or None  # a count of zero is omitted from the JSON
     if old.conditions != new.conditions:
         status["conditions"] = [_without_blanks(msgspec.to_builtins(condition)) for condition in new.conditions]
     if status and new.phase is PodGroupPhase.PENDING:
-        status["phase"] = str(new.phase)  # an absent one reads like it
+        status["phase"] = str(new.phase)  # an absent phase is decoded as Pending
     return {"status": status} if status else None
 
 
 def queue_patch(old: records.QueueStatus, new: Amounts, guarantee: Amounts) -> dict[str, Any] | None:
-    """A merge patch that makes a queue's allocated resources `new` (stored units); None if its status means the same already.
+    """Return a merge patch that changes the allocated resources of a queue to `new` (stored units); None if they are equal.
 
-    Beside them stands what is reserved: how much of the queue's guarantee others may not use although the queue does not.
+    The patch also has the reserved resources: the part of the queue's guarantee that the queue does not use.
     """
     unused = {name: amount - new.get(name, 0) for name, amount in guarantee.items() if amount > new.get(name, 0)}
     if _means(old.allocated, new) and _means(old.reservation.resource or {}, unused):
@@ -61,17 +61,17 @@ def queue_patch(old: records.QueueStatus, new: Amounts, guarantee: Amounts) -> d
 
 
 def condition(kind: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
-    """A condition of a pod since `now`."""
+    """Return a condition of a pod with `now` as its transition time."""
     return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
 
 
 def disruption(reason: DisruptionReason, message: str, now: str) -> dict[str, Any]:
-    """The condition that tells why a pod is about to be deleted."""
+    """Return the condition that tells why a pod is about to be deleted."""
     return condition("DisruptionTarget", "True", str(reason), message, now)
 
 
 def _means(written: Mapping[str, Any] | None, amounts: Amounts) -> bool:
-    """Whether `written` stands there and means `amounts`; what makes no sense means nothing."""
+    """Whether `written` exists and is equal to `amounts`. A malformed quantity is equal to nothing."""
     if written is None:
         return False
     try:
@@ -81,13 +81,13 @@ def _means(written: Mapping[str, Any] | None, amounts: Amounts) -> bool:
 
 
 def _replacing(old: Mapping[str, Any] | None, new: Amounts) -> dict[str, Any]:
-    """What turns `old` into `new` as a merge patch."""
+    """Return a merge patch from `old` to `new`."""
     found: dict[str, Any] = {name: number(name, amount) for name, amount in new.items()}
     return found | {name: None for name in old or () if name not in found}
 
 
 def waiting_patch(waiting: WaitingTask, timestamp: str) -> dict[str, Any]:
-    """A strategic merge patch of a pod's status that says why it waits."""
+    """Return a strategic merge patch of a pod's status with the reason for which it waits."""
     waits = condition("PodScheduled", "False", waiting.reason, waiting.message, timestamp)
     status: dict[str, Any] = {"conditions": [waits]}
     if waiting.nominated:
@@ -96,17 +96,17 @@ def waiting_patch(waiting: WaitingTask, timestamp: str) -> dict[str, Any]:
 
 
 def without_queue_gate() -> dict[str, Any]:
-    """A strategic merge patch of a pod that takes away the gate of its queue, and leaves others."""
+    """Return a strategic merge patch of a pod that removes the gate of its queue, and no other gate."""
     return {"spec": {"schedulingGates": [{"name": keys.QUEUE_ALLOCATION_GATE, "$patch": "delete"}]}}
 
 
 def waiting_class(waiting: WaitingTask) -> str:
-    """What a pod's condition says, without its numbers: a pod is only written again when this changes."""
+    """Return the content of a pod's condition without numbers. The pod is only written again when this changes."""
     return f"{reason_class(waiting.reason, waiting.message)}|{waiting.nominated}"
 
 
 def reason_class(reason: str, message: str) -> str:
-    """Reason and message without numbers and names."""
+    """Return reason and message without numbers and names."""
     message, summary = pending.parted(message)
     reason = f"{reason}|{summary.partition(':')[0]}"
     if message.startswith("pod group is"):

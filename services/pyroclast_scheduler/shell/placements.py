@@ -1,4 +1,4 @@
-"""Writing where the pods of a gang go that do not exist yet: one guarded write, together with the phase."""
+"""Writes the placement of a gang without pods, in one guarded write together with the phase."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 class Placements:
-    """Adds placements to the writes of PodGroups, and finds out what became of those that were not answered with success."""
+    """Adds placements to the writes of PodGroups, and finds the result of writes without a successful response."""
 
     def __init__(self, client: Client, cache: Cache) -> None:
         self._client = client
@@ -32,18 +32,21 @@ class Placements:
         self._writing: set[str] = set()
 
     def restart(self) -> None:
-        """Nothing that was decided before is under way."""
+        """Drop all earlier decisions, since no write is in progress."""
         self._writing.clear()
         self.sweep(lambda _: False)
 
     def sweep(self, is_wished: Callable[[str], bool]) -> None:
-        """Take back what was decided and is not going to be written; `is_wished`: whether a write of the PodGroup is to come."""
+        """Drop the claims that will not be written. `is_wished`: whether a write of the PodGroup is planned."""
         for key in self._cache.seats.table.claims():
             if key not in self._writing and not is_wished(key):
                 self._cache.seats.unclaim(key)
 
     def joined(self, group: Group, status: records.PodGroupStatus, patch: dict[str, Any] | None) -> dict[str, Any] | None:
-        """`patch`, which makes the status of `group` this one, with what is to be said of its seats; None if there is nothing."""
+        """Return `patch` with the placement of the group's seats added; None if there is nothing to write.
+
+        `status`: the new status of the group. `patch`: the patch for this status.
+        """
         key, meta, table = str(group.key), group.metadata, self._cache.seats.table
         if key not in table or status.phase is PodGroupPhase.PENDING:
             return patch
@@ -57,29 +60,29 @@ class Placements:
             self._writing.add(key)
             guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
             return {**(patch or {}), "metadata": {**guard, "annotations": {keys.PLACEMENT: text}}}
-        if patch is not None and table.is_used_up(key):  # every pod is there: the write that is due anyway takes it along
-            guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}  # it may be that of seats asked for since
+        if patch is not None and table.is_used_up(key):  # all pods exist: the planned write removes the placement too
+            guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}  # a new request for seats may have arrived
             return {**patch, "metadata": {**guard, "annotations": {keys.PLACEMENT: table.emptied(key)}}}
         return patch
 
     async def settled(self, key: str, body: dict[str, Any] | None) -> dict[str, Any] | None:
-        """The PodGroup as it is after a write that was answered with `body`, None where it was not answered with success.
+        """Return the PodGroup after a write with response `body`, None if the write failed.
 
-        A refusal may mean our own write: its answer was lost, and it was sent again.
+        A conflict may come from the scheduler's own write, if its response was lost and it was sent again.
         """
         if key not in self._writing or body is not None:
             return body
         return await read_group(self._client, key)
 
     def conclude(self, key: str) -> None:
-        """What became of a write is known to the cache: what is not there by now is taken back."""
+        """Drop the remaining claims of a PodGroup, after the cache knows the result of the write."""
         if key in self._writing:
             self._writing.discard(key)
             self._cache.seats.unclaim(key)
 
 
 async def read_group(client: Client, key: str) -> dict[str, Any] | None:
-    """PodGroup `key` as the API server has it now; None if it is gone. Waits while no answer comes."""
+    """Return the PodGroup `key` from the API server; None if it does not exist. Retry while there is no response."""
     namespace, _, name = key.partition("/")
     backoff = Backoff(0.2, 5.0)
     while True:

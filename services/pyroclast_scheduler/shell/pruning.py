@@ -1,4 +1,4 @@
-"""Tables by the UID of pods or the key of jobs, from which what has gone is dropped: names never stop changing."""
+"""Removes deleted pods and jobs from tables by UID or key, whose keys never stop changing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _FEW: Final = 1024
 
 @dataclass(slots=True)
 class Pruner:
-    """Looks through one table each time that it has doubled, so that an entry costs the same however many there are."""
+    """Checks one table each time that its size has doubled, so that the cost per entry is constant."""
 
     limit: int = _FEW
 
     def prune(self, table: dict[K, V], is_there: Callable[[K], bool]) -> None:
-        """Drop the entries of `table` for whose key `is_there` does not hold, if it has grown enough."""
+        """Remove the entries of `table` whose key does not exist by `is_there`, if the table is large enough."""
         if len(table) <= self.limit:
             return
         for key in [key for key in table if not is_there(key)]:

@@ -1,4 +1,4 @@
-"""What nodes are kept for, as the last session left it: for the next session, for binds, for metrics."""
+"""The reservations after the last session, for the next session, for binds and for metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ReservedNodes"]
 
 
 class ReservedNodes:
-    """Keeps reservations between sessions. `current`: by job; None while no session of this leader has decided."""
+    """The reservations between sessions. `current`: by job; None before the first session of this leader."""
 
     def __init__(self, cache: Cache, metrics: SchedulerMetrics, *, now: Callable[[], float]) -> None:
         self.current: Mapping[str, Reservation] | None = None
@@ -27,16 +27,16 @@ class ReservedNodes:
         return self.current or {}
 
     def lock(self, node: str) -> tuple[str, float]:
-        """The job that a node is locked for, empty for none, and since when."""
+        """Return the job for which a node is locked, empty for none, and the time of the lock."""
         return self._locks.get(node, ("", 0.0))
 
     def forget(self) -> None:
-        """Another leader may have gone on with them."""
+        """Forget all reservations, since another leader may have changed them."""
         self._cache.reserve(self.by_job, {})
         self.current = None
 
     def take(self, reservations: Mapping[str, Reservation]) -> None:
-        """Take up what a session decided."""
+        """Store the reservations of a session."""
         self._cache.reserve(self.by_job, reservations)
         self.current = reservations
         self._locks = {lock.node: (key, lock.since) for key, each in reservations.items() for lock in each.locks}

@@ -1,4 +1,4 @@
-"""Reads how long Jobs ran, as the recorder tells it by a ConfigMap."""
+"""Reads the run times of Jobs, which the recorder writes to a ConfigMap."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = structlog.get_logger()
 
 
 def follow_run_lengths(client: Client, namespace: str, estimates: Estimates) -> Informer[records.ConfigMap]:
-    """An informer of the ConfigMap, by which estimates learn; where it is missing, they do without."""
+    """Return an informer of the ConfigMap that updates `estimates`. A missing ConfigMap is no error."""
     informer = Informer(client, CONFIG_MAPS, records.ConfigMap, namespace=namespace, field_selector=f"metadata.name={CONFIG_MAP}")
     informer.on_change(lambda old, new: take_run_lengths(estimates, old, new))
     return informer
 
 
 def take_run_lengths(estimates: Estimates, old: records.ConfigMap | None, new: records.ConfigMap | None) -> None:
-    """Take up what the ConfigMap says. One that makes no sense is passed over with a warning, once as long as it stays so."""
+    """Use the content of the ConfigMap. A malformed one is ignored, with one warning until it changes."""
     if new is None:
         estimates.recorded(RunLengths())
         return

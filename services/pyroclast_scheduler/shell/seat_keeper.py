@@ -1,6 +1,6 @@
-"""Seats whose pods do not come: withdrawn after a while, or at once when their node is lost, so that others get the room.
+"""Withdraws seats whose pods are not created in time, or whose node is lost, so that other jobs get the room.
 
-A withdrawn seat still counts until who makes the pods has confirmed that no more come: it takes the seats off the PodGroup.
+A withdrawn seat still counts until the creator of the pods confirms it by removing the seats from the PodGroup.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["ABANDONED_SECONDS", "PATIENCE_SECONDS", "SeatKeeper", "closes_to"]
 log = structlog.get_logger()
 
 PATIENCE_SECONDS: Final = 30.0
-"""How long seats are kept while none of their pods is created."""
+"""How long seats stay placed while none of their pods is created."""
 ABANDONED_SECONDS: Final = 60.0
-"""How long withdrawn seats count while nobody confirms: longer than any request to create a pod may be under way."""
+"""How long withdrawn seats count without a confirmation: longer than any request to create a pod can last."""
 _LOOK_SECONDS: Final = 1.0
 _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 _CLOSED: Final = records.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -46,7 +46,7 @@ _SAID: Final = {
 
 
 class SeatKeeper:
-    """Looks after seats that were placed; `run` must be running. `now`: seconds, those of the cache."""
+    """Checks the placed seats; `run` must be running. `now`: returns seconds of the cache's clock."""
 
     def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, *, now: Callable[[], float]) -> None:
         self._client = client
@@ -56,13 +56,13 @@ class SeatKeeper:
         self._told: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Check the seats at intervals until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Withdraw and give back what is due, and tell of annotations that make no sense."""
+        """Withdraw overdue seats, remove abandoned placements, and report malformed annotations."""
         self._cache.seats.expire()
         self._tell()
         for key, seats in list(self._cache.seats.table.outstanding()):
@@ -85,7 +85,7 @@ class SeatKeeper:
             placement = parse_placement(seats.group.metadata.annotations.get(keys.PLACEMENT, ""))
             text = encode(msgspec.structs.replace(placement, withdrawn=why.value))
         except SeatsError:
-            return  # it changed meanwhile: the next look sees what it says
+            return  # changed meanwhile: the next check reads it again
         if await self._write(key, seats.group, text):
             log.warning("seats.withdrawn", podgroup=key, reason=why.value)
             self._recorder.event(Reference.of(seats.group, POD_GROUPS), "Warning", _EVENT, f"{why}: {_SAID[why]}")
@@ -96,7 +96,7 @@ class SeatKeeper:
         patch: dict[str, Any] = {"metadata": {**guard, "annotations": {keys.PLACEMENT: text}}}
         try:
             body = await self._client.patch(POD_GROUPS, Key(meta.namespace, meta.name), patch, PatchKind.MERGE)
-        except KubeError as error:  # the next look sees what there is
+        except KubeError as error:  # the next check reads the object again
             log.debug("placement.not_written", podgroup=key, error=str(error))
             return False
         answer = readable(body, records.PodGroup)
@@ -105,7 +105,7 @@ class SeatKeeper:
         return True
 
     def _tell(self) -> None:
-        """Tell once of each annotation that is ignored."""
+        """Record one Event for each annotation that is ignored."""
         problems = self._cache.seats.table.problems
         for key in [key for key in self._told if key not in problems]:
             del self._told[key]
@@ -117,7 +117,7 @@ class SeatKeeper:
 
 
 def closes_to(node: records.Node, pod: records.Pod) -> bool:
-    """Whether `node` takes no new pods like `pod`: it is cordoned, or has a taint that the pod does not tolerate."""
+    """Whether `node` rejects new pods like `pod`: it is cordoned, or has a taint that the pod does not tolerate."""
     taints = [taint for taint in node.spec.taints if taint.effect in _FORBIDDING]
     if node.spec.unschedulable:
         taints.append(_CLOSED)

@@ -1,4 +1,4 @@
-"""The gaps between sessions, in which other threads may work: Python runs one thread at a time, and sessions go first."""
+"""The time between sessions, in which other threads may work. Python runs one thread at a time, and sessions have priority."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 
 __all__ = ["SessionGaps"]
 
-_PATIENCE_SECONDS: Final = 1.0  # for which others wait for a session to end
+_PATIENCE_SECONDS: Final = 1.0  # how long other threads wait for the end of a session
 
 
 class SessionGaps:
-    """Says whether a session decides."""
+    """Knows whether a session is running."""
 
     def __init__(self) -> None:
         self._is_free = threading.Event()
@@ -21,7 +21,7 @@ class SessionGaps:
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """A session decides while the block lasts."""
+        """Mark the session as running within the block."""
         self._is_free.clear()
         try:
             yield
@@ -29,5 +29,5 @@ class SessionGaps:
             self._is_free.set()
 
     def wait(self) -> None:
-        """Wait in a thread of its own until no session decides, for a second at most."""
+        """Wait until no session is running, for a second at most. Must be called in another thread than the event loop's."""
         self._is_free.wait(_PATIENCE_SECONDS)

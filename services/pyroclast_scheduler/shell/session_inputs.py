@@ -1,4 +1,4 @@
-"""What sessions are given beside the snapshot: the time, what plugins remember, and what others know."""
+"""The inputs of sessions besides the snapshot: the time, the memory of plugins, and data of other components."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class SessionInputs:
     """Makes the ports of each session.
 
     Args:
-        reserved: what nodes are kept for.
-        usage: what nodes really use.
-        period: seconds of a schedule period.
-        budget_patience: seconds for which an amount spent of a budget counts.
-        scheduler: the name that pods ask for.
-        waiting: where those that wait stand in their queues.
-        usual_seconds: how long jobs like one run; None where too few are known.
-        elsewhere: what other members of a ring of schedulers have placed, by queue.
-        shards: says which nodes are ours; None where all are.
-        now: seconds since the epoch.
+        reserved: the reservations of nodes.
+        usage: the measurements of nodes.
+        period: the length of a schedule period in seconds.
+        budget_patience: for how many seconds a reported amount of a budget is used.
+        scheduler: the scheduler name in the specs of pods.
+        waiting: the positions of waiting jobs in their queues.
+        usual_seconds: returns the usual run time of similar jobs; None if too few are known.
+        elsewhere: returns the amounts that other members of a ring allocated, by queue.
+        shards: returns the nodes of this scheduler; None if it may use all nodes.
+        now: returns seconds since the epoch.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class SessionInputs:
         self._begun = 0.0
 
     def begin(self) -> None:
-        """The first session of this leader is about to begin: schedule periods count from now."""
+        """Start to count schedule periods, before the first session of this leader."""
         self._begun = time.monotonic()
 
     def periods(self) -> int:
-        """Schedule periods since the first session."""
+        """Return the number of schedule periods since the first session."""
         return int((time.monotonic() - self._begun) / self.period) if self._begun else 0
 
     def for_session(self, period: int, commit: Callable[[Commit], None], observe: Observe) -> Ports:
-        """For the session that begins now."""
+        """Return the ports of the session that starts now."""
         return replace(
             self.for_onlookers(),
             commit=commit,
@@ -85,7 +85,7 @@ class SessionInputs:
         )
 
     def for_onlookers(self) -> Ports:
-        """What the next session would be given, for those who decide nothing."""
+        """Return the ports that the next session would have, for code that only reads them."""
         return Ports(
             now=self._now(),
             shard=None if self._shards is None else self._shards.seen(),
@@ -100,5 +100,5 @@ class SessionInputs:
         )
 
     def session_failed(self) -> None:
-        """Keep of what plugins remember only what they cannot work out again: it may be half done."""
+        """Drop the plugins' memory that can be calculated again, since it may be incomplete."""
         self._memory = remembered(self._memory)

@@ -1,4 +1,4 @@
-"""Working beside other schedulers: on the nodes of our NodeShard, or on what a hash ring gives us."""
+"""Operation beside other schedulers: on the nodes of a NodeShard, or on the part that a hash ring assigns."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _SECONDS: Final = 10.0
 
 
 class ShardKeeper:
-    """Says which nodes a session may use, and writes that into the status of our NodeShard; `run` must be running.
+    """Decides which nodes a session may use, and writes them to the status of this scheduler's NodeShard; `run` must be running.
 
-    We use a node once our status names it. The status names it until no session and no bind of ours uses it any more. So two
-    schedulers that both keep to this never use the same node.
+    The scheduler uses a node only after its status lists the node. The status lists the node until no session and no bind of this
+    scheduler uses it any more. Two schedulers with this rule therefore never use the same node.
     """
 
     def __init__(
@@ -63,20 +63,20 @@ class ShardKeeper:
         self._is_missed = False
 
     def informer(self) -> Informer[records.NodeShard]:
-        """Follows all NodeShards, and must be run."""
+        """Return an informer of all NodeShards, which must be run."""
         shards = Informer(self._client, NODE_SHARDS, records.NodeShard)
         shards.on_change(self.changed)
         return shards
 
     def changed(self, old: records.NodeShard | None, new: records.NodeShard | None) -> None:
-        """A NodeShard came, changed, or went. Sessions learn of it when the next one begins."""
+        """Handle that a NodeShard was created, changed or deleted. The next session uses the change."""
         before = self._table.nodes, self._table.claimed()
         self._table.changed(old, new)
         if (self._table.nodes, self._table.claimed()) != before:
             self._cache.stale()
 
     def shard(self) -> Shard:
-        """The nodes for the session that begins now; none is running, so what the last one used can be given back."""
+        """Return the nodes for the session that starts now. No session is running, so nodes of the last one can be released."""
         own = self._table.own
         if own is None and not self._is_missed:
             log.error("shard.missing", name=self._table.name, nodes=len(self._table.nodes))
@@ -89,14 +89,14 @@ class ShardKeeper:
         return self.seen()
 
     def seen(self) -> Shard:
-        """The nodes that a session may use, for those who only look on."""
+        """Return the nodes that a session may use. No status is written."""
         used, own = self._table.claimed(), self._table.own
-        if own is not None and own.metadata.resource_version == self._sent[0]:  # what is being given back is no longer ours
+        if own is not None and own.metadata.resource_version == self._sent[0]:  # nodes that are being released must not be used
             used &= self._sent[1]
         return Shard(used, self._is_hard)
 
     async def run(self) -> None:
-        """Write, until cancelled. What is outdated when it arrives is refused, and wished for anew by the next session."""
+        """Write the status until cancelled. An outdated write is refused, and the next session plans a new one."""
         while True:
             version, status = await self._wish.get()
             body = {"metadata": {"resourceVersion": version}, "status": status}
@@ -121,7 +121,7 @@ class ShardKeeper:
 
 
 class RingMember:
-    """Our part of what a ring of schedulers divides; what the other members place counts in the queues, nothing else of it."""
+    """The part of a hash ring that this scheduler serves. Allocated amounts of other members count in the queues."""
 
     def __init__(self, ring: Ring, cache: Cache, names: tuple[str, ...], *, default_queue: str) -> None:
         self._ring = ring
@@ -131,45 +131,45 @@ class RingMember:
         cache.natives.trees.is_divided = True
 
     def node_changed(self, old: records.Node | None, new: records.Node | None) -> None:
-        """A node came, changed, or went."""
+        """Handle that a node was created, changed or deleted."""
         self._cache.node_changed(*(node if node and self._ring.is_mine(node.metadata.name) else None for node in (old, new)))
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
-        """A queue came, changed, or went: every member knows them all."""
+        """Handle that a queue was created, changed or deleted. Every member uses all queues."""
         self._cache.queue_changed(old, new)
         self._elsewhere.queue_changed(old, new)
 
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
-        """A PodGroup came, changed, or went."""
+        """Handle that a PodGroup was created, changed or deleted."""
         self._divide(old, new, self._is_mine, self._cache.group_changed)
         self._divide(old, new, lambda group: not self._is_mine(group), self._elsewhere.group_changed)
 
     def native_group_changed(
         self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType
     ) -> None:
-        """A PodGroup of Kubernetes itself, served as `kind`, came, changed, or went."""
+        """Handle that a PodGroup of the Kubernetes API was created, changed or deleted. `kind`: its resource type."""
         mine, others = self._cache.natives, self._elsewhere.natives
         self._divide(old, new, self._is_mine, lambda old, new: mine.group_changed(old, new, kind))
         self._divide(old, new, lambda group: not self._is_mine(group), lambda old, new: others.group_changed(old, new, kind))
 
     def pod_changed(self, old: records.Pod | None, new: records.Pod | None) -> None:
-        """A pod came, changed, or went. Those of others on our nodes take room there."""
+        """Handle that a pod was created, changed or deleted. Pods of other members use room on the nodes of this one."""
         self._divide(old, new, self._is_seen, self._cache.pod_changed)
         self._divide(old, new, lambda pod: not self._is_mine(pod), self._elsewhere.pod_changed)
         if old is not None and not self._is_mine(old) and _has_place(old) and not (new is not None and _has_place(new)):
             self._cache.queue_freed_elsewhere(self._queue_of(old))
 
     def _queue_of(self, pod: records.Pod) -> str:
-        """The queue of a pod of another member; empty where its PodGroup has gone."""
+        """Return the queue of a pod of another member; empty if its PodGroup was deleted."""
         group = self._elsewhere.groups.current(group_of(pod))
         return group.spec.queue if group is not None else ""
 
     def elsewhere(self) -> Mapping[str, Amounts]:
-        """What the jobs of other members have, by queue."""
+        """Return the allocated amounts of other members by queue."""
         return self._elsewhere.placed()
 
     def writes(self, queue: str) -> bool:
-        """Whether the status of a queue is ours to write: one member does, the numbers are those of all."""
+        """Whether this member writes the status of a queue. One member writes the sum of all members."""
         return self._ring.is_mine(queue)
 
     def _is_seen(self, pod: records.Pod) -> bool:
@@ -186,7 +186,7 @@ class RingMember:
     def _divide(
         self, old: R | None, new: R | None, takes: Callable[[R], bool], handle: Callable[[R | None, R | None], None]
     ) -> None:
-        """Tell of a change as those see it who see only some of the objects."""
+        """Pass on a change as seen by a cache that contains only some of the objects."""
         before, after = (each if each is not None and takes(each) else None for each in (old, new))
         if before is not None or after is not None:
             handle(before, after)

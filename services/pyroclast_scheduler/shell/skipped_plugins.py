@@ -1,4 +1,4 @@
-"""Plugins that fail whatever they look at: sessions do without them, and say so."""
+"""Plugins that fail in every session: sessions run without them and report this."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pyroclast_scheduler.session.configuration import Configuration
 
 __all__ = ["SkippedPlugins"]
 
-_PERIODS: Final = 60  # until one is tried again, which fails one cycle if it is as it was
+_PERIODS: Final = 60  # schedule periods before a plugin is tried again, which costs one failed cycle if it fails again
 
 
 class SkippedPlugins:
-    """Each is tried again after some schedule periods, and at once when the configuration changes."""
+    """The skipped plugins. Each is tried again after some schedule periods, and at once when the configuration changes."""
 
     def __init__(self) -> None:
         self._configuration: Configuration | None = None
         self._found: dict[str, tuple[int, str]] = {}
 
     def skip(self, plugin: str, reason: str, period: int) -> None:
-        """Do without `plugin` from now on, which is in schedule period number `period`."""
+        """Skip `plugin` from now on. `period`: the number of the present schedule period."""
         self._found[plugin] = period + _PERIODS, f"plugin {plugin}: it is skipped, as {reason}"
 
     def rest_of(self, configuration: Configuration, period: int) -> Configuration:
-        """What is left of `configuration` in that schedule period."""
+        """Return `configuration` without the plugins that are skipped in this schedule period."""
         if configuration is not self._configuration:
             self._configuration = configuration
             self._found.clear()
@@ -32,5 +32,5 @@ class SkippedPlugins:
 
     @property
     def warnings(self) -> list[str]:
-        """What is skipped at present, and why."""
+        """The texts about the plugins that are skipped at present."""
         return [text for _, text in self._found.values()]

@@ -1,4 +1,4 @@
-"""Assumptions that stood for too long: the pod is read, and taken as it is found."""
+"""Verifies overdue assumptions: reads the pod and uses its state in the API server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READ_SECONDS: Final = 10.0
 
 
 class Verifier:
-    """Reads pods whose assumed placement nothing has confirmed in time, and keeps or drops it; `run` must be running."""
+    """Reads the pods whose assumption was not confirmed in time, and ends the assumption; `run` must be running."""
 
     def __init__(self, client: Client, cache: Cache, *, now: Callable[[], float]) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class Verifier:
         self._now = now
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Check for overdue assumptions until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             for uid in self._cache.assumptions.overdue(self._now()):
@@ -50,7 +50,7 @@ class Verifier:
             pod = readable(body, records.Pod)
         except NotFound:
             log.debug("pod.gone", pod=task.key)
-        except KubeError as error:  # the assumption stands for another term
+        except KubeError as error:  # the assumption has a new deadline
             log.warning("pod.not_read", pod=task.key, error=str(error))
             return
         log.info("assumption.ended", pod=task.key, status=task.status.label)

@@ -1,4 +1,4 @@
-"""Series of who waits: how many by queue and code, what they ask for, and how long the oldest has waited."""
+"""Metrics of waiting jobs: their number by queue and code, their requests, and the longest wait."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ from pyroclast_scheduler.explaining.waits import Waits
 
 __all__ = ["KeptSeries", "WaitingSeries"]
 
-_KEPT_SECONDS: Final = 600.0  # a series shows 0 for so long before it goes, so that boards see it end
+_KEPT_SECONDS: Final = 600.0  # how long an ended series shows 0 before it is removed, so that dashboards see its end
 
 
 class WaitingSeries:
-    """Gauges that are brought up to date by `show`; amounts are in cores, bytes and whole devices."""
+    """Gauges that `show` updates. Amounts are in cores, bytes and whole devices."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, text: str, *labels: str) -> KeptSeries:
             return KeptSeries(Gauge(f"pyroclast_{name}", text, ("queue", *labels), registry=registry))
 
-        self._jobs = gauge("waiting_jobs", "Jobs that wait, by their code", "code")
-        self._resources = gauge("waiting_resources", "What the Jobs that wait ask for", "resource")
-        self._oldest = gauge("oldest_waiting_seconds", "How long the oldest Job that waits has waited")
-        self._held = gauge("estimate_held_ratio", "Which part of the last estimates of starts held")
-        self._width = gauge("estimate_width_seconds", "How wide the last estimates of starts were, the median")
-        self._unexamined = gauge("longest_unexamined_seconds", "How long no session has looked at a Job that is new or changed")
+        self._jobs = gauge("waiting_jobs", "Waiting Jobs by waiting code", "code")
+        self._resources = gauge("waiting_resources", "Resources that the waiting Jobs request", "resource")
+        self._oldest = gauge("oldest_waiting_seconds", "Waiting time of the oldest waiting Job")
+        self._held = gauge("estimate_held_ratio", "Part of the last estimates of starts that were correct")
+        self._width = gauge("estimate_width_seconds", "Median width of the last estimates of starts")
+        self._unexamined = gauge(
+            "longest_unexamined_seconds", "Longest time that a new or changed Job has not been examined by a session"
+        )
 
     def show_estimates(self, quality: Mapping[str, tuple[float, float]], now: float) -> None:
-        """Show by queue which part of the last estimates held, and how wide they were."""
+        """Export by queue the part of the last estimates that held, and their width."""
         self._held.show({(queue,): held for queue, (held, _) in quality.items()}, now)
         self._width.show({(queue,): width for queue, (_, width) in quality.items()}, now)
 
     def show(self, measured: Waits, now: float) -> None:
-        """Show what was measured `now`."""
+        """Export the sums that were measured at `now`."""
         self._jobs.show(measured.jobs, now)
         self._resources.show(measured.resources, now)
         self._oldest.show(measured.oldest, now)
@@ -42,14 +44,14 @@ class WaitingSeries:
 
 
 class KeptSeries:
-    """One gauge, of which series that are gone show 0 for a while and then go too."""
+    """A gauge whose ended series show 0 for some time before they are removed."""
 
     def __init__(self, gauge: Gauge) -> None:
         self._gauge = gauge
         self._last: dict[tuple[str, ...], float] = {}
 
     def show(self, values: Mapping[tuple[str, ...], float], now: float) -> None:
-        """Show `values` by labels; those shown before that are not among them are gone."""
+        """Set `values` by labels. Earlier labels that are missing have ended."""
         for labels, value in values.items():
             self._gauge.labels(*labels).set(value)
             self._last[labels] = now

@@ -1,4 +1,4 @@
-"""Why a PodGroup waits and when it is likely to start, as its object says it."""
+"""The explanation in the annotation of a PodGroup: its cause of waiting and its estimated start."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["WaitingText"]
 
 
 class WaitingText:
-    """Reads the book of jobs that wait. `estimates`: of starts, None where none are made."""
+    """Makes explanations from the waiting book. `estimates`: the estimated starts, None if they are disabled."""
 
     def __init__(self, book: WaitingBook, estimates: Estimates | None) -> None:
         self._book = book
         self._estimates = estimates
 
     def of(self, group: Group) -> str:
-        """What a group should say, empty for nothing; what it says where the difference is worth no write."""
+        """Return the explanation that a group should have, empty for none; the present one if a change is not worth a write."""
         said, new = said_of(group), self._waiting(group)
         if new is None:
             return ""
@@ -29,7 +29,7 @@ class WaitingText:
         return said if said and not is_worth_a_write(old, new) else written_waiting(new)
 
     def start(self, key: str) -> Start | str:
-        """When a job is likely to start, or why nobody says so."""
+        """Return the estimated start of a job, or a text that tells why there is none."""
         entry = self._book.get(key)
         if entry is not None and entry.is_never:
             return "waiting alone does not help"
@@ -42,7 +42,7 @@ class WaitingText:
         if entry is None:
             return None
         known = None if isinstance(start, str) else start
-        if group.keeps_phase:  # its object says its queue and what it needs
+        if group.keeps_phase:  # its object has fields for queue and minimum resources
             return waiting_of(self._book, entry, known)
         asked = {name: number(name, amount) for name, amount in (group.spec.member_resources or {}).items() if amount}
         return waiting_of(self._book, entry, known, queue=entry.record.queue or group.spec.queue, requests=asked)

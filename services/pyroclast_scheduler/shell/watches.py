@@ -1,4 +1,4 @@
-"""What is watched: what every session needs, and the further kinds that configured plugins ask for."""
+"""The watches of the scheduler: the kinds that every session needs, and the kinds that configured plugins read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Watched = Callable[[records.Pod | None, records.Pod | None], None]
 
 
 class SharedChanges(Protocol):
-    """Told of each change of what is divided among schedulers, by kind: the object before and after; None: it is not there."""
+    """Callbacks for the kinds that schedulers divide among themselves: the object before and after, None if it does not exist."""
 
     def node_changed(self, old: records.Node | None, new: records.Node | None) -> None: ...
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None: ...
@@ -41,7 +41,10 @@ class SharedChanges(Protocol):
 def watch(
     service: Service, taker: SharedChanges, cache: Cache, settings: SchedulerSettings, client: Client, *, watched: _Watched
 ) -> None:
-    """Feed the cache through `taker`. Pods come last, so that they find their nodes and groups."""
+    """Pass the changes of watches to the cache through `taker`.
+
+    Pods are watched last, so that their nodes and groups are known.
+    """
     wanted = _labels(settings.node_selector)
     nodes = Informer(client, NODES, records.Node)
     nodes.on_change(lambda old, new: taker.node_changed(_kept(old, wanted), _kept(new, wanted)))
@@ -61,7 +64,7 @@ def watch(
 
 
 class PluginWatches:
-    """Watches what the configured plugins ask for, each kind once; what was asked for once stays watched."""
+    """Watches the kinds that the configured plugins read, each once. A watch stays after its plugin is removed."""
 
     def __init__(self, service: Service, cache: Cache, client: Client, plugins: Mapping[str, PluginFactory]) -> None:
         self._service = service
@@ -72,7 +75,7 @@ class PluginWatches:
         self._unknown: set[ResourceType] = set()
 
     async def discover(self) -> None:
-        """Find out which of the optional kinds the server does not know: asked once, at the start."""
+        """Find the optional kinds that the API server does not serve, once at the start."""
         offered = {watch for plugin in self._plugins.values() for watch in getattr(plugin, "watches", ()) if watch.is_optional}
         for kind in {watch.kind for watch in offered}:
             try:
@@ -80,11 +83,11 @@ class PluginWatches:
             except NotFound:
                 self._unknown.add(kind)
                 log.info("kind.not_served", kind=kind.qualified)
-            except KubeError as error:  # it may be served; the watch says what is wrong
+            except KubeError as error:  # the kind may be served; the watch reports the error
                 log.warning("kind.not_asked", kind=kind.qualified, error=str(error))
 
     def ensure(self, settings: configuration.Configuration) -> None:
-        """Begin to watch what plugins of `settings` need and nobody needed before."""
+        """Start the watches that plugins of `settings` need and that do not exist yet."""
         entries = [entry for tier in settings.tiers for entry in tier if entry.name in self._plugins]
         for watch in (each for entry in entries for each in self._asked(entry)):
             if watch not in self._watched and watch.kind not in self._unknown:
@@ -99,7 +102,7 @@ class PluginWatches:
                 self._service.watch(informer)
 
     def _asked(self, entry: configuration.PluginEntry) -> Sequence[Watch]:
-        """What a plugin always needs, and what it needs with these arguments."""
+        """Return the watches that a plugin always needs, and those that it needs with these arguments."""
         plugin = self._plugins[entry.name]
         always: Sequence[Watch] = getattr(plugin, "watches", ())
         further: Sequence[Watch] = getattr(plugin(Arguments(entry.arguments)), "further_watches", ())
@@ -112,12 +115,12 @@ def _observe(old: records.Pod | None, new: records.Pod | None, names: Collection
 
 
 def _labels(selectors: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    """The labels of `--node-selector`, each label:value."""
+    """Return the labels of `--node-selector`, which are written as label:value."""
     return frozenset((label.strip(), value.strip()) for label, _, value in (each.partition(":") for each in selectors))
 
 
 def _kept(node: records.Node | None, wanted: frozenset[tuple[str, str]]) -> records.Node | None:
-    """`node` if it has any of the labels that are wanted, or none are."""
+    """Return `node` if it has one of the labels `wanted`, or if none are wanted; else None."""
     if node is None or not wanted or wanted & node.metadata.labels.items():
         return node
     return None

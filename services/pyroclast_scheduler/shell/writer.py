@@ -1,6 +1,6 @@
-"""Writing what sessions found out: statuses of PodGroups and queues, conditions of pods, events.
+"""Writes the results of sessions: statuses of PodGroups and queues, conditions of pods, Events.
 
-Only what differs, and not too often.
+Only differences are written, and not too often.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ __all__ = ["Writer"]
 
 log = structlog.get_logger()
 
-WORKERS: Final = 8  # beside the binds, which go first by number
-_COUNT_SECONDS: Final = 0.3  # members of a gang start one after another
+WORKERS: Final = 8  # fewer than the workers of the binder, so that binds have priority
+_COUNT_SECONDS: Final = 0.3  # the members of a gang start one after another
 _WRITE_SECONDS: Final = 30.0
-_NATIVE_SECONDS: Final = 5.0  # between two writes of the conditions of one PodGroup of Kubernetes itself
+_NATIVE_SECONDS: Final = 5.0  # between two writes of the conditions of one PodGroup of the Kubernetes API
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A patch to send to the object `about`; `lane` and `slot` say whose wish it is."""
+    """A patch for the object `about`. `lane`, `slot`: the debounce and the key of the wish."""
 
     kind: ResourceType
     about: Reference
@@ -80,10 +80,10 @@ class _Write:
 
 
 class Writer:
-    """Takes outcomes; `run` must be running. All of it belongs to the event loop's thread.
+    """Receives outcomes of sessions; `run` must be running. Only the thread of the event loop may use it.
 
-    `waiting`: what the object of a group should say of why it waits. `writes`: whether we are the one of several schedulers
-    that writes the status of a queue.
+    `waiting`: returns the explanation that the object of a group should have. `writes`: whether this scheduler, among several,
+    writes the status of a queue.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Writer:
         self._writes = writes
 
     async def take(self, outcome: Outcome) -> None:
-        """Note what `outcome` wants written; wishes that it no longer has are dropped."""
+        """Plan the writes of `outcome`, and drop earlier plans that are not needed any more."""
         now = self._now()
         conditions, bare = self._pruners
         conditions.prune(self._conditions, self._cache.tasks.__contains__)
@@ -150,17 +150,17 @@ class Writer:
         self._alarm.set()
 
     def sweep(self) -> None:
-        """Take back placements of gangs without pods that nothing is going to write: the session that made them failed."""
+        """Drop the claims of gangs without pods that will not be written, for instance after a failed session."""
         self._placements.sweep(self._groups.__contains__)
 
     def bind_refused(self, task: TaskFacts, why: str) -> None:
-        """Say on a pod that it could not be bound."""
+        """Plan a condition of the pod that its bind failed."""
         self._conditions.pop(task.uid, None)
         self._pods.wish(task.uid, WaitingTask(task, "SchedulerError", why), self._now(), mark="SchedulerError")
         self._alarm.set()
 
     def annotate(self, job: str) -> None:
-        """Let a PodGroup say why it waits as `waiting` says, though nothing else changed."""
+        """Plan the explanation `waiting` for a PodGroup, even if nothing else has changed."""
         group = self._cache.groups.current(job)
         if group is None or group.keeps_phase:
             self._annotations.wish(job, None, self._now())
@@ -170,7 +170,7 @@ class Writer:
         self._alarm.set()
 
     async def run(self) -> None:
-        """Write, until cancelled."""
+        """Write until cancelled."""
         self._placements.restart()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._release_due())
@@ -178,11 +178,11 @@ class Writer:
                 group.create_task(self._write_all())
 
     def _take_reservations(self, reservations: Mapping[str, Reservation], released: Collection[str], now: float) -> None:
-        """Let the PodGroups say what is kept for them, and no longer those that nothing is kept for, whoever wrote it there."""
+        """Plan the annotations of PodGroups with reservations, and remove outdated ones, whichever process wrote them."""
         for key in self._reserving.union(released, reservations):
             group = self._cache.groups.current(key)
             text = written(reservations[key]) if key in reservations else ""
-            if group is None or not group.keeps_phase:  # others may not be annotated
+            if group is None or not group.keeps_phase:  # objects of the Kubernetes API are not annotated
                 self._reserving.discard(key)
             elif group.metadata.annotations.get(keys.RESERVATION, "") != text:
                 self._reserved.wish(key, text, now)
@@ -202,13 +202,13 @@ class Writer:
                 self._cache.groups.believe(key, status)
                 self._wish_natives(key, now, is_again=is_again)
             elif status.phase is not group.status.phase or key in preempting:
-                self._cache.groups.believe(key, status)  # that others go for it stays said, however soon they are gone
+                self._cache.groups.believe(key, status)  # keeps the message about evictions, even if the victims are gone soon
                 will_start = status.phase is PodGroupPhase.RUNNING and not status.running
-                hold = HOLD_SECONDS if will_start else 0.0  # the counts that follow soon go out with it
+                hold = HOLD_SECONDS if will_start else 0.0  # the next counts are written together with the phase
                 self._groups.wish(key, status, now, hold=hold, mark=status.phase, is_urgent=True)
             else:
                 if _decision(status) != _decision(group.status):
-                    self._cache.groups.believe(key, status)  # the next session takes it up before it is written
+                    self._cache.groups.believe(key, status)  # the next session uses the status before it is written
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
                 hold = _COUNT_SECONDS if is_count else seconds_of_reason(waiting_reason(group.status), waiting_reason(status))
@@ -229,7 +229,7 @@ class Writer:
         self._answer_seats(outcome, now)
 
     def _answer_seats(self, outcome: Outcome, now: float) -> None:
-        """Let PodGroups that ask for seats know what they get: who makes their pods waits for that."""
+        """Plan the answers to PodGroups that ask for seats, since the creator of their pods waits for them."""
 
         def status(key: str) -> GroupStatus | None:
             group = self._cache.groups.current(key)
@@ -255,7 +255,7 @@ class Writer:
                 self._pods.wish(uid, each, now, hold=hold, mark=(mark, each.members))
 
     async def _who_waits(self, outcome: Outcome) -> dict[str, WaitingTask]:
-        """Pods that wait, by UID; those of the same jobs that no longer do are forgotten."""
+        """Return the pending pods by UID. Earlier pods of the same jobs that do not wait any more are dropped."""
         waiting = {}
         async for each in in_turns(outcome.waiting):
             waiting[each.task.uid] = each
@@ -268,7 +268,7 @@ class Writer:
         return waiting
 
     async def _take_notes(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
-        """Record events, each only when it says something new that stands: the rest was told already."""
+        """Plan the Events whose content is new and lasts. Others were recorded before."""
         found = {(note.job, f"{note.kind} {note.reason}"): note for note in outcome.notes}
         async for key in in_turns(outcome.seen):
             for slot in self._slots.pop(key, ()):
@@ -333,7 +333,7 @@ class Writer:
             return
         patch = self._placements.joined(group, status, group_patch(group.status, status))
         if patch is None and status == GroupStatus() and self._bare.get(key) != group.metadata.uid:
-            self._bare[key] = group.metadata.uid  # an absent phase and Pending look alike here: say it once
+            self._bare[key] = group.metadata.uid  # an absent phase is decoded as Pending, so the phase is written once
             patch = {"status": {"phase": str(status.phase)}}
         if patch is None:
             self._cache.groups.believe(key, None)
@@ -355,17 +355,20 @@ class Writer:
             self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))
 
     def evicted(self, task: TaskFacts, message: str) -> None:
-        """Say on a group that goes whole with `task` that it does, where its object has a condition for that."""
+        """Plan the condition of each group that is evicted as a whole with `task`, if its object has such a condition."""
         for key in self._evicted.add(task, message):
             self._wish_native(key, self._now())
             self._alarm.set()
 
     def _wish_natives(self, job: str, now: float, *, is_again: bool = False) -> None:
-        """The same of all objects that tell of a job. `is_again`: it has its places, which it had not before."""
+        """Plan the conditions of all objects that show the state of a job.
+
+        `is_again`: whether the job has been placed just now.
+        """
         keys = self._cache.natives.told_of(job)
         for key in keys:
             if key in self._evicted and (is_again if len(keys) == 1 else self._has_places(key)):
-                self._evicted.remove(key)  # its pods have their places again
+                self._evicted.remove(key)  # its pods are placed again
             self._wish_native(key, now)
 
     def _has_places(self, key: str) -> bool:
@@ -373,7 +376,7 @@ class Writer:
         return group is not None and group.status.phase is PodGroupPhase.RUNNING
 
     def _wish_native(self, key: str, now: float) -> None:
-        """Have the conditions of a group written whose phase is in memory alone, if they say something else by then."""
+        """Plan the conditions of a group whose phase exists only in memory, if they differ by then."""
         group, evicted = self._evicted.shown(key), self._evicted.message(key)
         waiting = self._waiting_of(key) if key in self._numbers else None
         if group is None or conditions_patch(group, "", evicted, waiting=waiting) is None:
@@ -393,7 +396,7 @@ class Writer:
             self._send(_Write(group.kind, about, patch, PatchKind.STRATEGIC, self._natives, key, key))
 
     def _waiting_of(self, key: str) -> str | None:
-        """What the object of that key should say of its wait; None: what it says, as for objects that only repeat others."""
+        """Return the explanation for the object of that key; None to keep the present one, as for objects of parts."""
         group = self._cache.groups.current(key)
         return None if group is None or group.keeps_phase else self._waiting(group)
 
@@ -416,7 +419,7 @@ class Writer:
         timestamp, about = format_time(self._now()), Reference.of(task.pod, PODS)
         self._recorder.event(about, "Warning", "FailedScheduling", waiting.message)
         patch = waiting_patch(waiting, timestamp)
-        patch["metadata"] = {"uid": task.uid}  # a pod made again under the same name is another pod
+        patch["metadata"] = {"uid": task.uid}  # a new pod may have the same name
         self._send(_Write(PODS, about, patch, PatchKind.STRATEGIC, self._pods, task.uid, task.job))
 
     def _send(self, write: _Write) -> None:
@@ -442,13 +445,13 @@ class Writer:
                 self._wish_native(write.slot, self._now())
 
     async def _write(self, write: _Write) -> dict[str, Any] | None:
-        """The object as it is now; None when it was not written."""
+        """Send a patch and return the new state of the object; None if the write failed."""
         kind, key, deadline = write.kind, write.key, Deadline.after(_WRITE_SECONDS)
         try:
             body = await self._client.patch(kind, key, write.patch, write.how, subresource=write.subresource, deadline=deadline)
         except NotFound:
             log.debug("object.gone", kind=kind.kind, key=str(key))
-        except KubeError as error:  # the next session finds the difference again
+        except KubeError as error:  # the next session detects the difference again
             log.warning("status.not_written", kind=kind.kind, key=str(key), error=str(error))
             if not is_transient(error):
                 write.lane.rest(write.slot, self._now() + self._refusals.take(write.about, error))
@@ -462,9 +465,9 @@ class Writer:
         return None
 
     def _group_written(self, key: str, body: dict[str, Any] | None) -> None:
-        """Take up the answer as the watch would, so that no session decides on what was before it.
+        """Pass the response of a write to the cache, so that no session decides on an older state.
 
-        What the watch has shown to be gone meanwhile stays gone.
+        A PodGroup that a watch event has shown as deleted stays deleted.
         """
         known = self._cache.groups.written(key)
         group = None if body is None or known is None else readable(body, records.PodGroup)
@@ -477,7 +480,7 @@ class Writer:
 
 
 def _says(waiting: WaitingTask) -> str | None:
-    """What the pod says already, in the form of `waiting_class`; None if it says nothing."""
+    """Return the present condition of the pod in the form of `waiting_class`; None if there is none."""
     status = waiting.task.pod.status
     for condition in status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
@@ -487,5 +490,5 @@ def _says(waiting: WaitingTask) -> str | None:
 
 
 def _decision(status: GroupStatus) -> str:
-    """What a traced group says of the session that placed it."""
+    """Return the message of the condition Scheduled, which a traced group has from the session that placed it."""
     return next((each.message for each in status.conditions if each.type == PodGroupConditionType.SCHEDULED), "")

@@ -1,1 +1,1 @@
-"""Readers: each makes the scheduler's groups from the objects of one API. Nothing outside this package looks at these objects."""
+"""Readers make groups from the objects of each API. No code outside of this package reads these objects."""

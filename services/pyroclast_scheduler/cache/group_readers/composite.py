@@ -1,4 +1,4 @@
-"""The reader of CompositePodGroups (`scheduling.k8s.io`): a tree of PodGroups that is one group, whose parts they are."""
+"""The reader of CompositePodGroups (`scheduling.k8s.io`): a tree of PodGroups is one group, and each PodGroup is a part of it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["Child", "Leaf", "Node", "composite_key", "has_part_started", "held",
 _SUFFIX: Final = f"@{COMPOSITE_POD_GROUPS.qualified}"
 _STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 _MOST_LEVELS: Final = 4
-"""Of composites and PodGroups below each other, as templates of a Workload may have."""
+"""The largest depth of a tree, including the PodGroups, as for the templates of a Workload."""
 
-_INCOMPLETE: Final = 1 << 40  # pods: more than any group has
+_INCOMPLETE: Final = 1 << 40  # more pods than any group has
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A CompositePodGroup with the groups that name it as their parent. `kind`: what it is served as."""
+    """A CompositePodGroup and the groups that name it as their parent. `kind`: the resource type of the object."""
 
     record: records.CompositePodGroup
     kind: ResourceType
@@ -41,11 +41,11 @@ class Node:
 
     @property
     def name(self) -> str:
-        """As which part of the group it is known."""
+        """The name of the part."""
         return f"{self.kind.kind} {self.record.metadata.name}"
 
     def below(self) -> Iterator[Child]:
-        """All that is below it."""
+        """Yield all descendants."""
         for child in self.children:
             yield child
             if isinstance(child, Node):
@@ -54,14 +54,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A PodGroup below a CompositePodGroup. `kind`: what it is served as."""
+    """A PodGroup whose parent is a CompositePodGroup. `kind`: the resource type of the object."""
 
     record: records.NativePodGroup
     kind: ResourceType
 
     @property
     def name(self) -> str:
-        """As which part of the group it is known."""
+        """The name of the part."""
         return part_name(self.record.metadata.name)
 
 
@@ -69,17 +69,17 @@ Child: TypeAlias = Node | Leaf
 
 
 def part_name(pod_group: str) -> str:
-    """As which part of a group the PodGroup of that name is known."""
+    """Return the name of the part for the PodGroup `pod_group`."""
     return f"PodGroup {pod_group}"
 
 
 def composite_key(namespace: str, name: str) -> str:
-    """The key of the group that a CompositePodGroup describes: no PodGroup of either API can have it."""
+    """Return the key of the group that a CompositePodGroup describes. No PodGroup of either API can have such a key."""
     return f"{namespace}/{name}{_SUFFIX}"
 
 
 def slot_of(key: str) -> tuple[str, str] | None:
-    """Namespace and name of the CompositePodGroup that a key is of; None if it is of none."""
+    """Return namespace and name of the CompositePodGroup with this key; None if it is the key of another kind of group."""
     namespace, _, name = key.removesuffix(_SUFFIX).partition("/")
     return (namespace, name) if key.endswith(_SUFFIX) else None
 
@@ -92,14 +92,14 @@ def read(
     queues: QueueSources,
     fixed_queue: str = "",
 ) -> Reading | None:
-    """The group that `root` describes with these members; None as long as it has none that our scheduler places.
+    """Return the group that `root` describes with these members; None if this scheduler places none of the members.
 
     Args:
-        root: with all that is below it.
-        members: its pods.
-        names: those of our scheduler.
-        queues: where its queue is looked up.
-        fixed_queue: the queue in which something of it is bound.
+        root: the root of the tree.
+        members: the pods of the group.
+        names: the names of this scheduler.
+        queues: finds the queue of the group.
+        fixed_queue: the queue in which pods of the group are already bound.
     """
     tasks = members.tasks
     if not native.is_ours(tasks, names):
@@ -138,7 +138,10 @@ def read(
 
 
 def shown(node: Child, group: Group, tasks: Sequence[TaskFacts]) -> Group:
-    """What is to be said on the object of `node`, which is the root of `group` or below it; `tasks`: those of the group."""
+    """Return the group with the status to be written to the object of `node`, the root of `group` or a descendant.
+
+    `tasks`: the tasks of the group.
+    """
     tree, status = group.spec.tree, group.status
     part = None if tree is None else next((each for path in tree.paths() for each in path if each.name == node.name), None)
     has_started = part is not None and has_part_started(part, tasks)
@@ -159,9 +162,9 @@ def shown(node: Child, group: Group, tasks: Sequence[TaskFacts]) -> Group:
 
 
 def held(node: Node, group: Group, hold: Hold) -> Group:
-    """What is to be said on a CompositePodGroup that nothing can be placed below, where `group` is.
+    """Return the group with the status to be written to a CompositePodGroup below which no pod can be placed.
 
-    `hold`: why nothing can.
+    `group`: a group below the CompositePodGroup. `hold`: the reason.
     """
     waits = GroupCondition(type=PodGroupConditionType.UNSCHEDULABLE, status="True", message=f"{hold.reason}: {hold.text}")
     status = msgspec.structs.replace(group.status, phase=PodGroupPhase.PENDING, conditions=(waits,))
@@ -171,7 +174,7 @@ def held(node: Node, group: Group, hold: Hold) -> Group:
 
 
 def has_part_started(part: GroupPart, tasks: Sequence[TaskFacts]) -> bool:
-    """Whether as much of `part` as it needs has nodes, or had them."""
+    """Whether the minimum of `part` has or had nodes."""
     least = {path[-1].name: path[-1].minimum for path in part.paths()}
     counts = dict.fromkeys(least, 0)
     for task in tasks:
@@ -181,7 +184,7 @@ def has_part_started(part: GroupPart, tasks: Sequence[TaskFacts]) -> bool:
 
 
 def _misfit(root: Node) -> Hold | None:
-    """What of the tree Kubernetes calls an invalid layout."""
+    """Return why Kubernetes would call the layout of the tree invalid; None if it is valid."""
     depth = _depth(root)
     if depth > _MOST_LEVELS:
         text = f"the groups below {root.name} have {depth} levels with it; at most {_MOST_LEVELS} are expected"
@@ -221,7 +224,7 @@ def _minimum(node: Node) -> int:
 
 
 def _lacking(node: Child, quorums: Mapping[str, Quorum]) -> str:
-    """What `node` lacks of the pods that must be there before any of it starts; empty if nothing."""
+    """Return which pods of the minimum of `node` do not exist yet, as text; empty if none is missing."""
     if isinstance(node, Leaf):
         found = quorums[node.name]
         return "" if found.is_there else f"{node.name}: {found.text}"

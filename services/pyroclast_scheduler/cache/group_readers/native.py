@@ -1,7 +1,7 @@
-"""The reader of Kubernetes' own PodGroups (`scheduling.k8s.io`).
+"""The reader of PodGroups of the Kubernetes API (`scheduling.k8s.io`).
 
-Such a PodGroup says little of itself: its queue, the resources of its minimum, and whether its members fit together follow from
-its pods, so that it is read again when one of them changes.
+The queue, the minimum resources and the validity of such a PodGroup follow from its pods. It is therefore read again whenever one
+of its pods changes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 PATIENCE_SECONDS: Final = 2.0
-"""For which the members that are missing after others succeeded are waited for: their controller may be about to make them."""
+"""How long missing members are expected after other members succeeded: their controller may be creating them."""
 
 _PREFIX: Final = "volcano.sh/"
 _LIVING: Final = VALID - {TaskStatus.SUCCEEDED}
@@ -54,8 +54,8 @@ _NEVER: Final = "Never"
 class Members:
     """The pods that name a group.
 
-    `tasks`: those of our scheduler, and those of any that have a node. `elsewhere`: names of the schedulers that others wait for.
-    `settled_seconds`: since the last one came.
+    `tasks`: the pods of this scheduler, and all pods with a node. `elsewhere`: the scheduler names of other pending pods.
+    `settled_seconds`: seconds since the last pod was added.
     """
 
     tasks: Sequence[TaskFacts]
@@ -64,16 +64,17 @@ class Members:
 
 
 class Reading(NamedTuple):
-    """A group, and whether time alone may change what is read of it."""
+    """A group as it was read. `is_timed`: whether the result may change by time alone."""
 
     group: Group
     is_timed: bool = False
 
 
 class Quorum(NamedTuple):
-    """How many members of a group live, and how many of them must have a place together.
+    """The living members of a group, and how many of them must be placed together.
 
-    `succeeded`: those that need none any more. `is_timed`: time alone may change what is needed.
+    `succeeded`: the number of members that succeeded and need no node any more. `is_timed`: whether `needed` may change by time
+    alone.
     """
 
     living: Sequence[TaskFacts]
@@ -83,22 +84,22 @@ class Quorum(NamedTuple):
 
     @property
     def is_there(self) -> bool:
-        """Whether enough of them are there."""
+        """Whether enough members exist."""
         return len(self.living) >= self.needed
 
     @property
     def minimum(self) -> int:
-        """How many must have, or have had, a place."""
+        """The number of members that must be or have been placed."""
         return self.needed + self.succeeded
 
     @property
     def text(self) -> str:
-        """How many are there, for users."""
+        """The number of existing members out of the needed members, as text for users."""
         return f"{len(self.living)} of {self.needed} pods present"
 
     @property
     def amounts(self) -> Amounts:
-        """What the oldest ones ask for that must have a place together."""
+        """The sum of the requests of the oldest members, as many as must be placed together."""
         return _sum(sorted(self.living, key=_age)[: self.needed])
 
 
@@ -112,16 +113,16 @@ def read(
     fixed_queue: str = "",
     obstacle: Hold | None = None,
 ) -> Reading | None:
-    """The group that `record` describes with these members; None as long as it has none that our scheduler places.
+    """Return the group that `record` describes with these members; None if this scheduler places none of the members.
 
     Args:
         record: the PodGroup.
-        members: its pods.
-        kind: what it is served as.
-        names: those of our scheduler.
-        queues: where its queue is looked up.
-        fixed_queue: the queue in which something of it is bound.
-        obstacle: why nothing of it may be placed, whoever its pods are; None if there is nothing in the way.
+        members: the pods of the group.
+        kind: the resource type of the object.
+        names: the names of this scheduler.
+        queues: finds the queue of the group.
+        fixed_queue: the queue in which pods of the group are already bound.
+        obstacle: why no pod of the group may be placed by any scheduler; None if there is no such reason.
     """
     tasks, spec = members.tasks, record.spec
     if not is_ours(tasks, names):
@@ -159,16 +160,16 @@ def common(
     queues: QueueSources,
     fixed_queue: str,
 ) -> Group:
-    """What follows in the same way for a PodGroup and for a group of these.
+    """Return the properties that PodGroups and CompositePodGroups share.
 
     Args:
-        record: the object that describes it.
-        parts: the objects of its parts.
-        living: its pods that have not ended.
-        tasks: all of its pods, at least one.
-        kind: what `record` is served as.
-        queues: where its queue is looked up.
-        fixed_queue: the queue in which something of it is bound.
+        record: the object that describes the group.
+        parts: the metadata of the objects of the parts.
+        living: the pods that have not ended.
+        tasks: all pods, at least one.
+        kind: the resource type of `record`.
+        queues: finds the queue of the group.
+        fixed_queue: the queue in which pods of the group are already bound.
     """
     meta, spec, oldest = record.metadata, record.spec, min(tasks, key=_age)
     metas = [meta, *parts]
@@ -192,47 +193,53 @@ def common(
 
 
 def is_ours(tasks: Sequence[TaskFacts], names: Collection[str]) -> bool:
-    """Whether a scheduler of ours, called one of `names`, places one of `tasks`."""
+    """Whether this scheduler, which is called by `names`, places one of `tasks`."""
     return any(task.pod.spec.scheduler_name in names for task in tasks)
 
 
 def quorum(record: records.NativePodGroup, tasks: Sequence[TaskFacts], settled: float) -> Quorum:
-    """How many of `tasks`, the pods of `record`, must have a place together; `settled`: seconds since the last one came."""
+    """Return how many of `tasks`, the pods of `record`, must be placed together.
+
+    `settled`: seconds since the last pod was added.
+    """
     living = [task for task in tasks if task.status in _LIVING]
     needed, is_timed = _needed(record.spec, tasks, living, settled, started=_started(record, tasks))
     return Quorum(living, needed, sum(task.status is TaskStatus.SUCCEEDED for task in tasks), is_timed)
 
 
 def has_started(record: records.NativePodGroup | records.CompositePodGroup) -> bool:
-    """Whether it is written that as much of it as it needs was placed."""
+    """Whether the conditions of the object record that its minimum was placed."""
     types = {NativeConditionType.INITIALLY_SCHEDULED, NativeConditionType.COMPOSITE_SCHEDULED}
     return any(each.type in types and each.status == "True" for each in record.status.conditions)
 
 
 def claims_of(spec: records.NativePodGroupSpec) -> tuple[GroupClaim, ...]:
-    """The claims on devices that are the group's."""
+    """Return the ResourceClaims of the group."""
     listed = spec.resource_claims
     return tuple(GroupClaim(each.name, each.resource_claim_name, each.resource_claim_template_name) for each in listed)
 
 
 def goes_whole(spec: records.NativePodGroupSpec | records.CompositePodGroupSpec) -> bool:
-    """Whether all of its pods are evicted or none."""
+    """Whether either all pods of the group are evicted or none."""
     return spec.disruption_mode is not None and spec.disruption_mode.all is not None
 
 
 def topology_key(spec: records.NativePodGroupSpec | records.CompositePodGroupSpec) -> str:
-    """The label of which all of its nodes have one value; empty if it may be anywhere."""
+    """Return the label whose value must be the same for all nodes of the group; empty if there is no such limit."""
     constraints = () if spec.scheduling_constraints is None else spec.scheduling_constraints.topology
     return next((each.key for each in constraints), "")
 
 
 def is_protected(meta: records.Meta) -> bool:
-    """Whether its pods may not be evicted."""
+    """Whether the annotation of the group protects its pods from eviction."""
     return not parse_bool(meta.annotations.get(keys.PREEMPTABLE, "true"))
 
 
 def _has_places(tasks: Sequence[TaskFacts]) -> bool:
-    """Whether one of `tasks` has a node, so that the group was let in before: nothing else remembers that over a restart."""
+    """Whether one of `tasks` has a node, so that the group was enqueued before.
+
+    No other state survives a restart of the scheduler.
+    """
     return any(task.status in SCHEDULED or task.status in ALLOCATED for task in tasks)
 
 
@@ -241,7 +248,7 @@ def _started(record: records.NativePodGroup, tasks: Sequence[TaskFacts]) -> bool
 
 
 def _is_placed(spec: records.NativePodGroupSpec, tasks: Sequence[TaskFacts]) -> bool:
-    """Whether as many members as it needs have a node, or had one: some may end before that is written."""
+    """Whether the minimum of members has or had nodes. Some may end before the condition is written."""
     gang = spec.scheduling_policy.gang
     return sum(task.status in SCHEDULED for task in tasks) >= (1 if gang is None else gang.min_count)
 
@@ -249,9 +256,9 @@ def _is_placed(spec: records.NativePodGroupSpec, tasks: Sequence[TaskFacts]) -> 
 def _needed(
     spec: records.NativePodGroupSpec, tasks: Sequence[TaskFacts], living: Sequence[TaskFacts], settled: float, *, started: bool
 ) -> tuple[int, bool]:
-    """How many living members must have a place together, and whether time alone may change that.
+    """Return how many living members must be placed together, and whether time alone may change the number.
 
-    Once the gang has started, members that succeeded are not waited for: else the last replacement would wait for ever.
+    Once the gang has started, members that succeeded need no replacement. Otherwise the last replacement would wait for ever.
     """
     gang, succeeded = spec.scheduling_policy.gang, sum(task.status is TaskStatus.SUCCEEDED for task in tasks)
     if not living and succeeded:
@@ -268,7 +275,10 @@ def _needed(
 
 
 def mismatch(priority: int | None, living: Sequence[TaskFacts], elsewhere: Collection[str]) -> Hold | None:
-    """What kube-scheduler refuses too, in its words: pods of several schedulers, or of another priority than their group."""
+    """Return why kube-scheduler would refuse the group too, in the words of kube-scheduler; None if it would not.
+
+    The reasons are pods with different scheduler names, and pods whose priority differs from that of the group.
+    """
     names = list(dict.fromkeys([*(task.pod.spec.scheduler_name for task in living), *sorted(elsewhere)]))
     if len(names) > 1:
         text = f'all pods in a single pod group should have the same .spec.schedulerName set, got: "{names[0]}" and "{names[1]}"'
@@ -282,7 +292,10 @@ def mismatch(priority: int | None, living: Sequence[TaskFacts], elsewhere: Colle
 
 
 def gated(living: Sequence[TaskFacts]) -> Hold | None:
-    """One pod behind a gate holds all of them; not behind that of its queue, which the scheduler opens itself."""
+    """Return the hold of a group with a pod behind a scheduling gate.
+
+    The gate of the queue does not count: this scheduler removes it.
+    """
     behind = [task for task in living if task.gates and not task.is_behind_queue_gate]
     if not behind:
         return None
@@ -298,7 +311,7 @@ def _never_preempts(spec: records.NativePodGroupSpec | records.CompositePodGroup
 
 
 def _disagreement(tasks: Sequence[TaskFacts], oldest: TaskFacts) -> str:
-    """What to tell of pods that name another queue than the oldest one, whose word counts."""
+    """Return a warning if pods name another queue than the oldest pod, whose queue is used; empty if none does."""
     taken = named(oldest.pod.metadata)
     if not taken:
         return ""
@@ -309,7 +322,10 @@ def _disagreement(tasks: Sequence[TaskFacts], oldest: TaskFacts) -> str:
 
 
 def _is_inherited(key: str) -> bool:
-    """Whether the oldest member speaks for the group by this annotation; of evictions each pod speaks for itself."""
+    """Whether the group inherits this annotation from its oldest member.
+
+    The annotation `volcano.sh/preemptable` is not inherited, since it applies to each pod separately.
+    """
     return key == keys.RUNNING_ESTIMATE or (key.startswith(_PREFIX) and key != keys.PREEMPTABLE)
 
 

@@ -1,4 +1,4 @@
-"""In which queue a group waits whose own API has no queues: the first that says so of PodGroup, pod, Job and Namespace."""
+"""Finds the queue of a group whose API has no queues: the first one named by the PodGroup, a pod, the Job or the Namespace."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["QueueSources", "job_of", "named"]
 
 
 class QueueSources:
-    """Looks the queue of a group up. Belongs to the cache's thread.
+    """Finds the queue of a group. Only the thread of the cache may use it.
 
-    Keeps of Jobs and Namespaces only those that name a queue.
+    Of Jobs and Namespaces, only those that name a queue are stored.
     """
 
     def __init__(self) -> None:
@@ -21,9 +21,9 @@ class QueueSources:
         self._namespaces: dict[str, str] = {}
 
     def queue_of(self, groups: Sequence[records.Meta], oldest: records.Meta) -> str:
-        """The queue of a group whose oldest member is `oldest`; empty where nobody names one, which is the default queue.
+        """Return the queue of a group whose oldest member is `oldest`; empty for the default queue.
 
-        `groups`: the object that describes it, and those of its parts.
+        `groups`: the metadata of the object that describes the group, and of the objects of its parts.
         """
         metas = (*groups, oldest)
         found = next(filter(None, map(named, metas)), "")
@@ -33,7 +33,10 @@ class QueueSources:
         return self._jobs.get(job, "") or self._namespaces.get(oldest.namespace, "")
 
     def job_changed(self, old: records.Meta | None, new: records.Meta | None) -> str:
-        """A Job came, changed, or went: its UID if that may change the queue of groups, else empty."""
+        """Handle that a Job was created, changed or deleted.
+
+        Return its UID if the queue of groups may change, else an empty text.
+        """
         meta = new or old
         if meta is None:
             return ""
@@ -41,7 +44,10 @@ class QueueSources:
         return meta.uid if _set(self._jobs, meta.uid, queue) else ""
 
     def namespace_changed(self, old: records.Meta | None, new: records.Meta | None) -> str:
-        """A Namespace came, changed, or went: its name if that may change the queue of groups, else empty."""
+        """Handle that a Namespace was created, changed or deleted.
+
+        Return its name if the queue of groups may change, else an empty text.
+        """
         meta = new or old
         if meta is None:
             return ""
@@ -50,28 +56,28 @@ class QueueSources:
 
     @property
     def known(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """Queues by UID of Jobs, and by name of Namespaces: for those who write it all down. Not to be changed."""
+        """The queues by UID of Jobs, and by name of Namespaces, for a capture. Callers must not change the mappings."""
         return self._jobs, self._namespaces
 
     def restore(self, jobs: Mapping[str, str], namespaces: Mapping[str, str]) -> None:
-        """Be as `known` said."""
+        """Restore the state that `known` returned."""
         self._jobs, self._namespaces = dict(jobs), dict(namespaces)
 
 
 def named(meta: records.Meta) -> str:
-    """The queue that an object names: by its label, else by its annotation."""
+    """Return the queue that the label or else the annotation of an object names; empty if neither does."""
     return meta.labels.get(keys.SCHEDULING_QUEUE_NAME) or meta.annotations.get(keys.SCHEDULING_QUEUE_NAME, "")
 
 
 def job_of(meta: records.Meta) -> str:
-    """The UID of the batch/v1 Job that controls an object; empty if none does."""
+    """Return the UID of the batch/v1 Job that controls an object; empty if none does."""
     owner = meta.controller
     is_job = owner is not None and (owner.api_version, owner.kind) == (BATCH_JOBS.api_version, BATCH_JOBS.kind)
     return owner.uid if owner is not None and is_job else ""
 
 
 def _set(known: dict[str, str], key: str, queue: str) -> bool:
-    """Note the queue of `key`; whether it is another one than before."""
+    """Store the queue of `key`. Return whether it differs from the previous one."""
     before = known.pop(key, "")
     if queue:
         known[key] = queue

@@ -1,4 +1,4 @@
-"""The reader of `scheduling.volcano.sh` PodGroups, which say all there is to know of a group themselves."""
+"""The reader of `scheduling.volcano.sh` PodGroups, which describe a group completely."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["group_of", "record_of"]
 
 
 def group_of(record: records.PodGroup) -> Group:
-    """The group that `record` describes."""
+    """Return the group that `record` describes."""
     spec = record.spec
     return Group(
         kind=POD_GROUPS,
@@ -30,7 +30,7 @@ def group_of(record: records.PodGroup) -> Group:
 
 
 def record_of(group: Group) -> records.PodGroup:
-    """The object that describes `group`, with the status that is being written."""
+    """Return the PodGroup that describes `group`, with the status that is being written."""
     spec = group.spec
     return records.PodGroup(
         metadata=group.metadata,

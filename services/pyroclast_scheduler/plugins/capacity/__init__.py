@@ -1,4 +1,4 @@
-"""Plugin capacity: queues with a guarantee, a deserved amount and a limit of their own, side by side or in a tree."""
+"""Plugin capacity: queues with a guarantee, a deserved amount and a limit (capability) of their own, flat or as a tree."""
 
 from pyroclast_scheduler.plugins.capacity.plugin import Capacity
 

@@ -1,4 +1,4 @@
-"""Quotas of devices: how many of each class the pods of a queue have by their claims, and may have."""
+"""Device quotas: the number of devices of each class that the pods of a queue use by their claims, and may use."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ _MOST: Final = int(np.iinfo(np.int64).max)
 
 
 def limits_of(capability: Mapping[str, str | int] | None) -> dict[str, int]:
-    """What a capability says of devices: `deviceclass/CLASS`, how many; `DIMENSION.deviceclass/CLASS`, what they have together.
+    """Return the device limits of a capability.
 
-    One that cannot be read limits nothing.
+    `deviceclass/CLASS` limits the number of devices, and `DIMENSION.deviceclass/CLASS` the sum of their capacity in a dimension.
+    Malformed limits are ignored.
     """
     found: dict[str, int] = {}
     for name, text in (capability or {}).items():
@@ -47,7 +48,10 @@ def limits_of(capability: Mapping[str, str | int] | None) -> dict[str, int]:
 
 
 def amounts_of(claim: records.ResourceClaim, *, has_capacity: bool) -> dict[str, int]:
-    """What a claim asks for under the names that limits have; `has_capacity`: also what its devices must have."""
+    """Return the requests of a claim under the names of limits.
+
+    `has_capacity`: whether the requested capacity of devices is included.
+    """
     found = {f"{_MARK}{name}": count for name, count in class_counts(claim).items()}
     for wish in (request.exactly for request in claim.spec.devices.requests if has_capacity):
         if wish is None or wish.allocation_mode == "All":
@@ -59,7 +63,7 @@ def amounts_of(claim: records.ResourceClaim, *, has_capacity: bool) -> dict[str,
 
 
 def _whole(text: str | int) -> int | None:
-    """A quantity in whole units, rounded up; None where it cannot be read."""
+    """Return a quantity in whole units, rounded up; None if it is malformed."""
     try:
         return -(-quantity.parse(str(text)).nanos // 10**9)
     except QuantityError:
@@ -67,13 +71,15 @@ def _whole(text: str | int) -> int | None:
 
 
 class Accounts:
-    """What queues have of devices. A queue's limits hold for all queues below it too; a claim of several pods counts once.
+    """The devices that queues use. The limits of a queue also apply to its descendants.
+
+    A claim that several pods share counts once.
 
     Args:
-        limits: by row of a queue, how many devices of each class it may have; rows without limits are not accounted.
-        claims: by namespace/name.
-        paths: by row, the row itself and those of all queues above it.
-        has_capacity: what devices have counts too, not only their number.
+        limits: the limits of each queue by row; rows without limits are not accounted.
+        claims: the ResourceClaims by namespace/name.
+        paths: by row, the row itself and the rows of all ancestors.
+        has_capacity: whether the capacity of devices counts besides their number.
     """
 
     def __init__(
@@ -98,7 +104,7 @@ class Accounts:
         return not self._limits
 
     def move(self, row: int, task: TaskFacts, sign: int) -> None:
-        """A pod of queue `row` came (1) or went (−1): its claims are charged with the first, and free with the last."""
+        """Count a pod of queue `row` that was placed (1) or removed (−1). A claim is used from its first to its last pod."""
         for each in self.limited(row):
             for key in _keys(task):
                 users = self._users[each]
@@ -108,22 +114,22 @@ class Accounts:
                         self._allocated[each][name] += sign * count
 
     def is_room(self, row: int, task: TaskFacts) -> bool:
-        """Whether queue `row`, and those above it, may have what the pod's claims ask for beside what they have."""
+        """Whether the claims of the pod fit into the limits of queue `row` and its ancestors."""
         return all(self._is_within(each, self._wanted(each, [task]), Counter()) for each in self.limited(row))
 
     def may_enter(self, row: int, job: Job) -> bool:
-        """Whether what the job's minimum asks for has room beside what was let in before."""
+        """Whether the claims of the job's minimum fit beside the used and the reserved devices."""
         tasks = _minimum(job)
         return all(self._is_within(each, self._wanted(each, tasks), self._inqueue[each]) for each in self.limited(row))
 
     def entered(self, row: int, job: Job) -> None:
-        """Count what an admitted job will take."""
+        """Reserve the devices that an enqueued job will use."""
         tasks = [task for task in _minimum(job) if task.status not in ALLOCATED]
         for each in self.limited(row):
             self._inqueue[each] += Counter(self._wanted(each, tasks))
 
     def limited(self, row: int) -> Iterator[int]:
-        """Those of queue `row` and of the queues above it that have a limit."""
+        """Yield those of queue `row` and its ancestors that have a limit."""
         return (each for each in self._paths[row] if each in self._limits)
 
     def _counts(self, key: str) -> Mapping[str, int]:
@@ -131,7 +137,7 @@ class Accounts:
         return {} if claim is None else amounts_of(claim, has_capacity=self._has_capacity)
 
     def _wanted(self, row: int, tasks: Iterable[TaskFacts]) -> dict[str, int]:
-        """What claims ask for that are not charged yet."""
+        """Return the requests of the claims that are not counted yet."""
         found: dict[str, int] = {}
         for key in dict.fromkeys(key for task in tasks for key in _keys(task)):
             if self._users[row][key] <= 0:
@@ -152,7 +158,7 @@ class Accounts:
 
 
 class DeviceQuota:
-    """The accounts of one session."""
+    """The device quotas of one session."""
 
     def __init__(self, session: Session, tree: Tree, *, has_capacity: bool) -> None:
         self._session = session
@@ -179,7 +185,7 @@ class DeviceQuota:
         return self._accounts.is_empty
 
     def beside(self, others: Extensions) -> Extensions:
-        """What the plugin registers otherwise, with the limits on devices besides."""
+        """Return the extensions `others` of the plugin with the device limits added."""
         vote, entered, moved, quotas = others.job_enqueueable, others.job_enqueued, others.moved, others.quota_retry_when
 
         def both_vote(job: Job) -> Vote:
@@ -213,7 +219,10 @@ class DeviceQuota:
         return self._accounts.is_room(self._tree.rows[queue.name], task.facts)
 
     def _retry_when(self, job: Job, tasks: Iterable[TaskFacts]) -> set[Trigger]:
-        """What may let the queue have more of these tasks: what becomes of the limited queues above it, and of the claims."""
+        """Return the triggers after which the queue may accept more of these tasks.
+
+        The triggers are changes of the claims, released devices, and changed use of the limited queues.
+        """
         keys = {key for task in tasks for key in _keys(task)}
         if not keys:
             return set()
@@ -244,7 +253,7 @@ def _keys(task: TaskFacts) -> list[str]:
 
 
 def _minimum(job: Job) -> list[TaskFacts]:
-    """The pods that the job needs to start: by role, as many as each needs, else the first by name."""
+    """Return the pods that the job needs to start: by role as many as its minimum, or else the first ones by name."""
     facts = job.facts
     ordered = sorted(facts.tasks, key=lambda task: (task.namespace, task.name, task.uid))
     if not facts.role_minimum:

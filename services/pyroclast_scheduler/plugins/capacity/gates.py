@@ -1,4 +1,4 @@
-"""What is kept in a queue for pods that it has let in and that have no place yet."""
+"""Amounts that a queue reserves for pending pods whose queue gate was removed."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ __all__ = ["LetIn", "let_in"]
 
 
 class LetIn:
-    """Sums of the requests of those pods, in all and by shape: vectors over `size` dimensions."""
+    """Sums of the requests of such pods, in all and by shape, as vectors over `size` dimensions."""
 
     def __init__(self, size: int) -> None:
         self._sum: Floats = np.zeros(size)
         self._by_shape: dict[int, Floats] = {}
 
     def add(self, shape: Shape, amount: Floats) -> None:
-        """So much more is kept for pods of `shape`."""
+        """Reserve `amount` more for pods of `shape`."""
         self._sum = self._sum + amount
         self._by_shape[id(shape)] = self._by_shape.get(id(shape), np.zeros_like(amount)) + amount
 
     def placed(self, shape: Shape, amount: Floats) -> None:
-        """Pods of `shape` that ask for `amount` got their places, or lost them again where it is negative."""
+        """Release `amount` after pods of `shape` were placed; a negative amount after the placement was undone."""
         if id(shape) in self._by_shape:
             self.add(shape, -amount)
 
     def of_others(self, shape: Shape) -> Floats:
-        """What is kept for pods of other shapes."""
+        """Return the amounts that are reserved for pods of other shapes."""
         own = self._by_shape.get(id(shape))
         return self._sum if own is None else self._sum - own
 
 
 def let_in(session: Session, rows: Mapping[str, int]) -> dict[int, LetIn]:
-    """By row of the queue, what is kept for pods that asked for its gate, have lost it, and wait for a place."""
+    """Return by row of the queue the amounts that are reserved for pending pods whose queue gate was removed."""
     found: dict[int, LetIn] = {}
     for facts in session.snapshot.let_in:
         row = rows.get(facts.queue)

@@ -1,4 +1,4 @@
-"""What capacity registers: which queue goes first, who may enter, who may take how much, and from whom."""
+"""The extensions of capacity: the order of queues, admission, quotas, and the victims of reclaim."""
 
 from __future__ import annotations
 
@@ -36,10 +36,16 @@ __all__ = ["Capacity"]
 
 
 class Capacity:
-    """Arguments: `ancestorReclaimLevel` (0): how many queues above a queue may stand for it when it reclaims, and protect it.
+    """Queues with capabilities, guarantees and deserved amounts.
 
-    `capacity.DynamicResourceAllocationEnable` (true): obey limits on devices; `capacity.DRAConsumableCapacityEnable` (false): on
-    what they have too. The flag `enableHierarchy` makes a tree of the queues.
+    The arguments are:
+
+    - `ancestorReclaimLevel` (0): how many ancestors of a queue may reclaim for the queue. The same number of ancestors protects
+      the pods of a queue while these ancestors stay within their deserved amounts.
+    - `capacity.DynamicResourceAllocationEnable` (true): whether limits on devices are enforced.
+    - `capacity.DRAConsumableCapacityEnable` (false): whether the capacity of devices is limited too.
+
+    With the flag `enableHierarchy`, the queues form a tree.
     """
 
     watches = (Watch(RESOURCE_CLAIMS, records.ResourceClaim, is_optional=True),)
@@ -51,7 +57,7 @@ class Capacity:
         self._counts_capacity = arguments.boolean("capacity.DRAConsumableCapacityEnable", default=False)
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         make = tree.hierarchical if self._is_hierarchical else tree.flat
         found = make(session.queues, session.total, session.dimensions)
         if found is None:
@@ -77,9 +83,9 @@ class Capacity:
 
 
 def _compare_branches(left: Sequence[tuple[int, Rank]], right: Sequence[tuple[int, Rank]]) -> int:
-    """Which of two paths of queues goes first where they part: what they share says nothing, as it was or as it is now.
+    """Compare two paths of queues at the first queue in which they differ. The common part of the paths has no influence.
 
-    A path and the same path later: which is the smaller at the first queue that changed.
+    Two states of the same path are compared at the first queue whose rank has changed.
     """
     for (row, rank), (other_row, other_rank) in zip(left, right, strict=False):
         if row != other_row:
@@ -99,7 +105,7 @@ _NOTHING = Extensions(
 
 
 class _Queues:
-    """The tree and the sums of the jobs in it; those of a queue count for all queues above it too."""
+    """The tree of queues with sums over their jobs. The sums of a queue include its descendants."""
 
     def __init__(self, session: Session, found: tree.Tree, levels: int) -> None:
         self._session = session
@@ -107,7 +113,7 @@ class _Queues:
         self._levels = levels
         facts = [queue.facts for queue in session.queues.values()]
         self._names = [each.name for each in facts]
-        # a branch is as old as the oldest queue that jobs may be in
+        # a branch is as old as its oldest leaf
         self._age = [(each.created, each.uid) for each in facts]
         for row in found.outside:
             below = [self._age[leaf] for leaf, above in enumerate(found.ancestors) if row in above and leaf not in found.outside]
@@ -123,7 +129,7 @@ class _Queues:
         self._let_in = let_in(session, found.rows)
 
     def measure(self) -> None:
-        """Leave the numbers for the metrics."""
+        """Set the numbers for the metrics."""
         found, rows = self._session.report.measures, self._tree.rows
         kinds = {
             "allocated": self._allocated,
@@ -141,7 +147,10 @@ class _Queues:
         found.numbers["overused"] = {name: float(share > 1) for name, share in shares.items()}
 
     def rank(self, queue: Queue) -> Rank:
-        """Higher priority first, then leaves, then the smaller share where the branches split."""
+        """Return the rank of a queue.
+
+        The higher priority is first, then leaves, then the smaller share at the level where the branches of two queues differ.
+        """
         row = self._tree.rows[queue.name]
         path = (*self._tree.ancestors[row][::-1][1:], row)
         is_parent = row in self._tree.outside
@@ -149,11 +158,14 @@ class _Queues:
         return (-queue.facts.priority, is_parent, _branch([(each, self._share_rank(each)) for each in levels]))
 
     def victim_rank(self, queue: Queue, preemptor: Queue) -> Rank:
-        """Near relatives lose first; the root, above which there is nothing, is as far away as those right below it."""
+        """Return the rank: near relatives of the preemptor's queue lose pods first.
+
+        The root, which has no parent, counts as distant as its children.
+        """
         return -max(self._tree.common(self._tree.rows[queue.name], self._tree.rows[preemptor.name]), 1)
 
     def allocatable(self, queue: Queue, plan: PlacementPlan, count: int) -> int:
-        """How many of `count` such pods fit below the limits of the queue and of those above it."""
+        """Return how many of `count` such pods fit into the limits of the queue and its ancestors."""
         row = self._tree.rows[queue.name]
         if not queue.facts.is_open or row in self._tree.outside:
             return 0
@@ -166,14 +178,14 @@ class _Queues:
         return count
 
     def quota_retry_when(self, job: Job, tasks: Sequence[Task]) -> Sequence[Trigger]:
-        """What becomes of the queues that have no room for all of these tasks, of which a limit refused one.
+        """Return the use of those queues on the path that have no room for all of these tasks, one of which was refused.
 
-        Where all have room by now, others had taken it when the task was refused: any of the queues may be to blame.
+        If all queues have room now, other jobs used it when the task was refused. Then any queue of the path may be the cause.
         """
         queue = self._session.queues[job.facts.queue]
         row = self._tree.rows[queue.name]
         if not queue.facts.is_open or row in self._tree.outside:
-            return (QueueUse(queue.name),)  # other queues may be to blame
+            return (QueueUse(queue.name),)  # other queues may be the cause
         wanted = sum((self._session.plan(task.facts.shape).request for task in tasks), np.zeros_like(self._allocated[row]))
         path = self._tree.path(row)
         full = [
@@ -185,7 +197,10 @@ class _Queues:
         return [QueueUse(self._names[each]) for each in full or path]
 
     def preemptive(self, queue: Queue, amount: Ints) -> bool:
-        """Whether the queue, or one above it that may stand for it, would stay within what it deserves in one resource."""
+        """Whether the queue may evict pods of other queues for `amount`, which must fit into the queue's limit.
+
+        The queue, or an ancestor that may reclaim for it, must also stay within its deserved amount of one requested resource.
+        """
         row = self._tree.rows[queue.name]
         if not queue.facts.is_open or row in self._tree.outside:
             return False
@@ -197,7 +212,7 @@ class _Queues:
         )
 
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Pods of queues that have more than they deserve, as long as they do and keep their guarantee."""
+        """Return pods of queues that exceed their deserved amounts, as long as they do and their guarantee is respected."""
         mine = self._tree.rows.get(job.facts.queue)
         if mine is None or mine in self._tree.outside:
             return []
@@ -207,18 +222,21 @@ class _Queues:
         return [each for each in ordered if self._goes(rule, each)]
 
     def evictable(self, eviction: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """For whole gangs: inside a queue everybody may go, of other queues those beyond what their queue deserves."""
+        """Return victims for a whole gang: all candidates in the same queue, or those of other queues.
+
+        Queues lose only pods beyond their deserved amounts to another queue.
+        """
         if not eviction.is_reclaim:
             return list(candidates)
         rule = Reclaiming(self._tree, self._allocated, 0, self._tree.rows[eviction.job.facts.queue], None)
         return [each for each in candidates if self._goes(rule, each)]
 
     def enqueueable(self, job: Job) -> Vote:
-        """Whether the job's minimum fits below the limits of its queue and of those above it, beside what was admitted before."""
+        """Whether the minimum of the job fits into the limits of its queue and the ancestors, beside earlier enqueued jobs."""
         session, row = self._session, self._tree.rows[job.facts.queue]
         if row in self._tree.outside:
             text = self._tree.outside[row]
-            retry_when = frozenset({QueueUse(job.facts.queue)})  # other queues may be to blame
+            retry_when = frozenset({QueueUse(job.facts.queue)})  # other queues may be the cause
             session.refuse(job, Cause(PendingReason.NOT_LET_IN, lambda: text, retry_when=retry_when))
             return Vote.REJECT
         if not session.queues[job.facts.queue].facts.is_open:
@@ -241,13 +259,13 @@ class _Queues:
         return Vote.PERMIT
 
     def enqueued(self, job: Job) -> None:
-        """Count what the job will take."""
+        """Reserve the minimum of the job."""
         self._inqueue[list(self._tree.path(self._tree.rows[job.facts.queue]))] += demand.reserved(
             job, self._session.dimensions, less_allocated=False
         )
 
     def moved(self, move: Move, sign: int) -> None:
-        """Keep the sums current."""
+        """Update the sums."""
         row = self._tree.rows.get(move.job.facts.queue)
         if row is not None:
             if row in self._let_in and move.status is not TaskStatus.RELEASING:
@@ -260,7 +278,7 @@ class _Queues:
         return row is not None and rule.takes(row, self._session.plan(task.facts.shape).request)
 
     def _share_rank(self, row: int) -> Rank:
-        """Smaller share first, then who deserves something; the rest is age."""
+        """Return the rank of one queue: the smaller share first, then queues with deserved amounts, then the older queue."""
         deserved = self._tree.deserved[row]
         is_empty = not np.delete(deserved >= demand.EPSILON, PODS).any()
         share = 1.0 if is_empty else demand.share(self._allocated[row], deserved)

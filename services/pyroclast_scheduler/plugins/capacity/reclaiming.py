@@ -1,4 +1,4 @@
-"""Who loses pods to another queue: one decision after another, each on what the earlier ones leave."""
+"""The victims of reclaim: candidates are judged one after another, each on the amounts that earlier victims leave."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["Reclaiming"]
 
 
 class Reclaiming:
-    """Victims for a pod of the queue in row `mine` that asks for `request`; None: for a gang, whose pods differ.
+    """The choice of victims for a pod of the queue in row `mine`.
 
     Args:
         tree: the queues.
-        allocated: what each has now, (queues, dimensions).
-        levels: how many queues above a victim's queue must have more than they deserve too.
+        allocated: the allocated amounts, (queues, dimensions).
+        levels: how many ancestors of a victim's queue must exceed their deserved amounts too.
         mine: the row of the queue that reclaims.
-        request: vector of what the pod asks for.
+        request: the request of the pod as a vector; None for a gang, whose pods differ.
     """
 
     def __init__(self, tree: Tree, allocated: Floats, levels: int, mine: int, request: Ints | None) -> None:
@@ -31,16 +31,16 @@ class Reclaiming:
         self._is_borrower = request is not None and not (tree.deserved[mine] >= demand.EPSILON)[request >= demand.EPSILON].any()
 
     def takes(self, row: int, request: Ints) -> bool:
-        """Whether a pod of the queue in `row` that asks for `request` goes; if so, its queue has so much less from now on."""
+        """Whether a pod of the queue in `row` with `request` is a victim. If so, its request is subtracted from its queue."""
         named = request >= demand.EPSILON
         if self._wants is not None and not (self._wants & named).any():
-            return False  # its place would not help
+            return False  # its eviction would not help
         guarantee = self._tree.guarantee[row]
         if not (guarantee < self._has(row) - request + demand.EPSILON)[guarantee > 0].all():
             return False
         if self._is_lent(row, named):
             if self._is_borrower and self._is_related(row):
-                return False  # both only borrow from the same
+                return False  # both queues only borrow from the same ancestor
         elif not self._exceeds(row, request):
             return False
         above = self._guardians(row)
@@ -55,7 +55,7 @@ class Reclaiming:
         return left
 
     def _is_lent(self, row: int, named: Bools) -> bool:
-        """Whether the queue deserves none of the resources that are named."""
+        """Whether the queue deserves none of the resources in `named`."""
         return not (self._tree.deserved[row] >= demand.EPSILON)[named].any()
 
     def _is_related(self, row: int) -> bool:
@@ -63,13 +63,13 @@ class Reclaiming:
         return bool(set(near(row, self._levels)) & set(near(self._mine, self._levels)))
 
     def _exceeds(self, row: int, request: Ints) -> bool:
-        """Whether the queue has more than it deserves of a resource that is asked for."""
+        """Whether the queue has more than its deserved amount of a requested resource."""
         counted = (request > 0) & self._tree.names[row]
         counted[PODS] = False
         return bool((self._has(row) > self._tree.deserved[row])[counted].any())
 
     def _guardians(self, row: int) -> tuple[int, ...]:
-        """The queues above, level by level, that are not above the reclaiming queue at the same distance."""
+        """Return the ancestors of the victim's queue that are not ancestors of the reclaiming queue at the same level."""
         theirs, own = self._tree.near(row, self._levels), self._tree.near(self._mine, self._levels)
         return tuple(each for level, each in enumerate(theirs) if level >= len(own) or own[level] != each)
 

@@ -1,4 +1,4 @@
-"""Queues as rows: their limits and what they deserve, side by side (flat) or in a tree below the queue `root`."""
+"""Queues as rows: their limits and deserved amounts, without hierarchy (flat) or as a tree below the queue `root`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ ROOT = "root"
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Arrays over (queues, dimensions) in the order of `rows`.
+    """The queues as arrays over (queues, dimensions), in the order of `rows`.
 
-    `guarantee`, `deserved`, `limit` (inf: none). `names`: what a queue deserves by name, cpu and memory only where that is more
-    than nothing. `ancestors`: of each queue its parent, the parent of that, and so on up to the root; empty in a flat tree.
-    `outside`: why no job of a queue can be placed, for queues that are not where jobs may be.
+    Attributes:
+        rows: the row of each queue by name.
+        guarantee: the guaranteed amounts.
+        deserved: the deserved amounts.
+        names: whether a queue names the dimension as deserved; for cpu and memory only if the amount is above 0.
+        limit: the largest amounts that a queue may use; infinite without a limit.
+        ancestors: the rows of the ancestors of each queue, from its parent to the root; empty in a flat tree.
+        outside: why no job of a queue can be placed, for queues that accept no jobs.
     """
 
     rows: Mapping[str, int]
@@ -35,34 +40,34 @@ class Tree:
     outside: Mapping[int, str]
 
     def path(self, row: int) -> tuple[int, ...]:
-        """The queue itself and all queues above it."""
+        """Return the row of the queue and those of all its ancestors."""
         return (row, *self.ancestors[row])
 
     def near(self, row: int, levels: int) -> tuple[int, ...]:
-        """The nearest `levels` queues above, without the root."""
+        """Return the nearest `levels` ancestors, without the root."""
         return self.ancestors[row][:-1][:levels]
 
     def common(self, row: int, other: int) -> int:
-        """How many queues above both are the same, counted from the root."""
+        """Return the number of common ancestors of two queues, counted from the root."""
         above, beside = self.ancestors[row][::-1], self.ancestors[other][::-1]
         pairs = zip(above, beside, strict=False)
         return next((count for count, (one, two) in enumerate(pairs) if one != two), min(len(above), len(beside)))
 
 
 def flat(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensions) -> Tree:
-    """Every queue for itself: parents are not looked at."""
+    """Return all queues side by side; parents are ignored."""
     limit = quotas.limits(queues.values(), queues.values(), total, dimensions)
     guarantee, deserved, names = _amounts(queues, dimensions)
-    is_there = (total > 0) | (guarantee > 0).any(axis=0)  # what no node has any more limits nobody's share
+    is_there = (total > 0) | (guarantee > 0).any(axis=0)  # a resource that no node has limits no share
     deserved = np.maximum(np.where(is_there, np.minimum(deserved, limit), deserved), guarantee)
     return Tree(_rows(queues), guarantee, deserved, _counted(names, deserved), limit, ((),) * len(queues), {})
 
 
 def hierarchical(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensions) -> Tree | None:
-    """The tree below the root; None while there is no root.
+    """Return the tree below the root; None if the root does not exist.
 
-    Limits go down the tree: a queue has what its parent has and the guarantees of its siblings leave, at most its capability,
-    where what a capability does not name is as in the parent. The root without a capability has no limit.
+    A queue may use the limit of its parent less the guarantees of its siblings, at most its own capability. A resource that the
+    capability does not name has the limit of the parent. A root without a capability has no limit.
     """
     if ROOT not in queues:
         return None
@@ -99,7 +104,7 @@ def hierarchical(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensi
 
 
 def _downwards(root: int, children: Mapping[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Parent and child, every parent before its children."""
+    """Yield pairs of parent and child, every parent before its children."""
     level = [root]
     while level:
         pairs = [(parent, child) for parent in level for child in children.get(parent, ())]
@@ -114,7 +119,7 @@ def _is_basic(dimensions: Dimensions) -> Bools:
 
 
 def _amounts(queues: Mapping[str, Queue], dimensions: Dimensions) -> tuple[Floats, Floats, Bools]:
-    """Guarantees, deserved amounts, and which of the latter are named."""
+    """Return the guarantees, the deserved amounts, and a mask of the named dimensions."""
     shape = (len(queues), len(dimensions))
     guarantee, deserved = np.zeros(shape), np.zeros(shape)
     names = np.zeros(shape, dtype=np.bool_)
@@ -133,7 +138,7 @@ def _rows(queues: Mapping[str, Queue]) -> dict[str, int]:
 
 
 def _counted(names: Bools, deserved: Floats) -> Bools:
-    """Of the amounts that are named those that count: of cpu and memory only more than nothing."""
+    """Return the named dimensions that count: cpu and memory only if the deserved amount is above 0."""
     counted: Bools = names.copy()
     counted[:, [CPU, MEMORY]] = deserved[:, [CPU, MEMORY]] >= demand.EPSILON
     return counted

@@ -1,4 +1,4 @@
-"""NPUs of Ascend as HAMi divides them: chips that the node's agent announces, cut by templates."""
+"""Ascend NPUs as HAMi shares them: chips that the agent of the node reports, divided by templates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyroclast_scheduler.session.node_books import Refused
 
 __all__ = ["Ascend"]
 
-_CONNECTED: Final = "Ascend910"  # such chips have links within a network, which its number tells
+_CONNECTED: Final = "Ascend910"  # chips of this type with the same network number are connected
 _NETWORK: Final = "NetworkID"
 _NETWORK_SCORE: Final = 10.0
 
@@ -36,17 +36,17 @@ class _Announced(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Ascend:
-    """One kind of chip. `policy`: binpack fills chips up, spread takes idle ones, empty takes the first ones."""
+    """One kind of chip. `policy`: binpack fills used chips, spread prefers idle chips, empty uses the first chips."""
 
     chip: Chip
     policy: str = ""
 
     def wants(self, pod: records.Pod) -> bool:
-        """By the limits of the containers."""
+        """Whether the limits of a container request such chips."""
         return any(self._asks(each) for each in pod.spec.containers)
 
     def cards(self, node: records.Node) -> list[Card] | None:
-        """The healthy chips that the annotation lists, where the node also counts them among its resources."""
+        """Return the healthy chips in the annotation of the node, if the node also has them as a resource."""
         if amount(node.status.allocatable, self.chip.resource) <= 0:
             return None
         text = node.metadata.annotations.get(f"{keys.HAMI_NODE_REGISTER}{self.chip.word}", "")
@@ -62,13 +62,13 @@ class Ascend:
         return cards if announced else None
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
-        """What the annotations of the bind name; the agent takes from the second what it has handed out."""
+        """Return the claim in the annotations of the bind. The agent removes allocated devices from the second annotation."""
         del pod
         given, left = (annotations.get(key, "") for key in (self._key("allocated"), self._key("to-allocate")))
         return decode(given or left)
 
     def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
-        """Chips for one container after another, none of them for two."""
+        """Return chips for one container after another, no chip for two containers."""
         del node
         chosen: list[tuple[CardShare, ...]] = []
         for container in pod.spec.containers:
@@ -78,7 +78,7 @@ class Ascend:
         return Claim(tuple(chosen))
 
     def score(self, cards: Sequence[Card], claim: Claim) -> float:
-        """By the policy, and how many of connected chips are in one network: all of them is 10."""
+        """Return the score of the policy, plus up to 10 for the largest part of the chips that is in one network."""
         found = policy_score(self.policy, cards, claim)
         chosen = {part.card for part in claim.parts}
         together = Counter(card.network for card in cards if card.name in chosen)
@@ -87,7 +87,7 @@ class Ascend:
         return found
 
     def annotations(self, claim: Claim, node: str, now: float) -> Mapping[str, str]:
-        """What the agent of the node and the runtime read."""
+        """Return the annotations that the agent of the node and the container runtime read."""
         text = "".join(
             "".join(f"{part.card},{self.chip.word},{part.memory},0:" for part in parts) + ";" for parts in claim.containers
         )
@@ -135,7 +135,7 @@ class Ascend:
 
 
 def _by_network(cards: Sequence[Card]) -> list[Card]:
-    """Those of the network with most of them first; in each as they stand."""
+    """Return the cards of the network with the most cards first, otherwise in the given order."""
     sizes = Counter(card.network for card in cards)
     first = {network: at for at, network in enumerate(sizes)}
     return sorted(cards, key=lambda card: (-sizes[card.network], first[card.network]))

@@ -1,4 +1,4 @@
-"""The cards of a node and who uses how much of each: values that a trial copies, and what a pod would get."""
+"""The cards of a node with their users, and the claim that a pod would get. Trials work on copies."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Card", "CardKind", "CardShare", "Claim", "order", "policy_score"]
 
 @dataclass(frozen=True, slots=True)
 class CardShare:
-    """What one container has of one card: memory in the unit of the kind, cores in hundredths of the card.
+    """The part of one card that one container uses: memory in the unit of the kind, cores in hundredths of the card.
 
-    `instance`: which one of those that the driver cut the card into, empty if it is not cut.
+    `instance`: the name of the instance if the driver divides the card (MIG), else empty.
     """
 
     card: str
@@ -27,9 +27,18 @@ class CardShare:
 
 @dataclass(slots=True)
 class Card:
-    """One device, such as a GPU. `users`: the shares that pods have of it, and `groups`: their PodGroups, both by UID of the pod.
+    """One device, such as a GPU.
 
-    `geometries`: how its driver can cut it; empty if it is shared as it is. `network`: the number of that to which it is linked.
+    Attributes:
+        name: the name of the device.
+        index: the number of the device on the node.
+        memory: the memory in the unit of the kind.
+        slots: how many containers may share the device.
+        type: the model.
+        users: the shares of pods, by UID of the pod.
+        groups: the PodGroups of these pods, by UID of the pod.
+        geometries: how the driver can divide the device; empty if it is shared undivided.
+        network: the number of the network of the device; None if it is unknown.
     """
 
     name: str
@@ -43,55 +52,59 @@ class Card:
     network: int | None = None
 
     def copy(self) -> Card:
-        """The card as it is, on which a trial may give parts away."""
+        """Return a copy, on which a trial may allocate shares."""
         return replace(self, users={uid: list(parts) for uid, parts in self.users.items()}, groups=dict(self.groups))
 
     @property
     def used_memory(self) -> int:
-        """What its users have together."""
+        """The sum of the memory of all users."""
         return sum(part.memory for parts in self.users.values() for part in parts)
 
     @property
     def used_cores(self) -> int:
-        """Hundredths of its cores that its users have together."""
+        """The sum of the cores of all users, in hundredths of the card."""
         return sum(part.cores for parts in self.users.values() for part in parts)
 
     @property
     def uses(self) -> int:
-        """How many containers have a part of it."""
+        """The number of containers that use the card."""
         return sum(len(parts) for parts in self.users.values())
 
     @property
     def idle_memory(self) -> int:
-        """What is left, nothing where too much was given away."""
+        """The free memory, 0 if the card is overcommitted."""
         return max(0, self.memory - self.used_memory)
 
     @property
     def instances(self) -> set[str]:
-        """Those of its instances that somebody uses."""
+        """The names of the instances in use."""
         return {part.instance for parts in self.users.values() for part in parts if part.instance}
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a pod gets on a node: for each container its parts."""
+    """The shares that a pod gets on a node, by container."""
 
     containers: tuple[tuple[CardShare, ...], ...]
 
     @property
     def parts(self) -> tuple[CardShare, ...]:
-        """All parts."""
+        """All shares."""
         return tuple(part for container in self.containers for part in container)
 
 
 def order(policy: str, card: Card) -> tuple[int, int]:
-    """Cards in the order in which they are tried: binpack the fullest, spread those with the fewest containers; then by index."""
+    """Return the sort key of a card: binpack the fullest first, spread the one with fewest containers first, then by index."""
     rank = {"binpack": -card.used_memory, "spread": card.uses}
     return rank.get(policy, 0), card.index
 
 
 def policy_score(policy: str, cards: Sequence[Card], claim: Claim) -> float:
-    """Binpack: how full the cards get, 100 each, and nothing for those without memory; spread: 100 for each that nobody uses."""
+    """Return the score of a claim by policy.
+
+    Binpack: for each card the percentage of its memory that is used afterwards; a card without memory counts 0. Spread: 100 for
+    each card without users.
+    """
     by_name = {card.name: card for card in cards}
     found = [by_name[part.card] for part in claim.parts]
     if policy == "binpack":
@@ -101,26 +114,26 @@ def policy_score(policy: str, cards: Sequence[Card], claim: Claim) -> float:
 
 
 class CardKind(Protocol):
-    """One kind of device, and how it is shared."""
+    """One kind of device and the rules of sharing it."""
 
     def wants(self, pod: records.Pod) -> bool:
-        """Whether a pod asks for such devices."""
+        """Whether a pod requests such devices."""
 
     def cards(self, node: records.Node) -> list[Card] | None:
-        """The cards of a node; None if it has none of this kind."""
+        """Return the cards of a node; None if the node has none of this kind."""
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
-        """What a placed pod has, by the annotations that its bind left."""
+        """Return the claim of a placed pod, by the annotations of its bind."""
 
     def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
-        """What a pod would get.
+        """Return the claim that a pod would get.
 
         Raises:
-            Refused: nothing that would do.
+            Refused: no cards fit.
         """
 
     def score(self, cards: Sequence[Card], claim: Claim) -> float:
-        """How good that would be; 0 where all are alike."""
+        """Return the score of a claim; 0 if all claims are equal."""
 
     def annotations(self, claim: Claim, node: str, now: float) -> Mapping[str, str]:
-        """What the bind says of it."""
+        """Return the annotations that the bind adds for a claim."""

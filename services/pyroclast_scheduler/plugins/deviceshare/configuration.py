@@ -1,4 +1,4 @@
-"""What the ConfigMap of the devices says: how MIG cuts which cards, and which chips of Ascend there are."""
+"""The ConfigMap of devices: the MIG geometries of cards, and the kinds of Ascend chips."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry, Profile
 __all__ = ["BUILT_IN", "FILE", "Chip", "DeviceConfiguration", "KnownGeometries", "Template", "VgpuNames", "parse"]
 
 FILE: Final = "device-config.yaml"
-"""The key of the ConfigMap."""
+"""The key in the ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,10 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A kind of Ascend chip. `word`: its name in annotations. Of `capacity` MiB of memory `allocatable` can be given away."""
+    """A kind of Ascend chip. `word`: its name in annotations.
+
+    `capacity`, `allocatable`: all memory and the shareable part, in MiB.
+    """
 
     word: str
     resource: str
@@ -38,14 +41,17 @@ class Chip:
     templates: tuple[Template, ...] = ()
 
     def fitted(self, memory: int) -> Template | None:
-        """The smallest template with that much memory, or the whole chip, which has no name; None if it has less."""
+        """Return the smallest template with that much memory, or the whole chip, which has no name.
+
+        Return None if the chip is too small.
+        """
         found = next((each for each in self.templates if memory <= each.memory), None)
         return found or (Template("", self.allocatable) if memory <= self.capacity else None)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownGeometries:
-    """The geometries of cards of which the type contains one of `models`."""
+    """The geometries of cards whose type contains one of `models`."""
 
     models: tuple[str, ...]
     geometries: tuple[Geometry, ...]
@@ -53,7 +59,7 @@ class KnownGeometries:
 
 @dataclass(frozen=True, slots=True)
 class VgpuNames:
-    """Under which names containers ask for virtual GPUs, and nodes have them."""
+    """The names of the resources by which containers request virtual GPUs."""
 
     number: str = keys.VGPU_NUMBER
     memory: str = keys.VGPU_MEMORY
@@ -63,9 +69,9 @@ class VgpuNames:
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfiguration:
-    """How cards can be shared and divided, and the resource names by which pods ask for them.
+    """How cards can be shared and divided, and the resource names by which pods request them.
 
-    `known`: the first whose models match counts.
+    `known`: the first entry whose models match is used.
     """
 
     names: VgpuNames = VgpuNames()
@@ -73,7 +79,7 @@ class DeviceConfiguration:
     known: tuple[KnownGeometries, ...] = ()
 
     def geometries(self, card_type: str) -> tuple[Geometry, ...]:
-        """How a card of this type can be cut, empty if nobody knows."""
+        """Return how a card of this type can be divided; empty if that is unknown."""
         matching = (each.geometries for each in self.known if any(model in card_type for model in each.models))
         return next(matching, ())
 
@@ -90,7 +96,7 @@ BUILT_IN: Final = DeviceConfiguration(
         ),
     )
 )
-"""What holds where there is no ConfigMap."""
+"""The configuration that is used without a ConfigMap."""
 
 
 class _Template(msgspec.Struct, frozen=True):
@@ -142,10 +148,10 @@ class _Document(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4)
 def parse(text: str) -> DeviceConfiguration:
-    """The configuration of this YAML.
+    """Parse the configuration from YAML.
 
     Raises:
-        ValueError: it makes no sense; the text says where.
+        ValueError: the text is malformed; the message names the field.
     """
     try:
         body: Any = yaml.safe_load(text)

@@ -1,4 +1,4 @@
-"""The book of the cards of one kind on all nodes in a session: who uses which, who could get which, and what is told of them."""
+"""The cards of one kind on all nodes in a session: their users, possible claims, annotations and metrics."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _NO_DEVICES: Final = "node has no such devices"
 
 @dataclass(slots=True)
 class _Shown:
-    """Nodes with their residents as they were when they were measured last."""
+    """The nodes and their pods at the time of the last measurement."""
 
     nodes: dict[str, tuple[records.Node | None, Sequence[TaskFacts]]] = field(default_factory=dict)
 
     @property
     def is_derived(self) -> bool:
-        """What is lost of it is measured again."""
+        """Lost data are measured again."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCards:
-    """The cards of a node, with those who use them."""
+    """A node and its cards with their users."""
 
     node: records.Node
     cards: list[Card]
 
 
 class Devices(NodeBook[NodeCards, Claim]):
-    """The cards of all nodes. `bound`: by UID, the annotations of binds that pods do not show yet."""
+    """The cards of all nodes. `bound`: annotations of binds, by UID, that the pods do not have yet."""
 
     def __init__(self, session: Session, kind: CardKind, rules: list[Rule], bound: Mapping[str, Mapping[str, str]]) -> None:
         super().__init__(session)
@@ -53,19 +53,19 @@ class Devices(NodeBook[NodeCards, Claim]):
         self._wanted: dict[int, bool] = {}
 
     def wants(self, task: TaskFacts) -> bool:
-        """Whether a pod asks for such cards: all of one shape do, or none."""
+        """Whether a pod requests such cards. The answer is the same for all pods of a shape."""
         found = self._wanted.get(id(task.shape))
         if found is None:
             found = self._wanted[id(task.shape)] = self._kind.wants(task.pod)
         return found
 
     def kind(self, task: TaskFacts) -> Hashable:
-        """Shape and rules, and the group where that counts."""
+        """Return the shape and the matching rules of a pod, and its group if the group policy needs it."""
         group = task.job if keys.VGPU_POD_GROUP_POLICY in task.shape.marks else ""
         return id(task.shape), frozenset(matching(self._rules, task.pod.metadata.labels)), group
 
     def state(self, row: int) -> NodeCards:
-        """The cards that the node announces."""
+        """Return the cards that the node reports."""
         node = self.session.snapshot.nodes[row]
         cards = None if node is None else self._kind.cards(node)
         if node is None or cards is None:
@@ -73,28 +73,28 @@ class Devices(NodeBook[NodeCards, Claim]):
         return NodeCards(node, cards)
 
     def held(self, task: TaskFacts) -> Claim | None:
-        """By the annotations of the bind."""
+        """Return the claim in the annotations of the bind."""
         found = self._kind.held(task.pod, task.pod.metadata.annotations)
         return found or self._kind.held(task.pod, self._bound.get(task.uid, {}))
 
     def choose(self, state: NodeCards, task: TaskFacts) -> Claim:
-        """Cards that no pod uses which falls under a rule of this one."""
+        """Return a claim on cards that have no user which matches one of the pod's exclusive rules."""
         own = matching(self._rules, task.pod.metadata.labels)
         left = usable(state.cards, own, self._rules_by_pod)
         try:
             return self._kind.choose(task.pod, state.node, left)
         except Refused as refused:
-            if refused.code is Code.UNRESOLVABLE and len(left) < len(state.cards):  # those who hold the other cards may go
+            if refused.code is Code.UNRESOLVABLE and len(left) < len(state.cards):  # the users of the other cards may be evicted
                 self._kind.choose(task.pod, state.node, state.cards)
                 raise Refused(str(refused)) from None
             raise
 
     def examine(self, state: NodeCards, task: TaskFacts) -> float:
-        """As the kind of device scores the cards."""
+        """Return the score of the claim by the kind of device."""
         return self._kind.score(state.cards, self.choose(state, task))
 
     def take(self, state: NodeCards, task: TaskFacts, claim: Claim) -> None:
-        """Enter the pod on its cards."""
+        """Add the pod to its cards."""
         by_name = {card.name: card for card in state.cards}
         for part in claim.parts:
             card = by_name.get(part.card)
@@ -104,19 +104,19 @@ class Devices(NodeBook[NodeCards, Claim]):
         self._rules_by_pod[task.uid] = matching(self._rules, task.pod.metadata.labels)
 
     def undo(self, state: NodeCards, task: TaskFacts, claim: Claim) -> None:
-        """Strike the pod out."""
+        """Remove the pod from its cards."""
         del claim
         for card in state.cards:
             card.users.pop(task.uid, None)
             card.groups.pop(task.uid, None)
 
     def annotations(self, task: Task, row: int) -> Mapping[str, str]:
-        """What tells the node's agent which cards the pod gets; empty if it gets none."""
+        """Return the annotations that tell the agent of the node which cards the pod gets; empty if it gets none."""
         claim = self.claim(task.uid)
         return {} if claim is None else self._kind.annotations(claim, self.session.names[row], self.session.ports.now)
 
     def measure(self) -> None:
-        """Tell who shares which card, of nodes on which something changed since the last session."""
+        """Report the users of each card, for nodes that changed since the last session."""
         snapshot = self.session.snapshot
         shown: _Shown = self.session.ports.memory.setdefault(_SHOWN, _Shown())
         for gone in shown.nodes.keys() - snapshot.rows.keys():

@@ -1,4 +1,4 @@
-"""Rules by which certain pods never share a card with others of their kind."""
+"""Rules by which matching pods never share a card with each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rule = Mapping[str, str]  # labels that a pod must have
 
 
 def rules_of(given: Any) -> list[Rule]:  # noqa: ANN401 - a YAML value
-    """The rules that a configuration names; empty ones, and values that are no text, are left out."""
+    """Return the rules of a configuration. Empty rules, and values that are no text, are left out."""
     if not isinstance(given, list):
         return []
     found = [
@@ -23,12 +23,12 @@ def rules_of(given: Any) -> list[Rule]:  # noqa: ANN401 - a YAML value
 
 
 def matching(rules: Sequence[Rule], labels: Mapping[str, str]) -> set[int]:
-    """The numbers of the rules that a pod with these labels falls under."""
+    """Return the numbers of the rules that match a pod with these labels."""
     return {number for number, rule in enumerate(rules) if all(labels.get(key) == value for key, value in rule.items())}
 
 
 def usable(cards: Iterable[Card], own: set[int], rules_by_pod: Mapping[str, set[int]]) -> list[Card]:
-    """The cards on which no pod sits that falls under one of `own` rules too; in a card that is cut pods are apart anyway."""
+    """Return the cards that have no user which matches one of the rules `own`. A divided card (MIG) is always usable."""
 
     def is_shared(card: Card) -> bool:
         return not card.geometries and any(own & rules_by_pod.get(uid, set()) for uid in card.users)

@@ -1,4 +1,4 @@
-"""How a driver can cut a card into instances (MIG), and which instance a container gets."""
+"""How a driver can divide a card into instances (MIG), and which instance a container gets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Geometry", "Profile", "pick", "split"]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Instances of one size: `memory` in MiB of each, and how many there are."""
+    """Instances of one size. `memory`: of each instance, in MiB. `count`: the number of instances."""
 
     name: str
     memory: int
@@ -21,22 +21,22 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """One way to cut a card: instances are numbered through all its profiles, in their order."""
+    """One way to divide a card. The instances are numbered through all profiles, in their order."""
 
     group: str
     profiles: tuple[Profile, ...]
 
     def instances(self) -> Iterator[tuple[int, Profile]]:
-        """All instances by number."""
+        """Return all instances with their numbers."""
         numbered = (profile for profile in self.profiles for _ in range(profile.count))
         return enumerate(numbered)
 
 
 def pick(geometries: Sequence[Geometry], taken: Collection[str], memory: int) -> tuple[str, int] | None:
-    """The smallest free instance with enough memory, as its name `GROUP-NUMBER` and its memory; None if there is none.
+    """Return the smallest free instance with enough memory, as its name `GROUP-NUMBER` and its memory; None if there is none.
 
-    A card that is cut stays as it is until nobody uses it: then the first geometry with such an instance is taken. `taken`: the
-    names of the instances in use, all of one geometry.
+    A divided card keeps its geometry while it has users. Without users, the first geometry with such an instance is chosen.
+    `taken`: the names of the instances in use, all of one geometry.
     """
     current = {split(name)[0] for name in taken}
     for geometry in geometries:
@@ -54,7 +54,7 @@ def pick(geometries: Sequence[Geometry], taken: Collection[str], memory: int) ->
 
 
 def split(name: str) -> tuple[str, int]:
-    """Group and number of an instance; the number −1 where the name makes no sense."""
+    """Return group and number of an instance; the number is −1 if the name is malformed."""
     group, _, number = name.rpartition("-")
     known = parse_count(number)
     return group, -1 if known is None else known

@@ -1,4 +1,4 @@
-"""Cards shared by memory, or given away whole, by the oldest convention: `volcano.sh/gpu-memory` or `volcano.sh/gpu-number`."""
+"""GPUs shared by memory (`volcano.sh/gpu-memory`) or allocated as a whole (`volcano.sh/gpu-number`), the oldest convention."""
 
 from __future__ import annotations
 
@@ -13,24 +13,21 @@ from pyroclast_scheduler.session.node_books import Refused, final_if
 
 __all__ = ["GpuShare", "amount"]
 
-_MOST: Final = 1024  # cards of a node: what says more is a mistake, and would fill the memory
+_MOST: Final = 1024  # the largest number of cards of a node; a larger number is an error that would exhaust the memory
 
 
 @dataclass(frozen=True, slots=True)
 class GpuShare:
-    """Sharing of GPUs by memory, or by whole cards.
-
-    `by_number`: whole cards; else parts of the memory of one.
-    """
+    """Sharing of GPUs. `by_number`: pods get whole cards; else a part of the memory of one card."""
 
     by_number: bool
 
     def wants(self, pod: records.Pod) -> bool:
-        """By the limits of the containers."""
+        """Whether the limits of the containers request GPUs."""
         return self._asked(pod) > 0
 
     def cards(self, node: records.Node) -> list[Card] | None:
-        """Equal parts of what the node has, but for the cards that it calls unhealthy."""
+        """Return the cards of the node, all with the same memory, without those that an annotation marks as unhealthy."""
         memory, number = amount(node.status.capacity, keys.GPU_MEMORY), amount(node.status.capacity, keys.GPU_NUMBER)
         if memory <= 0 or not 0 < number <= _MOST:
             return None
@@ -38,12 +35,12 @@ class GpuShare:
         return [Card(str(at), at, memory // number) for at in range(number) if str(at) not in broken]
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
-        """The cards that the annotation names."""
+        """Return the cards in the annotation of the bind."""
         names = [name for name in annotations.get(keys.GPU_INDEX, "").split(",") if name]
         return Claim((tuple(CardShare(name, 0 if self.by_number else self._asked(pod)) for name in names),)) if names else None
 
     def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
-        """The card of the lowest number with enough memory, or the first cards that nobody uses."""
+        """Return the first card with enough memory, or the first cards without users."""
         asked = self._asked(pod)
         if self.by_number:
             free = [card for card in cards if not card.users]
@@ -57,12 +54,12 @@ class GpuShare:
         return Claim(((CardShare(card.name, asked),),))
 
     def score(self, cards: Sequence[Card], claim: Claim) -> float:
-        """All are alike."""
+        """Return 0 for all claims."""
         del cards, claim
         return 0.0
 
     def annotations(self, claim: Claim, node: str, now: float) -> Mapping[str, str]:
-        """The cards, and when they were chosen, in nanoseconds."""
+        """Return the annotations with the cards, and with the time of the choice in nanoseconds."""
         del node
         return {keys.GPU_PREDICATE_TIME: str(int(now * 1e9)), keys.GPU_INDEX: ",".join(part.card for part in claim.parts)}
 
@@ -73,7 +70,7 @@ class GpuShare:
 
 
 def amount(resources: Mapping[str, str | int], name: str) -> int:
-    """A whole number of a resource, 0 where it is not named or cannot be read."""
+    """Return a resource as a whole number, 0 if it is missing or malformed."""
     try:
         return quantity.parse(resources.get(name, 0)).value
     except quantity.QuantityError:

@@ -1,4 +1,4 @@
-"""What deviceshare registers: nodes with cards for a pod, how good they are, and which cards a pod gets with its bind."""
+"""The extensions of deviceshare: feasible nodes, scores, and the cards that a pod gets with its bind."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ _WITHOUT_EFFECT: Final = "deviceshare.AscendMindClusterVNPUEnable"
 
 
 class DeviceShare:
-    """Arguments `deviceshare.*`: `GPUSharingEnable`, `GPUNumberEnable`, `VGPUEnable`, of which one may be true.
+    """Shared devices. All arguments have the prefix `deviceshare.`.
 
-    `AscendHAMiVNPUEnable` beside any of them. `SchedulePolicy` (binpack or spread) and `ScheduleWeight`, but for the first two;
-    `GPUExclusiveRules`, a list of label maps, and `NodeLockEnable` for virtual GPUs. `KnownGeometriesCMName` and
-    `KnownGeometriesCMNamespace`: the ConfigMap that says how cards and chips can be cut.
+    - `GPUSharingEnable`, `GPUNumberEnable`, `VGPUEnable`: at most one of the three may be true.
+    - `AscendHAMiVNPUEnable`: may be combined with any of them.
+    - `SchedulePolicy` (binpack or spread): has no effect on the first two.
+    - `ScheduleWeight`: the weight of the score.
+    - `GPUExclusiveRules`: a list of label maps, for virtual GPUs.
+    - `NodeLockEnable`: locks the node during a bind, for virtual GPUs.
+    - `KnownGeometriesCMName`, `KnownGeometriesCMNamespace`: the ConfigMap that describes how cards and chips can be divided.
     """
 
     reads_labels = True
@@ -68,11 +72,11 @@ class DeviceShare:
 
     @property
     def further_watches(self) -> Sequence[Watch]:
-        """The ConfigMap, where what it says matters."""
+        """The ConfigMap, if a configured kind of device uses it."""
         return (Watch(CONFIG_MAPS, records.ConfigMap, key=self._config_map),) if self._virtual or self._ascend else ()
 
     def open(self, session: Session) -> Extensions:
-        """Register, if any kind of device is shared."""
+        """Return the extensions, none if no kind of device is shared."""
         bound: dict[str, Mapping[str, str]] = session.ports.memory.setdefault(_MEMORY, {})
         there = {task.uid for residents in session.snapshot.residents for task in residents} if bound else set()
         for uid in [uid for uid in bound if uid not in there]:
@@ -109,7 +113,7 @@ class DeviceShare:
 
         return Extensions(
             coupled_predicate=refusals,
-            retry_when=lambda _task, _plan: (),  # nothing on other nodes
+            retry_when=lambda _task, _plan: (),  # nothing depends on other nodes
             batch_node_order=scores if self._weight > 0 else None,
             pre_bind=preparation,
             moved=moved,
@@ -125,7 +129,7 @@ class DeviceShare:
         return [*first, *(Ascend(chip, self._policy) for chip in chips)]
 
     def _configuration(self, session: Session) -> DeviceConfiguration:
-        """That of the ConfigMap, or the built-in one where there is none or it makes no sense."""
+        """Return the configuration in the ConfigMap, or the built-in one if the ConfigMap is missing or malformed."""
         config_map = session.objects(records.ConfigMap).get(self._config_map)
         if config_map is None:
             return BUILT_IN

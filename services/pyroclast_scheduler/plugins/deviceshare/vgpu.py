@@ -1,6 +1,6 @@
-"""Virtual GPUs as HAMi has them: parts of memory and cores of cards that the node's agent announces in an annotation.
+"""Virtual GPUs as HAMi shares them: parts of memory and cores of the cards that the agent of the node reports in an annotation.
 
-On nodes in mode `mig` the driver cuts the cards, and a container gets an instance.
+On nodes in mode `mig`, the driver divides the cards, and a container gets an instance.
 """
 
 from __future__ import annotations
@@ -43,32 +43,31 @@ class _Wish:
 class Vgpu:
     """Sharing of NVIDIA GPUs as virtual GPUs (vGPU).
 
-    `policy`: binpack fills cards up, spread takes idle ones, empty takes the last ones.
-
-    `configuration`: names of resources, and how cards can be cut.
+    `policy`: binpack fills used cards, spread prefers idle cards, empty uses the last cards. `configuration`: the names of the
+    resources, and how cards can be divided.
     """
 
     policy: str = ""
     configuration: DeviceConfiguration = BUILT_IN
 
     def wants(self, pod: records.Pod) -> bool:
-        """By the limits of the containers."""
+        """Whether the limits of a container request virtual GPUs."""
         return any(_wish(each, self.configuration.names) is not None for each in pod.spec.containers)
 
     def cards(self, node: records.Node) -> list[Card] | None:
-        """Those of the annotation, where the node also counts them among its resources."""
+        """Return the cards in the annotation of the node, if the node also has them as resources."""
         names = self.configuration.names
         if any(amount(node.status.allocatable, name) <= 0 for name in (names.number, names.cores, names.memory)):
             return None
         return registered(node.metadata.annotations.get(keys.VGPU_NODE_REGISTER, ""), self.configuration.geometries)
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
-        """What the annotation of the bind names."""
+        """Return the claim in the annotation of the bind."""
         del pod
         return decode(annotations.get(keys.VGPU_IDS_NEW, ""))
 
     def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
-        """Cards for one container after another."""
+        """Return the cards for each container. A container sees the cards as the earlier containers leave them."""
         annotations = pod.metadata.annotations
         mode = _MIG if any(card.geometries for card in cards) else _CORES
         if annotations.get(keys.VGPU_MODE, mode) != mode:
@@ -82,11 +81,11 @@ class Vgpu:
         return Claim(tuple(chosen))
 
     def score(self, cards: Sequence[Card], claim: Claim) -> float:
-        """Binpack: how full the cards get; spread: for cards that nobody uses."""
+        """Return the score of the policy, see `policy_score`."""
         return policy_score(self.policy, cards, claim)
 
     def annotations(self, claim: Claim, node: str, now: float) -> Mapping[str, str]:
-        """What the agent of the node reads."""
+        """Return the annotations that the agent of the node reads."""
         text = encode(claim)
         return {
             keys.VGPU_NODE: node,
@@ -118,9 +117,9 @@ class Vgpu:
 
 
 def registered(text: str, geometries: Callable[[str], tuple[Geometry, ...]] = BUILT_IN.geometries) -> list[Card] | None:
-    """Cards by the annotation: `uuid,slots,MiB,type,health,mode` each, ended by `:`; None where it makes no sense.
+    """Return the cards in the annotation, each as `uuid,slots,MiB,type,health,mode` with `:` at its end; None if it is malformed.
 
-    The mode of the last one is that of all. Where it is `mig`, but of none it is known how it can be cut, they are shared whole.
+    The mode of the last card applies to all. In mode `mig`, a card without known geometries is shared undivided.
     """
     cards: list[Card] = []
     entries = [entry.split(",") for entry in text.split(":") if entry]
@@ -135,12 +134,15 @@ def registered(text: str, geometries: Callable[[str], tuple[Geometry, ...]] = BU
 
 
 def encode(claim: Claim) -> str:
-    """Containers divided by `;`, cards by `:`, each `uuid,type,memory,cores`; an instance stands as `uuid[instance]`."""
+    """Return containers divided by `;` and cards by `:`, each as `uuid,type,memory,cores`.
+
+    An instance is written as `uuid[instance]`.
+    """
     return ";".join("".join(f"{_name(part)},NVIDIA,{part.memory},{part.cores}:" for part in parts) for parts in claim.containers)
 
 
 def decode(text: str) -> Claim | None:
-    """What `encode` wrote; entries that make no sense are passed over."""
+    """Parse the result of `encode`; malformed entries are ignored."""
     if not text:
         return None
     containers = []
@@ -162,7 +164,7 @@ def _name(part: CardShare) -> str:
 
 
 def _part(card: Card, wish: _Wish, *, is_cut: bool) -> CardShare | None:
-    """What the container would have of a card, None if no instance of it would do. `is_cut`: the driver cuts cards here."""
+    """Return the share of a card for the container, None if no instance fits. `is_cut`: whether the driver divides cards here."""
     if not is_cut:
         return CardShare(card.name, wish.memory_of(card), wish.cores)
     found = pick(card.geometries, card.instances, wish.memory_of(card))
@@ -183,7 +185,7 @@ def _wish(container: records.Container, names: VgpuNames) -> _Wish | None:
 
 
 def _is_allowed(pod: records.Pod, card: Card) -> bool:
-    """By the lists of cards and types in the pod's annotations."""
+    """Whether the pod's annotations with lists of cards and types allow the card."""
     annotations = pod.metadata.annotations
     only, never = _listed(annotations.get(keys.VGPU_UUIDS, "")), _listed(annotations.get(keys.VGPU_FORBIDDEN_UUIDS, ""))
     if (only and card.name not in only) or (never and (not card.name or card.name in never)):

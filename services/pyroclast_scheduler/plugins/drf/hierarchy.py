@@ -1,7 +1,8 @@
-"""Hierarchical dominant resource fairness: shares of the branches of a tree of queues, whose leaves are jobs.
+"""Hierarchical dominant resource fairness: the shares of branches of a tree of queues, whose leaves are jobs.
 
-Source: the rules of `docs/design/hdrf.md` of Volcano, as its code has them. A branch counts what its children have, each
-scaled down to the smallest dominant share among those that still want more, so that a saturated child does not hold it back.
+Source: the rules of `docs/design/hdrf.md` of Volcano, as its code applies them. The amounts of a branch are the sum over its
+children. Each child is scaled down to the smallest dominant share of the unsaturated children. A saturated child therefore does
+not hold back the branch.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _ROOT: Final = "root"
 
 
 class Leaf(NamedTuple):
-    """A job: which queue it is in, what it has and all that it asks for, in stored units."""
+    """A job: its queue, its allocated amounts and its total request, in stored units."""
 
     key: str
     queue: str
@@ -33,7 +34,7 @@ class Leaf(NamedTuple):
 
 
 def path_of(queue: QueueFacts) -> list[tuple[str, float]]:
-    """The branch of a queue below the root, names with weights, by its annotations; a weight that makes no sense is 1."""
+    """Return the branch of a queue below the root as names with weights, by its annotations. A malformed weight counts as 1."""
     annotations = queue.record.metadata.annotations
     path = [name for name in annotations.get(keys.HIERARCHY, "").split("/") if name]
     weights = annotations.get(keys.HIERARCHY_WEIGHTS, "").split("/")
@@ -46,12 +47,12 @@ def _weight(text: str) -> float:
         weight = float(text)
     except ValueError:
         return 1.0
-    return weight if weight >= 1 else 1.0  # also what is no number
+    return weight if weight >= 1 else 1.0  # NaN becomes 1 too
 
 
 @dataclass(slots=True)
 class _Branch:
-    """An inner node: `leaves` are rows of the arrays of jobs."""
+    """An inner node of the tree. `leaves`: rows of the arrays of jobs."""
 
     weight: float = 1.0
     children: dict[str, _Branch] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class _Branch:
 
 
 class Hierarchy:
-    """The tree of `queues` with `leaves`; `total`: what the cluster has, a vector in stored units."""
+    """The tree of `queues` with `leaves`. `total`: the amounts of the cluster as a vector in stored units."""
 
     def __init__(self, queues: Iterable[QueueFacts], leaves: Sequence[Leaf], total: Floats) -> None:
         self._total = total
@@ -82,12 +83,15 @@ class Hierarchy:
         self._is_current = False
 
     def add(self, job: str, change: Floats | Ints) -> None:
-        """`job` has `change` more."""
+        """Add `change` to the allocated amounts of `job`."""
         self._allocated[self._rows[job]] += change
         self._is_current = False
 
     def compare(self, left: str, right: str) -> int:
-        """Which of two queues goes first: negative, the left one; 0, the tree does not say."""
+        """Return a negative number if queue `left` is served first, and a positive one for queue `right`.
+
+        Return 0 if the tree does not decide.
+        """
         self._update()
         for one, other in zip(self._paths[left], self._paths[right], strict=False):
             if one.is_saturated != other.is_saturated:
@@ -112,7 +116,7 @@ class Hierarchy:
         self._is_current = True
 
     def _fold(self, branch: _Branch, allocated: Floats, shares: Floats, saturated: Bools) -> None:
-        """Work out a branch from its children, these first."""
+        """Calculate a branch after its children."""
         for child in branch.children.values():
             self._fold(child, allocated, shares, saturated)
         below = list(branch.children.values())

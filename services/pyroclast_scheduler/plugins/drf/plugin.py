@@ -1,4 +1,7 @@
-"""What drf registers: the job with the smallest dominant share of the cluster goes first, and on demand the branch of queues."""
+"""The extensions of drf: the job with the smallest dominant share is served first.
+
+With a hierarchy, the branch of queues with the smallest weighted share is served first.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ _SAME: Final = 1e-6
 
 
 class Drf:
-    """The flag `enableHierarchy` compares queues by the tree that their annotations make.
+    """Dominant resource fairness. With the flag `enableHierarchy`, queues are compared by the tree in their annotations.
 
-    `pastUsageWeight`: how much what a submitter held in the queue in the past counts beside what the job has; 0: not at all.
+    Argument `pastUsageWeight` (0): the weight of the submitter's past usage in the queue, which is added to the share of a job.
     """
 
     def __init__(self, arguments: Arguments) -> None:
@@ -36,7 +39,7 @@ class Drf:
         self._past_weight = arguments.number("pastUsageWeight", 0.0, least=0, most=100)
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         shares = _Shares(session)
         job_order = _WithPast(session, shares, self._past_weight).of if self._past_weight else shares.of
         if not self._is_hierarchical:
@@ -58,7 +61,7 @@ class Drf:
 
 
 class _Shares:
-    """Dominant shares of jobs, promised places included."""
+    """The dominant shares of jobs, including pipelined tasks."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -81,7 +84,7 @@ class _Shares:
         self._shares.pop(move.job.facts.key, None)
 
     def victims(self, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
-        """Tasks of jobs that keep at least the share that the preemptor's job would have."""
+        """Return tasks of jobs that keep at least the share which the preemptor's job would have."""
         mine = demand.share(self._has(job) + self._session.plan(preemptor.facts.shape).request, self._total)
         left: dict[str, Floats] = {}
         chosen: list[tuple[Job, Task]] = []
@@ -94,13 +97,13 @@ class _Shares:
         return chosen
 
     def _has(self, job: Job) -> Floats:
-        """What `job` has, promised places included."""
+        """Return the allocated amounts of `job`, including pipelined tasks."""
         found = self._allocated.get(job.facts.key)
         return job.facts.allocated(self._session.dimensions) if found is None else found
 
 
 class _WithPast:
-    """Shares of jobs, with what their submitters held in the queue on average in the past, as a share of the cluster."""
+    """The shares of jobs plus the weighted past usage of their submitters in the queue, as a share of the cluster."""
 
     def __init__(self, session: Session, shares: _Shares, weight: float) -> None:
         self._session, self._shares, self._weight = session, shares, weight
@@ -127,15 +130,15 @@ class _Branches:
         self._tree = Hierarchy([queue.facts for queue in session.queues.values()], leaves, session.total)
 
     def rank(self, queue: Queue) -> Rank:
-        """The branch with the smaller weighted share first."""
+        """Return the rank: the branch with the smaller weighted share first."""
         return cast(Rank, _by_branch(self._tree)(queue.name))
 
     def moved(self, move: Move, sign: int) -> None:
-        """Keep the tree current."""
+        """Update the tree."""
         self._tree.add(move.job.facts.key, move.change * sign)
 
     def victims(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Tasks of queues that would still be behind the queue of `job` without them, each judged by itself."""
+        """Return tasks whose queue would still be served after the queue of `job` without them. Each task is judged alone."""
         request, mine, tree = self._session.plan(preemptor.facts.shape).request, job.facts.queue, self._tree
         chosen: list[Candidate] = []
         tree.add(job.facts.key, request)

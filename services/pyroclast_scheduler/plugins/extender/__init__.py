@@ -1,4 +1,4 @@
-"""Plugin extender: an HTTP service of somebody else takes part in decisions."""
+"""Plugin extender: an external HTTP service takes part in scheduling decisions."""
 
 from pyroclast_scheduler.plugins.extender.plugin import ExtenderPlugin
 

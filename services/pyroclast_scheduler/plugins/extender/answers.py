@@ -1,4 +1,4 @@
-"""What an extender may answer, by the fields of its JSON objects. One of another type makes the whole answer a failure."""
+"""The responses of an extender as JSON objects. A field of the wrong type makes the whole response invalid."""
 
 from __future__ import annotations
 
@@ -9,60 +9,48 @@ import msgspec
 __all__ = ["Anything", "Enqueueable", "Objection", "Overused", "Predicate", "Ready", "Scores", "Victims", "decoded"]
 
 A = TypeVar("A", bound="Anything")
-_LARGEST_SCORE: Final = 2.0**53  # beyond this, what other plugins say would be lost in rounding
+_LARGEST_SCORE: Final = 2.0**53  # with larger scores, those of other plugins would be lost in rounding
 
 
 class Anything(msgspec.Struct, frozen=True, rename="camel"):
-    """Nothing is looked at. Go writes null for what is empty."""
+    """A response whose content is ignored. Go encodes empty values as null."""
 
 
 class Predicate(Anything, frozen=True):
-    """The extender's answer to a predicate.
-
-    `status`: why not. `code`: how final that is.
-    """
+    """The response to a predicate request. `status`: the reason of a refusal. `code`: the finality of the refusal."""
 
     status: str | None = None
     code: int | None = None
 
 
 class Scores(Anything, frozen=True):
-    """The extender's scores of nodes.
-
-    `node_score`: by name of the node.
-    """
+    """The extender's scores of nodes. `node_score`: by name of the node."""
 
     node_score: dict[str, float] | None = None
     error_message: str | None = None
 
 
 class Victim(Anything, frozen=True):
-    """A pod that may go."""
+    """A pod that may be evicted."""
 
     uid: str = msgspec.field(name="UID")
 
 
 class Victims(Anything, frozen=True):
-    """The pods that the extender would evict.
-
-    `status`: 0 is no opinion.
-    """
+    """The pods that the extender would evict. `status`: 0 means that it abstains."""
 
     status: int | None = None
     victims: list[Victim] | None = None
 
 
 class Enqueueable(Anything, frozen=True):
-    """Whether the extender lets a job enter phase Inqueue.
-
-    `status`: above 0 yes, below 0 no.
-    """
+    """Whether a job may be enqueued. `status`: above 0 permits, below 0 rejects, 0 abstains."""
 
     status: int | None = None
 
 
 class Overused(Anything, frozen=True):
-    """Whether a queue has more than its share."""
+    """Whether a queue exceeds its share."""
 
     overused: bool | None = None
 
@@ -74,16 +62,16 @@ class Ready(Anything, frozen=True):
 
 
 class Objection(Anything, frozen=True):
-    """Why a place is taken back."""
+    """Why a placement must be undone."""
 
     error_message: str | None = None
 
 
 def decoded(text: bytes, kind: type[A]) -> A:
-    """The answer that `text` spells.
+    """Parse a response.
 
     Raises:
-        ValueError: it is no JSON object of that kind.
+        ValueError: the text is not a JSON object of that kind.
     """
     try:
         answer = msgspec.json.decode(text, type=kind)

@@ -1,4 +1,4 @@
-"""What an extender is told of tasks, jobs, nodes and queues: the fields of Volcano's own objects, under their Go names."""
+"""The requests to an extender: tasks, jobs, nodes and queues with the field names of Volcano's Go types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["job_body", "node_body", "queue_body", "session_body", "task_body"]
 
 
 def task_body(session: Session, task: Task) -> dict[str, Any]:
-    """A pod."""
+    """Return the JSON of a task."""
     facts = task.facts
     return {
         "UID": facts.uid,
@@ -31,7 +31,7 @@ def task_body(session: Session, task: Task) -> dict[str, Any]:
 
 
 def job_body(job: Job) -> dict[str, Any]:
-    """A PodGroup."""
+    """Return the JSON of a PodGroup."""
     facts = job.facts
     return {
         "UID": facts.key,
@@ -45,12 +45,12 @@ def job_body(job: Job) -> dict[str, Any]:
 
 
 def queue_body(queue: Queue) -> dict[str, Any]:
-    """A queue."""
+    """Return the JSON of a queue."""
     return {"UID": queue.name, "Name": queue.name, "Weight": queue.facts.weight}
 
 
 def node_body(session: Session, row: int) -> dict[str, Any]:
-    """A node with what it has and what is taken of it."""
+    """Return the JSON of a node with its allocatable and used amounts."""
     columns, names = session.columns, session.dimensions.names
     tables = {
         "Allocatable": columns.allocatable,
@@ -64,7 +64,7 @@ def node_body(session: Session, row: int) -> dict[str, Any]:
 
 
 def session_body(session: Session, rows: Sequence[int]) -> dict[str, Any]:
-    """Everything, at the beginning of a session."""
+    """Return the JSON of all jobs, nodes and queues, for the start of a session."""
     return {
         "Jobs": {job.facts.key: job_body(job) for job in session.jobs.values()},
         "Nodes": {session.names[row]: node_body(session, row) for row in rows},

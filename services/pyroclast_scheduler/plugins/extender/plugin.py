@@ -1,4 +1,4 @@
-"""What extender registers: a question over HTTP for each hook that the configuration names."""
+"""The extensions of extender: an HTTP request for each hook that the configuration names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CODES: Final = {2: Code.UNSCHEDULABLE, 3: Code.UNRESOLVABLE}
 
 
 class Unanswered(Exception):
-    """The extender did not answer, or with something else than was wanted."""
+    """The extender did not respond, or its response was invalid."""
 
 
 class ExtenderPlugin:
@@ -51,7 +51,10 @@ class ExtenderPlugin:
         self._settings = ExtenderSettings.of(arguments)
 
     def open(self, session: Session) -> Extensions:
-        """Register the hooks that are used; none at all if it does not answer at the opening, and is not ignorable."""
+        """Return the extensions for the configured hooks.
+
+        There are none if the extender does not respond to the opening request and is not ignorable.
+        """
         asking = _Asking(session, self._settings)
         uses = self._settings.verbs
         if "onSessionOpen" in uses:
@@ -77,7 +80,7 @@ class ExtenderPlugin:
 
 
 class _Asking:
-    """The questions of one session. What it says of a pod on a node is asked again when something was placed or evicted there."""
+    """The requests of one session. A response for a pod and a node is used until the pods of that node change."""
 
     def __init__(self, session: Session, settings: ExtenderSettings) -> None:
         self._session = session
@@ -85,13 +88,13 @@ class _Asking:
         self._settings = settings
         self._said: dict[int, dict[str, Refusal | None]] = {}
         self._seen = 0
-        self._objections: dict[str, str] = {}  # by UID, of places that it was told of last
+        self._objections: dict[str, str] = {}  # by UID of the tasks that were placed last
 
     def post(self, hook: str, body: Any, kind: type[A]) -> A:  # noqa: ANN401 - any JSON
-        """The answer to a hook.
+        """Return the response to the request of a hook.
 
         Raises:
-            Unanswered: it did not come, or is no JSON object of that kind.
+            Unanswered: there was no response, or it was not a JSON object of that kind.
         """
         url = f"{self._settings.prefix}/{self._settings.verbs[hook]}"
         try:
@@ -101,13 +104,13 @@ class _Asking:
             raise Unanswered(f"{url}: {error}") from error
 
     def warn(self, error: Unanswered) -> None:
-        """Say once what went wrong: the same is often asked of many pods and nodes."""
+        """Add a warning once, since the same request is often repeated for many pods and nodes."""
         warning = f"plugin extender: {error}"
         if warning not in self._session.report.warnings:
             self._session.report.warnings.append(warning)
 
     def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
-        """The nodes that it refuses among those that would do; None for pods that are none of its business."""
+        """Return the feasible nodes that the extender refuses; None for pods that it does not manage."""
         if not self._is_managed(task):
             return None
         rows = np.flatnonzero(plan.mask)
@@ -131,7 +134,7 @@ class _Asking:
         self._seen = len(log)
 
     def scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-        """What it thinks of the candidates."""
+        """Return the extender's scores of the candidates."""
         del job, plan
         if not self._is_managed(task):
             return None
@@ -146,7 +149,7 @@ class _Asking:
         return scores
 
     def victims(self, hook: str) -> VictimRule:
-        """The rule that asks `hook`."""
+        """Return the rule that sends the request of `hook`."""
 
         def rule(preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate] | None:
             del job
@@ -164,7 +167,7 @@ class _Asking:
         return rule
 
     def enqueueable(self, job: Job) -> Vote:
-        """Its vote."""
+        """Return the vote of the extender."""
         answer = self._asked("jobEnqueueable", {"job": job_body(job)}, Enqueueable)
         if answer is None:
             return Vote.PERMIT if self._settings.is_ignorable else Vote.REJECT
@@ -172,22 +175,22 @@ class _Asking:
         return Vote((status > 0) - (status < 0))
 
     def enqueued(self, job: Job) -> None:
-        """Tell it."""
+        """Notify the extender that the job was enqueued."""
         self._asked("jobEnqueued", {"job": job_body(job)}, Anything)
 
     def overused(self, queue: Queue, extra: Ints) -> bool:
-        """Whether it says so; without an answer only where it must be heard."""
+        """Whether the extender reports the queue as overused; without a response, true unless the extender is ignorable."""
         del extra
         answer = self._asked("queueOverused", {"queue": queue_body(queue)}, Overused)
         return not self._settings.is_ignorable if answer is None else bool(answer.overused)
 
     def ready(self, job: Job) -> bool:
-        """Whether it says so; without an answer only where it need not be heard."""
+        """Whether the extender reports the job as ready; without a response, true if the extender is ignorable."""
         answer = self._asked("jobReady", {"job": job_body(job)}, Ready)
         return self._settings.is_ignorable if answer is None else bool(answer.status)
 
     def moved(self, move: Move, sign: int) -> None:
-        """Tell it of places taken and given back."""
+        """Notify the extender of placements and removals."""
         is_taken = (move.status is not TaskStatus.RELEASING) == (sign > 0)
         hook = "allocateFunc" if is_taken else "deallocateFunc"
         for task in move.tasks if hook in self._settings.verbs else ():
@@ -197,11 +200,11 @@ class _Asking:
                 self._objections[task.uid] = missing if answer is None else answer.error_message or ""
 
     def objection(self, move: Move) -> str | None:
-        """What it said against a place that it was told of just now."""
+        """Return the extender's objection to the last placement of these tasks, None if there is none."""
         return next((why for task in move.tasks if (why := self._objections.pop(task.uid, ""))), None)
 
     def closed(self) -> None:
-        """Tell it that the session is over."""
+        """Notify the extender that the session is over."""
         self._asked("onSessionClose", {}, Anything)
 
     def _refusal(self, task: Task, row: int) -> Refusal | None:
@@ -216,7 +219,7 @@ class _Asking:
         return Refusal(here, answer.status or "refused by extender", _CODES.get(answer.code or 0, Code.ERROR))
 
     def _asked(self, hook: str, body: Any, kind: type[A]) -> A | None:  # noqa: ANN401 - any JSON
-        """The answer, None and a warning if there is none."""
+        """Return the response of the extender; None, with a warning, if there is none."""
         try:
             return self.post(hook, body, kind)
         except Unanswered as error:

@@ -31,9 +31,12 @@ VERBS: Final = (
 class ExtenderSettings:
     """The arguments of the plugin.
 
-    `verbs`: the last part of the address of each hook that is used. `is_ignorable`: decisions go on when it does not answer.
-
-    `managed`: resources that it cares for; empty: it cares for every pod. `timeout` in seconds.
+    Attributes:
+        prefix: the common prefix of the URLs.
+        timeout: for how many seconds a response is awaited.
+        verbs: the last part of the URL of each configured hook.
+        is_ignorable: whether decisions continue if the extender does not respond.
+        managed: the resources that the extender manages; empty if it manages all pods.
     """
 
     prefix: str = ""
@@ -44,7 +47,7 @@ class ExtenderSettings:
 
     @classmethod
     def of(cls, arguments: Arguments) -> ExtenderSettings:
-        """Those that `arguments` tell."""
+        """Return the settings of these arguments."""
         arguments.known.add("extender.managedResources")
         managed = arguments.get("extender.managedResources") or []
         if not isinstance(managed, list) or not all(isinstance(each, str) for each in managed):
@@ -61,7 +64,7 @@ class ExtenderSettings:
 
 
 def is_managed(spec: records.PodSpec, managed: frozenset[str]) -> bool:
-    """Whether a pod asks for, or may use, one of the `managed` resources; always where there are none."""
+    """Whether a pod requests or limits one of the `managed` resources. True for every pod if there are none."""
     if not managed:
         return True
     containers = (*spec.containers, *spec.init_containers)

@@ -1,4 +1,4 @@
-"""Plugin network-topology-aware: pods of a gang are placed close together, and the network is filled from one end."""
+"""Plugin network-topology-aware: pods of a gang are placed close together, and full hypernodes are filled first."""
 
 from pyroclast_scheduler.plugins.network_topology_aware.plugin import NetworkTopologyAware
 

@@ -1,4 +1,4 @@
-"""Which hypernodes may hold a job or a part of it: those below its limit that have room, lowest tier first."""
+"""Finds the hypernodes that may contain a job or sub-job: those within its tier limit that have room, lowest tier first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ __all__ = ["cut", "gradient", "search_root"]
 
 
 def search_root(hyper_nodes: HyperNodes, inside: HyperNode, allocated: str, limit: int) -> HyperNode | None:
-    """Where to begin below `inside`, when pods are in `allocated` already; None: nothing may be used."""
+    """Return the hypernode at or below `inside` at which the search starts; None if no hypernode may be used.
+
+    `allocated`: the hypernode that already contains pods of the job; empty if there is none.
+    """
     if not allocated:
         return inside
     allowed = [each for each in hyper_nodes.ancestors(allocated) if each.tier <= limit]
@@ -26,7 +29,7 @@ def search_root(hyper_nodes: HyperNodes, inside: HyperNode, allocated: str, limi
 def gradient(
     hyper_nodes: HyperNodes, root: HyperNode, limit: int, has_room: Callable[[HyperNode], bool]
 ) -> list[list[HyperNode]]:
-    """`root` and what is below it up to tier `limit` where `has_room`, by tier, lowest first."""
+    """Return `root` and its descendants up to tier `limit` for which `has_room` is true, by tier, lowest first."""
     by_tier: dict[int, list[HyperNode]] = {}
     level = [root]
     while level:
@@ -38,7 +41,10 @@ def gradient(
 
 
 def cut(found: Sequence[Sequence[HyperNode]], most: int) -> list[list[HyperNode]]:
-    """The widest tiers first, `most` hypernodes in all; of the tier that goes beyond, its last ones."""
+    """Return `most` hypernodes at most, the highest tiers first.
+
+    Of a tier that exceeds the number, the last ones are returned.
+    """
     kept: list[list[HyperNode]] = []
     for tier in reversed(found):
         room = most - sum(map(len, kept))

@@ -1,4 +1,4 @@
-"""What network-topology-aware registers: where a gang may go, which part of the network is the best, which node in it."""
+"""The extensions of network-topology-aware: the possible hypernodes of a gang, and the scores of hypernodes and nodes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NetworkTopologyAware:
         self._settings = TopologySettings.of(arguments)
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         network = _Network(session, self._settings)
         return Extensions(
             hyper_node_order=network.order,
@@ -53,7 +53,7 @@ class NetworkTopologyAware:
 
 
 class _Network:
-    """The hypernodes of a session, with what is used of each."""
+    """The hypernodes of a session with their used amounts."""
 
     def __init__(self, session: Session, settings: TopologySettings) -> None:
         self._session = session
@@ -69,7 +69,7 @@ class _Network:
     def gradient(
         self, job: Job, sub_job: SubJob | None, inside: HyperNode, purpose: Purpose
     ) -> Sequence[Sequence[HyperNode]] | None:
-        """Hypernodes below `inside` that may hold the job, or a part of it, and have room for what it needs."""
+        """Return hypernodes at or below `inside` that may contain the job or sub-job and have room for its request."""
         if sub_job is None:
             limit, allocated = job_limit(job, self._all), job.allocated_hyper_node
         else:
@@ -93,7 +93,10 @@ class _Network:
         return cut(found, self._settings.most_evict_hyper_nodes) if purpose is Purpose.EVICT else found
 
     def order(self, job: Job, sub_job: SubJob, candidates: Sequence[HyperNode]) -> Floats:
-        """How full each would be with the whole sub-job; of the fullest those more that hold tasks of it already."""
+        """Return for each hypernode how full it would be with the whole sub-job.
+
+        Among the fullest, those with tasks of it get more.
+        """
         del job
         request = np.sum([self._session.plan(task.facts.shape).request for task in sub_job.tasks], axis=0)
         sums = self._sums
@@ -108,7 +111,10 @@ class _Network:
         return scores * (_BEST * self._settings.weight)
 
     def scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-        """Near nodes for pods with a topology; for others those of full hypernodes. None where all candidates are alike."""
+        """Return scores by closeness for pods with a topology, and by fullness of hypernodes for others.
+
+        Return None if all candidates are in the same lowest hypernode.
+        """
         if len(np.unique(self._lowest[candidates])) < 2:
             return None
         scale = _BEST * self._settings.weight
@@ -121,11 +127,11 @@ class _Network:
         counts = Counter(self._groups[self._lowest[row]][0] for row in placed)
         allocated = reduce(self._all.common, sorted(counts), sub_job.allocated_hyper_node)
         if not allocated:
-            return np.zeros(len(candidates))  # the first one goes where it likes, the others after it
+            return np.zeros(len(candidates))  # the first pod is free, and later pods follow it
         return closeness(self._all, allocated, counts, len(sub_job.tasks)) * scale
 
     def moved(self, move: Move, sign: int) -> None:
-        """Keep what is used current."""
+        """Update the used amounts."""
         if len(self._all) > 1 and move.status is not TaskStatus.PIPELINED:
             each = sign * move.change // len(move.tasks)
             for row, count in zip(move.nodes.tolist(), move.counts.tolist(), strict=True):

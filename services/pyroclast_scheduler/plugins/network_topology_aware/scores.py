@@ -1,4 +1,4 @@
-"""How good hypernodes and their nodes are: full ones before empty ones, near ones before far ones."""
+"""Scores of hypernodes and their nodes: full ones before empty ones, near ones before far ones."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["Sums", "closeness", "filling", "normal"]
 
 
 class Sums:
-    """What hypernodes have and what is used of it, vectors in stored units, worked out when first asked for.
+    """Sums over hypernodes as vectors in stored units, calculated on first use.
 
-    What is used is kept current as nodes change; idle and future idle stay as they were when the session began.
+    The used amounts are updated when nodes change. The idle and future idle amounts stay those of the session start.
     """
 
     def __init__(self, columns: Columns, hyper_nodes: HyperNodes) -> None:
         self._hyper_nodes = hyper_nodes
         self._used = columns.used.copy()
-        self._changed: list[int] = []  # rows, in the order in which what they use changed
+        self._changed: list[int] = []  # rows in the order of their changes
         self._used_sums: dict[str, tuple[int, Ints]] = {}
         self.allocatable = _Summed(columns.allocatable, hyper_nodes)
         self.idle, self.future = _Summed(columns.idle(), hyper_nodes), _Summed(columns.future_idle(), hyper_nodes)
 
     def used(self, name: str) -> Ints:
-        """What is used of a hypernode now."""
+        """Return the used amounts of a hypernode in the present state."""
         seen, found = self._used_sums.get(name, (-1, None))
         is_same = seen >= 0 and not self._hyper_nodes[name].nodes[self._changed[seen:]].any()
         if found is None or not is_same:
@@ -37,7 +37,7 @@ class Sums:
         return found
 
     def moved(self, row: int, change: Ints | Floats) -> None:
-        """Node `row` has `change` more in use."""
+        """Add `change` to the used amounts of node `row`."""
         self._used[:, row] += change.astype(np.int64)
         self._changed.append(row)
 
@@ -58,7 +58,10 @@ class _Summed:
 
 
 def filling(allocatable: Ints, used: Ints, request: Ints, weights: Sequence[tuple[int, int]]) -> float:
-    """How full it would be with `request`, 0 to 1, over the resources (row, weight) that are asked for; 0 if it does not fit."""
+    """Return how full a hypernode would be with `request`, from 0 to 1, over the requested resources; 0 if it does not fit.
+
+    `weights`: pairs of row and weight.
+    """
     total = whole = 0.0
     for row, weight in weights:
         if request[row] <= 0:
@@ -72,13 +75,13 @@ def filling(allocatable: Ints, used: Ints, request: Ints, weights: Sequence[tupl
 
 
 def closeness(hyper_nodes: HyperNodes, allocated: str, tasks: Mapping[str, int], whole: int) -> Floats:
-    """How near each node is to the hypernode `allocated`, 0 to 1; of the nearest those more that have tasks beside them.
+    """Return how near each node is to the hypernode `allocated`, from 0 to 1. The nearest nodes get more for tasks beside them.
 
     Args:
-        hyper_nodes: all of them.
-        allocated: where the tasks are that have their place.
-        tasks: how many of them are in each lowest hypernode.
-        whole: how many tasks there are in all.
+        hyper_nodes: all hypernodes.
+        allocated: the hypernode that contains all placed tasks.
+        tasks: the number of placed tasks in each lowest hypernode.
+        whole: the number of all tasks.
     """
     tiers = hyper_nodes.tiers
     span = tiers[-1] - tiers[0]
@@ -98,7 +101,10 @@ def closeness(hyper_nodes: HyperNodes, allocated: str, tasks: Mapping[str, int],
 
 
 def normal(hyper_nodes: HyperNodes, sums: Sums, request: Ints, weights: Sequence[tuple[int, int]], fading: float) -> Floats:
-    """For pods without a topology: nodes of full hypernodes, or of none, before others; each tier counts `fading` times less."""
+    """Return scores for pods without a topology. Nodes of full hypernodes, or of none, get more.
+
+    The weight of a tier is `fading` times that of the tier below it.
+    """
     scores = np.zeros(len(hyper_nodes.top.nodes))
     whole = 0.0
     for tier in hyper_nodes.tiers:
@@ -112,5 +118,5 @@ def normal(hyper_nodes: HyperNodes, sums: Sums, request: Ints, weights: Sequence
 
 
 def weights_of(weights: Mapping[str, int], dimensions: Dimensions) -> list[tuple[int, int]]:
-    """Weights by row of the columns; resources that nobody has are left out."""
+    """Return the weights by row of the columns. Resources without a row are left out."""
     return [(row, weight) for name, weight in weights.items() if (row := dimensions.find(name)) is not None]

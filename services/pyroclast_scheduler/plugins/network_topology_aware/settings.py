@@ -16,7 +16,12 @@ _PREFIX = "hypernode.binpack"
 class TopologySettings:
     """The arguments of the plugin.
 
-    `resources`: weights by name, cpu and memory among them. `fading`: how much less a tier counts than the one below it.
+    Attributes:
+        weight: the weight of all scores.
+        resources: the weights of resources by name, including cpu and memory.
+        scores_normal_pods: whether pods without a topology get scores.
+        fading: the weight of a tier relative to that of the tier below it.
+        most_evict_hyper_nodes: how many hypernodes are examined for evictions.
     """
 
     weight: int = 1
@@ -27,7 +32,7 @@ class TopologySettings:
 
     @classmethod
     def of(cls, arguments: Arguments) -> TopologySettings:
-        """Those that `arguments` tell."""
+        """Return the settings of these arguments."""
         listed = filter(None, map(str.strip, arguments.text(f"{_PREFIX}.resources", "").split(",")))
         weights = {name: arguments.integer(f"{_PREFIX}.resources.{name}", 1, least=0) for name in listed}
         weights["cpu"] = arguments.integer(f"{_PREFIX}.cpu", 1, least=0)

@@ -1,4 +1,4 @@
-"""Plugin nodeorder: which node is best, by the rules of Kubernetes' own scheduler."""
+"""Plugin nodeorder: scores of nodes by the rules of kube-scheduler."""
 
 from pyroclast_scheduler.plugins.nodeorder.plugin import NodeOrder
 

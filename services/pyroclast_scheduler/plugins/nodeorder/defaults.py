@@ -1,4 +1,4 @@
-"""The spread of pods that say nothing about it: over nodes and zones, with those of the same service or workload."""
+"""Default topology spread for pods without constraints: over nodes and zones, among pods of the same service or workload."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONSTRAINTS: Final = (("kubernetes.io/hostname", 3), ("topology.kubernetes.io/z
 
 
 class DefaultSpread:
-    """Selectors of services and workloads, as they are in one session."""
+    """The selectors of services and workloads in one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -26,7 +26,7 @@ class DefaultSpread:
         }
 
     def constraints(self, task: TaskFacts) -> Sequence[Mapping[str, Any]]:
-        """The soft constraints of a pod that has none of its own; none if it belongs to no service or workload."""
+        """Return the default soft constraints of a pod; empty if it belongs to no service or workload."""
         meta = task.pod.metadata
         labels: dict[str, str] = {}
         for service in self._session.objects_in(records.Service, task.namespace):

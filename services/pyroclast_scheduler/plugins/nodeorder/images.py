@@ -1,4 +1,4 @@
-"""How much of a pod's images nodes have already."""
+"""The score for images of a pod that nodes already have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _MOST: Final = 1000 * _MIB  # per container
 
 
 def locality(shape: Shape, features: NodeFeatures, usable: Bools) -> Floats | None:
-    """0 to 100 per node: the sizes of images there, each in proportion to how many nodes have it; None if no node has any."""
+    """Return a score from 0 to 100 per node by the sizes of its images; None if no node has any of them.
+
+    The size of an image is scaled by the part of the nodes that have it.
+    """
     total = int(usable.sum())
     if not shape.images or not total:
         return None
@@ -33,5 +36,5 @@ def locality(shape: Shape, features: NodeFeatures, usable: Bools) -> Floats | No
 
 
 def _normal(name: str) -> str:
-    """The name with its tag."""
+    """Return the name of an image with its tag."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

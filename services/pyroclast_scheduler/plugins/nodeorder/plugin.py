@@ -1,4 +1,4 @@
-"""What nodeorder registers: the sub-scores of Kubernetes' own scheduler, weighed."""
+"""The extensions of nodeorder: the weighted scores of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SOFT: Final = frozenset({"PreferNoSchedule"})
 
 
 class NodeOrder:
-    """`<sub-score>.weight`; 0 switches a sub-score off."""
+    """Arguments: `<sub-score>.weight`; 0 disables a sub-score."""
 
     watches = (
         Watch(NAMESPACES, records.Namespace),
@@ -56,7 +56,7 @@ class NodeOrder:
         self._weights = {name: arguments.integer(f"{name}.weight", weight) for name, weight in _DEFAULTS.items()}
 
     def open(self, session: Session) -> Extensions:
-        """Register what weighs something."""
+        """Return the sub-scores with a weight."""
         weights = self._weights
         gpu = session.dimensions.find(_GPU)
         relative_parts = [(name, measure) for name, measure in _RELATIVE.items() if weights[name]]
@@ -98,10 +98,10 @@ class NodeOrder:
 
 
 class _Nodes(NamedTuple):
-    """What nodes have of cpu and memory, arrays (dimensions, nodes, 1) and (nodes, 1).
+    """The cpu and memory of nodes, arrays (dimensions, nodes, 1) and (nodes, 1).
 
-    `whole`: the capacity, endless where there is none, so that any part of it is nothing; `known`: how many of the two there are,
-    at least 1; `half`: a half where there are both, 0 elsewhere. Where all nodes have both, these two are numbers.
+    `whole`: the capacity, infinite if it is missing, so that its ratio is 0. `known`: the number of present dimensions, at least
+    1. `half`: 0.5 if both dimensions are present, else 0. If all nodes have both, `known` and `half` are numbers.
     """
 
     capacity: Floats
@@ -111,12 +111,12 @@ class _Nodes(NamedTuple):
 
 
 class _Scale:
-    """What does not change in a session, worked out once for all nodes. Nobody asks for scores of those that are not ready."""
+    """The values of all nodes that are constant in a session. Scores of nodes that are not ready are not used."""
 
     def __init__(self, allocatable: Ints, is_ready: Bools) -> None:
         has = allocatable > 0
         self._is_plain = bool((has | ~is_ready).all())
-        if self._is_plain:  # as good as always
+        if self._is_plain:  # the usual case
             self._all: Floats = np.where(has, allocatable, 1.0)
             return
         known = has.sum(axis=0)
@@ -124,7 +124,7 @@ class _Scale:
         self._all = np.vstack((allocatable, whole, np.maximum(known, 1), np.where(known == len(has), 0.5, 0.0)))
 
     def at(self, rows: Rows) -> _Nodes:
-        """The same of some nodes."""
+        """Return the values of some nodes."""
         found = self._all.take(rows, axis=1)[:, :, None]
         return _Nodes(found, found, 2.0, 0.5) if self._is_plain else _Nodes(found[:2], found[2:4], found[4], found[5])
 
@@ -134,7 +134,7 @@ def _weighed(weight: int, scores: Floats) -> Floats:
 
 
 def _least(after: Ints, nodes: _Nodes) -> Floats:
-    """How much is left, of cpu and memory alike, in hundredths."""
+    """Return the free part of cpu and memory, in percent, as a mean."""
     left = nodes.capacity - after
     left *= _BEST
     left /= nodes.whole
@@ -144,14 +144,17 @@ def _least(after: Ints, nodes: _Nodes) -> Floats:
 
 
 def _most(after: Ints, nodes: _Nodes) -> Floats:
-    """How much is taken, of cpu and memory alike, in hundredths."""
+    """Return the used part of cpu and memory, in percent, as a mean."""
     taken = np.floor(np.minimum(after, nodes.capacity) * _BEST / nodes.whole)
     scores: Floats = np.floor((taken[0] + taken[1]) / nodes.known)
     return scores
 
 
 def _balanced(plan: PlacementPlan, load: Load, nodes: _Nodes, gpu: int | None) -> Floats:
-    """How much more evenly cpu, memory and GPUs would be taken with the pod than without; 0 for a pod that asks for none."""
+    """Return how much more evenly cpu, memory and GPUs would be used with the pod than without.
+
+    All scores are equal for best effort.
+    """
     has_gpu = gpu is not None and plan.asks_for(gpu)
     if not has_gpu and not plan.asks_for(CPU) and not plan.asks_for(MEMORY):
         return np.zeros(load.used.shape[1:])
@@ -169,17 +172,17 @@ def _balanced(plan: PlacementPlan, load: Load, nodes: _Nodes, gpu: int | None) -
 
 
 def _evenness(used: Ints, nodes: _Nodes) -> Floats:
-    """100 when cpu and memory are taken alike, less by their standard deviation; a dimension that a node lacks does not count."""
+    """Return 100 less the standard deviation of the used parts of cpu and memory. A missing dimension does not count."""
     parts = used / nodes.whole
     np.minimum(parts, 1.0, out=parts)
-    deviation: Floats = parts[0] - parts[1]  # half of it: the root of the square would lose the last bit
+    deviation: Floats = parts[0] - parts[1]  # halved below: the root of a square would lose the last bit
     np.abs(deviation, out=deviation)
     deviation *= nodes.half
     return _hundredths(deviation)
 
 
 def _evenness_of_three(used: Ints, capacity: Ints) -> Floats:
-    """As `_evenness` of more dimensions than two."""
+    """Return the same as `_evenness` for more than two dimensions."""
     has = capacity > 0
     known = has.sum(axis=0)
     parts = np.minimum(used / np.where(has, capacity, np.inf), 1.0)
@@ -200,7 +203,7 @@ def _hundredths(deviation: Floats) -> Floats:
 
 
 def _node_affinity(session: Session, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-    """Weights of the preferred terms that a node matches, the best candidate being 100."""
+    """Return the weights of the preferred terms that match a node, scaled to 100 for the best candidate."""
     terms = plan.shape.preferred("nodeAffinity")
     if not terms:
         return None
@@ -217,7 +220,7 @@ def _term_weights(session: Session, terms: Sequence[Mapping[str, Any]]) -> Float
 
 
 def _taints(session: Session, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-    """100 for nodes without soft taints that the pod minds, 0 for the candidate with the most; None if none has any."""
+    """Return 100 for nodes without untolerated soft taints, 0 for the candidate with most of them; None if no node has any."""
     counts = plan.once(_taints, lambda: _if_any(session.features.count_untolerated(plan.shape.tolerations, _SOFT)))
     if counts is None:
         return None
@@ -230,14 +233,14 @@ def _if_any(counts: Floats) -> Floats | None:
 
 
 def _pod_affinity(session: Session, task: Task, _plan: PlacementPlan, candidates: Bools) -> Floats | None:
-    """Whom the pod would rather be near, and who would rather have it near."""
+    """Return the scores by preferred (anti-)affinity of the pod and of the pods on nodes."""
     if not session.snapshot.is_coupled:
         return None
     return affinity.preference(task.facts, session.term_counts, session.features, candidates)
 
 
 def _spread(default: DefaultSpread, session: Session, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-    """How evenly the pod's kind would be spread."""
+    """Return the scores by soft topology spread constraints."""
     constraints = () if plan.shape.spread else default.constraints(task.facts)
     if not plan.shape.spread and not constraints:
         return None

@@ -1,4 +1,4 @@
-"""Plugin numa-aware: pods with CPUs of their own go where the kubelet's topology manager will take them."""
+"""Plugin numa-aware: pods with exclusive CPUs are placed on nodes whose topology manager will admit them."""
 
 from pyroclast_scheduler.plugins.numa_aware.plugin import NumaAware
 

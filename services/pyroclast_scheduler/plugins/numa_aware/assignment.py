@@ -1,4 +1,4 @@
-"""Which CPUs a container gets, by the order of the kubelet: whole sockets, whole cores, then single threads."""
+"""The CPUs that a container gets, in the order of the kubelet: whole sockets, whole cores, then single threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NONE: Final = 0
 
 
 def take_near(layout: Layout, free: int, nodes: int, count: int) -> int | None:
-    """`count` of the CPUs `free`, those of the NUMA nodes `nodes` first; None where there are not so many."""
+    """Return `count` of the CPUs `free`, preferably those of the NUMA nodes `nodes`; None if there are too few."""
     near = free & layout.within(nodes)
     aligned = take(layout, near, min(count, near.bit_count())) or NONE
     rest = take(layout, free & ~aligned, count - aligned.bit_count())
@@ -21,7 +21,7 @@ def take_near(layout: Layout, free: int, nodes: int, count: int) -> int | None:
 
 
 def take(layout: Layout, free: int, count: int) -> int | None:
-    """`count` of the CPUs `free`; None where there are not so many."""
+    """Return `count` of the CPUs `free`; None if there are too few."""
     if count > free.bit_count():
         return None
     taken = NONE
@@ -36,7 +36,7 @@ def take(layout: Layout, free: int, count: int) -> int | None:
 
 
 def _cores(layout: Layout, free: int, count: int) -> int:
-    """Whole cores, those of sockets with the fewest whole ones first."""
+    """Return whole cores, first those of the sockets with the fewest free cores."""
     whole = [at for at, core in enumerate(layout.cores) if not core & ~free]
     on_socket = [0] * len(layout.sockets)
     for at in whole:
@@ -49,7 +49,7 @@ def _cores(layout: Layout, free: int, count: int) -> int:
 
 
 def _threads(layout: Layout, free: int, taken: int, count: int) -> int:
-    """Single threads: on sockets used already, then on the fullest sockets, there on the fullest cores."""
+    """Return single threads: on sockets in use first, then on the sockets and cores with the fewest free threads."""
     ordered: list[tuple[int, int, int, int, int, int]] = []
     for at, core in enumerate(layout.cores):
         left = core & free

@@ -1,4 +1,4 @@
-"""What numa-aware remembers from session to session: what it read, and CPUs that no node shows as taken yet."""
+"""The state that numa-aware keeps between sessions: parsed Numatopologies, and CPUs that no Numatopology shows as used yet."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pyroclast_scheduler.plugins.numa_aware.topology import Layout
 __all__ = ["SETTLED_SECONDS", "NumaAllocations"]
 
 SETTLED_SECONDS: Final = 60.0
-"""How long after its start a pod's CPUs are in its node's Numatopology for sure; exporters write every few seconds."""
+"""How long after the start of a pod the Numatopology shows its CPUs for sure. Exporters write every few seconds."""
 
-_REMEMBERED: Final = 200_000  # results of examinations, some hundred bytes each
+_REMEMBERED: Final = 200_000  # cached results, some hundred bytes each
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """CPUs of `residents` that `inside` does not show as taken; both as they were when this was worked out."""
+    """The CPUs of `residents` that `inside` does not show as used, and the inputs from which they were calculated."""
 
     inside: Inside
     residents: Sequence[TaskFacts]
@@ -36,7 +36,7 @@ class _Held:
 
 
 class NumaAllocations:
-    """Lives in the memory of the scheduler. What is lost with it is worked out again from the pods."""
+    """The state in the memory of the scheduler. Lost state is calculated again from the pods."""
 
     is_derived: Final = True
 
@@ -53,7 +53,7 @@ class NumaAllocations:
         self._examined: dict[tuple[str, Layout, int, tuple[int, ...]], Examined] = {}
 
     def table(self, objects: Mapping[str, records.Numatopology], names: Sequence[str]) -> Table:
-        """The nodes `names` with what `objects` say of them."""
+        """Return the table of the nodes `names` with their Numatopologies."""
         listed = list(objects.values())
         is_same = len(listed) == len(self._objects) and all(map(is_, listed, self._objects))
         if not is_same:
@@ -65,14 +65,14 @@ class NumaAllocations:
         return self._table
 
     def wanted(self, task: TaskFacts) -> Wanted | None:
-        """What a pod asks of the NUMA nodes, None if they do not matter to it."""
+        """Return the NUMA request of a pod, None if NUMA nodes do not matter to it."""
         found = self._wanted.get(task.shape)
         if found is None:
             found = self._wanted[task.shape] = (wanted(task.pod),)
         return found[0]
 
     def examined(self, inside: Inside, free: int, counts: tuple[int, ...]) -> Examined:
-        """What would become of a pod on a node with these free CPUs; the same question is worked out once."""
+        """Return the result for a pod on a node with these free CPUs, calculated once."""
         key = (inside.policy, inside.layout, free, counts)
         found = self._examined.get(key)
         if found is None:
@@ -82,18 +82,18 @@ class NumaAllocations:
         return found
 
     def assign(self, node: str, uid: str, cpus: int) -> None:
-        """Pod `uid` is bound to `node` and gets these CPUs."""
+        """Record that pod `uid` is bound to `node` with these CPUs."""
         self._assigned.setdefault(node, {})[uid] = cpus
 
     def held(self, node: str, inside: Inside, residents: Sequence[TaskFacts], now: float) -> int:
-        """How many exclusive CPUs the pods on `node` have that its Numatopology does not show yet."""
+        """Return the exclusive CPUs of pods on `node` that its Numatopology does not show yet."""
         known = self._held.get(node)
         if known is None or known.inside is not inside or known.residents is not residents or now >= known.until:
             known = self._held[node] = self._hold(node, inside, residents, now)
         return known.cpus
 
     def _read_again(self, listed: Sequence[records.Numatopology]) -> None:
-        """Read what changed, and forget what is gone."""
+        """Parse the changed objects, and drop the deleted ones."""
         before, self._read = self._read, {}
         if len(self._layouts) > len(listed):
             self._layouts.clear()

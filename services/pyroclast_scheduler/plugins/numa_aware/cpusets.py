@@ -1,4 +1,4 @@
-"""Sets of CPUs as the kernel writes them, such as `0,2-4`, held as the bits of a whole number."""
+"""Sets of CPUs in the notation of the kernel, such as `0,2-4`, stored as the bits of an integer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 
 __all__ = ["LARGEST", "members", "parse", "text"]
 
-LARGEST: Final = 8191  # the highest number of a CPU that a Linux kernel can be built for
+LARGEST: Final = 8191  # the highest CPU number that a Linux kernel supports
 _PART = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
 def parse(listed: str) -> int:
-    """The set that `listed` names; empty text is the empty set.
+    """Return the set of CPUs in `listed`; empty for an empty text.
 
     Raises:
-        ValueError: it is no such list, or names a CPU that no machine has.
+        ValueError: the text is malformed, or a CPU number is too high.
     """
     found = 0
     for part in listed.split(",") if listed.strip() else ():
@@ -35,7 +35,7 @@ def parse(listed: str) -> int:
 
 
 def members(cpus: int) -> Iterator[int]:
-    """The CPUs of a set, ascending."""
+    """Yield the CPUs of a set in ascending order."""
     while cpus:
         lowest = cpus & -cpus
         yield lowest.bit_length() - 1
@@ -43,6 +43,6 @@ def members(cpus: int) -> Iterator[int]:
 
 
 def text(cpus: int) -> str:
-    """The shortest list that names the set."""
+    """Return the shortest notation of a set."""
     runs = [[cpu for _, cpu in run] for _, run in groupby(enumerate(members(cpus)), key=lambda pair: pair[1] - pair[0])]
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -1,7 +1,7 @@
-"""Which NUMA nodes a container should be on: the narrowest set with enough free CPUs, preferred if no machine could do better.
+"""The NUMA nodes for a container: the smallest set with enough free CPUs, preferred if even an empty node needs as many.
 
-The topology manager enumerates every set of NUMA nodes and merges; with CPUs alone to place, what it ends with can be found at
-once, so that machines with many NUMA nodes cost no more.
+The topology manager enumerates and merges all sets of NUMA nodes. For CPUs alone, its result can be calculated directly, so that
+machines with many NUMA nodes cost no more.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ __all__ = ["Hint", "best", "narrowest"]
 
 
 class Hint(NamedTuple):
-    """A set of NUMA nodes, as bits. `is_preferred`: no smaller set would do, however empty the node were."""
+    """A set of NUMA nodes, as bits. `is_preferred`: whether even an empty node would need as many NUMA nodes."""
 
     nodes: int
     is_preferred: bool
 
 
 def best(room: Sequence[int], totals: Sequence[int], count: int) -> Hint:
-    """The hint that the topology manager merges to.
+    """Return the hint that the topology manager would merge to.
 
     Args:
-        room: free CPUs by NUMA node.
-        totals: CPUs by NUMA node, free or not.
-        count: how many CPUs; 0: no preference.
+        room: the free CPUs by NUMA node.
+        totals: all CPUs by NUMA node.
+        count: the number of CPUs; 0 means no preference.
     """
     everywhere = (1 << len(totals)) - 1
     if count == 0:
@@ -37,7 +37,10 @@ def best(room: Sequence[int], totals: Sequence[int], count: int) -> Hint:
 
 
 def narrowest(room: Sequence[int], count: int) -> int | None:
-    """The smallest set of NUMA nodes with `count` free CPUs, of several that with the lowest numbers; None if there is none."""
+    """Return the smallest set of NUMA nodes with `count` free CPUs; None if there is none.
+
+    Among equal sets, the one with the lowest numbers is returned.
+    """
     if sum(room) < count:
         return None
     size = _fewest(room, count)
@@ -53,7 +56,7 @@ def narrowest(room: Sequence[int], count: int) -> int | None:
 
 
 def _fewest(room: Sequence[int], count: int) -> int:
-    """How many NUMA nodes it takes at least; all of them where they do not do either."""
+    """Return how many NUMA nodes are needed at least; all of them if even these are too few."""
     found = 0
     for size, each in enumerate(sorted(room, reverse=True), 1):
         found += each

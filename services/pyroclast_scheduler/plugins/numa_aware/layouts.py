@@ -1,4 +1,4 @@
-"""The inside of a node: its CPUs by core, socket and NUMA node, how its kubelet deals with them, and which are free."""
+"""The structure of a node: its CPUs by core, socket and NUMA node, the policies of its kubelet, and the free CPUs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,16 @@ _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inside:
-    """What a Numatopology says of its node. Sets of CPUs are bits.
+    """The content of a Numatopology. Sets of CPUs are bits.
 
-    `is_static`: the kubelet gives CPUs to pods for their own use; `policy`: that of its topology manager. `has_cpus`: it says
-    which CPUs are free; `free`: those that no pod has for itself; `reserved`: those that none may have. `named`: UIDs of the pods
-    whose CPUs are known to be taken out of `free`.
+    Attributes:
+        layout: the CPUs by core, socket and NUMA node.
+        is_static: whether the kubelet allocates exclusive CPUs.
+        policy: the policy of the topology manager.
+        has_cpus: whether the Numatopology lists the free CPUs.
+        free: the CPUs that no pod uses exclusively.
+        reserved: the CPUs that no pod may use exclusively.
+        named: UIDs of the pods whose CPUs are already subtracted from `free`.
     """
 
     layout: Layout
@@ -40,10 +45,10 @@ class Inside:
 
 
 def read(record: records.Numatopology, layouts: dict[bytes, Layout]) -> Inside:
-    """The inside of the node of that name. `layouts`: those read so far, so that nodes of one make share theirs.
+    """Parse a Numatopology. `layouts`: the layouts so far, which nodes of one model share.
 
     Raises:
-        ValueError: it makes no sense; the text names the field.
+        ValueError: the object is invalid; the text names the field.
     """
     spec = record.spec
     key = _ENCODER.encode(spec.cpu_detail)
@@ -69,10 +74,10 @@ def read(record: records.Numatopology, layouts: dict[bytes, Layout]) -> Inside:
 
 
 def layout_of(detail: Mapping[str, records.CpuInfo]) -> Layout:
-    """The layout that `spec.cpuDetail` gives.
+    """Return the layout in `spec.cpuDetail`.
 
     Raises:
-        ValueError: a key is no CPU.
+        ValueError: a key is not the number of a CPU.
     """
     numa: dict[int, int] = {}
     sockets: dict[int, int] = {}
@@ -83,7 +88,7 @@ def layout_of(detail: Mapping[str, records.CpuInfo]) -> Layout:
         bit = 1 << int(key)
         numa[info.numa] = numa.get(info.numa, 0) | bit
         sockets[info.socket] = sockets.get(info.socket, 0) | bit
-        core = (info.socket, info.numa, info.core)  # numbers of cores may repeat from socket to socket
+        core = (info.socket, info.numa, info.core)  # core numbers may repeat on other sockets
         cores[core] = cores.get(core, 0) | bit
     order = sorted(sockets)
     return Layout(
@@ -96,7 +101,7 @@ def layout_of(detail: Mapping[str, records.CpuInfo]) -> Layout:
 
 
 def _reserved(layout: Layout, amount: str) -> int:
-    """The CPUs that the node keeps for itself: as many as the amount, rounded up, begins."""
+    """Return the CPUs that are reserved for the system: as many as the amount, rounded up."""
     try:
         count = quantity.parse(amount).value
     except quantity.QuantityError as error:

@@ -1,4 +1,4 @@
-"""The free CPUs of all nodes in one session, what they mean for a pod, and who got which."""
+"""The free CPUs of all nodes in one session, the feasibility of nodes for a pod, and the CPUs of placed pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HIGHEST: Final = 100
 
 @dataclass(slots=True)
 class NodeCpus:
-    """The inside of a node, and its free CPUs as bits, those among them that are reserved."""
+    """The structure of a node, and its free CPUs as bits, including reserved ones."""
 
     row: int
     inside: Inside
@@ -39,9 +39,9 @@ class NodeCpus:
 
 
 class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
-    """Free CPUs; what a pod gets are those of each of its containers.
+    """The free CPUs of nodes. The claim of a pod has the CPUs of each of its containers.
 
-    CPUs of pods that are evicted stay theirs: they are free when the node says so.
+    Evicted pods keep their CPUs, which are free once the Numatopology of the node shows it.
     """
 
     def __init__(self, session: Session) -> None:
@@ -55,7 +55,7 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         self._closed: dict[str, list[Refusal]] = {}
 
     def coupled_refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
-        """The nodes that would not take the pod; None where NUMA nodes do not matter to it."""
+        """Return the nodes that would reject the pod; None if NUMA nodes do not matter to it."""
         want = self._book.wanted(task.facts)
         if want is None or not self.wants(task.facts):
             return None
@@ -66,11 +66,11 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         if concerned is None:
             return [*closed] if want.policy else None
         found = self.refusals(task.facts, concerned & plan.mask)
-        # never empty: a node that takes one such pod may not take two, so they are placed one at a time
+        # never empty: a node that accepts one such pod may reject the next, so pods are placed one at a time
         return [*closed, *found, Refusal(np.zeros_like(concerned), "")]
 
     def numa_scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-        """For pods with a NUMA policy up to 100, the more the fewer NUMA nodes a pod would be on; None for others."""
+        """Return scores for pods with a NUMA policy, up to 100 for the fewest NUMA nodes; None for other pods."""
         del job, plan
         want = self._book.wanted(task.facts)
         concerned = None if want is None or not want.policy else self._where(want.policy)
@@ -81,16 +81,16 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         return np.asarray(_HIGHEST - _HIGHEST * spread // max(most, 1), dtype=np.float64)
 
     def wants(self, task: TaskFacts) -> bool:
-        """Whether a pod has a NUMA policy or takes CPUs for itself."""
+        """Whether a pod has a NUMA policy or exclusive CPUs."""
         want = self._book.wanted(task)
         return want is not None and (bool(want.policy) or want.takes_cpus)
 
     def kind(self, task: TaskFacts) -> Hashable:
-        """What it asks for."""
+        """Return the NUMA request of the pod."""
         return self._book.wanted(task)
 
     def state(self, row: int) -> NodeCpus:
-        """The CPUs that the node calls free, but for those that its pods have although it does not show them yet."""
+        """Return the free CPUs of the Numatopology, without those of pods that it does not show yet."""
         inside = self._table.by_row[row]
         if inside is None:
             raise Refused("numa info is empty")
@@ -99,7 +99,7 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         return NodeCpus(row, inside, inside.free & ~held)
 
     def examine(self, state: NodeCpus, task: TaskFacts) -> float:
-        """On how many NUMA nodes the pod would be."""
+        """Return the number of NUMA nodes that the pod would use."""
         want = self._book.wanted(task)
         if want is None:
             return 0.0
@@ -111,7 +111,7 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         return spread
 
     def choose(self, state: NodeCpus, task: TaskFacts) -> tuple[int, ...] | None:
-        """The CPUs of each container, as the kubelet hands them out; None where NUMA nodes do not matter to the pod."""
+        """Return the CPUs of each container, as the kubelet allocates them; None if NUMA nodes do not matter to the pod."""
         want = self._book.wanted(task)
         concerned = None if want is None or not want.takes_cpus else self._where(want.policy)
         if want is None or concerned is None or not concerned[state.row]:
@@ -119,17 +119,17 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         return assigned(state.inside.policy, state.inside.layout, state.free & ~state.inside.reserved, want.counts)
 
     def take(self, state: NodeCpus, task: TaskFacts, claim: tuple[int, ...]) -> None:
-        """They are not free any more."""
+        """Mark the CPUs as used."""
         del task
         state.free &= ~sum(claim)
 
     def undo(self, state: NodeCpus, task: TaskFacts, claim: tuple[int, ...]) -> None:
-        """They are free again."""
+        """Mark the CPUs as free."""
         del task
         state.free |= sum(claim)
 
     def preparation(self, task: Task, row: int) -> Preparation | None:
-        """What the pod is told of the CPUs that were reckoned with: how many on which NUMA node."""
+        """Return the annotation with the number of CPUs on each NUMA node that the session assumed."""
         claim, state = self.claim(task.uid), self.of(row)
         if claim is None or state is None:
             return None
@@ -141,7 +141,7 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         return Preparation(annotations={keys.TOPOLOGY_DECISION: json.dumps(decision, separators=(",", ":"))})
 
     def _where(self, policy: str) -> Bools | None:
-        """The nodes that must be looked into, None if there are none."""
+        """Return the nodes that must be examined, None if there are none."""
         if policy not in self._concerned:
             self._concerned[policy] = self._table.concerned(policy)
         return self._concerned[policy]

@@ -1,4 +1,4 @@
-"""What numa-aware registers: nodes whose topology manager would refuse a pod, and how few NUMA nodes it would be spread over."""
+"""The extensions of numa-aware: nodes whose topology manager would reject a pod, and scores for few NUMA nodes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["NumaAware"]
 
 
 class NumaAware:
-    """Places pods with exclusive CPUs on nodes whose topology manager accepts them.
+    """Places pods with exclusive CPUs on nodes whose topology manager admits them.
 
-    `weight`: how much it counts on how few NUMA nodes a pod would be.
+    Argument `weight` (1): the weight of the score for few NUMA nodes.
     """
 
     watches = (Watch(NUMATOPOLOGIES, records.Numatopology, is_of_node=True),)
@@ -29,7 +29,7 @@ class NumaAware:
         self._weight = arguments.integer("weight", 1)
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         nodes = Nodes(session)
 
         def scores(job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
@@ -38,7 +38,7 @@ class NumaAware:
 
         return Extensions(
             coupled_predicate=nodes.coupled_refusals,
-            retry_when=lambda _task, _plan: (),  # nothing on other nodes
+            retry_when=lambda _task, _plan: (),  # nothing depends on other nodes
             batch_node_order=scores if self._weight else None,
             pre_bind=nodes.preparation,
             moved=nodes.moved,

@@ -1,4 +1,4 @@
-"""What a pod asks of the NUMA nodes: its policy, and CPUs for the own use of its containers."""
+"""The NUMA request of a pod: its policy, and the exclusive CPUs of its containers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _MILLIS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The exclusive CPUs that a pod asks for, and its NUMA policy.
+    """The exclusive CPUs that a pod requests, and its NUMA policy.
 
-    `policy`: that of the pod, empty where it has none. `counts`: by container the CPUs for its own use, 0 where it shares.
-
-    `names`: of the containers. Init containers do not count.
+    `policy`: the policy of the pod, empty if it has none. `counts`: the exclusive CPUs by container, 0 for shared CPUs. `names`:
+    the names of the containers. Init containers are not included.
     """
 
     policy: str
@@ -33,12 +32,12 @@ class Wanted:
 
     @property
     def takes_cpus(self) -> bool:
-        """Whether any container gets CPUs for its own use."""
+        """Whether any container gets exclusive CPUs."""
         return any(self.counts)
 
 
 def wanted(pod: records.Pod) -> Wanted | None:
-    """What `pod` asks for; None where it is not of class Guaranteed, so that NUMA nodes do not matter to it."""
+    """Return the NUMA request of `pod`; None if its QoS class is not Guaranteed, so that NUMA nodes do not matter."""
     quality = pod.status.qos_class or quality_of_service(msgspec.to_builtins(pod.spec))
     if quality != _GUARANTEED:
         return None
@@ -52,6 +51,6 @@ def wanted(pod: records.Pod) -> Wanted | None:
 
 
 def _whole(amount: str | int) -> int:
-    """Whole CPUs, 0 where the amount is not whole."""
+    """Return an amount as whole CPUs, 0 if it is not whole."""
     millis = quantity.parse(amount).millis
     return 0 if millis < 0 or millis % _MILLIS else millis // _MILLIS

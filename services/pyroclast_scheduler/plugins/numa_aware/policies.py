@@ -1,4 +1,4 @@
-"""The policies of the topology manager: whether a node takes the containers of a pod, and with which CPUs."""
+"""The policies of the topology manager: whether a node admits the containers of a pod, and with which CPUs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pyroclast_scheduler.plugins.numa_aware.topology import Layout
 __all__ = ["ALIGNING", "Examined", "admitted", "assigned", "examined"]
 
 ALIGNING: Final = frozenset({NumaPolicy.BEST_EFFORT, NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE})
-"""Policies under which NUMA nodes matter at all."""
+"""The policies for which NUMA nodes matter."""
 
 
 class Examined(NamedTuple):
     """Whether the topology manager of a node would admit a pod.
 
-    `failed`: the position of the first container that is not admitted, None if all are. `spread`: on how many NUMA nodes.
+    `failed`: the index of the first container that is not admitted, None if all are. `spread`: the number of NUMA nodes.
     """
 
     failed: int | None
@@ -27,7 +27,7 @@ class Examined(NamedTuple):
 
 
 def admitted(policy: str, layout: Layout, free: int, count: int) -> int | None:
-    """The NUMA nodes that the topology manager chooses for a container of `count` CPUs; None where it refuses."""
+    """Return the NUMA nodes that the topology manager chooses for a container with `count` CPUs; None if it rejects it."""
     hint = best(layout.room(free), layout.totals, count)
     match policy:
         case NumaPolicy.RESTRICTED:
@@ -40,9 +40,9 @@ def admitted(policy: str, layout: Layout, free: int, count: int) -> int | None:
 
 
 def assigned(policy: str, layout: Layout, free: int, counts: Sequence[int]) -> tuple[int, ...] | None:
-    """The CPUs of each container, one after another; None where one is not admitted.
+    """Return the CPUs of each container, one after another; None if a container is not admitted.
 
-    A container that is admitted although there are too few CPUs, as best-effort does, gets none.
+    With best-effort, a container may be admitted although there are too few CPUs. Such a container gets none.
     """
     found: list[int] = []
     for count in counts:
@@ -56,9 +56,9 @@ def assigned(policy: str, layout: Layout, free: int, counts: Sequence[int]) -> t
 
 
 def examined(policy: str, layout: Layout, free: int, counts: Sequence[int]) -> Examined:
-    """What would become of a pod, without working out the CPUs of its last container.
+    """Return whether a pod would be admitted, without calculating the CPUs of its last container.
 
-    Containers that would get no CPUs although they are admitted count as spread over the whole node.
+    A container that is admitted without CPUs counts as spread over the whole node.
     """
     touched = 0
     last = max((at for at, count in enumerate(counts) if count), default=-1)
@@ -69,7 +69,7 @@ def examined(policy: str, layout: Layout, free: int, counts: Sequence[int]) -> E
         if count == 0:
             continue
         if at == last or count > free.bit_count():
-            touched |= nodes  # a set that is as narrow as can be is used whole
+            touched |= nodes  # all NUMA nodes of a minimal set are used
             continue
         taken = take_near(layout, free, nodes, count) or NONE
         free &= ~taken

@@ -1,4 +1,4 @@
-"""The Numatopologies of a session by row of the node table: nodes of one kind are told apart once, not pod by pod."""
+"""The Numatopologies of a session by row of the node table. Nodes of one profile are examined once, not for each pod."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_CPUS: Final = "cpu allocatable map is empty"
 
 
 class Profile(NamedTuple):
-    """What decides whether a node is looked into at all."""
+    """The properties that decide whether a node must be examined."""
 
     is_there: bool = False
     is_sound: bool = True
@@ -29,7 +29,7 @@ class Profile(NamedTuple):
 
 
 def policy_refusal(profile: Profile, policy: str) -> str | None:
-    """Why a pod of that NUMA policy cannot go to such a node, whatever is free there; None if that must be looked into."""
+    """Return why a pod with that NUMA policy is refused by all nodes of the profile; None if the node must be examined."""
     if not profile.is_sound:
         return "numa info is malformed"
     if not profile.is_there:
@@ -45,7 +45,7 @@ def policy_refusal(profile: Profile, policy: str) -> str | None:
 class Table:
     """The NUMA topology of all nodes, by row of the snapshot.
 
-    `by_row`: the inside of each node, None where nothing is known; `profiles`: which nodes are alike.
+    `by_row`: the structure of each node, None if it is unknown. `profiles`: a mask of the nodes of each profile.
     """
 
     by_row: Sequence[Inside | None]
@@ -53,7 +53,7 @@ class Table:
 
     @classmethod
     def of(cls, names: Sequence[str], found: Mapping[str, Inside], problems: Mapping[str, str]) -> Table:
-        """The table of the nodes `names`."""
+        """Return the table of the nodes `names`."""
         by_row = [found.get(name) for name in names]
         rows: dict[Profile, list[int]] = {}
         for row, (name, inside) in enumerate(zip(names, by_row, strict=True)):
@@ -66,7 +66,7 @@ class Table:
         return cls(by_row, profiles)
 
     def closed(self, policy: str) -> list[Refusal]:
-        """The nodes that pods of a NUMA policy cannot go to, by reason; none for pods without one."""
+        """Return the nodes that refuse all pods with a NUMA policy, by reason; none for pods without a policy."""
         masks: dict[str, Bools] = {}
         for profile, mask in self.profiles.items() if policy else ():
             why = policy_refusal(profile, policy)
@@ -75,7 +75,10 @@ class Table:
         return [Refusal(mask, why, Code.ERROR, is_steady=True) for why, mask in masks.items()]
 
     def concerned(self, policy: str) -> Bools | None:
-        """The nodes that must be looked into for pods of a NUMA policy, or of none; None if there is not one."""
+        """Return a mask of the nodes that must be examined for pods with this NUMA policy; None if there are none.
+
+        The policy is empty for pods that have no NUMA policy.
+        """
         masks = [
             mask
             for profile, mask in self.profiles.items()

@@ -1,4 +1,4 @@
-"""How the CPUs of a machine are divided; sets of CPUs are bits of whole numbers."""
+"""The division of the CPUs of a machine. Sets of CPUs are bits of integers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ __all__ = ["Layout"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """The CPUs of a node: their NUMA nodes, sockets and cores.
+    """The CPUs of a node by NUMA node, socket and core. Layouts are compared by identity, and nodes of one model share one.
 
-    `numa`, `sockets`, `cores`: the CPUs of each, by ascending number; `numa_ids`: the numbers of the NUMA nodes.
-
-    `socket_of`: for each core the position of its socket. `cpus`: all of them; `totals`: how many each NUMA node has. Positions
-    in `numa` are what sets of NUMA nodes are made of. Compared by identity: nodes of one make share theirs.
+    Attributes:
+        numa_ids: the numbers of the NUMA nodes.
+        numa: the CPUs of each NUMA node, by ascending number. A set of NUMA nodes has the positions in this tuple as bits.
+        sockets: the CPUs of each socket, by ascending number.
+        cores: the CPUs of each core, by ascending number.
+        socket_of: the position of the socket of each core.
+        cpus: all CPUs.
+        totals: the number of CPUs of each NUMA node.
     """
 
     numa_ids: tuple[int, ...]
@@ -30,13 +34,13 @@ class Layout:
         object.__setattr__(self, "totals", tuple(each.bit_count() for each in self.numa))
 
     def room(self, free: int) -> tuple[int, ...]:
-        """How many of the CPUs `free` each NUMA node has."""
+        """Return how many of the CPUs `free` each NUMA node has."""
         return tuple((each & free).bit_count() for each in self.numa)
 
     def within(self, nodes: int) -> int:
-        """The CPUs of a set of NUMA nodes."""
+        """Return the CPUs of a set of NUMA nodes."""
         return sum(each for at, each in enumerate(self.numa) if nodes >> at & 1)
 
     def touched(self, cpus: int) -> int:
-        """The set of NUMA nodes on which any of `cpus` is."""
+        """Return the set of NUMA nodes that contain any of `cpus`."""
         return sum(1 << at for at, each in enumerate(self.numa) if each & cpus)

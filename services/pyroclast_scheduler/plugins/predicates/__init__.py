@@ -1,4 +1,4 @@
-"""Plugin predicates: where a pod may run at all, by the rules of Kubernetes' own scheduler."""
+"""Plugin predicates: the feasibility of nodes by the rules of kube-scheduler."""
 
 from pyroclast_scheduler.plugins.predicates.plugin import FILTERS, Predicates
 

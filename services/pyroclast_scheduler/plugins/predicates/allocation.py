@@ -1,4 +1,4 @@
-"""Whether the wishes of a pod for devices can be met among those that a node reaches, and by which. Pure."""
+"""Finds devices for the requests of a pod among those that a node can use. The code is pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Select
 __all__ = ["DeviceRequest", "Market", "Picked", "wishes_of"]
 
 _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
-_STEPS: Final = 20_000  # of one search; more make no allocation likelier
+_STEPS: Final = 20_000  # steps of one search; more steps rarely find an allocation
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """One request of a claim: what would do, the best first, each by the name that its devices are booked under."""
+    """One request of a claim. `ways`: the alternatives, best first, each with the name under which its devices are allocated."""
 
     claim: str
     name: str
@@ -32,7 +32,7 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """A device for a request."""
+    """A device that was chosen for a request."""
 
     claim: str
     request: str
@@ -42,9 +42,10 @@ class Picked:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What decides who gets which device: those `taken`, the classes, and the results of expressions.
+    """The devices in use, the device classes, and the results of CEL expressions.
 
-    `uses`: by device, how much it takes of what it shares with others; `left`: how much there is of that and nobody has.
+    `taken`: the number of users of each device. `uses`: the shared counters that each device consumes. `left`: the free amounts
+    of these counters.
     """
 
     taken: Mapping[DeviceId, int]
@@ -54,16 +55,16 @@ class Market:
     left: Mapping[CounterId, int] = field(default_factory=dict)
 
     def meet(self, wishes: Sequence[DeviceRequest], offers: Sequence[Offer]) -> list[Picked] | None:
-        """Devices for all wishes, the first that do; None if there are none.
+        """Return the first devices that satisfy all requests; None if there are none.
 
         Raises:
-            BadSelector: an expression cannot be read or fails, or a class does not exist.
+            BadSelector: an expression is invalid or fails, or a class does not exist.
         """
         return _Search(self, wishes, offers).go_on(0, [])
 
 
 class _Search:
-    """One search, wish after wish, with a way back."""
+    """A search with backtracking, request by request."""
 
     def __init__(self, market: Market, wishes: Sequence[DeviceRequest], offers: Sequence[Offer]) -> None:
         self._market = market
@@ -90,7 +91,7 @@ class _Search:
         return None
 
     def _choose(self, at: int, way: int, free: Sequence[Offer], count: int, picked: list[Picked]) -> list[Picked] | None:
-        """`count` of `free`, in their order, and all wishes after this one."""
+        """Choose `count` of `free`, in their order, so that all later requests can be satisfied too."""
         if not count:
             return self.go_on(at + 1, picked)
         name, wish = self._wishes[at].ways[way]
@@ -106,7 +107,7 @@ class _Search:
         return None
 
     def _is_left(self, one: Picked, picked: Sequence[Picked]) -> bool:
-        """Whether what `one` takes of what devices share is still there, beside those picked before."""
+        """Whether the shared counters have enough for `one` beside the devices chosen before."""
         needed = self._market.uses.get(one.offer.id)
         if not needed or one.wish.is_for_admin:
             return True
@@ -124,7 +125,7 @@ class _Search:
 
 
 def wishes_of(key: str, claim: records.ResourceClaim) -> list[DeviceRequest]:
-    """The requests of a claim."""
+    """Return the requests of a claim."""
     found: list[DeviceRequest] = []
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
@@ -164,7 +165,10 @@ def _has(device: records.Device, amounts: Mapping[str, Any]) -> bool:
 
 
 def _agree(constraint: Mapping[str, Any], one: Picked, picked: Sequence[Picked]) -> bool:
-    """Whether `one` goes with those picked before: an attribute is the same for all of them, or differs between any two."""
+    """Whether `one` satisfies the constraint with the devices chosen before.
+
+    A constraint requires that an attribute is equal for all devices, or different for any two.
+    """
     beside = [each for each in picked if each.claim == one.claim and _names(constraint, each.request.partition("/")[0])]
     same, other = constraint.get("matchAttribute"), constraint.get("distinctAttribute")
     if same:

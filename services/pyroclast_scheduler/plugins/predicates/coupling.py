@@ -1,4 +1,4 @@
-"""What depends on where other pods are: affinity between pods, and topology spread."""
+"""Filters that depend on other pods: inter-pod affinity and topology spread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["coupled", "coupled_to"]
 
 
 def coupled(session: Session, task: Task, filters: Collection[str]) -> list[Refusal] | None:
-    """What depends on where other pods are; None if nothing does."""
+    """Return the refusals that depend on other pods; None if no filter applies."""
     facts, census, features = task.facts, session.term_counts, session.features
     found: list[Refusal] = []
     has_affinity = "InterPodAffinity" in filters and affinity.is_concerned(facts, census)
@@ -42,7 +42,7 @@ def coupled(session: Session, task: Task, filters: Collection[str]) -> list[Refu
 
 
 def coupled_to(session: Session, task: Task, filters: Collection[str]) -> set[Trigger] | None:
-    """By what pods may change which nodes take the task: those that it means, and those that mean it; None if none do."""
+    """Return the triggers by pods that the task's terms select or whose terms select the task; None if no filter applies."""
     if coupled(session, task, filters) is None:
         return None
     shape, found = task.facts.shape, set[Trigger]({Neighbours()})
@@ -50,14 +50,14 @@ def coupled_to(session: Session, task: Task, filters: Collection[str]) -> set[Tr
     for term in session.term_counts.terms(task.facts, own):
         named = named_values(term.selector)
         if not named:
-            return {AnyChange()}  # pods of any labels count
+            return {AnyChange()}  # the selector matches pods with any labels
         key, values = named[0]
         found |= {Labelled(key, value) for value in values}
     return found
 
 
 def _limited(nodes: Bools, reason: str, limits: Sequence[DomainLimit]) -> list[Refusal]:
-    """A refusal with its limits: one refuses nodes, the others only carry a limit."""
+    """Return one refusal per limit. The first one refuses the nodes, and the others only have a limit."""
     first, others = (limits[0], limits[1:]) if limits else (None, ())
     nothing = np.zeros_like(nodes)
     return [

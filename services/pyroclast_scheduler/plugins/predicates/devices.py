@@ -1,4 +1,4 @@
-"""Claims on devices: on which nodes a pod can have them, which it gets, and what is written before it is bound."""
+"""ResourceClaims: the nodes on which a pod can use them, the devices that it gets, and the writes before its bind."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _READY_SECONDS: Final = 600.0  # as kube-scheduler's bindingTimeout
 _ELSEWHERE: Final = "resourceclaim not available on the node"
 _NONE_LEFT: Final = "cannot allocate all claims"
 _DEVICES: Final = frozenset[Trigger]({
-    ClaimRelease(),  # it may have been given devices in vain
+    ClaimRelease(),  # a released pod may have devices that were never used
     DeviceRelease(),
     ObjectChange(records.ResourceSlice),
     ObjectChange(records.DeviceClass),
 })  # fmt: skip
-"""What may give a claim its devices that has none."""
+"""The triggers after which a claim without devices may get some."""
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class Devices(NodeBook[list[Offer], list[Picked]]):
-    """The free devices of the nodes (DRA): taken when a pod is placed, given back when the placement is undone.
+    """The free devices of the nodes (DRA), used when a pod is placed and freed when the placement is undone.
 
-    A claim gets its devices with its first pod and gives them back with its last. Devices of evicted pods stay taken.
+    A claim gets its devices with its first pod and frees them with its last. Devices of evicted pods stay in use.
     """
 
     def __init__(self, session: Session) -> None:
@@ -64,7 +64,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
 
     @cached_property
     def _reaching(self) -> Bools:
-        """The nodes that reach any device."""
+        """The nodes that can use any device."""
         found: Bools = np.zeros(len(self.session.names), dtype=np.bool_)
         found[list(self._pools.rows(len(found)))] = True
         return found
@@ -92,7 +92,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         return left
 
     def absent(self, task: TaskFacts) -> str | None:
-        """Why the pod cannot run anywhere, whatever nodes have."""
+        """Return why no node is feasible for the pod in any state."""
         for name, key in device_claims(task.pod).items():
             if key is None:
                 return f'waiting for the resource claim controller to create the claim "{name}"'
@@ -108,7 +108,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         return None
 
     def lacking(self, task: TaskFacts, nodes: Bools) -> list[Refusal]:
-        """Nodes on which the pod cannot have its devices; whether they are left is asked of `nodes`."""
+        """Return the nodes on which the pod cannot get its devices. Only `nodes` are examined for free devices."""
         reached: Bools = np.ones(len(nodes), dtype=np.bool_)
         for selector in self._selected(task):
             if selector is not None:
@@ -120,32 +120,32 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         return found
 
     def retry_when(self, task: TaskFacts) -> set[Trigger]:
-        """What may change on which nodes the pod has its devices, beside a change of these nodes."""
+        """Return the triggers, besides changes of the nodes, that may change the nodes on which the pod can get its devices."""
         if not task.pod.spec.resource_claims:
             return set()
         return {*_DEVICES, *(ObjectChange(records.ResourceClaim, key) for key in _keys(task))}
 
     def wants(self, task: TaskFacts) -> bool:
-        """Whether the pod has claims on devices."""
+        """Whether the pod has ResourceClaims."""
         return bool(_keys(task))
 
     def kind(self, task: TaskFacts) -> Hashable:
-        """What its claims ask for that have no devices yet, whatever they are called."""
+        """Return the device requests of the pod's claims that are not allocated yet, independent of the names of the claims."""
         wishes = self._wishes(task)
         order = {key: number for number, key in enumerate(dict.fromkeys(wish.claim for wish in wishes))}
         return _ENCODER.encode([(order[wish.claim], wish.name, wish.ways, wish.constraints) for wish in wishes])
 
     def state(self, row: int) -> list[Offer]:
-        """The devices that the node reaches; who has which is told for all nodes together."""
+        """Return the devices that the node can use. The users of devices are recorded for all nodes together."""
         return self._pools.of(row)
 
     def examine(self, state: list[Offer], task: TaskFacts) -> float:
-        """All nodes with devices for all claims that have none yet are alike."""
+        """Return 0, since all nodes with free devices are equal."""
         self._meet(state, task)
         return 0.0
 
     def choose(self, state: list[Offer], task: TaskFacts) -> list[Picked]:
-        """Devices for all claims that have none yet; none for a pod that was placed although they are not left."""
+        """Return devices for all claims without devices; none for a pod that was placed although there are none."""
         try:
             return self._meet(state, task)
         except Refused:
@@ -162,7 +162,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         return picked
 
     def take(self, state: list[Offer], task: TaskFacts, claim: list[Picked]) -> None:
-        """Enter the pod with its claims, and the devices that are picked for these."""
+        """Record the pod as a user of its claims, with the chosen devices."""
         del state
         for key in _keys(task):
             self._users.setdefault(key, []).append(task)
@@ -171,7 +171,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         self._count(claim, 1)
 
     def undo(self, state: list[Offer], task: TaskFacts, claim: list[Picked]) -> None:
-        """Strike the pod out. Devices of a claim that others use too stay with it."""
+        """Remove the pod from its claims. The devices of a claim with other users stay in use."""
         del state, claim
         for key in _keys(task):
             self._users[key].remove(task)
@@ -188,7 +188,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
                 self.changed_everywhere()
 
     def pre_bind(self, task: Task) -> Preparation | None:
-        """What has to be written for the claims of a pod that is to be bound."""
+        """Return the writes for the claims of a pod before its bind."""
         writes: list[Write] = []
         awaits: list[Await] = []
         for key in device_claims(task.facts.pod).values():
@@ -200,7 +200,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         return Preparation(writes=tuple(writes), awaits=tuple(awaits)) if writes or awaits else None
 
     def _must_be_ready(self, key: str, claim: records.ResourceClaim) -> bool:
-        """Whether devices of the claim have to be made ready for a node before pods may go there."""
+        """Whether devices of the claim must be prepared for the node before pods are bound to it."""
         if claim.status.allocation is not None:
             return are_ready(claim) is not True
         return any(each.offer.device.binding_conditions for each in self._picked.get(key, []))
@@ -232,12 +232,12 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
                 metadata = {**guard, **version, "finalizers": [*claim.metadata.finalizers, _FINALIZER]}
                 writes.append(Write(RESOURCE_CLAIMS, claim.key, {"metadata": metadata}, record=records.ResourceClaim))
         patch, back = {"metadata": guard, "status": status}, {"metadata": {"uid": claim.metadata.uid}, "status": undo}
-        is_shared = own != task.uid  # the others of its group go on with it
+        is_shared = own != task.uid  # other pods of the group use the claim too
         writes.append(Write(RESOURCE_CLAIMS, claim.key, patch, back, "status", records.ResourceClaim, is_shared=is_shared))
         return writes
 
     def _consumer(self, key: str, task: TaskFacts) -> dict[str, str]:
-        """For whom the claim is reserved that a pod uses: for its group where it is the group's, else for the pod."""
+        """Return the object for which the claim is reserved: the group if the claim is the group's, else the pod."""
         job = self.session.job(task.job)
         if job is not None and (path := job.path(task.part)):
             if key in shared_claims(task.pod, path[-1].claims):
@@ -272,7 +272,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         return allocation | ({} if selector is None else {"nodeSelector": selector})
 
     def _selected(self, task: TaskFacts) -> list[Mapping[str, Any] | None]:
-        """The nodes on which the claims can be used that have their devices; None: all."""
+        """Return the node selectors of the claims that have devices; None for all nodes."""
         found: list[Mapping[str, Any] | None] = []
         for key in device_claims(task.pod).values():
             claim = self._claims.get(key or "")
@@ -283,7 +283,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         return found
 
     def _wishes(self, task: TaskFacts) -> list[DeviceRequest]:
-        """What the claims ask for that have no devices yet."""
+        """Return the requests of the claims without devices."""
         found: list[DeviceRequest] = []
         for key in device_claims(task.pod).values():
             claim = self._claims.get(key or "")
@@ -293,7 +293,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
 
 
 def are_ready(claim: records.ResourceClaim | None) -> bool | str:
-    """Whether all devices of a claim are ready for its node; why they never will be, if so."""
+    """Return whether all devices of a claim are ready for its node, or the reason why they can never be."""
     if claim is None:
         return "the claim is gone"
     allocation = claim.status.allocation
@@ -310,12 +310,12 @@ def are_ready(claim: records.ResourceClaim | None) -> bool | str:
 
 
 def _keys(task: TaskFacts) -> list[str]:
-    """The claims of a pod on devices, without those that are still to be made."""
+    """Return the ResourceClaims of a pod, without those that do not exist yet."""
     return [key for key in device_claims(task.pod).values() if key is not None]
 
 
 def _common(selectors: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
-    """The nodes that all of the selectors, of one term each, select; None: all."""
+    """Return the nodes that all selectors, with one term each, select; None for all nodes."""
     terms = [(each.get("nodeSelectorTerms") or [{}])[0] for each in selectors if each is not None]
     if not terms:
         return None

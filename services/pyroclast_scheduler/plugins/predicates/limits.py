@@ -1,4 +1,4 @@
-"""How many volumes of each driver nodes take, and how many they have. CSI only: other kinds of volumes are drivers by now."""
+"""Volume limits: how many volumes of each CSI driver a node accepts and has. Other types of volumes are CSI drivers by now."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["VolumeLimits"]
 
 _FULL: Final = "node(s) exceed max volume count"
 _ENDLESS: Final = np.iinfo(np.int64).max
-_Volume = tuple[str, str]  # driver, and what it calls the volume
+_Volume = tuple[str, str]  # driver and volume handle
 
 
 class VolumeLimits:
-    """Volumes on nodes that limit them, each counted once however many pods of the node use it."""
+    """The volumes on nodes with limits. A volume counts once per node, however many pods of the node use it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -34,11 +34,11 @@ class VolumeLimits:
         self._volumes = session.told_objects(records.PersistentVolume)
         self._classes = session.told_objects(records.StorageClass)
         self._counts: dict[str, Ints] = {}  # by driver, the volumes on each node
-        self._users: dict[_Volume, Counter[int]] | None = None  # how many pods of which nodes use a volume
+        self._users: dict[_Volume, Counter[int]] | None = None  # the number of pods on each node that use a volume
 
     @cached_property
     def _limits(self) -> dict[str, Ints]:
-        """By driver, how many of its volumes each node takes."""
+        """The number of volumes that each node accepts, by driver."""
         found: dict[str, Ints] = {}
         for node in self._session.objects(records.CsiNode).values():
             row = self._session.snapshot.rows.get(node.metadata.name)
@@ -49,7 +49,7 @@ class VolumeLimits:
         return found
 
     def refusal(self, task: TaskFacts) -> Refusal | None:
-        """Nodes that cannot take the pod's volumes too; None if none limits them."""
+        """Return the nodes that cannot attach the pod's volumes; None if no limit applies."""
         wanted = self._of(task)
         if not wanted or not self._limits:
             return None
@@ -64,7 +64,10 @@ class VolumeLimits:
         return Refusal(full, _FULL)
 
     def retry_when(self, task: TaskFacts) -> set[Trigger]:
-        """What may let nodes take the volumes of a pod, beside their room: other pods there may turn out to have others."""
+        """Return the triggers, besides room, after which nodes may accept the volumes of a pod.
+
+        The triggers are changes of volumes, since the volumes of pods on the nodes may turn out to differ.
+        """
         found = self.refusal(task)
         if found is None or not found.nodes.any():
             return set()
@@ -75,7 +78,7 @@ class VolumeLimits:
         }
 
     def moved(self, move: Move, sign: int) -> None:
-        """Keep the counts in step."""
+        """Update the counts."""
         if not move.plan.shape.has_claims or not self._limits:
             return
         users = self._counted()
@@ -107,7 +110,7 @@ class VolumeLimits:
         return np.full(len(self._session.names), value, dtype=np.int64)
 
     def _of(self, task: TaskFacts) -> set[_Volume]:
-        """The pod's volumes; one that is still to be made goes by the name of its claim."""
+        """Return the pod's volumes. A volume that does not exist yet is named after its claim."""
         found: set[_Volume] = set()
         for each in volume_claims(task.pod):
             claim = self._claims.get(each.key)

@@ -1,4 +1,4 @@
-"""What depends on the node and what is on it, but not on pods elsewhere."""
+"""Filters that depend only on the node and on the pods on it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ANYWHERE: Final = "0.0.0.0"
 
 
 class NodeFilter:
-    """A predicate; `filters`: which of them are on."""
+    """The filters of nodes as a predicate. `filters`: the names of those that are on."""
 
     def __init__(self, session: Session, filters: frozenset[str]) -> None:
         self._session = session
@@ -35,12 +35,12 @@ class NodeFilter:
         self._ports: dict[int, Counter[Port]] = {row: ports.copy() for row, ports in session.snapshot.ports.items()}
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Nodes that pass by what node objects say."""
+        """Return the nodes that are feasible by their node objects."""
         refused = [refusal.nodes for refusal in self._stable(plan)]
         return ~np.logical_or.reduce(refused) if refused else None
 
     def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
-        """How many more pods each node takes, by number and by ports."""
+        """Return how many more pods each node accepts, by the number of pods and by host ports."""
         columns = self._session.columns
         room: Ints = columns.allocatable[PODS].take(rows)
         room -= columns.pod_count.take(rows)
@@ -50,7 +50,7 @@ class NodeFilter:
         return room
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """All of it with reasons."""
+        """Return all refusals with their reasons."""
         columns = self._session.columns
         full = columns.allocatable[PODS] <= columns.pod_count
         found = [Refusal(full, "node(s) pod number exceeded"), *self._stable(plan)]
@@ -62,7 +62,7 @@ class NodeFilter:
         return found
 
     def moved(self, move: Move, sign: int) -> None:
-        """Keep the ports in step with placements and evictions."""
+        """Update the used host ports."""
         if not move.plan.shape.ports:
             return
         change = -sign if move.status is TaskStatus.RELEASING else sign
@@ -72,7 +72,7 @@ class NodeFilter:
                 ports[port] += change * count
 
     def _stable(self, plan: PlacementPlan) -> list[Refusal]:
-        """What depends on shape and node alone, in the order of examination."""
+        """Return the refusals that depend on shape and node object alone, in the order of examination."""
         features, shape = self._session.features, plan.shape
         found: list[Refusal] = []
         if not any(tolerates(each, _CLOSED) for each in shape.tolerations):

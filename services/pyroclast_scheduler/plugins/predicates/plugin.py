@@ -1,4 +1,4 @@
-"""What predicates registers: filters by node, by where other pods are, by volumes and by devices."""
+"""The extensions of predicates: filters by node, other pods, volumes and devices."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ _ZONE: Final = "node(s) had no available volume zone"
 
 
 class Predicates:
-    """The switches `predicate.<Name>Enable` turn single filters off.
+    """Arguments: `predicate.<Name>Enable` (true) switches a filter off.
 
-    `volumebinding.bindTimeoutSeconds` (600): how long a pod may wait on its node for its volumes.
+    `volumebinding.bindTimeoutSeconds` (600): how long a pod may wait for its volumes after it got a node.
     """
 
     watches = (
@@ -99,7 +99,7 @@ class Predicates:
                 arguments.warnings.append(f"argument {key} has no effect: {why}")
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         nodes = NodeFilter(session, frozenset(self.filters))
         others = _PodFilters(session, frozenset(self.filters), float(self._patience))
 
@@ -118,7 +118,7 @@ class Predicates:
 
 
 class _PodFilters:
-    """The filters that look at each pod by itself: inter-pod affinity, topology spread, volumes and device claims."""
+    """The filters that examine each pod: inter-pod affinity, topology spread, volumes and device claims."""
 
     def __init__(self, session: Session, filters: frozenset[str], patience: float) -> None:
         self._session = session
@@ -129,14 +129,14 @@ class _PodFilters:
         self._devices = Devices(session)
 
     def absent(self, task: Task, plan: PlacementPlan) -> str | None:
-        """Why the pod fits nowhere, whatever nodes have."""
+        """Return why no node is feasible for the pod in any state."""
         if not plan.shape.has_claims:
             return None
         why = self._volumes.absent(task.facts) if "VolumeBinding" in self._filters else None
         return why or (self._devices.absent(task.facts) if task.facts.pod.spec.resource_claims else None)
 
     def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
-        """Nodes that do not do for this very pod; None if it does not matter to it which."""
+        """Return the nodes that are infeasible for this pod; None if no such filter applies."""
         found = coupled(self._session, task, self._filters) if self._is_coupled else None
         if not plan.shape.has_claims:
             return found
@@ -157,7 +157,7 @@ class _PodFilters:
         return refusals
 
     def retry_when(self, task: Task, plan: PlacementPlan) -> Collection[Trigger] | None:
-        """Its claims, and pods that count for where the pod goes."""
+        """Return the triggers by the pod's claims and by pods that its feasibility depends on."""
         found = coupled_to(self._session, task, self._filters) if self._is_coupled else None
         return {*(found or ()), *self._claims_retry_when(task.facts)} if plan.shape.has_claims else found
 
@@ -170,7 +170,7 @@ class _PodFilters:
         return found
 
     def moved(self, move: Move, sign: int) -> None:
-        """Keep what pods with claims take in step with placements."""
+        """Update the claims in use."""
         if move.plan.shape.has_claims:
             self._limits.moved(move, sign)
             self._devices.moved(move, sign)
@@ -178,7 +178,7 @@ class _PodFilters:
                 self._volumes.moved(move, sign)
 
     def pre_bind(self, task: Task, row: int) -> Preparation | None:
-        """What is to be done for the pod's claims before it is bound."""
+        """Return the steps for the pod's claims before its bind."""
         if not task.facts.shape.has_claims:
             return None
         volumes = self._volumes.pre_bind(task, row) if "VolumeBinding" in self._filters else None

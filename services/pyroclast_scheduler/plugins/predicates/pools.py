@@ -1,4 +1,4 @@
-"""The devices that nodes reach. Pure."""
+"""The devices that nodes can use. The code is pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CounterId = tuple[str, str, str, str]  # driver, pool, set of counters, counter
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A device; `nodes`: the selector of the nodes that reach it, None: all. `row`: the only node that does; None: several."""
+    """A device. `nodes`: the selector of the nodes that can use it, None for all. `row`: the only such node, None for several."""
 
     id: DeviceId
     device: records.Device
@@ -30,10 +30,10 @@ class Offer:
 
 
 class Pools:
-    """All devices that can be handed out: of each pool those of its newest generation, once all its slices are there.
+    """All devices that can be allocated: those of the newest generation of each pool, once all slices of the pool exist.
 
-    Devices for several claims at once are left out, and those that are parts of something that their pool does not tell of.
-    `counters`: how much there is of what devices share; `uses`: how much of that each device takes that shares any.
+    Left out are devices that several claims may use at once, and devices with counters that their pool does not define.
+    `counters`: the amounts of shared counters. `uses`: the counters that each device consumes.
     """
 
     def __init__(self, slices: Sequence[records.ResourceSlice], rows: Mapping[str, int], features: NodeFeatures) -> None:
@@ -64,15 +64,15 @@ class Pools:
                     self._wide.append((Offer(identity, device, None), None))
 
     def rows(self, count: int) -> Sequence[int]:
-        """The nodes that reach any device."""
+        """Return the nodes that can use any device."""
         return range(count) if self._wide else sorted(row for row in self._own if row >= 0)
 
     def of(self, row: int) -> list[Offer]:
-        """The devices that node `row` reaches."""
+        """Return the devices that node `row` can use."""
         return [*self._own.get(row, ()), *(offer for offer, mask in self._wide if mask is None or mask[row])]
 
     def is_own(self, offer: Offer) -> bool:
-        """Whether one node alone reaches `offer`, and what shares counters with it."""
+        """Whether only one node can use `offer` and the devices that share counters with it."""
         is_shared = offer.id in self.uses and (bool(self._wide) or len(self._places[offer.id[:2]]) > 1)
         return offer.row is not None and not is_shared
 
@@ -87,12 +87,15 @@ class Pools:
 
 
 def node_selector(name: str) -> Mapping[str, Any]:
-    """The selector of one node."""
+    """Return the selector of one node."""
     return {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]}
 
 
 def _counters(spec: records.ResourceSliceSpec, sets: Sequence[Mapping[str, Any]], key: str) -> dict[CounterId, int]:
-    """The amounts of all counters of `sets`, each of which is named by `key`, in units of 10⁻⁹; none where one makes no sense."""
+    """Return the amounts of all counters of `sets` in units of 10⁻⁹. `key`: the field with the name of a set.
+
+    If an amount is malformed, the result cannot be satisfied or defines no counters.
+    """
     found: dict[CounterId, int] = {}
     try:
         for each in sets:

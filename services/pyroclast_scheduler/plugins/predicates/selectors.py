@@ -1,4 +1,4 @@
-"""Which devices meet a wish: the expressions of device classes and requests, each worked out once per device."""
+"""Device selectors: the CEL expressions of device classes and requests, each evaluated once per device."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _BUDGET: Final = 50_000
 
 
 class BadSelector(ValueError):
-    """An expression that cannot be read, or fails for a device."""
+    """An expression is invalid, or fails for a device."""
 
 
 class Selectors:
-    """Results by expression and device, for one session."""
+    """The results by expression and device, for one session."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], bool | BadSelector] = {}
 
     def matches(self, selectors: Sequence[Mapping[str, Any]], driver: str, device: records.Device) -> bool:
-        """Whether `device` of `driver` meets all `selectors`.
+        """Whether `device` of `driver` satisfies all `selectors`.
 
         Raises:
-            BadSelector: one of them cannot be read, or fails for this device.
+            BadSelector: an expression is invalid, or fails for this device.
         """
         return all(self._meets(str((each.get("cel") or {}).get("expression", "")), driver, device) for each in selectors)
 
@@ -68,7 +68,7 @@ def _evaluated(expression: str, driver: str, device: records.Device) -> bool:
 
 @lru_cache(maxsize=1024)
 def _compiled(expression: str) -> Program | str:
-    """The program, or why there is none."""
+    """Return the program, or the reason why it is invalid."""
     variables: Mapping[str, Type] = {"device": DYN}
     try:
         program = compile_expression(expression, variables)
@@ -78,7 +78,10 @@ def _compiled(expression: str) -> Program | str:
 
 
 def _seen(driver: str, device: records.Device, domains: set[str]) -> dict[str, Any]:
-    """The variable `device`: attributes and capacity by domain and name; those without a domain are the driver's."""
+    """Return the variable `device`: attributes and capacity by domain and name.
+
+    The domain is that of the driver if none is given.
+    """
     attributes: dict[str, dict[str, Any]] = {domain: {} for domain in (*domains, driver)}
     capacity: dict[str, dict[str, Any]] = {domain: {} for domain in (*domains, driver)}
     for name, entry in device.attributes.items():

@@ -1,4 +1,4 @@
-"""Volumes as a session sees them: which of them a claim could have, and from which nodes they can be reached. Pure."""
+"""Volumes in a session: the candidates for a claim, and the nodes that can use a volume. The code is pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def size_of(resources: Mapping[str, str | int] | None) -> Quantity | None:
-    """The quantity of the resource `storage`, requested or there; 0 if it is not named, None if it is no quantity."""
+    """Return the quantity of the resource `storage`; 0 if it is missing, None if it is malformed."""
     text = (resources or {}).get("storage")
     try:
         return ZERO if text is None else quantity.parse(text)
@@ -39,17 +39,17 @@ def size_of(resources: Mapping[str, str | int] | None) -> Quantity | None:
 
 
 def is_bound(claim: records.PersistentVolumeClaim) -> bool:
-    """Whether claim and volume are each other's for good."""
+    """Whether claim and volume are bound to each other completely."""
     return bool(claim.spec.volume_name) and _COMPLETED in claim.metadata.annotations
 
 
 def is_delayed(claim: records.PersistentVolumeClaim, chosen: records.StorageClass | None) -> bool:
-    """Whether the claim gets its volume once its pod has a node."""
+    """Whether the claim gets its volume only after its pod has a node."""
     return not claim.spec.volume_name and chosen is not None and chosen.volume_binding_mode == "WaitForFirstConsumer"
 
 
 class Storage:
-    """Volumes, classes and room for new volumes; what is asked of them is worked out once."""
+    """Volumes, classes and free storage. Results are calculated once."""
 
     def __init__(self, session: Session) -> None:
         self._features: NodeFeatures = session.features
@@ -66,20 +66,20 @@ class Storage:
 
     @property
     def node_count(self) -> int:
-        """How many rows masks have."""
+        """The length of masks."""
         return len(self._nodes)
 
     def class_of(self, claim: records.PersistentVolumeClaim) -> records.StorageClass | None:
-        """The storage class of `claim`; None without one."""
+        """Return the storage class of `claim`; None if it has none."""
         return self._classes.get(_class_name(claim))
 
     def reach(self, volume: records.PersistentVolume) -> Rows | None:
-        """The nodes that can use `volume`; None: all."""
+        """Return the nodes that can use `volume`; None for all."""
         required = (volume.spec.node_affinity or {}).get("required")
         return None if required is None else self._matching(required.get("nodeSelectorTerms") or ())
 
     def mask(self, rows: Rows | None) -> Bools:
-        """`rows` as a mask."""
+        """Return `rows` as a mask."""
         if rows is None:
             return np.ones(self.node_count, dtype=np.bool_)
         mask = np.zeros(self.node_count, dtype=np.bool_)
@@ -87,7 +87,10 @@ class Storage:
         return mask
 
     def candidates(self, claim: records.PersistentVolumeClaim) -> list[records.PersistentVolume]:
-        """The volumes that `claim` could have, the smallest first; one that is kept for it and large enough is the only one."""
+        """Return the volumes that `claim` could use, smallest first.
+
+        If a large enough volume is reserved for the claim, it is the only candidate.
+        """
         by_class = self._volumes_by_class()
         size = size_of((claim.spec.resources or {}).get("requests"))
         if size is None:
@@ -105,7 +108,7 @@ class Storage:
         ]
 
     def provisionable(self, claim: records.PersistentVolumeClaim) -> Bools | None:
-        """Nodes for which a volume can be made by the claim's class; None if it makes none."""
+        """Return the nodes for which the claim's class can provision a volume; None if it provisions none."""
         chosen = self.class_of(claim)
         if chosen is None or not chosen.provisioner or chosen.provisioner == NO_PROVISIONER:
             return None
@@ -123,7 +126,7 @@ class Storage:
         return self._features.matching(terms)
 
     def roomy(self, claim: records.PersistentVolumeClaim) -> Bools:
-        """Nodes where the driver says that there is room for a new volume; all, where drivers do not say."""
+        """Return the nodes with room for a new volume by the driver's reports; all nodes if the driver reports none."""
         chosen = self.class_of(claim)
         driver = self._drivers.get(chosen.provisioner) if chosen is not None else None
         if driver is None or not driver.spec.storage_capacity:
@@ -139,7 +142,7 @@ class Storage:
         return found
 
     def elsewhere(self, volume: records.PersistentVolume) -> Bools | None:
-        """Nodes that are in other zones or regions than `volume`; None if it tells none."""
+        """Return the nodes in other zones or regions than `volume`; None if the volume has no such labels."""
         refused: Bools | None = None
         has_any = self.mask(np.zeros(0, dtype=np.intp))
         for names in _ZONES:
@@ -175,7 +178,7 @@ class Storage:
         return self._by_class
 
     def _matching(self, terms: Sequence[Mapping[str, Any]]) -> Rows:
-        """The nodes that match one of the terms; looked up by value where a term names values of one label."""
+        """Return the nodes that match one of the terms, with a faster lookup for a single label."""
         key = _ENCODER.encode(terms)
         rows = self._rows.get(key)
         if rows is None:
@@ -202,7 +205,7 @@ class Storage:
         return found
 
     def _selected(self, selector: Mapping[str, Any]) -> Bools:
-        """Nodes whose labels match a label selector."""
+        """Return the nodes whose labels match a label selector."""
         expressions = [
             {"key": key, "operator": "In", "values": [value]} for key, value in (selector.get("matchLabels") or {}).items()
         ]
@@ -211,7 +214,7 @@ class Storage:
 
 
 def _single(terms: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[str]] | None:
-    """Label and values of a single term that says nothing but `label in values`; None for all others."""
+    """Return label and values of a single term that only requires `label in values`; None for other terms."""
     term = next(iter(terms), None)
     expressions = [] if term is None else list(term.get("matchExpressions") or ())
     if term is None or len(terms) > 1 or term.get("matchFields") or len(expressions) != 1:
@@ -223,7 +226,7 @@ def _single(terms: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[str]] | N
 
 
 def _may_keep(volume: records.PersistentVolume, claim: records.PersistentVolumeClaim) -> bool:
-    """Whether a volume that names `claim` is for this very claim, and of its class and mode."""
+    """Whether a volume whose claimRef names `claim` is reserved for this claim and has its class and mode."""
     reference = volume.spec.claim_ref
     return (
         reference is not None

@@ -1,4 +1,4 @@
-"""Claims on volumes: on which nodes a pod finds them, which each gets there, and what is written before the pod is bound."""
+"""PersistentVolumeClaims: the nodes on which a pod can use them, the volumes that it gets, and the writes before its bind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pyroclast_scheduler.session.statement import Move
 __all__ = ["Volumes"]
 
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-_NONE, _NEW = -1, -2  # instead of the position of a volume: there is none; one is to be made
+_NONE, _NEW = -1, -2  # in place of the index of a volume: no volume; a new volume
 _CONFLICT: Final = "node(s) had volume node affinity conflict"
 _NOTHING: Final = "node(s) didn't find available persistent volumes to bind"
 _NO_ROOM: Final = "node(s) did not have enough free storage"
@@ -36,18 +36,18 @@ _TAKEN: Final = "node(s) unavailable due to PersistentVolumeClaim with ReadWrite
 
 
 _UNBOUND: Final = frozenset[Trigger]({
-    ClaimRelease(),  # it may have been given a volume, or room for a new one, in vain
+    ClaimRelease(),  # a released pod may have a volume, or room for a new one, that was never used
     ObjectChange(records.PersistentVolume),
     ObjectChange(records.StorageClass),
     ObjectChange(records.CsiDriver),
     ObjectChange(records.CsiStorageCapacity),
 })  # fmt: skip
-"""What may give a claim its volume that has none."""
+"""The triggers after which an unbound claim may get a volume."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What a claim without a volume gets on node `row`; an empty `volume`: a new one."""
+    """The volume of an unbound claim on node `row`; an empty `volume` stands for a new one."""
 
     claim: str
     volume: str
@@ -56,7 +56,10 @@ class _Choice:
 
 @dataclass(slots=True)
 class _Wishes:
-    """The claims of a pod as things are now: those with a volume, those tied to a row, those free to choose."""
+    """The claims of a pod in the present state.
+
+    `volumes`: the volumes of bound claims. `rows`: the nodes to which claims are tied. `delayed`: the claims that are still free.
+    """
 
     volumes: list[str] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
@@ -64,9 +67,9 @@ class _Wishes:
 
 
 class Volumes:
-    """The filter for volumes: where the claims of a pod allow it to run.
+    """The filter for volumes: the nodes on which a pod can use its claims.
 
-    `patience`: how many seconds a pod may wait on its node for its volumes to be made.
+    `patience`: for how many seconds a pod waits for its volumes after it got a node.
     """
 
     def __init__(self, session: Session, *, patience: float) -> None:
@@ -79,7 +82,7 @@ class Volumes:
         self._users: Counter[str] | None = None
 
     def absent(self, task: TaskFacts) -> str | None:
-        """Why the pod cannot run anywhere, whatever nodes have: a claim is missing or cannot be waited for."""
+        """Return why no node is feasible for the pod in any state: a claim is missing or unusable."""
         for claim in volume_claims(task.pod):
             record = self._storage.claims.get(claim.key)
             if record is None:
@@ -96,7 +99,7 @@ class Volumes:
         return None
 
     def refusals(self, task: TaskFacts) -> list[Refusal]:
-        """Nodes on which the pod does not find its volumes."""
+        """Return the nodes on which the pod cannot get its volumes."""
         storage = self._storage
         wishes = self._wishes(task)
         lacking = [name for name in wishes.volumes if name not in storage.volumes]
@@ -119,7 +122,7 @@ class Volumes:
         return found
 
     def in_use(self, task: TaskFacts) -> Refusal | None:
-        """All nodes, while another pod uses a claim that is for one pod alone."""
+        """Return a refusal of all nodes if another pod uses a ReadWriteOncePod claim of this pod; None otherwise."""
         keys = [claim.key for claim in volume_claims(task.pod)]
         single = [key for key in keys if self._is_single(key)]
         if not single:
@@ -128,7 +131,7 @@ class Volumes:
         return Refusal(self._storage.mask(None), _TAKEN) if any(users[key] > 0 for key in single) else None
 
     def elsewhere(self, task: TaskFacts) -> Bools | None:
-        """Nodes in other zones than the pod's volumes; None if these tell none."""
+        """Return the nodes in other zones than the pod's volumes; None if no volume has a zone."""
         found: Bools | None = None
         for claim in volume_claims(task.pod):
             record = self._storage.claims.get(claim.key)
@@ -139,7 +142,7 @@ class Volumes:
         return found
 
     def retry_when(self, task: TaskFacts) -> set[Trigger]:
-        """What may change on which nodes the pod finds its volumes, beside a change of these nodes."""
+        """Return the triggers, besides changes of the nodes, that may change the nodes on which the pod can use its claims."""
         found: set[Trigger] = set()
         for claim in volume_claims(task.pod):
             found.add(ObjectChange(records.PersistentVolumeClaim, claim.key))
@@ -155,7 +158,7 @@ class Volumes:
         return found
 
     def moved(self, move: Move, sign: int) -> None:
-        """Take the volumes of pods that were placed, or give them back when the placement is undone."""
+        """Reserve the volumes of placed pods, or free them when the placement is undone."""
         if not move.plan.shape.has_claims:
             return
         users = self._counted()
@@ -169,7 +172,7 @@ class Volumes:
                 self._give_back(task.uid)
 
     def pre_bind(self, task: Task, row: int) -> Preparation | None:
-        """What has to be written for the claims of a pod that is to be bound to `row`, and what to wait for."""
+        """Return the writes for the claims of a pod before its bind to `row`, and the conditions to wait for."""
         node = self._session.names[row]
         writes: list[Write] = []
         for choice in self._choices.get(task.uid, ()):
@@ -205,9 +208,10 @@ class Volumes:
     def _distributed(
         self, claims: Sequence[records.PersistentVolumeClaim]
     ) -> tuple[list[tuple[records.PersistentVolumeClaim, Sequence[str], Ints]], Bools]:
-        """For each claim, smallest first, its volumes and which of them it gets on each node; and where new ones have no room.
+        """Return for each claim, smallest first, its candidates and the index of its volume on each node.
 
-        On a node no volume goes to two of the claims.
+        On one node, no volume is used for two of the claims. The second value is a mask of the nodes that lack room for a new
+        volume.
         """
         storage = self._storage
         taken = {choice.volume for choices in self._by_claim.values() for choice in choices}
@@ -287,7 +291,7 @@ class Volumes:
         return claim is not None and "ReadWriteOncePod" in claim.spec.access_modes
 
     def _counted(self) -> Counter[str]:
-        """How many pods that are on nodes use each claim."""
+        """Return the number of pods on nodes that use each claim."""
         if self._users is None:
             self._users = Counter()
             for resident in (each for residents in self._session.snapshot.residents for each in residents):
@@ -301,13 +305,16 @@ def _size_rank(claim: records.PersistentVolumeClaim) -> tuple[int, str]:
 
 
 def _until_bound(claim: records.PersistentVolumeClaim, node: str, patience: float) -> Await:
-    """Wait until the claim has its volume."""
+    """Return the condition that the claim is bound."""
     return Await(records.PersistentVolumeClaim, str(claim.key), _Binding(claim.metadata.uid, claim.metadata.name, node), patience)
 
 
 @dataclass(slots=True)
 class _Binding:
-    """Whether a claim has its volume. Once it was tied to a node, losing that means that nothing can be made there."""
+    """The condition that a claim is bound.
+
+    If the claim loses the annotation with its node, no volume can be provisioned there.
+    """
 
     uid: str
     name: str

@@ -1,4 +1,4 @@
-"""Plugin reservation: nodes are kept free for a large job, one after another, so that small ones do not starve it."""
+"""Plugin reservation: nodes are reserved for a large job, one after another, so that small jobs cannot starve it."""
 
 from pyroclast_scheduler.plugins.reservation.plugin import ReservationPlugin
 

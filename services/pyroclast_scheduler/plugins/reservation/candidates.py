@@ -1,4 +1,4 @@
-"""The jobs that nodes may be reserved for, best first, kept from session to session."""
+"""The jobs for which nodes may be reserved, best first, kept from session to session."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Weight: TypeAlias = tuple[bool, int]
 _Rank: TypeAlias = tuple[bool, int, float, str, str]
 
 WAITING_PHASES: Final = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
-_MOST_GONE: Final = 50  # entries beyond two for each job that waits, until those of jobs that have gone are dropped
+_MOST_GONE: Final = 50  # entries above twice the number of waiting jobs, before those of deleted jobs are dropped
 
 
 class Candidates:
-    """Named jobs first, then the most important, then who has waited longest; by queue where each queue has its own target.
+    """Named jobs first, then by priority, then by age; by queue if each queue has its own target.
 
-    A job that changed is among those that the next session looks at, so that jobs at rest are read once.
+    A changed job is among the jobs of the next session, so that unchanged jobs are read only once.
     """
 
     is_derived: Final = True
@@ -36,7 +36,7 @@ class Candidates:
         self._swept = 0
 
     def open(self, snapshot: Snapshot, *, by_queue: bool) -> None:
-        """A session begins: take up what changed since the last one. To be told of each."""
+        """Add the changes since the last session. It must be called for each session."""
         is_next = snapshot.number == self._number + 1 and by_queue == self._by_queue
         self._number, self._by_queue = snapshot.number, by_queue
         if not is_next:
@@ -51,11 +51,11 @@ class Candidates:
 
     @property
     def scopes(self) -> Sequence[str]:
-        """The queues in which jobs wait; one empty name for the whole cluster where targets are not chosen by queue."""
+        """The queues with waiting jobs; one empty name for the whole cluster if targets are not chosen by queue."""
         return sorted(self._scopes)
 
     def of(self, scope: str, known: Mapping[str, JobFacts]) -> Iterator[JobFacts]:
-        """Those of a scope, best first. `known`: all jobs as they are now."""
+        """Yield the jobs of a scope, best first. `known`: the present facts of all jobs."""
         return (facts for rank in self._scopes.get(scope, ()) if (facts := known.get(rank[-1])) is not None)
 
     def _take(self, facts: JobFacts) -> None:
@@ -80,12 +80,15 @@ class Candidates:
 
 
 def is_named(facts: JobFacts) -> bool:
-    """Whether the user asked for a reservation."""
+    """Whether the user requested a reservation."""
     return facts.group.metadata.annotations.get(keys.RESERVATION_TARGET) == "true"
 
 
 def weight(facts: JobFacts) -> Weight:
-    """Who goes before others: the lower one; age decides among equals, and takes nobody's nodes away."""
+    """Return the sort key of named jobs and priority; the lower is better.
+
+    Age decides among equal keys, but an older job does not replace an existing target.
+    """
     return (not is_named(facts), -facts.priority)
 
 

@@ -1,4 +1,4 @@
-"""What a target still needs, and what the nodes have for it."""
+"""The amounts that a target still needs, and the amounts that nodes have for it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Cluster", "is_waiting", "need_of"]
 
 
 def is_waiting(session: Session, job: Job) -> bool:
-    """Whether `job` is one that nodes may be reserved for: not let in yet, or let in and without its places."""
+    """Whether nodes may be reserved for `job`: it is not enqueued yet, or enqueued and not ready."""
     return job.phase in WAITING_PHASES and not (job.facts.tasks and session.job_ready(job))
 
 
 def need_of(session: Session, job: Job) -> Need:
-    """What the gang still lacks: the requests of the tasks that it waits for, or its minimum while it has none."""
+    """Return the need of the gang: the requests of the tasks that it waits for, or its minimum while it has no tasks."""
     dimensions = session.dimensions
     lacking = job.tally.missing(job.facts.min_available, job.facts.role_minimum)
     waiting = session.waiting_in_order(job.tasks)
@@ -43,7 +43,7 @@ def need_of(session: Session, job: Job) -> Need:
 
 
 class Cluster:
-    """The nodes of a session, as a target sees them."""
+    """The nodes of a session from the view of a target."""
 
     def __init__(self, session: Session, lasting: LastingPods) -> None:
         self._session = session
@@ -51,13 +51,13 @@ class Cluster:
         self._whole: Floats | None = None
 
     def mask(self, names: Collection[str]) -> Bools:
-        """The rows of nodes by name."""
+        """Return a mask of the nodes with these names."""
         mask = np.zeros(len(self._session.names), dtype=np.bool_)
         mask[[row for name in names if (row := self._session.snapshot.rows.get(name)) is not None]] = True
         return mask
 
     def nodes(self, job: Job, others: Collection[str] = ()) -> Nodes:
-        """What `job` may use; `others`: names of nodes that are locked for other targets."""
+        """Return the nodes that `job` may use. `others`: the names of nodes that are locked for other targets."""
         session = self._session
         return Nodes(
             list(session.names),
@@ -69,7 +69,10 @@ class Cluster:
         )
 
     def ends(self, job: Job, rows: Iterable[int], assumed: float | None) -> tuple[list[tuple[int, float | None]], str]:
-        """When the last pod of others than `job` ends on each node by estimates, None if one has none; and who outlived his."""
+        """Return when the last pod of other jobs on each node ends by estimates, and a text about the first exceeded estimate.
+
+        The end of a node is None if a pod has no estimate. The text is empty if no estimate is exceeded.
+        """
         now = self._session.ports.now
         found: list[tuple[int, float | None]] = []
         late = ""
@@ -104,7 +107,7 @@ class Cluster:
         return np.asarray(passing & open_nodes)
 
     def _capacity(self, job: Job) -> Floats:
-        """What each node has less what pods ask for that do not drain, those of `job` itself among them."""
+        """Return the allocatable amounts of each node less the requests of pods that do not drain and of the pods of `job`."""
         whole = self._lasting()
         own = [task for task in job.tasks if task.row >= 0 and task.status in ALLOCATED]
         if own:

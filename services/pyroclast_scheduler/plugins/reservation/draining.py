@@ -1,4 +1,4 @@
-"""Preemptive reservations: what matters less leaves the locked nodes at once."""
+"""Preemptive reservations: pods with lower priority are evicted from locked nodes at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _REASON: Final = "reserve"
 
 
 def evict_lower(session: Session, job: Job, rows: Sequence[int]) -> None:
-    """Evict pods of jobs of lower priority from `rows`, of any queue; a gang that would be broken goes whole or not at all."""
+    """Evict pods of jobs with lower priority from `rows`, of any queue.
+
+    A gang that would be broken is evicted as a whole or not at all.
+    """
     residents = Residents(session)
     by_owner: dict[str, tuple[Job, list[Task]]] = {}
     for row in rows:

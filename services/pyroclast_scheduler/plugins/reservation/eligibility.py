@@ -1,4 +1,4 @@
-"""Whether nodes may be kept for a job at all: asked when it is chosen, and again in each period while it has a reservation."""
+"""Decides whether nodes may be reserved for a job: when it is chosen, and again in each period of its reservation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["may_let_in", "missing_pods", "obstacle"]
 
 
 def obstacle(session: Session, cluster: Cluster, job: Job) -> str:
-    """What keeps `job` from ever starting as things are, but for pods that may still come; empty for nothing."""
+    """Return why `job` cannot start even on empty nodes; empty if it can, once all its pods exist."""
     queue = session.queues[job.facts.queue]
     if not queue.facts.is_open:
         return f"queue {queue.name} is closed"
@@ -34,7 +34,7 @@ def obstacle(session: Session, cluster: Cluster, job: Job) -> str:
 
 
 def missing_pods(job: Job) -> int:
-    """How many pods a job that was let in still lacks for its gang: pods that are not there, or wait behind a scheduling gate."""
+    """Return how many pods of its minimum an enqueued job lacks: pods that do not exist or are behind a scheduling gate."""
     if job.phase is not PodGroupPhase.INQUEUE:
         return 0
     lacking = job.tally.missing(job.facts.min_available, job.facts.role_minimum)
@@ -43,7 +43,7 @@ def missing_pods(job: Job) -> int:
 
 
 def may_let_in(session: Session, job: Job) -> bool:
-    """Whether its queue, and each above it, has room for the minimum of `job` beside what they have."""
+    """Whether the queue and its ancestors have room for the minimum of `job` beside their allocated amounts."""
     minimum = job.facts.minimum(session.dimensions)
     if minimum is None:
         return True
@@ -51,7 +51,7 @@ def may_let_in(session: Session, job: Job) -> bool:
 
 
 def _capabilities(session: Session, job: Job) -> Iterator[tuple[str, Floats]]:
-    """The capability of its queue and of each above it that has one."""
+    """Yield the capability of the queue and of each ancestor that has one."""
     name, seen = job.facts.queue, set[str]()
     while name in session.queues and name not in seen:
         seen.add(name)
@@ -62,7 +62,7 @@ def _capabilities(session: Session, job: Job) -> Iterator[tuple[str, Floats]]:
 
 
 def _allocated(session: Session, name: str) -> Floats:
-    """What the jobs of a queue, and of those below it, have now, those of other members of a ring among them."""
+    """Return the allocated amounts of a queue and its descendants, including other members of a ring."""
     total = session.dimensions.sums(session.queues[name].elsewhere)
     for own in _with_children(session, name):
         sums = session.queue_sums.get(own)

@@ -1,4 +1,4 @@
-"""Pods that stay on their nodes until somebody takes them away: a node that drains keeps them."""
+"""Lasting pods: pods that stay on a node while it drains, until someone deletes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LastingPods", "is_lasting"]
 
 
 class LastingPods:
-    """What they ask for on each node, kept from session to session: only nodes whose pods changed are read again."""
+    """The requests of lasting pods on each node, kept from session to session. Only nodes whose pods changed are read again."""
 
     is_derived: Final = True
 
@@ -22,7 +22,7 @@ class LastingPods:
         self._asked: dict[int, Amounts] = {}
 
     def of(self, residents: Sequence[Sequence[TaskFacts]]) -> Mapping[int, Amounts]:
-        """By row with any, what they ask for together. `residents`: the pods of each row, tuples that never change."""
+        """Return the sum of their requests by row. `residents`: the pods of each row, as tuples that never change."""
         known = self._residents
         for row in range(len(residents), len(known)):
             self._asked.pop(row, None)
@@ -42,5 +42,5 @@ class LastingPods:
 
 
 def is_lasting(task: TaskFacts) -> bool:
-    """Whether a pod is of a DaemonSet or of the node itself, or of no gang of ours."""
+    """Whether a pod belongs to a DaemonSet or to the node itself, or to no group."""
     return not task.job or any(owner.kind in {"DaemonSet", "Node"} for owner in task.pod.metadata.owner_references)

@@ -1,4 +1,4 @@
-"""What reservation registers: who is reserved for, which nodes are locked, and whom that keeps off them."""
+"""The extensions of reservation: the choice of targets, the locked nodes, and the jobs that may not use these."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ __all__ = ["ReservationPlugin"]
 
 _MEMORY: Final = "reservation"
 PATIENCE: Final = 5
-"""Schedule periods in which no missing pod of a job comes, after which its nodes are given back."""
+"""The schedule periods without a new pod after which a job with missing pods loses its reservation."""
 
 
 class ReservationPlugin:
-    """Arguments: see `ReservationSettings`. Needs the actions elect and reserve."""
+    """Arguments: see `ReservationSettings`. The plugin needs the actions elect and reserve."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._settings = ReservationSettings.of(arguments)
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         book = _Book(session, self._settings, session.ports.memory.setdefault(_MEMORY, _Memory()))
         return Extensions(
             target_job=book.target,
             reserve_nodes=book.reserve,
             closed_to=book.refusals,
-            retry_when=lambda _task, _plan: (),  # the cache wakes who may have a place on nodes that are given back
+            retry_when=lambda _task, _plan: (),  # the cache wakes the jobs that may use released nodes
             job_enqueueable=book.enqueueable,
             is_enqueue_told=True,
         )
 
 
 class _Memory:
-    """What goes from session to session, so that each reads what changed only."""
+    """State that is kept between sessions, so that each session only reads changes."""
 
     is_derived: Final = True
 
@@ -61,7 +61,7 @@ class _Memory:
 
 
 class _Book:
-    """The reservations of a session, by the key of the job."""
+    """The reservations of a session, by key of the job."""
 
     def __init__(self, session: Session, settings: ReservationSettings, memory: _Memory) -> None:
         self._session = session
@@ -70,7 +70,7 @@ class _Book:
         self._candidates = memory.candidates
         self._candidates.open(session.snapshot, by_queue=settings.by_queue)
         known = session.ports.reservations
-        if known is None:  # the first session: what stands in the PodGroups is taken up again
+        if known is None:  # the first session: read the reservations in the PodGroups
             known = read((facts.group for facts in session.snapshot.all_jobs.values()), session.ports.scheduler)
         self.states: dict[str, Reservation] = {}
         for key, state in known.items():
@@ -82,9 +82,9 @@ class _Book:
         self._renew()
 
     def target(self, jobs: Sequence[Job]) -> Job | None:
-        """Choose a job in every scope that has none, or a more important one; one that was chosen, None if none was.
+        """Choose a target in every scope without one, or a more important one. Return a chosen job, None if there is none.
 
-        All that wait are considered, beside `jobs` those at rest.
+        All waiting jobs are candidates, not only `jobs`.
         """
         del jobs
         first: Job | None = None
@@ -103,11 +103,11 @@ class _Book:
         return first
 
     def enqueueable(self, job: Job) -> Vote:
-        """A job that nodes are kept for is let in before others, but not above what its queue may have."""
+        """Permit a target to be enqueued before other jobs, within the capability of its queue."""
         return Vote.PERMIT if job.facts.key in self.states and may_let_in(self._session, job) else Vote.ABSTAIN
 
     def reserve(self) -> None:
-        """Go on with every reservation, or end it."""
+        """Advance every reservation by one step, or end it."""
         for key, state in list(self.states.items()):
             job = self._session.job(key)
             if job is None or not is_waiting(self._session, job):
@@ -123,24 +123,24 @@ class _Book:
         self._renew()
 
     def refusals(self, job: Job) -> list[Refusal]:
-        """The nodes that are kept for others; those stay open to who is gone before they are needed."""
+        """Return the nodes that are locked for other jobs, unless `job` ends before they are needed."""
         found = []
         for key, state in self.states.items():
             if key != job.facts.key and key in self._masks and not self._ends_before(job, state):
-                is_known = key.partition("/")[0] == job.facts.namespace  # others may not know of it
+                is_known = key.partition("/")[0] == job.facts.namespace  # readers may not know jobs of other namespaces
                 reason = f"waiting for nodes reserved for {f'job {key}' if is_known else 'a job of another namespace'}"
                 found.append(Refusal(self._masks[key], reason, Code.UNRESOLVABLE))
         return found
 
     def _counted(self, job: Job, state: Reservation) -> Reservation:
-        """`state` with how many pods are missing, and since when."""
+        """Return `state` with the present number of missing pods and the period in which it changed."""
         missing = missing_pods(job)
         if missing == state.missing:
             return state
         return msgspec.structs.replace(state, missing=missing, missing_since=self._session.ports.period)
 
     def _why_given_up(self, job: Job, state: Reservation) -> str:
-        """Why nodes are kept for it no longer; empty while it may still start."""
+        """Return why the reservation ends; empty while the target may still start."""
         if state.missing and self._session.ports.period - state.missing_since >= PATIENCE:
             return f"{state.missing} pods of its gang are missing or wait behind a scheduling gate"
         return obstacle(self._session, self._cluster, job)
@@ -160,7 +160,7 @@ class _Book:
             ends, late = self._cluster.ends(job, rows, self._settings.assumed)
             found = earliest(ends, lambda free: covers(nodes, free, need))
             following = promised(following, found, late or blame, ports.now)
-        elif following.promise is not None:  # no node was locked yet in the place of one that went
+        elif following.promise is not None:  # a locked node is gone and not replaced yet
             following = promised(following, None, blame or "the nodes hold less than it asks for", ports.now)
         if following.promise is not None or following.promise != state.promise:
             session.note(job, "Normal", "ReservationPromised", str(following))

@@ -1,4 +1,4 @@
-"""When enough of the locked nodes will be free, by what the jobs that run there say of their own length."""
+"""The promise: when enough of the locked nodes will be free, by the declared run times of the jobs on them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pyroclast_scheduler.model.reservations import Reservation
 
 __all__ = ["earliest", "estimate", "expected_end", "promised"]
 
-_GRACE = 1.0  # seconds by which an estimate may be missed before somebody is named for it
+_GRACE = 1.0  # seconds by which an estimate may be exceeded before the job is named as the cause
 
 
 def estimate(text: str, assumed: float | None) -> float | None:
-    """Seconds that a job runs, by its own estimate or by what is assumed of those that give none; None: not known."""
+    """Return the declared run time of a job in seconds, or `assumed` if none is declared; None if it is unknown."""
     try:
         seconds = durations.nanoseconds(text) / 1e9 if text else 0.0
     except durations.DurationError:
@@ -24,9 +24,9 @@ def estimate(text: str, assumed: float | None) -> float | None:
 
 
 def expected_end(started: float, seconds: float, now: float) -> tuple[float, bool]:
-    """When a job ends that began at `started` and said it runs `seconds`, and whether it has outlived that.
+    """Return when a job ends that started at `started` and declared `seconds`, and whether it has exceeded that.
 
-    Who outlives an estimate is believed to have meant twice that, and so on: a promise moves seldom, not with every look.
+    The run time of a job that exceeds its estimate is doubled, so that the promise changes rarely.
     """
     end = started + seconds
     is_late = end + _GRACE < now
@@ -37,11 +37,11 @@ def expected_end(started: float, seconds: float, now: float) -> tuple[float, boo
 
 
 def earliest(ends: Iterable[tuple[int, float | None]], is_enough: Callable[[list[int]], bool]) -> float | None:
-    """The time at which the nodes that are free by then are enough; None if one that is needed has no known end.
+    """Return when enough nodes are free; None if a needed node has no known end.
 
     Args:
-        ends: (row of the node, when the last pod there ends), in seconds since the epoch; None: not known.
-        is_enough: whether some nodes, by row, hold what is needed.
+        ends: (row of the node, end of its last pod in seconds since the epoch or None if unknown).
+        is_enough: whether nodes, by row, satisfy the need.
     """
     free: list[int] = []
     for row, end in sorted(ends, key=lambda each: (each[1] is None, each[1] or 0.0, each[0])):
@@ -52,7 +52,7 @@ def earliest(ends: Iterable[tuple[int, float | None]], is_enough: Callable[[list
 
 
 def promised(state: Reservation, found: float | None, blame: str, now: float) -> Reservation:
-    """`state` with a promise that may come earlier; it is put off only with `blame`, who outlives an estimate or what went."""
+    """Return `state` with a new promise. It may be earlier, but only later with `blame`: an exceeded estimate or a lost node."""
     following = _moved(state, found, blame, now)
     known = [each for each in (state.fill_until, following.promise) if each is not None]
     return msgspec.structs.replace(following, fill_until=min(known, default=None))

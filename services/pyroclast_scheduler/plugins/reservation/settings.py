@@ -11,17 +11,22 @@ from pyroclast_scheduler.session.arguments import Arguments
 __all__ = ["ALL", "ReservationSettings"]
 
 ALL: Final = -1
-"""`locks_per_period`: every node that the target may use, at once."""
+"""The value of `locks_per_period` that locks all nodes which the target may use at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationSettings:
-    """`nodeOrder`, `locksPerCycle`, `preemptive`, `targetScope`, `maxLockedShare`, `minWait`, `fill`, `assumeDuration`.
+    """The arguments of the plugin.
 
-    `order`: capacity or idle, what the largest nodes are measured by. `most_share`: the part of the nodes that may be
-    locked, for all targets together.
-    `least_wait`: seconds that a job waits before it is chosen. `assumed`: seconds that a job without an estimate runs; None: that
-    is not known.
+    Attributes:
+        order: `nodeOrder`: nodes are compared by `capacity` or by `idle` amounts, and the largest is locked first.
+        locks_per_period: `locksPerCycle`: how many nodes are locked in each schedule period.
+        is_preemptive: `preemptive`: whether pods with lower priority are evicted from locked nodes.
+        by_queue: `targetScope`: whether each queue has its own target.
+        most_share: `maxLockedShare`: the largest part of the nodes that may be locked for all targets together.
+        least_wait: `minWait`: for how many seconds a job waits before it can be a target.
+        fills: `fill`: whether other jobs may use locked nodes if they end before the nodes are needed.
+        assumed: `assumeDuration`: the run time of a job without an estimate, in seconds; None if it is unknown.
     """
 
     order: str = "capacity"
@@ -35,7 +40,7 @@ class ReservationSettings:
 
     @classmethod
     def of(cls, arguments: Arguments) -> ReservationSettings:
-        """Those that `arguments` tell; what makes no sense keeps its default, with a warning."""
+        """Return the settings of these arguments. An invalid value is replaced by the default, with a warning."""
         return cls(
             order=_one_of(arguments, "nodeOrder", ("capacity", "idle")),
             locks_per_period=_locks(arguments),

@@ -1,4 +1,4 @@
-"""What becomes of a reservation from one schedule period to the next: pure, from what is known of its job and of the nodes."""
+"""The step of a reservation from one schedule period to the next: pure, from the state of its job and of the nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Need", "Nodes", "Piece", "covers", "next_state"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Pods that are alike: `request` of one, a vector; how many; and the nodes that pass what they ask of a node."""
+    """Equal pods of the target: the `request` of one as a vector, their number, and the nodes that are feasible for them."""
 
     request: Floats
     count: int
@@ -27,9 +27,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a target still lacks: the sum, a vector, and the pods it is made of as far as they are there, the largest first.
+    """The amounts that a target still needs, as a vector, and the pods if they exist, the largest first.
 
-    `was_refused`: there is room for it by quota, and yet it found no nodes this time.
+    `was_refused`: the quota has room, and still no nodes were found in this session.
     """
 
     total: Floats
@@ -39,10 +39,15 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """What a target may use, arrays over nodes.
+    """The nodes that a target may use, as arrays over nodes.
 
-    `passing`: ready, open, and they pass what the target asks of a node. `whole`: (dimensions, nodes), what a node has less what
-    will not drain. `idle`: what is free now. `taken`: nodes that are locked for others.
+    Attributes:
+        names: the names by row.
+        rows: the rows by name.
+        passing: nodes that are ready, open and feasible for the target.
+        whole: (dimensions, nodes), the allocatable amounts less the requests of pods that do not drain.
+        idle: the amounts that are free now.
+        taken: nodes that are locked for other targets.
     """
 
     names: list[str]
@@ -54,7 +59,7 @@ class Nodes:
 
 
 def covers(nodes: Nodes, rows: Rows | Sequence[int], need: Need) -> bool:
-    """Whether the nodes of `rows`, once drained, hold `need`: in sum, and pod by pod where the pods are known."""
+    """Whether the nodes of `rows`, once drained, satisfy `need`: in sum, and pod by pod if the pods are known."""
     at = np.asarray(rows, dtype=np.intp)
     room = nodes.whole[:, at]
     asked = need.total > 0
@@ -77,7 +82,7 @@ def _rows(nodes: Nodes, locks: Sequence[Lock]) -> list[int]:
 
 
 def _free(nodes: Nodes, locks: Sequence[Lock], need: Need) -> list[int]:
-    """Those of the locked nodes that have drained, by row."""
+    """Return the rows of the locked nodes that have drained."""
     rows = _rows(nodes, locks)
     asked = need.total > 0
     drained: list[bool] = np.all(nodes.idle[asked][:, rows] >= nodes.whole[asked][:, rows], axis=0).tolist()
@@ -87,19 +92,19 @@ def _free(nodes: Nodes, locks: Sequence[Lock], need: Need) -> list[int]:
 def next_state(
     state: Reservation, nodes: Nodes, need: Need, settings: ReservationSettings, *, period: int, now: float
 ) -> Reservation:
-    """`state` one step on: nodes that do not pass any more, or are not needed, are given up; missing ones are locked.
+    """Return `state` after one step: infeasible and superfluous nodes are released, and missing ones are locked.
 
     Args:
-        state: the reservation as it was.
-        nodes: the cluster as it is.
-        need: what the target still lacks.
+        state: the reservation before the step.
+        nodes: the present nodes.
+        need: the amounts that the target still needs.
         settings: the plugin's arguments.
-        period: the schedule period; so many nodes are locked once in each.
+        period: the schedule period; at most `settings.locks_per_period` nodes are locked in each.
         now: seconds since the epoch.
     """
     kept = [lock for lock in state.locks if (row := nodes.rows.get(lock.node)) is not None and nodes.passing[row]]
     free = _free(nodes, kept, need)
-    is_apart = need.was_refused and covers(nodes, free, need)  # there is more to it than room: its pods keep apart, say
+    is_apart = need.was_refused and covers(nodes, free, need)  # room is not the reason, but for instance anti-affinity
     is_short = is_apart and len(free) == len(kept)
     if period == state.period:
         return msgspec.structs.replace(state, locks=tuple(kept))
@@ -122,7 +127,7 @@ def next_state(
 
 
 def _without_superfluous(locks: list[Lock], nodes: Nodes, need: Need) -> list[Lock]:
-    """Without those, the latest first, that the rest makes up for."""
+    """Return the locks without those that the others make superfluous; the latest locks are dropped first."""
     kept = list(locks)
     if not covers(nodes, _rows(nodes, kept), need):
         return kept
@@ -134,9 +139,9 @@ def _without_superfluous(locks: list[Lock], nodes: Nodes, need: Need) -> list[Lo
 
 
 def _candidates(nodes: Nodes, locks: list[Lock], need: Need, order: str) -> Iterator[int]:
-    """Nodes that may be locked, the largest first by the resource of which the target needs the greatest part of the cluster.
+    """Yield the nodes that may be locked, the largest first, by the resource of which the target needs most of the cluster.
 
-    They are sought when the first one is asked for: most of the time the nodes that are locked already do.
+    The nodes are only sorted when the first one is requested, since the locked nodes are usually enough.
     """
     locked = set(_rows(nodes, locks))
     rows = [row for row in np.flatnonzero(nodes.passing & ~nodes.taken).tolist() if row not in locked]

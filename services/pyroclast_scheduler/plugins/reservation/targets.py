@@ -1,4 +1,4 @@
-"""Who is reserved for: named jobs first, then the most important, then who has waited longest."""
+"""The choice of targets: named jobs first, then by priority, then by age."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["choose"]
 def choose(
     session: Session, cluster: Cluster, candidates: Candidates, states: Mapping[str, Reservation], settings: ReservationSettings
 ) -> list[Reservation]:
-    """A new reservation in each scope where nobody has one, or somebody less important.
+    """Return a new reservation in each scope without a target, or with a less important one.
 
-    A job that could not start on an empty cluster is passed over, and so is one that was let in and lacks pods. Of jobs of one
-    kind, one is asked.
+    Jobs that could not start on an empty cluster, and enqueued jobs that lack pods, are skipped. Only one job of each kind is
+    examined.
     """
     found: list[Reservation] = []
     for scope in candidates.scopes:
@@ -53,11 +53,11 @@ def _best(
     scope: str,
     below: Weight | None,
 ) -> Job | None:
-    """The best job of a scope that may start; `below`: it must go before holders of this weight."""
+    """Return the best job of a scope that may start. `below`: it must be more important than targets of this weight."""
     hopeless: set[tuple[bytes, PodGroupPhase]] = set()
     for facts in candidates.of(scope, session.snapshot.all_jobs):
         if below is not None and weight(facts) >= below:
-            return None  # nor does anyone behind it
+            return None  # all later candidates are less important too
         if facts.key in states or session.ports.now - facts.created < settings.least_wait:
             continue
         job = session.job(facts.key)

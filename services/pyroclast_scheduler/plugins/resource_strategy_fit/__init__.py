@@ -1,4 +1,4 @@
-"""Plugin resource-strategy-fit: for each resource its own strategy, nodes filled up or spread over."""
+"""Plugin resource-strategy-fit: each resource has its own strategy, to fill nodes up or to spread pods."""
 
 from pyroclast_scheduler.plugins.resource_strategy_fit.plugin import ResourceStrategyFit
 

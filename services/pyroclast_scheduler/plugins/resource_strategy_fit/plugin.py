@@ -1,4 +1,4 @@
-"""What resource-strategy-fit registers: scores by strategy, scarce resources kept free, and room kept beside them."""
+"""The extensions of resource-strategy-fit: scores by strategy, and free room for scarce resources."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["ResourceStrategyFit"]
 _DEFAULT_WEIGHT: Final = 10
 _BEST: Final = 100.0
 _ENDLESS: Final = np.iinfo(np.int64).max // 4
-_GIGA_PER_MILLI: Final = 10**6  # gigabytes for a whole device, in bytes for a thousandth of it
+_GIGA_PER_MILLI: Final = 10**6  # from gigabytes per device to bytes per thousandth of a device
 
 
 class ResourceStrategyFit:
     """Arguments: `resourceStrategyFitWeight` (10), `resources` (strategy by resource), `sra`, `proportional`.
 
-    `sra`: `enable`, `resources`, `weight`, `resourceWeight`: pods keep off nodes with scarce resources that they do not need.
-    `proportional`: `enable`, `resources`, `resourceProportion`: so much cpu and memory stays free beside each free device.
+    `sra`: `enable`, `resources`, `weight`, `resourceWeight`. Pods avoid nodes with scarce resources that they do not need.
+    `proportional`: `enable`, `resources`, `resourceProportion`. A proportion of cpu and memory stays free for each free device.
     """
 
     def __init__(self, arguments: Arguments) -> None:
@@ -49,7 +49,7 @@ class ResourceStrategyFit:
         }
 
     def open(self, session: Session) -> Extensions:
-        """Register what weighs anything."""
+        """Return the extensions whose weight is above 0."""
 
         def score(plan: PlacementPlan, load: Load) -> Floats:
             total = np.zeros(np.broadcast_shapes(load.used.shape[1:], load.rows.shape))
@@ -66,7 +66,7 @@ class ResourceStrategyFit:
         )
 
     def _fit(self, dimensions: Dimensions, plan: PlacementPlan, load: Load) -> Floats:
-        """The weighted mean of what each resource's strategy says, 0 to 1; 0 where the pod does not fit."""
+        """Return the weighted mean of the strategies of the resources, from 0 to 1; 0 if the pod does not fit."""
         total = np.zeros(np.broadcast_shapes(load.used.shape[1:], load.rows.shape))
         whole, is_over = 0.0, np.zeros(total.shape, dtype=np.bool_)
         for row, strategy in self._scored(dimensions, plan):
@@ -83,7 +83,7 @@ class ResourceStrategyFit:
         return np.where(is_over, 0.0, total / whole) if whole else total
 
     def _scored(self, dimensions: Dimensions, plan: PlacementPlan) -> list[tuple[int, Strategy]]:
-        """The rows of the resources that count for this pod, with their strategies."""
+        """Return the rows of the resources that count for this pod, with their strategies."""
         own = of_pod(plan.shape.marks)
         known = self._strategies if own is None else own
         found = []
@@ -95,7 +95,7 @@ class ResourceStrategyFit:
         return found
 
     def _keep_free(self, dimensions: Dimensions, plan: PlacementPlan, load: Load) -> Floats:
-        """How few scarce resources a node has, 0 to 1; 0 where it lacks one that the pod asks for."""
+        """Return how few scarce resources a node has, from 0 to 1; 0 if it lacks one that the pod requests."""
         shape = np.broadcast_shapes(load.used.shape[1:], load.rows.shape)
         whole = sum(self._scarce.values())
         if not whole:
@@ -110,19 +110,22 @@ class ResourceStrategyFit:
 
 
 class _Proportional:
-    """Beside each free device so much cpu (cores) and memory (10^9 bytes) stays free: `rates` by resource."""
+    """The cpu (cores) and memory (10^9 bytes) that must stay free for each free device.
+
+    `rates`: both amounts by resource name.
+    """
 
     def __init__(self, session: Session, rates: Mapping[str, tuple[float, float]]) -> None:
         self._columns = session.columns
         self._rates = {row: (name, *rate) for name, rate in rates.items() if (row := session.dimensions.find(name)) is not None}
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """It depends on what is free alone."""
+        """Return None, since the filter only depends on free amounts."""
         del plan
         return None
 
     def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
-        """How many pods leave enough beside each kind of device."""
+        """Return how many pods leave enough room for each kind of device."""
         if self._is_user(plan):
             return None
         most = np.full(len(rows), _ENDLESS, dtype=np.int64)
@@ -131,7 +134,7 @@ class _Proportional:
         return most
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """Nodes that one more pod leaves too little, by kind of device."""
+        """Return the nodes on which one more pod would leave too little room, by kind of device."""
         if self._is_user(plan):
             return []
         rows = np.arange(self._columns.nodes)

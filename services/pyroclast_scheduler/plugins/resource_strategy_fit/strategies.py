@@ -1,4 +1,4 @@
-"""Which strategy and weight a resource has: by its name, or by the longest prefix with an asterisk."""
+"""The strategy and weight of a resource, found by its name or by the longest matching prefix with an asterisk."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MOST: Final = "MostAllocated"
 
 
 class Strategy(NamedTuple):
-    """How the use of one resource is scored.
+    """The scoring of one resource.
 
-    `kind`: LEAST spreads, MOST fills up; anything else scores nothing but weighs.
+    `kind`: LEAST spreads pods, MOST fills nodes; any other kind scores 0, but its weight counts.
     """
 
     kind: str
@@ -30,7 +30,7 @@ _DEFAULT: Final = {"cpu": Strategy(LEAST, 1), "memory": Strategy(LEAST, 1)}
 
 
 def strategies(arguments: Arguments) -> dict[str, Strategy]:
-    """The argument `resources`, by name or pattern; entries that make no sense are left out with a warning."""
+    """Return the argument `resources`, by name or pattern. Invalid entries are left out with a warning."""
     arguments.known.add("resources")
     given = arguments.get("resources")
     if given is None:
@@ -49,12 +49,12 @@ def strategies(arguments: Arguments) -> dict[str, Strategy]:
 
 
 def is_pattern_right(name: str) -> bool:
-    """Whether a name has no asterisk, or just one at the end of a prefix."""
+    """Whether a name has no asterisk, or one asterisk after a prefix."""
     return "*" not in name or (name.count("*") == 1 and name.endswith("*") and len(name) > 1)
 
 
 def find(resource: str, known: Mapping[str, Strategy]) -> str | None:
-    """The name or pattern of `known` that `resource` goes by, None if there is none."""
+    """Return the name or pattern of `known` that matches `resource`, None if there is none."""
     if resource in known:
         return resource
     fitting = [name for name in known if name.endswith("*") and resource.startswith(name[:-1])]
@@ -62,7 +62,10 @@ def find(resource: str, known: Mapping[str, Strategy]) -> str | None:
 
 
 def of_pod(marks: Mapping[str, str]) -> dict[str, Strategy] | None:
-    """What the annotations of a pod say in place of the configuration, None if nothing; no entries if the weights are no JSON."""
+    """Return the strategies in the annotations of a pod, which replace the configuration; None if it has none.
+
+    The result is empty if the weights are not JSON.
+    """
     kind = marks.get(keys.RESOURCE_STRATEGY_SCORING_TYPE, "")
     if not kind:
         return None

@@ -1,4 +1,4 @@
-"""Plugin task-topology: tasks of a job that belong together go to the same node, others apart."""
+"""Plugin task-topology: related tasks of a job are placed on the same node, and others on different nodes."""
 
 from pyroclast_scheduler.plugins.task_topology.plugin import TaskTopology
 

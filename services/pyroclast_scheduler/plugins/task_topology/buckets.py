@@ -1,4 +1,4 @@
-"""Buckets: tasks of a job that should share a node, as far as their relations allow."""
+"""Buckets: tasks of a job that should share a node, as far as the relations of their roles allow."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _MEBI = 2**20
 
 @dataclass(slots=True)
 class Bucket:
-    """Tasks of a job that should run on the same node.
+    """Tasks of a job that should share a node.
 
-    `waiting`: tasks without a node, by UID with what each asks for; `placed`: how many are on each node.
+    `waiting`: the requests of the tasks without a node, by UID. `placed`: the number of tasks on each node. `roles`: the number
+    of tasks by role.
     """
 
     index: int
@@ -32,11 +33,11 @@ class Bucket:
 
     @property
     def size(self) -> int:
-        """How many tasks it has in all."""
+        """The number of all tasks."""
         return len(self.waiting) + sum(self.placed.values())
 
     def weight(self) -> float:
-        """What the waiting tasks ask for, as one number: milli-cores, mebibytes, everything else as counted."""
+        """Return the requests of the waiting tasks as one number: milli-cores, mebibytes, other resources in stored units."""
         total = 0.0
         for request in self.waiting.values():
             others = np.delete(request, [CPU, MEMORY, PODS]).sum()
@@ -45,7 +46,7 @@ class Bucket:
 
 
 class Buckets:
-    """The buckets of one job. `request_of` gives the vector of what a task asks for."""
+    """The buckets of one job. `request_of`: returns the request of a task as a vector."""
 
     def __init__(self, relations: Relations, tasks: Sequence[Task], request_of: Callable[[Task], Ints]) -> None:
         self.relations = relations
@@ -70,7 +71,7 @@ class Buckets:
             self.largest = max(self.largest, bucket.size)
 
     def rank(self, task: Task) -> tuple[int, ...] | None:
-        """The place of a task: large buckets first, then inside one by order and by relations; None: in no bucket."""
+        """Return the rank of a task: tasks of large buckets first, then by task order and relations; None without a bucket."""
         bucket = self._of.get(task.uid)
         if bucket is None:
             return None
@@ -78,7 +79,10 @@ class Buckets:
         return (-len(bucket.waiting), bucket.index, -self.relations.order.get(role, 0), -self.relations.priority(role))
 
     def scores(self, task: Task, free: Ints) -> Floats | None:
-        """How much of its bucket is, or fits, beside `task` on each node; `free`: (dimensions, nodes). None: in no bucket."""
+        """Return how much of its bucket is on each node, or would fit beside `task`; None if the task has no bucket.
+
+        `free`: the free amounts, (dimensions, nodes).
+        """
         bucket = self._of.get(task.uid)
         if bucket is None or not self.largest:
             return None
@@ -89,13 +93,13 @@ class Buckets:
         for row, roles in self._roles_on.items():
             scores[row] += min(0, self.relations.balance(task.facts.role, roles, only_apart=True))
         others = [request for uid, request in sorted(bucket.waiting.items()) if uid != task.uid]
-        sums = own + np.cumsum([np.zeros_like(own), *others], axis=0)  # with 0, 1, … of the others
+        sums = own + np.cumsum([np.zeros_like(own), *others], axis=0)  # with 0, 1, … other tasks
         fitting = np.array([(each[:, None] <= free).all(axis=0) for each in sums])
         beside = fitting.shape[0] - 1 - fitting[::-1].argmax(axis=0)
         return np.where(fitting[0], (scores + 1 + beside) / self.largest, 0.0)
 
     def moved(self, task: Task, row: int, *, is_placed: bool) -> None:
-        """`task` got a place on node `row`, or lost it again."""
+        """Record that `task` was placed on node `row`, or that the placement was undone."""
         bucket = self._of.get(task.uid)
         if bucket is None:
             return
@@ -113,7 +117,7 @@ class Buckets:
         return (task.row < 0, task.row, order, priority, task.facts.name)
 
     def _best(self, found: Sequence[Bucket], role: str) -> Bucket | None:
-        """The bucket that a task of `role` would rather be in than in one of its own."""
+        """Return the bucket that a task of `role` prefers to a bucket of its own, None if there is none."""
         wanted = [(self.relations.balance(role, each.roles), each) for each in found]
         most = max((balance for balance, _ in wanted), default=-1)
         if most < 0:

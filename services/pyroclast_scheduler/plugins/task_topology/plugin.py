@@ -1,4 +1,4 @@
-"""What task-topology registers: the order of tasks, and scores of nodes."""
+"""The extensions of task-topology: the order of tasks, and scores of nodes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class TaskTopology:
         self._weight = arguments.integer("task-topology.weight", 1)
 
     def open(self, session: Session) -> Extensions:
-        """Register, if any job that waits says how its tasks belong together."""
+        """Return the extensions, none if no waiting job declares relations of its tasks."""
         found = {job.facts.key: _buckets(session, job) for job in session.jobs.values()}
         if not any(found.values()):
             return Extensions()
 
         def buckets_of(key: str) -> Buckets | None:
-            if key not in found:  # a session may come to look at more jobs, of the kind of some that it looked at
+            if key not in found:  # a session may add equivalent jobs later
                 found[key] = _buckets(session, session.jobs[key]) if key in session.jobs else None
             return found[key]
 

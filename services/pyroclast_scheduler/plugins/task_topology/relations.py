@@ -1,4 +1,4 @@
-"""Which roles of a job want to be together, or apart, and in which order they are placed: what its annotations say."""
+"""The relations between the roles of a job, and the order of its tasks, as its annotations declare them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Relations", "relations_of"]
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """Pairs of roles; a role with itself means its own tasks. `order`: the larger, the earlier."""
+    """Pairs of roles; a pair of one role concerns the tasks of this role. `order`: a larger number is placed earlier."""
 
     together: frozenset[frozenset[str]] = frozenset()
     apart: frozenset[frozenset[str]] = frozenset()
@@ -24,7 +24,10 @@ class Relations:
         return any(role in pair for pair in (*self.together, *self.apart))
 
     def priority(self, role: str) -> int:
-        """Which relations are to be kept first: apart from its own 4, with others 3, with its own 2, apart from others 1."""
+        """Return the importance of the role's relations.
+
+        Anti-affinity within the role has 4, affinity to others 3, affinity within the role 2, anti-affinity to others 1.
+        """
         own = frozenset({role})
         found = [0]
         if own in self.apart:
@@ -38,7 +41,10 @@ class Relations:
         return max(found)
 
     def balance(self, role: str, others: Mapping[str, int], *, only_apart: bool = False) -> int:
-        """How much a task of `role` wants to be with `others`, a number of tasks by role; negative: rather not."""
+        """Return the number of tasks in `others` that a task of `role` should join, less those that it should avoid.
+
+        `others`: the number of tasks by role. `only_apart`: only tasks to be avoided count.
+        """
         total = 0
         for other, count in others.items():
             pair = frozenset({role, other})
@@ -47,10 +53,10 @@ class Relations:
 
 
 def relations_of(annotations: Mapping[str, str], roles: Collection[str]) -> Relations | None:
-    """The relations that `annotations` of a PodGroup tell; None if they tell none.
+    """Return the relations in the `annotations` of a PodGroup; None if there are none.
 
     Raises:
-        ValueError: they name a role that the job does not have, or one twice; the text says which.
+        ValueError: a role is named twice or does not exist in the job; the text names the role.
     """
     together = _groups(annotations.get(keys.TASK_TOPOLOGY_AFFINITY, ""))
     apart = _groups(annotations.get(keys.TASK_TOPOLOGY_ANTI_AFFINITY, ""))
@@ -73,7 +79,7 @@ def _groups(text: str) -> list[list[str]]:
 
 
 def _pairs(groups: list[list[str]]) -> frozenset[frozenset[str]]:
-    """A group of one role stands for its own tasks, a larger one for each two of its roles."""
+    """Return the pairs of roles. A group of one role stands for its own tasks, and a larger group for each pair of its roles."""
     return frozenset(
         frozenset(pair) for group in groups for pair in (combinations(group, 2) if len(group) > 1 else [tuple(group)])
     )

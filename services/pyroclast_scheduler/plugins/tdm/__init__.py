@@ -1,4 +1,4 @@
-"""Plugin tdm (time-division multiplexing): nodes that belong to somebody else outside certain hours."""
+"""Plugin tdm (time-division multiplexing): revocable nodes, which pods may only use during certain hours."""
 
 from pyroclast_scheduler.plugins.tdm.plugin import Tdm
 

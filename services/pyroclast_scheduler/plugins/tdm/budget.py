@@ -1,4 +1,4 @@
-"""How many pods of a job may be evicted at once, by the disruption budget in the annotations of its PodGroup."""
+"""The number of pods of a job that may be evicted at once, by the disruption budget in the annotations of its PodGroup."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _DEFAULT = 1
 
 
 def most_evictions(job: Job) -> int:
-    """With a budget what it leaves, without one a single pod.
+    """Return the number that the budget allows, or 1 without a budget.
 
-    A job that runs fewer pods than its minimum loses none: Volcano lets one go.
+    A job that runs fewer pods than the minimum of its budget loses none, although Volcano would evict one.
     """
     annotations = job.facts.group.metadata.annotations
     tasks = len(job.facts.tasks)
@@ -31,6 +31,6 @@ def most_evictions(job: Job) -> int:
 
 
 def _amount(text: str, whole: int) -> int:
-    """A number, or a percentage of `whole` rounded up; what is neither is 0."""
+    """Return a number, or a percentage of `whole` rounded up; 0 if `text` is neither."""
     number = parse_count(text.removesuffix("%")) or 0
     return -(-number * whole // 100) if text.endswith("%") else number

@@ -1,4 +1,4 @@
-"""What tdm registers: who may use revocable nodes, and who leaves them when their hours are over."""
+"""The extensions of tdm: the pods that may use revocable nodes, and their eviction when the hours of the nodes are over."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOT_ALLOWED: Final = "not allow to dispatch to revocable node"
 
 
 class Tdm:
-    """Arguments: `tdm.revocable-zone.<zone>`, hours such as `22:00-6:30` of the scheduler's day; `tdm.evict.period` (1m)."""
+    """Arguments: `tdm.revocable-zone.<zone>`, hours such as `22:00-6:30` in local time; `tdm.evict.period` (1m)."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._windows: dict[str, Window] = {}
@@ -52,7 +52,7 @@ class Tdm:
         self._period = arguments.seconds(_PERIOD, "1m")
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         memory, now = session.ports.memory, session.now()
         zones = _Zones(session, self._windows, self._texts, now=now)
 
@@ -74,7 +74,7 @@ class Tdm:
 
 
 class _Zones:
-    """Which nodes are in which zone, and which zones are open now."""
+    """The zones of nodes, and the zones that are open now."""
 
     def __init__(self, session: Session, windows: Mapping[str, Window], texts: Mapping[str, str], *, now: float) -> None:
         local = datetime.fromtimestamp(now, UTC).astimezone()
@@ -86,18 +86,18 @@ class _Zones:
         self._is_open = self._labels.where(lambda zone: zone in self._open)
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Nodes without a zone, and for revocable pods those of open zones."""
+        """Return the nodes without a zone, and for revocable pods also those of open zones."""
         if not self._has_zone.any():
             return None
         return ~self._has_zone | (self._is_open & is_revocable(plan.shape.marks))
 
     def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
-        """It does not count pods."""
+        """Return None: the plugin has no limits per pod."""
         del plan, rows
         return None
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """The closed zones by name, then open ones for pods that are not revocable."""
+        """Return the closed zones by name, then the open ones for pods that are not revocable."""
         found = []
         for zone in sorted({value for value in self._labels.values if value} - self._open):
             hours = self._texts.get(zone)
@@ -109,25 +109,28 @@ class _Zones:
         return found
 
     def score(self, plan: PlacementPlan, load: Load) -> Floats:
-        """Revocable pods want revocable nodes."""
+        """Return a score that prefers revocable nodes for revocable pods."""
         wanted = self._is_open & is_revocable(plan.shape.marks)
         return np.where(wanted[load.rows], _WANTED, 0.0)
 
     def victims(self, preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate]:
-        """For pods that are neither preemptable nor revocable: running preemptable pods on nodes without a zone, by budget."""
+        """Return running preemptable pods on nodes without a zone, within their budgets.
+
+        There are none for a preemptor that is preemptable or revocable itself.
+        """
         del job
         if preemptor.facts.is_preemptable or is_revocable(preemptor.facts.shape.marks):
             return []
         return _within_budgets([each for each in candidates if _may_go(each[1]) and not self._has_zone[each[1].row]])
 
     def overdue(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Running preemptable pods on nodes of configured zones that are closed now, by budget."""
+        """Return running preemptable pods on nodes of configured zones that are closed now, within their budgets."""
         is_closed = self._labels.where(lambda zone: zone in self._texts and zone not in self._open)
         return _within_budgets([each for each in candidates if _may_go(each[1]) and is_closed[each[1].row]])
 
 
 def is_revocable(annotations: Mapping[str, str]) -> bool:
-    """Whether a pod with these annotations may be on nodes that are taken back."""
+    """Whether a pod with these annotations may use revocable nodes."""
     return annotations.get(keys.REVOCABLE_ZONE) == "*" or parse_bool(annotations.get(keys.PREEMPTABLE, "")) is True
 
 

@@ -1,4 +1,4 @@
-"""Hours of a day in which revocable nodes may be used, as the configuration writes them."""
+"""The hours of a day in which revocable nodes may be used, as the configuration writes them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _DAY: Final = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From `start`, in seconds since midnight, for `length` seconds; beyond midnight if need be."""
+    """A time of day: from `start`, in seconds since midnight, for `length` seconds, possibly beyond midnight."""
 
     start: int
     length: int
 
     def holds(self, second: float) -> bool:
-        """Whether it is open at `second` since midnight; both ends belong to it."""
+        """Whether `second` since midnight is within the window, ends included."""
         return (second - self.start) % _DAY <= self.length
 
 
 def parse(text: str) -> Window:
-    """The window that `H:MM-H:MM` tells; an end that is not after the start is on the next day.
+    """Parse a window such as `22:00-6:30`. An end that is not after the start is on the next day.
 
     Raises:
-        ValueError: it is none; the text says what is wanted.
+        ValueError: the text is malformed.
     """
     parts = [_CLOCK.fullmatch(part) for part in text.strip().split("-")]
     times = [(int(each[1]), int(each[2])) for each in parts if each]

@@ -1,4 +1,4 @@
-"""Plugin usage: nodes are judged by what they really use, not by what was asked for."""
+"""Plugin usage: nodes are rated by their measured usage, not by requests."""
 
 from pyroclast_scheduler.plugins.usage.plugin import Usage
 

@@ -1,4 +1,4 @@
-"""How much a pod will use that has just been placed, until measurements show it."""
+"""Estimates the usage of a pod after its placement, until measurements show it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ _MEBI = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """Parts of request and limit that pods use, and how much more where nodes are full already.
+    """The parts of request and limit that a pod is expected to use, and an additional factor for full nodes.
 
-    `request_ratio` of the request and `burst_ratio` of what the limit adds; times `risk_factor` on nodes whose load is
-    `risk_threshold` or more (a part of 1). `idle_cpu` (milli-cores) and `idle_memory` (bytes): of pods that ask for nothing.
+    Attributes:
+        request_ratio: the used part of the request.
+        burst_ratio: the used part of the difference between limit and request.
+        risk_threshold: the load of a node, as a part of 1, from which `risk_factor` applies.
+        risk_factor: a factor for both parts on such nodes.
+        idle_cpu: the milli-cores that a pod without requests uses.
+        idle_memory: the bytes that a pod without requests uses.
     """
 
     request_ratio: float = 0.7
@@ -33,7 +38,7 @@ class Estimator:
 
     @classmethod
     def of(cls, arguments: Arguments) -> Estimator:
-        """The estimator that `arguments` describe; values out of range keep their defaults, with a warning."""
+        """Return the estimator of these arguments. Values out of range are replaced by the defaults, with a warning."""
         return cls(
             arguments.number("estimator.request_ratio", 0.7, least=0, most=1),
             arguments.number("estimator.burst_ratio", 0.0, least=0, most=1),
@@ -44,7 +49,7 @@ class Estimator:
         )
 
     def amounts(self, shape: Shape, load: Floats) -> Floats:
-        """What a pod of `shape` will use on nodes of that `load`: cpu (milli-cores) and memory (bytes), (2, …) as `load`."""
+        """Return the estimated usage of a pod of `shape` on nodes of that `load`: milli-cores and bytes, (2, …) as `load`."""
         risk = np.where(load >= self.risk_threshold, self.risk_factor, 1.0)
         if shape.is_best_effort:
             return np.stack([self.idle_cpu * risk, self.idle_memory * risk])
@@ -57,7 +62,7 @@ class Estimator:
 
 
 def _amount(arguments: Arguments, key: str, unit: float, scale: float, default: float) -> float:
-    """A number of `unit`s, or a quantity, of which one is `scale` stored units."""
+    """Return an argument that is an integer number of `unit`s, or a quantity with `scale` stored units per 1."""
     arguments.known.add(key)
     if key not in arguments:
         return default

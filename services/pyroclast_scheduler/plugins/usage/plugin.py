@@ -1,4 +1,4 @@
-"""What usage registers: full nodes take nobody, and the one that is used least is the best."""
+"""The extensions of usage: nodes above a threshold are infeasible, and the least used node gets the highest score."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pyroclast_scheduler.session.statement import Move
 __all__ = ["Usage"]
 
 _MEMORY: Final = "usage"
-_WINDOW: Final = "10m"  # the one over which Volcano averages
+_WINDOW: Final = "10m"  # the period of Volcano's averages
 _STALE_SECONDS: Final = 300.0
 _DEFAULT_INTERVAL: Final = 30.0
 _DEFAULT_THRESHOLD: Final = 80
@@ -37,7 +37,7 @@ _FRESH: Final = frozenset({TaskStatus.BOUND, TaskStatus.BINDING})
 
 
 class Usage:
-    """Arguments: weights `usage.weight` (5), `cpu.weight` (1), `memory.weight` (1).
+    """Arguments: the weights `usage.weight` (5), `cpu.weight` (1), `memory.weight` (1).
 
     `thresholds` with `cpu` and `mem` (80), in percent; `estimator.*`, see `Estimator`.
     """
@@ -53,7 +53,7 @@ class Usage:
         self._estimator = Estimator.of(arguments)
 
     def open(self, session: Session) -> Extensions:
-        """Register."""
+        """Return the extensions."""
         nodes = _Nodes(session, self._weights, self._estimator)
         thresholds = _Thresholds(nodes.measured, nodes.is_fresh, self._thresholds)
 
@@ -64,34 +64,31 @@ class Usage:
 
 
 class _Thresholds:
-    """Nodes that really use more than they should; what was not measured lately is not judged."""
+    """The nodes whose usage exceeds a threshold. Nodes without recent measurements are feasible."""
 
     def __init__(self, measured: Floats, is_fresh: Bools, thresholds: tuple[int, int]) -> None:
         self._cpu = is_fresh & (measured[0] > thresholds[0])
         self._memory = is_fresh & (measured[1] > thresholds[1])
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Nodes below both thresholds."""
+        """Return the nodes below both thresholds."""
         del plan
         below: Bools = ~(self._cpu | self._memory)
         return below
 
     def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
-        """It does not count pods."""
+        """Return None: the plugin has no limits per pod."""
         del plan, rows
         return None
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """Cpu first."""
+        """Return the refusals, cpu first."""
         del plan
         return [Refusal(self._cpu, _CPU_FULL, Code.UNRESOLVABLE), Refusal(self._memory, _MEMORY_FULL, Code.UNRESOLVABLE)]
 
 
 class _Book:
-    """What is worked out again only where something changed; kept from session to session.
-
-    `faults`: by row, what is wrong with the capacity of nodes.
-    """
+    """State that is kept between sessions and only calculated again for changes. `faults`: faults of node capacities, by row."""
 
     is_derived: Final = True
 
@@ -102,7 +99,7 @@ class _Book:
         self._shown: dict[str, JobFacts] = {}
 
     def capacity(self, nodes: Sequence[records.Node | None]) -> Floats:
-        """Cpu and memory of each node, (2, nodes). Not to be changed."""
+        """Return cpu and memory of each node, (2, nodes). The caller must not change the array."""
         if len(nodes) != len(self._nodes):
             self._nodes, self._capacity, self.faults = (None,) * len(nodes), np.zeros((2, len(nodes))), {}
         for row, (before, node) in enumerate(zip(self._nodes, nodes, strict=True)):
@@ -116,7 +113,7 @@ class _Book:
         return self._capacity
 
     def unseen(self, jobs: Mapping[str, JobFacts], since: float) -> list[TaskFacts]:
-        """The pods that measurements cannot show yet: a job whose pods they show is not looked at again before it changes."""
+        """Return the pods that measurements cannot show yet. A job without such pods is not examined again before it changes."""
         before, self._shown = self._shown, {}
         found: list[TaskFacts] = []
         for key, facts in jobs.items():
@@ -129,7 +126,7 @@ class _Book:
 
 
 class _Nodes:
-    """Measurements, and what pods add that these do not show yet. Arrays (2, nodes): cpu, memory."""
+    """The measurements, and the estimated usage of pods that these do not show yet. Arrays (2, nodes): cpu, memory."""
 
     def __init__(self, session: Session, weights: tuple[int, int], estimator: Estimator) -> None:
         self._session = session
@@ -160,7 +157,7 @@ class _Nodes:
                 self._count([task], np.array([at], dtype=np.intp))
 
     def scores(self, plan: PlacementPlan, load: Load) -> Floats:
-        """How free nodes are, 0 to 1, for the first, second, … pod of a shape; 0 for those not measured lately."""
+        """Return the free part of nodes, from 0 to 1, for the first, second, … pod of a shape; 0 without recent measurements."""
         rows = load.rows[:, 0]
         steps = (load.used[PODS] - self._session.columns.used[PODS, rows, None])[0]
         result = np.zeros((len(rows), len(steps)))
@@ -173,7 +170,7 @@ class _Nodes:
         return result
 
     def moved(self, move: Move, sign: int) -> None:
-        """Count pods that get a place, and no longer those that go."""
+        """Add placed pods to the estimated usage, and remove evicted ones."""
         for task in move.tasks:
             self._forget(task.uid)
         if (move.status is not TaskStatus.RELEASING) == (sign > 0):
@@ -185,7 +182,10 @@ class _Nodes:
         return np.where(capacity > 0, used, 0.0)
 
     def _count(self, tasks: Sequence[TaskFacts], rows: Rows) -> None:
-        """Count pods of one shape, one after another where several go to one node: each finds it fuller than the one before."""
+        """Add pods of one shape.
+
+        On one node the pods are added one after another, since each one increases the load for the next.
+        """
         left = np.arange(len(tasks))
         while len(left):
             _, first = np.unique(rows[left], return_index=True)
@@ -211,7 +211,7 @@ def _is_unseen(task: TaskFacts, since: float) -> bool:
 
 
 def _capacity_of(node: records.Node) -> tuple[tuple[int, int], str]:
-    """Cpu and memory of a node, and what is wrong with that: where it cannot be read, what is allocatable stands for it."""
+    """Return cpu and memory of a node, and a message if the capacity is malformed. Then the allocatable amount is used."""
     found: list[int] = []
     wrong: list[str] = []
     for name in ("cpu", "memory"):

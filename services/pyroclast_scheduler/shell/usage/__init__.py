@@ -1,4 +1,4 @@
-"""Measurements of what nodes really use, for plugins such as usage and rescheduling."""
+"""Measurements of the real usage of nodes, for plugins such as usage and rescheduling."""
 
 from pyroclast_scheduler.shell.usage.collector import Collector
 

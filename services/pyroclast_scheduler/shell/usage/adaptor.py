@@ -1,4 +1,4 @@
-"""Measurements from the custom metrics API, as an adaptor of Prometheus serves it beside the API server."""
+"""Measurements from the custom metrics API, as an adaptor of Prometheus serves it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _PATH: Final = "/apis/custom.metrics.k8s.io/v1beta1/nodes/*/"
 
 
 async def measured(client: Client) -> Measured:
-    """The metrics `node_cpu_usage_avg` and `node_memory_usage_avg` of all nodes, parts of one.
+    """Return the metrics `node_cpu_usage_avg` and `node_memory_usage_avg` of all nodes, which are parts of 1, in percent.
 
     Raises:
-        KubeError: the API server refuses, or nobody serves custom metrics.
-        BadAnswer: something else than a list of metrics.
+        KubeError: the API server refuses the request, or does not serve custom metrics.
+        BadAnswer: the response is not a list of metrics.
     """
     cpu = read(await client.request("GET", f"{_PATH}node_cpu_usage_avg"))
     return cpu, read(await client.request("GET", f"{_PATH}node_memory_usage_avg"))
 
 
 def read(body: bytes) -> dict[str, float]:
-    """Percents by node from a MetricValueList; entries that make no sense are passed over.
+    """Return percentages by node from a MetricValueList. Malformed entries are ignored.
 
     Raises:
-        BadAnswer: it is none.
+        BadAnswer: the body is not a MetricValueList.
     """
     try:
         items: Any = orjson.loads(body)["items"]

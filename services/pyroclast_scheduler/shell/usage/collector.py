@@ -1,4 +1,4 @@
-"""Collecting measurements in the background, from where the configuration's section `metrics` says."""
+"""Collects measurements in the background from the source in the section `metrics` of the configuration."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _IDLE_SECONDS: Final = 5.0
 
 
 class Collector:
-    """The last measurements of all nodes. `configuration`: the one in force, read again before each collection.
+    """The last measurements of all nodes. `configuration`: returns the active configuration, read before each collection.
 
-    What was measured last stays when a source fails; whoever uses it sees by `measured` how old it is.
+    Earlier measurements stay if a source fails. Their age is in `NodeUsage.measured`.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Collector:
         self._trouble = ""
 
     def usage(self) -> Mapping[str, NodeUsage]:
-        """By name of the node; empty while nothing was measured."""
+        """Return the measurements by node; empty if there are none yet."""
         return self._usage
 
     async def run(self) -> None:
-        """Collect again and again, until cancelled."""
+        """Collect at intervals until cancelled."""
         while True:
             settings = self._configuration().metrics
             if settings.get("type"):
@@ -59,7 +59,7 @@ class Collector:
             await asyncio.sleep(_interval(settings) if settings.get("type") else _IDLE_SECONDS)
 
     async def collect(self) -> None:
-        """Ask once; what goes wrong is logged when it begins, changes or ends."""
+        """Collect once. A problem is logged when it begins, changes or ends."""
         settings = self._configuration().metrics
         trouble = ""
         try:

@@ -1,4 +1,4 @@
-"""Measurements from Elasticsearch, as Metricbeat leaves them there: one search for all nodes."""
+"""Measurements from Elasticsearch, where Metricbeat stores them: one search for all nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _NODES: Final = 10_000
 
 
 async def measured(session: aiohttp.ClientSession, settings: Mapping[str, str]) -> Measured:
-    """The averages of ten minutes. Settings `elasticsearch.index`, `.username`, `.password` and `.hostnameFieldName`.
+    """Return averages over ten minutes.
+
+    Settings: `elasticsearch.index`, `.username`, `.password` and `.hostnameFieldName`.
 
     Raises:
         BadAnswer: see `sources.asked`.
@@ -41,10 +43,10 @@ def _query(host: str) -> dict[str, Any]:
 
 
 def read(answer: Mapping[str, Any]) -> Measured:
-    """Percents by node; entries that make no sense are passed over.
+    """Return percentages by node. Malformed entries are ignored.
 
     Raises:
-        BadAnswer: the answer has another form.
+        BadAnswer: the response has another structure.
     """
     try:
         buckets = answer["aggregations"]["nodes"]["buckets"]

@@ -1,4 +1,4 @@
-"""Measurements from Prometheus, by what its node exporter tells: one query for all nodes each for cpu and memory."""
+"""Measurements from the node exporter in Prometheus: one query over all nodes for cpu and one for memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEMORY: Final = "100*avg_over_time(((1-node_memory_MemAvailable_bytes/node_memo
 
 
 async def measured(session: aiohttp.ClientSession, settings: Mapping[str, str]) -> Measured:
-    """The averages of ten minutes; `instance` must be the name of the node, with or without a port.
+    """Return averages over ten minutes. The label `instance` must be the name of the node, with or without a port.
 
     Raises:
         BadAnswer: see `sources.asked`; or the query failed.
@@ -28,10 +28,10 @@ async def measured(session: aiohttp.ClientSession, settings: Mapping[str, str]) 
 
 
 def read(answer: Mapping[str, Any]) -> dict[str, float]:
-    """The values of an instant query by node; rows that make no sense are passed over.
+    """Return the values of an instant query by node. Malformed rows are ignored.
 
     Raises:
-        BadAnswer: the query failed, or the answer has another form.
+        BadAnswer: the query failed, or the response has another structure.
     """
     if answer.get("status") != "success":
         raise BadAnswer(f"the query failed: {answer.get('error', 'no reason given')}")

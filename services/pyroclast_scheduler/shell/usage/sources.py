@@ -1,4 +1,4 @@
-"""What sources of measurements have in common: how they are asked, and what they answer."""
+"""Common code of the sources of measurements: requests and types of results."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from pyroclast.runtime.bodies import read_at_most
 __all__ = ["BadAnswer", "Measured", "Source", "asked", "number"]
 
 Measured = tuple[dict[str, float], dict[str, float]]
-"""Cpu and memory in percent of what the node has, by name of the node."""
+"""Cpu and memory in percent of the capacity of the node, each by name of the node."""
 
 Source = Callable[[aiohttp.ClientSession, Mapping[str, str]], Awaitable[Measured]]
 
 _LARGEST: Final = 100 << 20
-"""Bytes of an answer."""
+"""The largest size of a response in bytes."""
 
 
 class BadAnswer(Exception):
-    """A source gave nothing that can be used; the message says why."""
+    """A source gave no usable response; the message says why."""
 
 
 async def asked(session: aiohttp.ClientSession, settings: Mapping[str, str], path: str, **request: Any) -> dict[str, Any]:  # noqa: ANN401 - aiohttp's
-    """The JSON object that a POST to `address` + `path` answers; `tls.insecureSkipVerify`: "true" trusts any certificate.
+    """Return the JSON object of the response to a POST to `address` + `path`.
+
+    The setting `tls.insecureSkipVerify: "true"` accepts any certificate.
 
     Raises:
-        BadAnswer: no success, or something else than a JSON object.
+        BadAnswer: the status is not 200, or the response is not a JSON object.
     """
     url = settings["address"].rstrip("/") + path
     verify = settings.get("tls.insecureSkipVerify", "").lower() != "true"
@@ -50,7 +52,7 @@ async def asked(session: aiohttp.ClientSession, settings: Mapping[str, str], pat
 
 
 def number(value: object) -> float | None:
-    """A finite number, also as text; None for anything else."""
+    """Return a finite number, also from text; None for other values."""
     try:
         found = float(value) if isinstance(value, str | int | float) else math.nan
     except ValueError:
