@@ -1,0 +1,103 @@
+"""The pods of a Job as one look finds them, sorted by what decisions ask of them: no rule has to go through all of them again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from pyroclast.api import keys
+from pyroclast.api.enums import PodPhase
+from pyroclast.api.records import Job, Pod
+from pyroclast.lifecycle.gang import members
+
+__all__ = ["ObservedPods", "PodState"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodState:
+    """What decisions ask of a pod. Pods that one look finds alike in all of it share one state, which is compared by identity."""
+
+    task: str
+    """The task that the pod says it belongs to; empty when it does not say."""
+    version: int
+    """The version of the Job at which it was made; -1, older than any, when it does not say."""
+    phase: PodPhase
+    is_terminating: bool
+    is_marked: bool
+    """The controller is going to delete it itself."""
+    has_place: bool
+    """Its name is one of those that the spec of the Job asks for."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has succeeded or failed."""
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+    def is_current(self, version: int) -> bool:
+        """Whether it belongs to the Job at `version`: it is not older, and not about to be replaced."""
+        return self.version >= version and not self.is_marked
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPods:
+    """The pods that a Job controls."""
+
+    by_name: Mapping[str, Pod] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names that the pods of each task should have, by index."""
+    states: Mapping[str, PodState] = field(default_factory=dict)
+    """The state of each pod, by name: in the order of tasks and indexes, pods without a place last."""
+    numbers: Mapping[PodState, int] = field(default_factory=dict)
+    """How many pods are in each state."""
+
+    @classmethod
+    def of(cls, job: Job, pods: Mapping[str, Pod]) -> ObservedPods:
+        """Those of `job`, whose tasks have names, from its `pods` by name."""
+        names = {task.name: members.pod_names(job.metadata.name, task.name, task.replicas) for task in job.spec.tasks}
+        places: dict[str, Pod | None] = dict.fromkeys(chain.from_iterable(names.values()))
+        known: dict[tuple[object, ...], PodState] = {}
+        states: dict[str, PodState] = {}
+        for name, pod in {**places, **pods}.items():
+            if pod is None:
+                continue
+            meta, notes, has_place = pod.metadata, pod.metadata.annotations, name in places
+            alike = (
+                notes.get(keys.TASK_SPEC),
+                notes.get(keys.JOB_VERSION),
+                pod.status.phase,
+                meta.deletion_timestamp is None,
+                keys.OUT_OF_SYNC in notes,
+                has_place,
+            )
+            state = known.get(alike)
+            if state is None:
+                state = known[alike] = _state_of(pod, has_place=has_place)
+            states[name] = state
+        return cls(dict(pods), names, states, Counter(states.values()))
+
+    def where(self, is_wanted: Callable[[PodState], bool]) -> tuple[Pod, ...]:
+        """The pods whose state `is_wanted`, in the order of tasks and indexes."""
+        wanted = set(filter(is_wanted, self.numbers))
+        return tuple(self.by_name[name] for name, state in self.states.items() if state in wanted) if wanted else ()
+
+    def indexes(self, task: str, is_wanted: Callable[[PodState], bool]) -> list[int]:
+        """The places of `task` whose pod is in a state that `is_wanted`, in ascending order."""
+        wanted = set(filter(is_wanted, self.numbers))
+        return [index for index, name in enumerate(self.names[task]) if self.states.get(name) in wanted] if wanted else []
+
+    def at(self, task: str, index: int) -> Pod:
+        """The pod in a place of `task`."""
+        return self.by_name[self.names[task][index]]
+
+
+def _state_of(pod: Pod, *, has_place: bool) -> PodState:
+    return PodState(
+        members.task_of(pod),
+        members.version_of(pod),
+        pod.status.phase,
+        is_terminating=pod.metadata.is_terminating,
+        is_marked=members.is_marked(pod),
+        has_place=has_place,
+    )
