@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -56,25 +56,9 @@ class ObservedPods:
     def of(cls, job: Job, pods: Mapping[str, Pod]) -> ObservedPods:
         """Those of `job`, whose tasks have names, from its `pods` by name."""
         names = {task.name: members.pod_names(job.metadata.name, task.name, task.replicas) for task in job.spec.tasks}
-        places: dict[str, Pod | None] = dict.fromkeys(chain.from_iterable(names.values()))
-        known: dict[tuple[object, ...], PodState] = {}
-        states: dict[str, PodState] = {}
-        for name, pod in {**places, **pods}.items():
-            if pod is None:
-                continue
-            meta, notes, has_place = pod.metadata, pod.metadata.annotations, name in places
-            alike = (
-                notes.get(keys.TASK_SPEC),
-                notes.get(keys.JOB_VERSION),
-                pod.status.phase,
-                meta.deletion_timestamp is None,
-                keys.OUT_OF_SYNC in notes,
-                has_place,
-            )
-            state = known.get(alike)
-            if state is None:
-                state = known[alike] = _state_of(pod, has_place=has_place)
-            states[name] = state
+        states = _states(chain.from_iterable(names.values()), pods, have_place=True)
+        if len(states) < len(pods):
+            states |= _states([name for name in pods if name not in states], pods, have_place=False)
         return cls(dict(pods), names, states, Counter(states.values()))
 
     def where(self, is_wanted: Callable[[PodState], bool]) -> tuple[Pod, ...]:
@@ -92,12 +76,26 @@ class ObservedPods:
         return self.by_name[self.names[task][index]]
 
 
-def _state_of(pod: Pod, *, has_place: bool) -> PodState:
-    return PodState(
-        members.task_of(pod),
-        members.version_of(pod),
-        pod.status.phase,
-        is_terminating=pod.metadata.is_terminating,
-        is_marked=members.is_marked(pod),
-        has_place=has_place,
-    )
+def _states(names: Iterable[str], pods: Mapping[str, Pod], *, have_place: bool) -> dict[str, PodState]:
+    """The states of those of `pods` that have one of `names`, which are places of the spec, or not."""
+    task_spec, job_version, out_of_sync = keys.TASK_SPEC, keys.JOB_VERSION, keys.OUT_OF_SYNC
+    known: dict[tuple[object, ...], PodState] = {}
+    states: dict[str, PodState] = {}
+    for name in names:
+        pod = pods.get(name)
+        if pod is None:
+            continue
+        meta, phase, notes = pod.metadata, pod.status.phase, pod.metadata.annotations
+        alike = notes.get(task_spec), notes.get(job_version), phase, meta.deletion_timestamp is None, out_of_sync in notes
+        state = known.get(alike)
+        if state is None:
+            state = known[alike] = PodState(
+                members.task_of(pod),
+                members.version_of(pod),
+                phase,
+                is_terminating=meta.is_terminating,
+                is_marked=members.is_marked(pod),
+                has_place=have_place,
+            )
+        states[name] = state
+    return states

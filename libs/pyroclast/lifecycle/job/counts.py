@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -34,7 +34,7 @@ class Counts:
 
 def count(pods: ObservedPods, *, tasks: Container[str] | None = None, releasing: Iterable[Pod] = ()) -> Counts:
     """`pods`, counted; `tasks`: only theirs. Those of `releasing` are about to be deleted, and count as if they were."""
-    totals = dict.fromkeys(PodPhase, 0)
+    totals: defaultdict[PodPhase, int] = defaultdict(int)
     doomed = Counter(pods.states[pod.metadata.name] for pod in releasing)
     terminating = 0
     by_task: dict[str, dict[str, int]] = {}

@@ -6,7 +6,9 @@ Pods that were never made are not named, nor are those that the controller delet
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import inf
 from typing import Final, TypeAlias
 
 from pyroclast.api.enums import PodPhase
@@ -89,15 +91,11 @@ def _read(job: Job) -> Indexes:
     }
 
 
-def _written(indexes: Iterable[int]) -> str:
+def _written(indexes: Sequence[int]) -> str:
     """Ascending `indexes` as ranges, such as `0-4,7`."""
-    ranges: list[list[int]] = []
-    for index in indexes:
-        if ranges and ranges[-1][-1] == index - 1:
-            ranges[-1][1:] = [index]
-        else:
-            ranges.append([index])
-    return ",".join("-".join(map(str, each)) for each in ranges)
+    firsts = [index for before, index in pairwise((-2, *indexes)) if index > before + 1]
+    lasts = [index for index, after in pairwise((*indexes, inf)) if index + 1 < after]
+    return ",".join(f"{first}-{last}" if first < last else f"{first}" for first, last in zip(firsts, lasts, strict=True))
 
 
 def _is_in(indexes: Indexes, pod: Pod) -> bool:
