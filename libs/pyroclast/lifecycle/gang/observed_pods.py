@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
@@ -27,8 +26,8 @@ class PodState:
     is_terminating: bool
     is_marked: bool
     """The controller is going to delete it itself."""
-    has_place: bool
-    """Its name is one of those that the spec of the Job asks for."""
+    place: str
+    """The task for which the spec of the Job asks for a pod of this name; empty: none, so it is one too many."""
 
     @property
     def is_finished(self) -> bool:
@@ -56,9 +55,11 @@ class ObservedPods:
     def of(cls, job: Job, pods: Mapping[str, Pod]) -> ObservedPods:
         """Those of `job`, whose tasks have names, from its `pods` by name."""
         names = {task.name: members.pod_names(job.metadata.name, task.name, task.replicas) for task in job.spec.tasks}
-        states = _states(chain.from_iterable(names.values()), pods, have_place=True)
+        states: dict[str, PodState] = {}
+        for task, places in names.items():
+            states |= _states(places, pods, task)
         if len(states) < len(pods):
-            states |= _states([name for name in pods if name not in states], pods, have_place=False)
+            states |= _states([name for name in pods if name not in states], pods, "")
         return cls(dict(pods), names, states, Counter(states.values()))
 
     def where(self, is_wanted: Callable[[PodState], bool]) -> tuple[Pod, ...]:
@@ -71,13 +72,9 @@ class ObservedPods:
         wanted = set(filter(is_wanted, self.numbers))
         return [index for index, name in enumerate(self.names[task]) if self.states.get(name) in wanted] if wanted else []
 
-    def at(self, task: str, index: int) -> Pod:
-        """The pod in a place of `task`."""
-        return self.by_name[self.names[task][index]]
 
-
-def _states(names: Iterable[str], pods: Mapping[str, Pod], *, have_place: bool) -> dict[str, PodState]:
-    """The states of those of `pods` that have one of `names`, which are places of the spec, or not."""
+def _states(names: Iterable[str], pods: Mapping[str, Pod], place: str) -> dict[str, PodState]:
+    """The states of those of `pods` that have one of `names`, which are all for one `place`."""
     task_spec, job_version, out_of_sync = keys.TASK_SPEC, keys.JOB_VERSION, keys.OUT_OF_SYNC
     known: dict[tuple[object, ...], PodState] = {}
     states: dict[str, PodState] = {}
@@ -95,7 +92,7 @@ def _states(names: Iterable[str], pods: Mapping[str, Pod], *, have_place: bool) 
                 phase,
                 is_terminating=meta.is_terminating,
                 is_marked=members.is_marked(pod),
-                has_place=have_place,
+                place=place,
             )
         states[name] = state
     return states

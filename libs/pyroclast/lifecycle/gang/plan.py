@@ -52,8 +52,8 @@ class GangPlan:
 
 def plan(job: Job, pods: ObservedPods) -> GangPlan:
     """The plan for the tasks of `job`. Pods of tasks that the spec does not name are left alone."""
-    surplus = pods.where(lambda state: not state.is_terminating and not state.has_place and state.task in pods.names)
-    stale = pods.where(lambda state: not state.is_terminating and state.has_place and _is_stale(job, state))
+    surplus = pods.where(lambda state: not state.is_terminating and not state.place and state.task in pods.names)
+    stale = pods.where(lambda state: not state.is_terminating and bool(state.place) and _is_stale(job, state))
     missing = [slot for task in job.spec.tasks for slot in _missing(job, task, pods)]
     return GangPlan(tuple(missing), tuple(sorted(surplus, key=_from_the_top)), stale)
 
@@ -76,7 +76,7 @@ def interrupted(pods: ObservedPods) -> tuple[Pod, ...]:
     """Pods inside the replicas that are marked and still there: a restart of some pods was begun and has to be carried
     through.
     """
-    return pods.where(lambda state: not state.is_terminating and state.has_place and state.is_marked)
+    return pods.where(lambda state: not state.is_terminating and bool(state.place) and state.is_marked)
 
 
 def victims_of(pods: Iterable[Pod]) -> tuple[Victim, ...]:

@@ -207,7 +207,7 @@ def _counted(facts: JobFacts) -> Counts:
     """The pods of the tasks of the Job, counted. Those that a new scale has no place for are as good as gone."""
     is_new = facts.job.metadata.generation != facts.job.status.observed_generation
     names = facts.pods.names
-    others = facts.pods.where(lambda state: is_new and not state.has_place and state.task in names)
+    others = facts.pods.where(lambda state: is_new and not state.place and state.task in names)
     surplus = [pod for pod in others if members.index_of(pod) >= len(names[members.task_of(pod)])]
     return count(facts.pods, tasks=names, releasing=surplus)
 

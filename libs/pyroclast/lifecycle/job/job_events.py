@@ -128,8 +128,9 @@ def missed(job: Job, pods: ObservedPods, at: float) -> Iterator[Occurrence]:
 
 def _of_pods(job: Job, task: Task, pods: ObservedPods, named: frozenset[BusEvent]) -> Iterator[Occurrence]:
     phases = {phase for phase, events in _SHOWN_IN.items() if not named.isdisjoint(events)}
-    for index in pods.indexes(task.name, lambda state: state.phase in phases and state.is_current(job.status.version)):
-        yield from _of_pod(task, pods.at(task.name, index))
+    version = job.status.version
+    for pod in pods.where(lambda state: state.place == task.name and state.phase in phases and state.is_current(version)):
+        yield from _of_pod(task, pod)
 
 
 def _of_pod(task: Task, pod: Pod) -> Iterator[Occurrence]:
@@ -150,10 +151,10 @@ def _restarted_too_often(task: Task, pod: Pod) -> bool:
 
 
 def _completion(job: Job, task: Task, pods: ObservedPods) -> Iterator[Occurrence]:
-    succeeded = pods.indexes(task.name, lambda state: state.phase is PodPhase.SUCCEEDED)
+    succeeded = pods.where(lambda state: state.place == task.name and state.phase is PodPhase.SUCCEEDED)
     if not succeeded or len(succeeded) < task.replicas:
         return
-    last = max((pods.at(task.name, index) for index in succeeded), key=_finished_at)
+    last = max(succeeded, key=_finished_at)
     if pods.states[last.metadata.name].is_current(job.status.version):
         yield _occurrence(BusEvent.TASK_COMPLETED, last, _finished_at(last))
 
