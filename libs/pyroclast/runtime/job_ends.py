@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 __all__ = ["SECONDS", "JobEndSeries"]
 
 SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
-"""The bounds of the buckets: few, so that a queue has at most 40 series, and equal in all services, so that they can be summed."""
+"""Bounds of the buckets: few, so that a queue has at most 40 series, and equal in all services, so that series can be summed."""
 
 
 class JobEndSeries:

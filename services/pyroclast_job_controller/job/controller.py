@@ -115,7 +115,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         facts = self._facts(job, memory)
         if memory.is_new:
             memory.vanished += job_events.missed(facts.job, facts.pods, facts.now)
-            memory.deleted.update(tracked_pods.released(facts.job, facts.pods.values()))
+            memory.deleted.update(tracked_pods.released(facts.job, facts.pods))
             memory.is_new = False
             if (fallen := delays.overlooked(facts)) is not None:
                 memory.notice(fallen)

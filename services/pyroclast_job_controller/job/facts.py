@@ -9,6 +9,7 @@ from pyroclast.api.records import Command, Job, PodGroup
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.gang import members, ownership
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 from pyroclast.lifecycle.job.facts import JobFacts, RequestedAction
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.job.memory import JobMemory
@@ -37,7 +38,7 @@ def facts_of(
     return JobFacts(
         job,
         now,
-        pods=caches.pods.members(job.metadata.uid),
+        pods=ObservedPods.of(job, caches.pods.members(job.metadata.uid)),
         group=group,
         queue=caches.queues.get(Key("", job.spec.queue)),
         claims=frozenset(name for name in claims if caches.claims.get(Key(namespace, name))),

@@ -34,7 +34,7 @@ class EvictedGroups:
         return key in self._found
 
     def add(self, task: TaskFacts, message: str) -> list[str]:
-        """Add the groups that are evicted as a whole with `task`, and return their keys. `message`: the reason of the eviction."""
+        """Add the groups that are evicted as a whole with `task`, and return their keys. `message`: the reason."""
         self._pruner.prune(self._found, lambda key: bool(self.message(key)))
         keys = self._natives.gone_whole(task)
         for key in keys:

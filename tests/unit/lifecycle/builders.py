@@ -10,6 +10,7 @@ from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, PodGroupPhase, PodPhase
 from pyroclast.api.records import Job, Pod, PodGroup, Queue
 from pyroclast.lifecycle.gang import podgroups, pods
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 from pyroclast.lifecycle.job.facts import JobFacts, Remembered
 from pyroclast.lifecycle.times import format_time
 
@@ -86,6 +87,10 @@ def pod(owner: Job, name: str, phase: PodPhase = PodPhase.RUNNING, **more: Any) 
     return decode({**body, "metadata": meta, "status": {"phase": phase.value, "containerStatuses": [container]}}, Pod)
 
 
+def pods_of(owner: Job, *pods: Pod) -> ObservedPods:
+    return ObservedPods.of(owner, {each.metadata.name: each for each in pods})
+
+
 def group(owner: Job, phase: PodGroupPhase = PodGroupPhase.RUNNING, **annotations: str) -> PodGroup:
     body = podgroups.manifest(owner, {})
     body["metadata"] |= {"uid": "g1", "resourceVersion": "1"}
@@ -110,7 +115,7 @@ def facts(
     return JobFacts(
         owner,
         now,
-        pods={each.metadata.name: each for each in members},
+        pods=pods_of(owner, *members),
         **{
             "group": group(owner, group_phase, **version) if group_phase else None,
             "queue": queue(),

@@ -10,9 +10,10 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import NetworkTopology
 from pyroclast.lifecycle.gang import dependencies, podgroups
 from pyroclast.lifecycle.gang.minresources import min_resources, shares
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 from pyroclast.lifecycle.gang.usage import pod_usage, times
 
-from .builders import group, job, pod, task, template
+from .builders import group, job, pod, pods_of, task, template
 
 
 def plain(usage):
@@ -219,11 +220,11 @@ def test_labels_and_annotations_of_a_job_that_changes_are_carried_to_its_podgrou
 def test_a_podgroup_of_before_a_restart_is_stale():
     old = group(job())
     again = job(status={"version": 1})
-    assert not podgroups.is_stale(job(), old, {})
-    assert podgroups.is_stale(again, old, {"j-a-0": pod(again, "a-0", version=0)})
-    assert not podgroups.is_stale(again, old, {"j-a-0": pod(again, "a-0", version=1)})  # made by a controller before us
-    assert not podgroups.is_stale(again, group(again), {})
-    assert podgroups.is_stale(job(status={"version": 2}), group(again), {})
+    assert not podgroups.is_stale(job(), old, ObservedPods())
+    assert podgroups.is_stale(again, old, pods_of(again, pod(again, "a-0", version=0)))
+    assert not podgroups.is_stale(again, old, pods_of(again, pod(again, "a-0", version=1)))  # made by a controller before us
+    assert not podgroups.is_stale(again, group(again), ObservedPods())
+    assert podgroups.is_stale(job(status={"version": 2}), group(again), ObservedPods())
 
 
 def test_a_gang_is_admitted_once_it_is_no_longer_pending():

@@ -6,7 +6,7 @@ from pyroclast.api.records.meta import Condition
 from pyroclast.lifecycle.job.job_events import Occurrence, evicted, observed
 from pyroclast.lifecycle.job.policies import respond
 
-from .builders import NOW, job, pod, task
+from .builders import NOW, job, pod, pods_of, task
 
 E = BusEvent
 FAILED = Occurrence(E.POD_FAILED, NOW, 0, task="a", pod="j-a-0", uid="p", exit_code=3)
@@ -71,7 +71,7 @@ def test_respond(owner, occurrence, want):
 
 
 def seen(owner, *pods):
-    return [(occurrence.event, occurrence.pod) for occurrence in observed(owner, {each.metadata.name: each for each in pods})]
+    return [(occurrence.event, occurrence.pod) for occurrence in observed(owner, pods_of(owner, *pods))]
 
 
 ANY = [{"event": "*", "action": "AbortJob"}]
@@ -122,6 +122,6 @@ def test_a_pod_whose_place_the_scheduler_gave_back_was_not_evicted():
 
 
 def test_failed_carries_the_exit_code_of_the_first_container_and_when_it_ended():
-    (occurrence,) = observed(TWO, {"j-a-0": pod(TWO, "a-0", PodPhase.FAILED, exit_code=137, finished_at=NOW - 7)})
+    (occurrence,) = observed(TWO, pods_of(TWO, pod(TWO, "a-0", PodPhase.FAILED, exit_code=137, finished_at=NOW - 7)))
     assert (occurrence.exit_code, occurrence.at) == (137, NOW - 7)
     assert str(occurrence) == "pod j-a-0 of task a failed with exit code 137"

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyroclast.api.enums import JobPhase, PodPhase
-from pyroclast.api.records import Job, Pod
+from pyroclast.api.records import Job
 from pyroclast.lifecycle.effects import DeletePods, MarkPods, WriteStatus
 from pyroclast.lifecycle.job import tracked_pods
 from pyroclast.lifecycle.job.decide import decide
@@ -16,7 +16,7 @@ from pyroclast.lifecycle.job.facts import Remembered
 from pyroclast.lifecycle.job.job_events import missed
 from pyroclast.lifecycle.times import format_time
 
-from .builders import CREATED, NOW, facts, job, pod, task
+from .builders import CREATED, NOW, facts, job, pod, pods_of, task
 
 P = JobPhase
 RUN, WAIT, DONE, FAIL = PodPhase.RUNNING, PodPhase.PENDING, PodPhase.SUCCEEDED, PodPhase.FAILED
@@ -29,10 +29,6 @@ def named(at: str = CREATED, **indexes: str) -> dict[str, Any]:
 
 def owner(phase: JobPhase = P.RUNNING, a: int = 3, **status: Any) -> Job:
     return job(task("a", a), task("b", 2), phase=phase, status=status)
-
-
-def by_name(*pods: Pod) -> dict[str, Pod]:
-    return {each.metadata.name: each for each in pods}
 
 
 @pytest.mark.parametrize("phase", [P.PENDING, P.RUNNING, P.RESTARTING])
@@ -52,7 +48,7 @@ def by_name(*pods: Pod) -> dict[str, Pod]:
 )
 def test_pods_that_are_missed(phase, there, status, want):
     it = owner(phase, **status)
-    found = list(missed(it, by_name(*(pod(it, name) for name in there)), NOW))
+    found = list(missed(it, pods_of(it, *(pod(it, name) for name in there)), NOW))
     assert [occurrence.pod for occurrence in found] == [f"j-{name}" for name in want]
     assert {occurrence.version for occurrence in found} <= {it.status.version}
 
@@ -76,7 +72,9 @@ def test_pods_that_are_missed(phase, there, status, want):
 )
 def test_pods_that_are_named(phase, pods, status, want):
     it = owner(phase, **status)
-    there = by_name(*(pod(it, name, more.pop("phase", RUN), **more) for name, more in ((n, dict(m)) for n, m in pods.items())))
+    there = pods_of(
+        it, *(pod(it, name, more.pop("phase", RUN), **more) for name, more in ((n, dict(m)) for n, m in pods.items()))
+    )
     found = tracked_pods.tracked(it, there, it.status, ())
     assert dict(found.indexes) == want
     assert found.at == (CREATED if want else None)
@@ -86,7 +84,7 @@ def test_pods_that_are_named(phase, pods, status, want):
 
 def test_ten_thousand_pods_are_named_in_few_bytes():
     it = owner(a=10_000)
-    pods = by_name(*(pod(it, f"a-{index}") for index in range(10_000) if index != 77))
+    pods = pods_of(it, *(pod(it, f"a-{index}") for index in range(10_000) if index != 77))
     assert dict(tracked_pods.tracked(it, pods, it.status, ()).indexes) == {"a": "0-76,78-9999"}
 
 
@@ -114,7 +112,7 @@ def test_pods_that_a_new_scale_has_no_place_for_are_taken_off_before_they_are_de
     assert dict(first.status.tracked_pods.indexes) == {"a": "0"}
     bigger = job(task("a", 3), phase=P.RUNNING, status=named(a="0"))
     going = [pod(bigger, f"a-{index}", going=index > 0) for index in range(3)]
-    assert dict(tracked_pods.tracked(bigger, by_name(*going), bigger.status, ()).indexes) == {"a": "0"}
+    assert dict(tracked_pods.tracked(bigger, pods_of(bigger, *going), bigger.status, ()).indexes) == {"a": "0"}
 
 
 def test_a_marked_pod_of_a_job_that_restarts_is_taken_off_before_it_is_deleted():

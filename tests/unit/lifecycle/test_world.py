@@ -157,7 +157,7 @@ class JobMachine(RuleBasedStateMachine):
             return
         world = self.world
         places = {f"j-{each.name}-{i}" for each in world.job.spec.tasks for i in range(each.replicas)}
-        found = {occurrence.pod for occurrence in missed(world.job, world.pods, world.now)}
+        found = {occurrence.pod for occurrence in missed(world.job, world.facts().pods, world.now)}
         assert not any(world.ended_by_controller[name] for name in found)
         assert world.evicted & places - set(world.pods) <= found
 
@@ -185,7 +185,7 @@ class JobMachine(RuleBasedStateMachine):
 
     def _check_rest(self):
         world, status = self.world, self.world.job.status
-        counts = count(world.pods.values())
+        counts = count(world.facts().pods)
         assert (status.pending, status.running, status.succeeded, status.failed, status.terminating) == (
             counts.pending,
             counts.running,

@@ -21,6 +21,7 @@ from pyroclast.lifecycle.effects import (
     WriteStatus,
 )
 from pyroclast.lifecycle.gang import pods
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 from pyroclast.lifecycle.job import job_events
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Remembered, RequestedAction
@@ -88,7 +89,8 @@ class World:
         # a Command that was carried out is deleted before the next one is begun
         self.orders = [order for order in self.orders if order.command != self.job.status.last_command]
         orders = tuple(self.orders)
-        return JobFacts(self.job, self.now, dict(self.pods), self.group, queue(), marks=MARKS, orders=orders, memory=self.memory)
+        seen = ObservedPods.of(self.job, self.pods)
+        return JobFacts(self.job, self.now, seen, self.group, queue(), marks=MARKS, orders=orders, memory=self.memory)
 
     def apply(self, effect):
         match effect:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 from pyroclast.api.records import Job, Pod, Task
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, Effect, Slot, Victim
 from pyroclast.lifecycle.gang import dependencies, members
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods, PodState
 
 __all__ = ["MOST_IN_ORDER", "GangPlan", "Keep", "interrupted", "plan", "release", "victims_of"]
 
@@ -51,55 +52,49 @@ class GangPlan:
             yield CreatePods(self.missing)
 
 
-def plan(job: Job, pods: Mapping[str, Pod]) -> GangPlan:
+def plan(job: Job, pods: ObservedPods) -> GangPlan:
     """Return the plan for the tasks of `job`. Pods of tasks that the spec does not name are left alone."""
-    expected = {name for task in job.spec.tasks for name in members.pod_names(job.metadata.name, task.name, task.replicas)}
-    tasks = {task.name for task in job.spec.tasks}
-    living = {name: pod for name, pod in pods.items() if not pod.metadata.is_terminating}
-    surplus = [pod for name, pod in living.items() if name not in expected and members.task_of(pod) in tasks]
-    stale = [pod for name, pod in living.items() if name in expected and _is_stale(job, pod)]
+    surplus = pods.where(lambda state: not state.is_terminating and not state.place and state.task in pods.names)
+    stale = pods.where(lambda state: not state.is_terminating and bool(state.place) and _is_stale(job, state))
     missing = [slot for task in job.spec.tasks for slot in _missing(job, task, pods)]
-    return GangPlan(tuple(missing), tuple(sorted(surplus, key=_from_the_top)), tuple(stale))
+    return GangPlan(tuple(missing), tuple(sorted(surplus, key=_from_the_top)), stale)
 
 
-def release(pods: Mapping[str, Pod], keep: Keep, *, older_than: int | None = None) -> tuple[Pod, ...]:
+def release(pods: ObservedPods, keep: Keep, *, older_than: int | None = None) -> tuple[Pod, ...]:
     """Return the pods that a kill deletes: all pods except those that `keep` spares and those already being deleted.
 
     `older_than`: delete only pods of a lower version; None: pods of every version.
     """
-    return tuple(
-        pod
-        for pod in pods.values()
-        if not pod.metadata.is_terminating
-        and not (keep is Keep.FINISHED and members.is_finished(pod))
-        and (older_than is None or members.version_of(pod) < older_than)
+    return pods.where(
+        lambda state: (
+            not state.is_terminating
+            and not (keep is Keep.FINISHED and state.is_finished)
+            and (older_than is None or state.version < older_than)
+        )
     )
 
 
-def interrupted(job: Job, pods: Mapping[str, Pod]) -> tuple[Pod, ...]:
+def interrupted(pods: ObservedPods) -> tuple[Pod, ...]:
     """Return the pods within the replicas that are marked but not yet deleted.
 
     The controller had begun to restart these pods, and must now finish the restart.
     """
-    names = (name for task in job.spec.tasks for name in members.pod_names(job.metadata.name, task.name, task.replicas))
-    found = (pods.get(name) for name in names)
-    return tuple(pod for pod in found if pod and members.is_marked(pod) and not pod.metadata.is_terminating)
+    return pods.where(lambda state: not state.is_terminating and bool(state.place) and state.is_marked)
 
 
-def victims_of(pods: tuple[Pod, ...] | list[Pod]) -> tuple[Victim, ...]:
+def victims_of(pods: Iterable[Pod]) -> tuple[Victim, ...]:
     """Return `pods` as victims, the form in which effects name the pods to delete."""
     return tuple(Victim(pod.metadata.name, pod.metadata.uid) for pod in pods)
 
 
-def _missing(job: Job, task: Task, pods: Mapping[str, Pod]) -> Iterator[Slot]:
-    names = members.pod_names(job.metadata.name, task.name, task.replicas)
-    absent = [index for index, name in enumerate(names) if name not in pods]
-    if absent and dependencies.may_start(job, task, pods):
+def _missing(job: Job, task: Task, pods: ObservedPods) -> Iterator[Slot]:
+    absent = [index for index, name in enumerate(pods.names[task.name]) if name not in pods.states]
+    if absent and dependencies.may_start(job, task, pods.by_name):
         yield from (Slot(task.name, index) for index in absent)
 
 
-def _is_stale(job: Job, pod: Pod) -> bool:
-    return members.is_marked(pod) or (members.version_of(pod) < job.status.version and not members.is_finished(pod))
+def _is_stale(job: Job, state: PodState) -> bool:
+    return state.is_marked or (state.version < job.status.version and not state.is_finished)
 
 
 def _from_the_top(pod: Pod) -> tuple[int, str]:

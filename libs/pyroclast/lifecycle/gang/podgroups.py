@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.records import Job, NetworkTopology, Pod, PodGroup, SubGroupPolicy, Task
+from pyroclast.api.records import Job, NetworkTopology, PodGroup, SubGroupPolicy, Task
 from pyroclast.api.types import JOBS, POD_GROUPS
 from pyroclast.lifecycle.gang import dependencies, members
 from pyroclast.lifecycle.gang.minresources import min_resources
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.merging import merge_patch
 from pyroclast.lifecycle.ownership import controller_reference
@@ -134,7 +135,7 @@ def is_admitted(group: PodGroup | None) -> bool:
     return group is not None and not group.metadata.is_terminating and group.status.phase is not PodGroupPhase.PENDING
 
 
-def is_stale(job: Job, group: PodGroup, pods: Mapping[str, Pod]) -> bool:
+def is_stale(job: Job, group: PodGroup, pods: ObservedPods) -> bool:
     """Whether `group` belongs to an older version of the Job, and must be deleted before the pods of the current version are
     created.
 
@@ -143,7 +144,7 @@ def is_stale(job: Job, group: PodGroup, pods: Mapping[str, Pod]) -> bool:
     version = group.metadata.annotations.get(keys.JOB_VERSION)
     if version is not None and version.isdecimal():
         return int(version) < job.status.version
-    return job.status.version > 0 and not any(members.version_of(pod) == job.status.version for pod in pods.values())
+    return job.status.version > 0 and all(state.version != job.status.version for state in pods.numbers)
 
 
 def _resources_patch(job: Job, group: PodGroup, priorities: Mapping[str, int], minimum: int) -> dict[str, Any]:

@@ -5,15 +5,16 @@ closes them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, PodGroupPhase
-from pyroclast.api.records import Job, Pod, PodGroup
+from pyroclast.api.records import Job, PodGroup
 from pyroclast.lifecycle.effects import AskSeats, DeletePods, Effect, PatchGroup, Slot
-from pyroclast.lifecycle.gang import members, plan
+from pyroclast.lifecycle.gang import plan
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.seats.contract import Placement, Seat, Seats, SeatsError, encode, nodes_of, parse_placement, parse_seats
 from pyroclast.lifecycle.seats.eligibility import SeatRefusal
@@ -83,7 +84,7 @@ class Seated:
     ask: AskSeats | None = None
 
 
-def seated(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], missing: Iterable[Slot], used: Iterable[Slot]) -> Seated:
+def seated(job: Job, group: PodGroup | None, pods: ObservedPods, missing: Iterable[Slot], used: Iterable[Slot]) -> Seated:
     """Decide how the `missing` pods of `job` are created. `used`: seats on which a pod was already created.
 
     In a gang that has started, a missing pod needs a new seat, because its old seat is used up.
@@ -108,13 +109,13 @@ def seated(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], missing: I
     if now:
         return Seated(tuple(now))
     expected = {Seat(slot.task, slot.index) for slot in later}
-    left = [name for name, seat in seats.names() if nodes.get(seat) and name not in pods and seat not in expected]
+    left = [name for name, seat in seats.names() if nodes.get(seat) and name not in pods.states and seat not in expected]
     if later or (left and job.status.state.phase in _STARTED):  # an obsolete seat still occupies a node
         return Seated(ask=AskSeats(group.metadata.name, seats.generation + 1, tuple(later)))
     return Seated()
 
 
-def closing(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], refused: str, *, is_late: bool) -> Iterator[Effect]:
+def closing(job: Job, group: PodGroup | None, pods: ObservedPods, refused: str, *, is_late: bool) -> Iterator[Effect]:
     """Yield the effects that close the seats of `group`, if that is due. No pod is created on a closed seat, which frees unused
     seats.
 
@@ -136,9 +137,8 @@ def closing(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], refused: 
             why = SeatRefusal.SCALED
     if not why:
         return
-    living = [pod for pod in pods.values() if not pod.metadata.is_terminating]
-    whole = len(living) >= min_available(job.spec)
-    half = [pod for pod in living if pod.spec.node_name and not members.is_finished(pod)]
+    whole = len(pods.where(lambda state: not state.is_terminating)) >= min_available(job.spec)
+    half = [pod for pod in pods.where(lambda state: not (state.is_terminating or state.is_finished)) if pod.spec.node_name]
     never_ran = seats.asked is None and job.status.state.phase is JobPhase.PENDING
     if is_placed and half and not whole and never_ran:
         yield DeletePods(plan.victims_of(half))

@@ -56,7 +56,7 @@ def _is_served_without_lease(facts: JobFacts, name: str) -> bool:
     That is a scheduler which runs without leader election, or one of several profiles of one process. It shows on pods. On the
     PodGroup it shows only if `name` is one of ours: our schedulers take PodGroups without pods, whoever they are for.
     """
-    mine = [pod for pod in facts.pods.values() if pod.spec.scheduler_name == name]
+    mine = [pod for pod in facts.pods.by_name.values() if pod.spec.scheduler_name == name]
     if any(pod.spec.node_name or any(each.type == "PodScheduled" for each in pod.status.conditions) for pod in mine):
         return True
     if name not in facts.own_schedulers or facts.group is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Pod
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 
 __all__ = ["Counts", "count"]
 
@@ -31,22 +32,21 @@ class Counts:
         return self.pending + self.running + self.unknown + self.terminating > 0
 
 
-def count(pods: Iterable[Pod], *, releasing: Iterable[Pod] = ()) -> Counts:
-    """`pods`, counted. Those of `releasing` are about to be deleted, and count as if they were."""
-    totals = dict.fromkeys(PodPhase, 0)
-    doomed = {pod.metadata.uid for pod in releasing}
+def count(pods: ObservedPods, *, tasks: Container[str] | None = None, releasing: Iterable[Pod] = ()) -> Counts:
+    """`pods`, counted; `tasks`: only theirs. Those of `releasing` are about to be deleted, and count as if they were."""
+    totals: defaultdict[PodPhase, int] = defaultdict(int)
+    doomed = Counter(pods.states[pod.metadata.name] for pod in releasing)
     terminating = 0
     by_task: dict[str, dict[str, int]] = {}
-    for pod in pods:
-        if pod.metadata.is_terminating or pod.metadata.uid in doomed:
-            terminating += 1
+    for state, number in pods.numbers.items():
+        if tasks is not None and state.task not in tasks:
             continue
-        phase = pod.status.phase
-        totals[phase] += 1
-        task = pod.metadata.annotations.get(keys.TASK_SPEC)
-        if task is not None:
-            phases = by_task.setdefault(task, {})
-            phases[phase.value] = phases.get(phase.value, 0) + 1
+        staying = 0 if state.is_terminating else number - doomed[state]
+        terminating += number - staying
+        totals[state.phase] += staying
+        if state.task and staying:
+            phases = by_task.setdefault(state.task, {})
+            phases[state.phase.value] = phases.get(state.phase.value, 0) + staying
     return Counts(
         totals[PodPhase.PENDING],
         totals[PodPhase.RUNNING],

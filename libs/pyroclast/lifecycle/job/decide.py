@@ -82,7 +82,7 @@ def _announcement(facts: JobFacts, effects: Iterable[Effect]) -> tuple[Effect, .
     them for evicted.
     """
     going, last = tracked_pods.leaving(effects), facts.job.status
-    victims = (pod for pod in facts.pods.values() if pod.metadata.uid in going)
+    victims = (facts.pods.by_name[name] for name in going)
     if not going or is_ending(last.state.phase) or not tracked_pods.names_any_of(facts.job, victims):
         return ()
     return (WriteStatus(msgspec.structs.replace(last, tracked_pods=tracked_pods.tracked(facts.job, facts.pods, last, going))),)
@@ -140,7 +140,7 @@ def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
 
 def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]) -> JobStatus:
     """`following` as it is written when its phase is entered: what that is about to delete counts as terminating already."""
-    counts = count(facts.pods.values(), releasing=releasing)
+    counts = count(facts.pods, releasing=releasing)
     return status.killed(facts.job, status.counted(following, counts), facts.now)
 
 
@@ -153,10 +153,10 @@ def _restart_part(facts: JobFacts, answer: PolicyAction, cell: Move, notices: tu
     if cell.to is None:
         return JobDecision(marks, conclusive=False, notices=notices) if marks else None
     by_user = isinstance(answer.cause, RequestedAction)
-    return JobDecision(marks, _restarting(facts, answer.reason, answer.message, tuple(pods), by_user=by_user), notices=notices)
+    return JobDecision(marks, _restarting(facts, answer.reason, answer.message, pods, by_user=by_user), notices=notices)
 
 
-def _marking(pods: list[Pod]) -> tuple[Effect, ...]:
+def _marking(pods: tuple[Pod, ...]) -> tuple[Effect, ...]:
     unmarked = [pod for pod in pods if not members.is_marked(pod)]
     return (MarkPods(plan.victims_of(unmarked)),) if unmarked else ()
 
@@ -177,7 +177,7 @@ def _keep_up(facts: JobFacts, *, idle: bool = False) -> JobDecision:
 def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
     """Bring what there is in line with the spec."""
     job, phase = facts.job, facts.job.status.state.phase
-    broken_off = plan.interrupted(job, facts.pods) if phase in (JobPhase.PENDING, JobPhase.RUNNING) else ()
+    broken_off = plan.interrupted(facts.pods) if phase in (JobPhase.PENDING, JobPhase.RUNNING) else ()
     if broken_off and not idle:
         names = ", ".join(pod.metadata.name for pod in broken_off)
         message = f"{_failure(broken_off)}the restart of {names} is carried on"
@@ -185,7 +185,7 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
     counts = _counted(facts)
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
     if change and change.to in _ENDS:
-        marked = plan.interrupted(job, facts.pods) if phase is JobPhase.RESTARTING else ()
+        marked = plan.interrupted(facts.pods) if phase is JobPhase.RESTARTING else ()
         if marked and not idle:  # what was to be restarted goes, though nothing takes its place any more
             return JobDecision((DeletePods(plan.victims_of(marked)),), conclusive=False)
         return JobDecision(status=_ended(facts, counts, change))
@@ -205,12 +205,11 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
 
 def _counted(facts: JobFacts) -> Counts:
     """The pods of the tasks of the Job, counted. Those that a new scale has no place for are as good as gone."""
-    job = facts.job
-    replicas = {task.name: task.replicas for task in job.spec.tasks}
-    pods = [pod for pod in facts.pods.values() if members.task_of(pod) in replicas]
-    is_new = job.metadata.generation != job.status.observed_generation
-    surplus = [pod for pod in pods if is_new and members.index_of(pod) >= replicas[members.task_of(pod)]]
-    return count(pods, releasing=surplus)
+    is_new = facts.job.metadata.generation != facts.job.status.observed_generation
+    names = facts.pods.names
+    others = facts.pods.where(lambda state: is_new and not state.place and state.task in names)
+    surplus = [pod for pod in others if members.index_of(pod) >= len(names[members.task_of(pod)])]
+    return count(facts.pods, tasks=names, releasing=surplus)
 
 
 def _half_gang(facts: JobFacts, counts: Counts) -> tuple[Pod, ...]:
@@ -219,7 +218,7 @@ def _half_gang(facts: JobFacts, counts: Counts) -> tuple[Pod, ...]:
     waits = facts.memory.gives_back and facts.job.status.state.phase is JobPhase.PENDING and started == 0
     if not waits or counts.pending >= min_available(facts.job.spec):
         return ()
-    return tuple(pod for pod in facts.pods.values() if not pod.metadata.is_terminating and not pod.spec.node_name)
+    return tuple(pod for pod in facts.pods.where(lambda state: not state.is_terminating) if not pod.spec.node_name)
 
 
 def _failure(pods: Iterable[Pod]) -> str:
@@ -288,7 +287,7 @@ def _ended(facts: JobFacts, counts: Counts, change: Change) -> JobStatus:
     message = change.message
     if change.to is JobPhase.FAILED:  # what users ask is why
         cause = f"{last.state.message}; " if last.state.phase is JobPhase.RESTARTING and last.state.message else ""
-        message = (cause or _failure(facts.pods.values())) + message
+        message = (cause or _failure(facts.pods.by_name.values())) + message
     following = status.entering(following, change.to, change.reason or "", message)
     return status.killed(facts.job, _all_marked(facts, following), facts.now)
 
@@ -311,7 +310,7 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
         effects.append(RemovePlugins())
     if effects and not idle:
         return JobDecision(tuple(effects), conclusive=False)
-    counts = count(facts.pods.values())
+    counts = count(facts.pods)
     following = status.counted(last, counts)
     if facts.memory.removed:
         kept = {key: value for key, value in last.controlled_resources.items() if key not in marks}

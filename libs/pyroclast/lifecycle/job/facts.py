@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyroclast.api.enums import JobReason
-from pyroclast.api.records import Job, JobStatus, Pod, PodGroup, Queue
+from pyroclast.api.records import Job, JobStatus, PodGroup, Queue
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.lifecycle.effects import Effect, Slot
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
@@ -68,8 +69,7 @@ class JobFacts:
     job: Job
     now: float
     """Seconds since the epoch."""
-    pods: Mapping[str, Pod] = field(default_factory=dict)
-    """The pods that the Job controls, by name."""
+    pods: ObservedPods = field(default_factory=ObservedPods)
     group: PodGroup | None = None
     queue: Queue | None = None
     claims: frozenset[str] = frozenset()

@@ -9,7 +9,7 @@ decision with the others.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from pyroclast.api import keys
 from pyroclast.api.enums import BusEvent, DisruptionReason, PodPhase
 from pyroclast.api.records import Job, LifecyclePolicy, Pod, PodGroup, Task
 from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 from pyroclast.lifecycle.gang.pods import partition_of
 from pyroclast.lifecycle.job import tracked_pods
 from pyroclast.lifecycle.times import parse_time
@@ -73,17 +74,12 @@ class Occurrence:
                 return self.event.value
 
 
-def observed(job: Job, pods: Mapping[str, Pod]) -> Iterator[Occurrence]:
-    """What the pods of `job` (by name) show of what its policies name. Pods of an older version, and pods that are marked, show
-    nothing.
-    """
+def observed(job: Job, pods: ObservedPods) -> Iterator[Occurrence]:
+    """What `pods` show of what the policies of `job` name. Pods of an older version, and pods that are marked, show nothing."""
     of_job = named_by(job.spec.policies)
     for task in job.spec.tasks:
         named = of_job | named_by(task.policies)
-        phases = {phase for phase, events in _SHOWN_IN.items() if not named.isdisjoint(events)}
-        for pod in _pods_of(job, task, pods) if phases else ():
-            if pod.status.phase in phases and _counts(job, pod):
-                yield from _of_pod(task, pod)
+        yield from _of_pods(job, task, pods, named)
         if BusEvent.TASK_COMPLETED in named:
             yield from _completion(job, task, pods)
 
@@ -121,7 +117,7 @@ def last_failure(pods: Iterable[Pod]) -> Occurrence | None:
     return _occurrence(BusEvent.POD_FAILED, last, _finished_at(last), exit_code=members.exit_code(last)) if last else None
 
 
-def missed(job: Job, pods: Mapping[str, Pod], at: float) -> Iterator[Occurrence]:
+def missed(job: Job, pods: ObservedPods, at: float) -> Iterator[Occurrence]:
     """Deletions that nobody watched, found at `at`: of pods that the status names and that are not seen. They have gone, or only
     lost their labels.
     """
@@ -130,15 +126,11 @@ def missed(job: Job, pods: Mapping[str, Pod], at: float) -> Iterator[Occurrence]
         yield Occurrence(BusEvent.POD_EVICTED, at, job.status.version, task.name, name, partition=partition)
 
 
-def _pods_of(job: Job, task: Task, pods: Mapping[str, Pod]) -> Iterator[Pod]:
-    for name in members.pod_names(job.metadata.name, task.name, task.replicas):
-        pod = pods.get(name)
-        if pod is not None:
-            yield pod
-
-
-def _counts(job: Job, pod: Pod) -> bool:
-    return members.version_of(pod) >= job.status.version and not members.is_marked(pod)
+def _of_pods(job: Job, task: Task, pods: ObservedPods, named: frozenset[BusEvent]) -> Iterator[Occurrence]:
+    phases = {phase for phase, events in _SHOWN_IN.items() if not named.isdisjoint(events)}
+    version = job.status.version
+    for pod in pods.where(lambda state: state.place == task.name and state.phase in phases and state.is_current(version)):
+        yield from _of_pod(task, pod)
 
 
 def _of_pod(task: Task, pod: Pod) -> Iterator[Occurrence]:
@@ -158,12 +150,12 @@ def _restarted_too_often(task: Task, pod: Pod) -> bool:
     return limit > 0 and members.restarts(pod) >= limit
 
 
-def _completion(job: Job, task: Task, pods: Mapping[str, Pod]) -> Iterator[Occurrence]:
-    succeeded = [pod for pod in _pods_of(job, task, pods) if pod.status.phase is PodPhase.SUCCEEDED]
+def _completion(job: Job, task: Task, pods: ObservedPods) -> Iterator[Occurrence]:
+    succeeded = pods.where(lambda state: state.place == task.name and state.phase is PodPhase.SUCCEEDED)
     if not succeeded or len(succeeded) < task.replicas:
         return
     last = max(succeeded, key=_finished_at)
-    if _counts(job, last):
+    if pods.states[last.metadata.name].is_current(job.status.version):
         yield _occurrence(BusEvent.TASK_COMPLETED, last, _finished_at(last))
 
 

@@ -8,7 +8,6 @@ from typing import Final
 from pyroclast.api import keys
 from pyroclast.api.enums import Action, BusEvent, JobPhase, JobReason, PodPhase
 from pyroclast.api.records import Pod
-from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.job import delays
 from pyroclast.lifecycle.job.facts import JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import Occurrence, observed
@@ -68,7 +67,7 @@ def pending_actions(facts: JobFacts) -> PendingActions:
     return PendingActions(answer, later, frozenset(remembered) - kept, needless)
 
 
-def targets(answer: PolicyAction, facts: JobFacts) -> list[Pod] | None:
+def targets(answer: PolicyAction, facts: JobFacts) -> tuple[Pod, ...] | None:
     """The pods that a partial restart is about; None: there is nothing to restart.
 
     Without a single pod left a task or pod is restarted all the same: its pods have gone and will be made again. A partition is
@@ -77,10 +76,10 @@ def targets(answer: PolicyAction, facts: JobFacts) -> list[Pod] | None:
     cause = answer.cause.occurrence if isinstance(answer.cause, Response) else None
     match answer.action:
         case Action.RESTART_TASK:
-            return [pod for pod in facts.pods.values() if cause and members.task_of(pod) == cause.task]
+            return facts.pods.where(lambda state: cause is not None and state.task == cause.task)
         case Action.RESTART_POD:
-            pod = facts.pods.get(cause.pod) if cause else None
-            return [pod] if pod and cause and pod.metadata.uid == cause.uid else []
+            pod = facts.pods.by_name.get(cause.pod) if cause else None
+            return (pod,) if pod and cause and pod.metadata.uid == cause.uid else ()
         case _:
             return (_partition(facts, cause) if cause else None) or None
 
@@ -116,7 +115,7 @@ def _is_obsolete(response: Response, facts: JobFacts) -> bool:
         return True
     if response.delay == 0 or occurrence.event not in _OF_ONE_POD:
         return False
-    pod = facts.pods.get(occurrence.pod)
+    pod = facts.pods.by_name.get(occurrence.pod)
     if pod is None:
         return occurrence.event is not BusEvent.POD_EVICTED and not _has_place(facts, occurrence)
     is_another = occurrence.event is BusEvent.POD_EVICTED or pod.metadata.uid != occurrence.uid
@@ -148,8 +147,8 @@ def _is_answered(occurrence: Occurrence, answer: PolicyAction | None) -> bool:
             return True
 
 
-def _partition(facts: JobFacts, cause: Occurrence) -> list[Pod]:
+def _partition(facts: JobFacts, cause: Occurrence) -> tuple[Pod, ...]:
     """The pods of the partition in which `cause` happened; none where the task has no partitions."""
     has_partitions = any(task.name == cause.task and task.partition_policy for task in facts.job.spec.tasks)
-    of_task = (pod for pod in facts.pods.values() if has_partitions and members.task_of(pod) == cause.task)
-    return [pod for pod in of_task if pod.metadata.labels.get(keys.PARTITION_ID) == cause.partition]
+    of_task = facts.pods.where(lambda state: has_partitions and state.task == cause.task)
+    return tuple(pod for pod in of_task if pod.metadata.labels.get(keys.PARTITION_ID) == cause.partition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from pyroclast.api.records import Pod
@@ -30,25 +30,20 @@ _WORDS: Final = {
 
 
 def stuck(pods: Iterable[Pod]) -> str:
-    """The code and a sentence: on how many pods, and what the first of them by name says; empty where nothing is stuck."""
+    """The code and a sentence: on how many pods, and what the first of them by name says; empty where nothing is stuck.
+
+    Times that change with each try are left away.
+    """
     found: dict[PendingReason, dict[str, str]] = {}
     for pod in pods:
-        for code, container, message in _waiting(pod):
-            found.setdefault(code, {}).setdefault(pod.metadata.name, f"{container}: {message}" if message else container)
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+            waiting = status.state.waiting
+            if waiting is not None and (code := _CODES.get(waiting.reason)) is not None:
+                message = f": {waiting.message[:_MOST]}" if waiting.message and code is PendingReason.VOLUME_NOT_MOUNTED else ""
+                found.setdefault(code, {}).setdefault(pod.metadata.name, f"container {status.name}{message}")
     if not found:
         return ""
     code = min(found, key=list(_WORDS).index)
-    name, message = min(found[code].items())
+    name, container = min(found[code].items())
     count = len(found[code])
-    return f"{code}: {_WORDS[code]} on {count} {'pod' if count == 1 else 'pods'}; {name}, {message}"
-
-
-def _waiting(pod: Pod) -> Iterator[tuple[PendingReason, str, str]]:
-    """Code, container and message of each container that cannot run; times that change with each try are left away."""
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        waiting = status.state.waiting
-        code = None if waiting is None else _CODES.get(waiting.reason)
-        if waiting is None or code is None:
-            continue
-        message = "" if code is not PendingReason.VOLUME_NOT_MOUNTED else waiting.message[:_MOST]
-        yield code, f"container {status.name}", message
+    return f"{code}: {_WORDS[code]} on {count} {'pod' if count == 1 else 'pods'}; {name}, {container}"

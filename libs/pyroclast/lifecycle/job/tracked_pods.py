@@ -6,13 +6,16 @@ Pods that were never made are not named, nor are those that the controller delet
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import inf
 from typing import Final, TypeAlias
 
 from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Job, JobStatus, Pod, Task, TrackedPods
 from pyroclast.lifecycle.effects import DeletePods, Effect, MarkPods
 from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods, PodState
 from pyroclast.lifecycle.job.phase_transitions import is_ending
 
 __all__ = ["absent", "leaving", "names_any_of", "released", "tracked"]
@@ -22,28 +25,33 @@ Indexes: TypeAlias = Mapping[str, list[range]]
 _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-def tracked(job: Job, pods: Mapping[str, Pod], status: JobStatus, leaving: Collection[str]) -> TrackedPods:
-    """What `status` is to name of `pods`: those of its version that have started, without those whose uids are in `leaving`.
+def tracked(job: Job, pods: ObservedPods, status: JobStatus, leaving: Collection[str]) -> TrackedPods:
+    """What `status` is to name of `pods`: those of its version that have started, without those that are `leaving`, by name.
 
-    One that waits is only made again, whoever deletes it. While a Job ends, deletions mean nothing: then it names the pods that
-    are still to be deleted, so that none is overlooked that lost its labels.
+    One that waits is only made again, whoever deletes it. Of one that goes already, only the list of before tells whether
+    somebody else deleted it. While a Job ends, deletions mean nothing: then it names the pods that are still to be deleted, so
+    that none is overlooked that lost its labels.
     """
-    before = _read(job)
+    ends, before = is_ending(status.state.phase), _read(job)
+
+    def is_named(state: PodState) -> bool:
+        if ends:
+            return not (state.is_terminating or state.is_finished)
+        return state.phase is not PodPhase.PENDING and state.is_current(status.version)
+
+    going = pods.where(lambda state: state.is_terminating and is_named(state))
+    without = {*(() if ends else leaving), *(pod.metadata.name for pod in going if not _is_in(before, pod))}
     indexes: dict[str, str] = {}
-    for task in job.spec.tasks:
-        there = enumerate(map(pods.get, members.pod_names(job.metadata.name, task.name, task.replicas)))
-        if is_ending(status.state.phase):
-            found = [index for index, pod in there if pod and not (pod.metadata.is_terminating or members.is_finished(pod))]
-        else:
-            found = [index for index, pod in there if pod and pod.metadata.uid not in leaving and _counts(pod, status, before)]
+    for task, names in pods.names.items():
+        found = [index for index in pods.indexes(task, is_named) if names[index] not in without]
         if found:
-            indexes[task.name] = _written(found)
+            indexes[task] = _written(found)
     return TrackedPods(at=status.state.last_transition_time, indexes=indexes) if indexes else TrackedPods()
 
 
 def leaving(effects: Iterable[Effect]) -> frozenset[str]:
-    """The uids of the pods that `effects` let go."""
-    return frozenset(victim.uid for effect in effects if isinstance(effect, MarkPods | DeletePods) for victim in effect.victims)
+    """The names of the pods that `effects` let go."""
+    return frozenset(victim.name for effect in effects if isinstance(effect, MarkPods | DeletePods) for victim in effect.victims)
 
 
 def names_any_of(job: Job, pods: Iterable[Pod]) -> bool:
@@ -52,19 +60,21 @@ def names_any_of(job: Job, pods: Iterable[Pod]) -> bool:
     return any(_is_in(indexes, pod) for pod in pods)
 
 
-def absent(job: Job, pods: Mapping[str, Pod]) -> Iterator[tuple[Task, int]]:
+def absent(job: Job, pods: ObservedPods) -> Iterator[tuple[Task, int]]:
     """Task and index of each pod that the status of `job` names, that the spec has a place for, and that is not among `pods`."""
     indexes = _read(job)
     for task in job.spec.tasks:
-        names = members.pod_names(job.metadata.name, task.name, task.replicas)
+        names = pods.names[task.name]
         for found in indexes.get(task.name, ()):
-            yield from ((task, index) for index in found[: task.replicas] if index < len(names) and names[index] not in pods)
+            places = (index for index in found[: task.replicas] if index < task.replicas)
+            yield from ((task, index) for index in places if names[index] not in pods.states)
 
 
-def released(job: Job, pods: Iterable[Pod]) -> Iterator[str]:
+def released(job: Job, pods: ObservedPods) -> Iterator[str]:
     """The uids of those of `pods` that go and that the status of `job` does not name: the controller has deleted them."""
     indexes = _read(job)
-    return (pod.metadata.uid for pod in pods if pod.metadata.is_terminating and not _is_in(indexes, pod))
+    going = pods.where(lambda state: state.is_terminating)
+    return (pod.metadata.uid for pod in going if not _is_in(indexes, pod))
 
 
 def _read(job: Job) -> Indexes:
@@ -81,25 +91,11 @@ def _read(job: Job) -> Indexes:
     }
 
 
-def _written(indexes: Iterable[int]) -> str:
+def _written(indexes: Sequence[int]) -> str:
     """Ascending `indexes` as ranges, such as `0-4,7`."""
-    ranges: list[list[int]] = []
-    for index in indexes:
-        if ranges and ranges[-1][-1] == index - 1:
-            ranges[-1][1:] = [index]
-        else:
-            ranges.append([index])
-    return ",".join("-".join(map(str, each)) for each in ranges)
-
-
-def _counts(pod: Pod, status: JobStatus, before: Indexes) -> bool:
-    """Whether it would be somebody else who deletes `pod`; of one that goes already only the list of before tells."""
-    return (
-        pod.status.phase is not PodPhase.PENDING
-        and not members.is_marked(pod)
-        and members.version_of(pod) >= status.version
-        and (not pod.metadata.is_terminating or _is_in(before, pod))
-    )
+    firsts = [index for before, index in pairwise((-2, *indexes)) if index > before + 1]
+    lasts = [index for index, after in pairwise((*indexes, inf)) if index + 1 < after]
+    return ",".join(f"{first}-{last}" if first < last else f"{first}" for first, last in zip(firsts, lasts, strict=True))
 
 
 def _is_in(indexes: Indexes, pod: Pod) -> bool:

@@ -35,7 +35,7 @@ def _due(facts: JobFacts) -> float | None:
         return None
     if group.status.phase not in (PodGroupPhase.PENDING, PodGroupPhase.INQUEUE) or group.status.conditions:
         return None
-    if any(map(_is_examined, facts.pods.values())):
+    if any(map(_is_examined, facts.pods.by_name.values())):
         return None
     return parse_time(group.metadata.creation_timestamp) + PATIENCE_SECONDS
 

@@ -42,7 +42,7 @@ def explained(facts: JobFacts, following: JobStatus) -> JobStatus:
 def _beside_running(facts: JobFacts, following: JobStatus) -> JobStatus:
     """A Job that runs keeps the reason of its phase; what it is refused, and that its containers crash, is said behind it."""
     before = following.state.message.partition(_BESIDE)[0]
-    cause = facts.memory.refused or stuck(facts.pods.values())
+    cause = facts.memory.refused or stuck(facts.pods.by_name.values())
     message = f"{before}{_BESIDE}{cause}" if cause else before
     return status.entering(following, following.state.phase, following.state.reason, message)
 
@@ -83,7 +83,7 @@ def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
         absent_scheduler(facts),
         closed_queue(facts),
         pending.summary_of(placed[1]) if placed else "",
-        stuck(facts.pods.values()),
+        stuck(facts.pods.by_name.values()),
         unexamined(facts),
     )
     message = next(filter(None, causes), "")

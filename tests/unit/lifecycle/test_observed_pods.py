@@ -1,0 +1,47 @@
+"""The pods of a Job, sorted once for all that ask for some of them."""
+
+from pyroclast.api.enums import PodPhase
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
+
+from .builders import job, pod, pods_of, task
+
+OWNER = job(task("a", 12), task("b", 2), status={"version": 1})
+
+
+def names(*pods):
+    return [each.metadata.name for each in pods]
+
+
+def test_pods_that_are_alike_share_a_state():
+    seen = pods_of(OWNER, pod(OWNER, "a-0"), pod(OWNER, "a-1"), pod(OWNER, "a-2", version=0), pod(OWNER, "b-0"))
+    assert seen.states["j-a-0"] is seen.states["j-a-1"]
+    assert sorted((state.task, state.version, number) for state, number in seen.numbers.items()) == [
+        ("a", 0, 1),
+        ("a", 1, 2),
+        ("b", 1, 1),
+    ]
+
+
+def test_pods_come_by_task_and_index_and_those_without_a_place_last():
+    seen = pods_of(OWNER, *(pod(OWNER, name) for name in ("b-2", "b-1", "a-10", "a-2", "b-0")))
+    assert names(*seen.where(lambda _: True)) == ["j-a-2", "j-a-10", "j-b-0", "j-b-1", "j-b-2"]
+    assert names(*seen.where(lambda state: not state.place)) == ["j-b-2"]
+
+
+def test_indexes_are_those_of_the_places_whose_pod_is_wanted():
+    pods = [pod(OWNER, "a-11"), pod(OWNER, "a-3", PodPhase.PENDING), pod(OWNER, "a-1"), pod(OWNER, "a-12"), pod(OWNER, "b-0")]
+    assert pods_of(OWNER, *pods).indexes("a", lambda state: state.phase is PodPhase.RUNNING) == [1, 11]
+
+
+def test_what_is_current_is_neither_of_an_older_version_nor_marked():
+    seen = pods_of(
+        OWNER, pod(OWNER, "a-0", version=0), pod(OWNER, "a-1", marked=True), pod(OWNER, "a-2"), pod(OWNER, "a-3", version=2)
+    )
+    assert names(*seen.where(lambda state: state.is_current(1))) == ["j-a-2", "j-a-3"]
+
+
+def test_pods_that_come_later_are_for_the_next_look():
+    there = {"j-a-0": pod(OWNER, "a-0")}
+    seen = ObservedPods.of(OWNER, there)
+    there |= {"j-a-1": pod(OWNER, "a-1")}
+    assert list(seen.by_name) == list(seen.states) == ["j-a-0"]
