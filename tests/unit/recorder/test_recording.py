@@ -37,6 +37,7 @@ from pyroclast_recorder.app import Recorder
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.tables import gaps, jobs, node_states, pods
 from pyroclast_recorder.facts.jobs import job_facts
+from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.facts.predictions import prediction_facts
 from pyroclast_recorder.hourly_usage import held
 from pyroclast_recorder.metrics import RecorderMetrics
@@ -207,11 +208,11 @@ class Moody(Database):
 
     refused = 0
 
-    async def write(self, batch: Any, now: int) -> None:
+    async def write(self, batch: Any, now: int) -> list[GroupEnd]:
         if self.refused < 3:
             self.refused += 1
             raise DatabaseUnavailable("the disk is full")
-        await super().write(batch, now)
+        return await super().write(batch, now)
 
 
 @ON_SQLITE
