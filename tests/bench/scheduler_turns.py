@@ -25,8 +25,8 @@ from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.lean import SWITCH_SECONDS
 from pyroclast.runtime.looplag import measure_lag
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.retry_conditions import AnyChange, Room, UnschedulableJob
 from pyroclast_scheduler.model.snapshot import Snapshot
+from pyroclast_scheduler.model.triggers import AnyChange, Room, UnschedulableJob
 from pyroclast_scheduler.replay.capture import CacheSettings, taken
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell import debug

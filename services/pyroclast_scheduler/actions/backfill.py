@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pyroclast_scheduler.model.fit_errors import FitErrors
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments

@@ -13,8 +13,8 @@ from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Rows
-from pyroclast_scheduler.model.retry_conditions import Eviction, Room
 from pyroclast_scheduler.model.shapes import Shape
+from pyroclast_scheduler.model.triggers import Eviction, Room
 
 __all__ = ["Rooms", "Victims"]
 

@@ -18,7 +18,7 @@ from pyroclast_scheduler.cache.queue_branches import above, branches
 from pyroclast_scheduler.cache.unschedulable_jobs import JobOrClass, UnschedulableJobs
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
-from pyroclast_scheduler.model.retry_conditions import (
+from pyroclast_scheduler.model.triggers import (
     AnyChange,
     AnyRoom,
     ClaimRelease,

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pyroclast_scheduler.cache.wait_queue import WaitQueue
 from pyroclast_scheduler.model.job_facts import JobFacts
-from pyroclast_scheduler.model.retry_conditions import Pause, Trigger, UnschedulableJob
+from pyroclast_scheduler.model.triggers import Pause, Trigger, UnschedulableJob
 
 __all__ = ["JobOrClass", "UnschedulableJobs"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyroclast_scheduler.eviction.victims import first_to_go, has_enough
+from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments

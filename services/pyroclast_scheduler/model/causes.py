@@ -9,7 +9,7 @@ from typing import Any
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.times import format_time
 from pyroclast.resources import durations
-from pyroclast_scheduler.model.retry_conditions import Trigger
+from pyroclast_scheduler.model.triggers import Trigger
 
 __all__ = ["Cause", "Shortage", "WaitingRecord", "Withheld"]
 

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.fit_errors import DomainLimit
 from pyroclast_scheduler.model.node_columns import Bools, Floats
-from pyroclast_scheduler.model.reasons import DomainLimit
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.term_counts import TermCounts
 

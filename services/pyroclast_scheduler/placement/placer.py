@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pyroclast_scheduler.model.fit_errors import DomainLimit
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
-from pyroclast_scheduler.model.reasons import DomainLimit
 from pyroclast_scheduler.placement.greedy import NEVER
 from pyroclast_scheduler.placement.plans import PlacementPlan
 

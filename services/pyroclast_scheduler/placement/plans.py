@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from pyroclast_scheduler.model.dimensions import MEMORY, Dimensions, Ints
+from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats, Rows
-from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.placement.greedy import NEVER, greedy
 from pyroclast_scheduler.placement.lookahead import Ahead

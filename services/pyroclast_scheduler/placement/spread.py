@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.fit_errors import DomainLimit
 from pyroclast_scheduler.model.node_columns import Bools, Floats
-from pyroclast_scheduler.model.reasons import DomainLimit
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.term_counts import TermCounts
 from pyroclast_scheduler.model.terms import Term

@@ -11,13 +11,13 @@ import numpy as np
 
 from pyroclast.api import keys, records
 from pyroclast_scheduler.model.dimensions import Amounts, Ints, amounts_of
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import QueueFacts
-from pyroclast_scheduler.model.reasons import Code, Refusal
-from pyroclast_scheduler.model.retry_conditions import Neighbours, QueueUse, Trigger
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.triggers import Neighbours, QueueUse, Trigger
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions

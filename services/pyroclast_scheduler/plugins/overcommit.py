@@ -9,7 +9,7 @@ import numpy as np
 
 from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.retry_conditions import AnyRoom, QueueUse, Trigger
+from pyroclast_scheduler.model.triggers import AnyRoom, QueueUse, Trigger
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote

@@ -12,8 +12,8 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.past_shares import past_share, weighed
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.retry_conditions import QueueUse
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.triggers import QueueUse
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments

@@ -14,7 +14,7 @@ from pyroclast.resources.quantity import ZERO, Quantity, QuantityError
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.objects import Watch
-from pyroclast_scheduler.model.retry_conditions import Trigger
+from pyroclast_scheduler.model.triggers import Trigger
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session

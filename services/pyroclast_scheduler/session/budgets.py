@@ -22,10 +22,10 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.retry_conditions import QueueUse
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import placed_at
+from pyroclast_scheduler.model.triggers import QueueUse
 from pyroclast_scheduler.session.others_waiting import others_wait
 from pyroclast_scheduler.session.ports import Ports
 

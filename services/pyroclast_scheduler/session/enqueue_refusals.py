@@ -17,7 +17,7 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.model.retry_conditions import QueueUse
+from pyroclast_scheduler.model.triggers import QueueUse
 from pyroclast_scheduler.session import waiting_order
 from pyroclast_scheduler.session.session import Session
 

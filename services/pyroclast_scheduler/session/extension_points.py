@@ -11,14 +11,14 @@ from enum import Enum, IntEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.hypernodes import HyperNode
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.reasons import Refusal
-from pyroclast_scheduler.model.retry_conditions import Trigger
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.triggers import Trigger
 from pyroclast_scheduler.placement.plans import NodeScore, PlacementPlan, Predicate
 from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.statement import Move

@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from pyroclast_scheduler.model.fit_errors import FitErrors
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 

@@ -14,8 +14,8 @@ from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.kept_places import KeptPlace
 from pyroclast_scheduler.model.reservations import Reservation
-from pyroclast_scheduler.model.retry_conditions import UnschedulableJob
 from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.triggers import UnschedulableJob
 from pyroclast_scheduler.session.measures import Measures
 
 __all__ = ["Await", "Binds", "Commit", "Eviction", "Note", "Outcome", "Preparation", "WaitingTask", "Write"]

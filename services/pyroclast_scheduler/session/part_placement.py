@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from pyroclast_scheduler.model.fit_errors import FitErrors
 from pyroclast_scheduler.model.group_tree import GroupPart
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.subjobs import sub_job_uid
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.label_domains import NO_DOMAIN, best_domain, forget_errors

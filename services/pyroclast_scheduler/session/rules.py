@@ -13,14 +13,14 @@ from typing import Final, TypeVar
 import numpy as np
 
 from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.hypernodes import HyperNode
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.reasons import Refusal
-from pyroclast_scheduler.model.retry_conditions import AnyChange, Trigger
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.triggers import AnyChange, Trigger
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction, Invalid, Purpose, Rank, Vote
 from pyroclast_scheduler.session.outcome import Preparation

@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from pyroclast_scheduler.model.fit_errors import Code, FitErrors, count_refusals
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.reasons import Code, FitErrors, count_refusals
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement import placer
 from pyroclast_scheduler.placement.placer import Batch, CandidateScorers

@@ -14,12 +14,12 @@ from pyroclast.api.types import HYPER_NODES, ResourceType
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.equivalence_classes import IDENTITY_LABELS
 from pyroclast_scheduler.model.faults import Fault
+from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Columns, Floats
 from pyroclast_scheduler.model.queues import queues_of
-from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot

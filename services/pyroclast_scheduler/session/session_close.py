@@ -12,11 +12,11 @@ from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
 from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.fit_errors import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.groups import GroupCondition, GroupStatus
 from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.kept_places import KeptPlace
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.reservations import read
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, readable_seconds

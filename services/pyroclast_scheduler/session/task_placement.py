@@ -7,9 +7,9 @@ from collections import deque
 
 import numpy as np
 
+from pyroclast_scheduler.model.fit_errors import FitErrors
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task

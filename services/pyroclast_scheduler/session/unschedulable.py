@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.retry_conditions import (
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.triggers import (
     AnyChange,
     AnyRoom,
     Eviction,
@@ -16,8 +18,6 @@ from pyroclast_scheduler.model.retry_conditions import (
     Trigger,
     UnschedulableJob,
 )
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.domains import is_constrained
 from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
 from pyroclast_scheduler.session.session import Session

@@ -18,9 +18,9 @@ from pyroclast_scheduler.model import quotas
 from pyroclast_scheduler.model.amount_text import listed, number, spelled
 from pyroclast_scheduler.model.causes import Cause, Shortage
 from pyroclast_scheduler.model.dimensions import PODS, Ints
+from pyroclast_scheduler.model.fit_errors import FitErrors, count_refusals
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Rows
-from pyroclast_scheduler.model.reasons import FitErrors, count_refusals
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit

@@ -18,9 +18,9 @@ from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.claims import class_counts, device_claims
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.retry_conditions import DeviceRelease, ObjectChange, QueueUse, Trigger
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.model.triggers import DeviceRelease, ObjectChange, QueueUse, Trigger
 from pyroclast_scheduler.plugins.capacity.tree import Tree
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session

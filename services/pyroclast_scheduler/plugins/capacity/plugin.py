@@ -18,9 +18,9 @@ from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.retry_conditions import QueueUse, Trigger
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.triggers import QueueUse, Trigger
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.capacity import tree
 from pyroclast_scheduler.plugins.capacity.dra import DeviceQuota

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler.model.reasons import Code
+from pyroclast_scheduler.model.fit_errors import Code
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, order, policy_score
 from pyroclast_scheduler.plugins.deviceshare.configuration import Chip
 from pyroclast_scheduler.plugins.deviceshare.gpushare import amount

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler.model.reasons import Code
+from pyroclast_scheduler.model.fit_errors import Code
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardKind, Claim
 from pyroclast_scheduler.plugins.deviceshare.exclusive import Rule, matching, usable

@@ -9,10 +9,10 @@ import numpy as np
 
 from pyroclast.api import keys, records
 from pyroclast.api.types import CONFIG_MAPS
+from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.objects import Watch
-from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.deviceshare.ascend import Ascend

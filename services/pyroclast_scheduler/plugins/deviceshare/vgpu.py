@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api import keys, records
+from pyroclast_scheduler.model.fit_errors import Code
 from pyroclast_scheduler.model.numbers import parse_count
-from pyroclast_scheduler.model.reasons import Code
 from pyroclast_scheduler.model.tasks import group_of
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, order, policy_score
 from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, DeviceConfiguration, VgpuNames

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan

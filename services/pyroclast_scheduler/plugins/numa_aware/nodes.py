@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 
 from pyroclast.api import keys, records
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
-from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.numa_aware.book import NumaAllocations

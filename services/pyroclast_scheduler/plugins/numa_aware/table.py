@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.plugins.numa_aware.layouts import Inside
 from pyroclast_scheduler.plugins.numa_aware.policies import ALIGNING
 

@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from pyroclast_scheduler.model.fit_errors import Code, DomainLimit, Refusal
 from pyroclast_scheduler.model.label_index import named_values
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.reasons import Code, DomainLimit, Refusal
-from pyroclast_scheduler.model.retry_conditions import AnyChange, Labelled, Neighbours, Trigger
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.triggers import AnyChange, Labelled, Neighbours, Trigger
 from pyroclast_scheduler.placement import affinity, spread
 from pyroclast_scheduler.session.session import Session
 

@@ -14,10 +14,10 @@ from pyroclast.api import records
 from pyroclast.api.types import RESOURCE_CLAIMS
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.claims import device_claims, shared_claims
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.reasons import Code, Refusal
-from pyroclast_scheduler.model.retry_conditions import ClaimRelease, DeviceRelease, ObjectChange, Trigger
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.model.triggers import ClaimRelease, DeviceRelease, ObjectChange, Trigger
 from pyroclast_scheduler.plugins.predicates.allocation import DeviceRequest, Market, Picked, wishes_of
 from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Offer, Pools, node_selector
 from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Selectors

@@ -11,10 +11,10 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast_scheduler.model.claims import volume_claims
 from pyroclast_scheduler.model.dimensions import Ints
-from pyroclast_scheduler.model.reasons import Refusal
-from pyroclast_scheduler.model.retry_conditions import ObjectChange, Trigger
+from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.triggers import ObjectChange, Trigger
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

@@ -11,8 +11,8 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.features import tolerates
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools, Rows
-from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.shapes import Port
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan

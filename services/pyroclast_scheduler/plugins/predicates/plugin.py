@@ -18,10 +18,10 @@ from pyroclast.api.types import (
     RESOURCE_SLICES,
     STORAGE_CLASSES,
 )
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.objects import Watch
-from pyroclast_scheduler.model.reasons import Code, Refusal
-from pyroclast_scheduler.model.retry_conditions import Trigger
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.model.triggers import Trigger
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.predicates.coupling import coupled, coupled_to
 from pyroclast_scheduler.plugins.predicates.devices import Devices

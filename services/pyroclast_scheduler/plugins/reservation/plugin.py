@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.reservations import Reservation, read
 from pyroclast_scheduler.plugins.reservation.candidates import Candidates
 from pyroclast_scheduler.plugins.reservation.demand import Cluster, is_waiting, need_of

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Dimensions, Ints
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
-from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.placement.node_load import Load
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.resource_strategy_fit.strategies import LEAST, MOST, Strategy, find, of_pod, strategies

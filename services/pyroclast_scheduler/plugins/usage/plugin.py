@@ -11,9 +11,9 @@ from pyroclast.api import records
 from pyroclast.api.types import NODES
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.dimensions import PODS, Ints, amounts_of
+from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
-from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.placement.node_load import Load

@@ -9,7 +9,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.wait_queue import WaitQueue
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes
-from pyroclast_scheduler.model.retry_conditions import Room, UnschedulableJob
+from pyroclast_scheduler.model.triggers import Room, UnschedulableJob
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.ports import Ports

@@ -8,7 +8,7 @@ from pyroclast_scheduler.cache import read_objects
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.unschedulable_jobs import UnschedulableJobs
-from pyroclast_scheduler.model.retry_conditions import AnyChange, Eviction, Pause, Room, UnschedulableJob
+from pyroclast_scheduler.model.triggers import AnyChange, Eviction, Pause, Room, UnschedulableJob
 from tests.scenarios import objects
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.reasons import Code
+from pyroclast_scheduler.model.fit_errors import Code
 from pyroclast_scheduler.plugins.deviceshare.ascend import Ascend
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim
 from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, Chip, Template, parse

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.retry_conditions import (
+from pyroclast_scheduler.model.triggers import (
     AnyChange,
     ClaimRelease,
     DeviceRelease,

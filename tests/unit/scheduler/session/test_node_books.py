@@ -7,7 +7,7 @@ import pytest
 
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.reasons import Code
+from pyroclast_scheduler.model.fit_errors import Code
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.node_books import NodeBook, Refused
 from pyroclast_scheduler.session.ports import Ports

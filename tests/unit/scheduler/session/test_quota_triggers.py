@@ -8,7 +8,7 @@ import pytest
 from pyroclast.api import records
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.causes import Cause
-from pyroclast_scheduler.model.retry_conditions import AnyChange, AnyRoom, QueueChange, QueueUse
+from pyroclast_scheduler.model.triggers import AnyChange, AnyRoom, QueueChange, QueueUse
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.rules import Rules
 from tests.scenarios import objects

@@ -8,8 +8,8 @@ from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
-from pyroclast_scheduler.model.reasons import Refusal
-from pyroclast_scheduler.model.retry_conditions import AnyChange, AnyRoom, Eviction, Labelled, Neighbours, Pause, QueueUse, Room
+from pyroclast_scheduler.model.fit_errors import Refusal
+from pyroclast_scheduler.model.triggers import AnyChange, AnyRoom, Eviction, Labelled, Neighbours, Pause, QueueUse, Room
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Vote
 from pyroclast_scheduler.session.ports import Ports

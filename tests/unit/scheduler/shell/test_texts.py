@@ -4,9 +4,9 @@ import numpy as np
 
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.dimensions import Dimensions
+from pyroclast_scheduler.model.fit_errors import Code, FitErrors, Refusal, count_refusals
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.reasons import Code, FitErrors, Refusal, count_refusals
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import task_of
