@@ -23,6 +23,7 @@ from pyroclast_recorder.database.merging import merged
 from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
 from pyroclast_recorder.database.tables import METADATA, gaps, job_phases, jobs, pods, usage_days, usage_hours
 from pyroclast_recorder.database.usage_rows import usage_rows
+from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.hourly_usage import DAY, HOUR
 from tests.counts import examples
@@ -205,10 +206,10 @@ async def test_what_was_not_written_when_the_recorder_ends_is_written_with_its_c
     async with new_database() as database:
         write, is_away = database.write, [True]
 
-        async def moody(batch: Batch, now: int) -> None:
+        async def moody(batch: Batch, now: int) -> list[GroupEnd]:
             if is_away[0]:
                 raise DatabaseUnavailable("the disk is full")
-            await write(batch, now)
+            return await write(batch, now)
 
         database.write = moody  # type: ignore[method-assign]
         writer = Writer(database, lambda: 9000.0, lambda rows, seconds: None)
