@@ -143,7 +143,7 @@ class Recorder:
     async def stand_by(self) -> None:
         """Keep recent rows in memory while another replica records. Like other tasks of a service, this never returns.
 
-        With SQLite there is only one replica, so no rows are kept.
+        A SQLite file has only one replica, so no replica stands by.
         """
         await asyncio.sleep(STANDBY_SECONDS)
         if self._database.is_shared and self._writer is None:

@@ -24,15 +24,15 @@ class RecorderMetrics:
         self._rows = Counter("pyroclast_recorder_rows", "Rows written to the database", registry=registry)
         self._lag = Histogram(
             "pyroclast_recorder_lag_seconds",
-            "From an event to its row in the database",
+            "Time from an event to its row in the database",
             buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
             registry=registry,
         )
         self._gaps = Counter(
-            "pyroclast_recorder_gap_seconds", "Time whose events could not be seen any more", ["kind"], registry=registry
+            "pyroclast_recorder_gap_seconds", "Seconds in which the events of a kind are lost", ["kind"], registry=registry
         )
         self._incidents = Counter(
-            "pyroclast_recorder_incidents", "Rare things met while following", ["kind", "what"], registry=registry
+            "pyroclast_recorder_incidents", "Rare incidents of lists and watches", ["kind", "what"], registry=registry
         )
 
     def written(self, rows: int, seconds: float) -> None:

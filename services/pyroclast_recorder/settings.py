@@ -1,4 +1,4 @@
-"""The recorder's settings."""
+"""The settings of the recorder."""
 
 from __future__ import annotations
 

@@ -106,9 +106,9 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
                 self._queue.add_at(key, again)
 
     async def _catch_up(self, key: Key, memory: JobMemory) -> None:
-        """Remember what happened to the pods and the PodGroup while no controller watched them.
+        """Remember occurrences of the pods and the PodGroup from the time without a controller.
 
-        Also find out which pods that left the watch were deleted.
+        Also check which pods that left the watch were really deleted.
         """
         job = self._current(key, memory) if memory.is_new or memory.vanished else None
         if job is None:
@@ -161,7 +161,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         return None
 
     def _caught_up(self, key: Key, memory: JobMemory) -> None:
-        if not memory.vanished and not self._orphans.any_of(key):  # they are processed before the facts are collected
+        if not memory.vanished and not self._orphans.any_of(key):  # both are checked before the facts are collected
             self._queue.caught_up(key, within=self._pause(key))
 
     def _out_of_rounds(self, key: Key, decision: JobDecision) -> None:

@@ -76,9 +76,9 @@ class ExpiryController:
             return None
 
     async def _end_is_recorded(self, job: Job) -> bool:
-        """Whether the flow of `job`, if there is one, has recorded the end of `job`.
+        """Whether the flow of `job` has recorded the end of `job`. True for a Job without a flow.
 
-        Otherwise the controller of flows, which may be down, would see a Job that never ended.
+        If the Job were deleted before, the controller of flows, which may be down now, would never see the end of the Job.
         """
         key = flow_of(job)
         if key is None:

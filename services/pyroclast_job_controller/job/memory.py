@@ -21,7 +21,7 @@ from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 __all__ = ["HALF_GANG", "JobMemories", "JobMemory"]
 
 _MOST_OCCURRENCES: Final = 10_000
-"""The most occurrences in the memory of one Job. In the worst case each pod has one; the oldest occurrences are dropped."""
+"""The most occurrences in the memory of one Job, enough for one of each pod. Above it, the oldest are dropped."""
 
 
 HALF_GANG: Final = 30.0
@@ -38,7 +38,7 @@ _LONGEST_PAUSE: Final = 1.0
 _LOOKS_APART: Final = 4.0
 """The pause between decisions, as a multiple of the time of the last decision.
 
-Decisions about a large Job that changes continuously so take at most a fifth of the time.
+So decisions about a large Job that changes continuously use at most a fifth of the time of the controller.
 """
 
 _HELD: Final = (Cause.QUOTA, Cause.LEFTOVER)
@@ -61,7 +61,7 @@ class JobMemory(Memory):
     recorded: dict[str, str] = field(default_factory=dict)
     """The message of the last Event, by reason. The same Event is not recorded again."""
     quiet_since: float | None = None
-    """Since when the new status differs only in created pods, in seconds by the monotonic clock; None when it does not."""
+    """When a status that differs only in created pods was first held back, in seconds by the monotonic clock; else None."""
     armed: tuple[Response, ...] = ()
     """The responses whose delay is not over."""
     deleted: set[str] = field(default_factory=set)
@@ -81,7 +81,7 @@ class JobMemory(Memory):
     faults: int = 0
     """The number of consecutive refusals because of a fault. Other causes do not count."""
     short_since: float | None = None
-    """Since when a quota has kept the gang incomplete, in seconds since the epoch; None when no quota does."""
+    """When a quota first prevented the gang from being complete, in seconds since the epoch; None when no quota does."""
     next_try: float = 0.0
     """The time of the next try, in seconds since the epoch."""
     nodes_asked: float = -math.inf

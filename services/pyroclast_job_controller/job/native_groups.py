@@ -127,7 +127,7 @@ class NativePublisher:
     async def _served(self) -> ResourceType | None:
         """Return the kind under which the API server serves native PodGroups; None when it does not serve them.
 
-        While the API server does not serve them, it is asked again at intervals.
+        While the API server does not serve them, this checks again at intervals.
         """
         if self._kind is None and self._clock() >= self._look_at:
             self._look_at = self._clock() + LOOK_SECONDS

@@ -184,7 +184,7 @@ class PodActions:
                 self._recent.put(_pod(await self._client.patch(PODS, key, patch, PatchKind.MERGE)))
             except NotFound:
                 break
-            except Conflict:  # another pod has its name, or somebody else wrote to it just now
+            except Conflict:  # another pod has the name, or another client has just written to the pod
                 pod = await self._find(key)
                 if pod is None or pod.metadata.uid != uid:
                     break
@@ -196,7 +196,7 @@ class PodActions:
 
     async def _delete_all(self, job: Job, effect: DeletePods, memory: JobMemory) -> None:
         errors: list[KubeError] = []
-        memory.deleted.update(victim.uid for victim in effect.victims if self._is_there(job, victim))  # before the watch does
+        memory.deleted.update(victim.uid for victim in effect.victims if self._is_there(job, victim))  # before the watch reports
         if effect.in_order:
             for victim in effect.victims:
                 errors += await at_once([victim], lambda one: self._delete(job, one))

@@ -67,7 +67,7 @@ class SeatPublisher:
         self._asking: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     async def published(self, job: Job, group: dict[str, Any], *, forwarding: bool) -> dict[str, Any]:
-        """Return `group`, the manifest of the PodGroup of `job`, with the seats, or with the word for why there are none."""
+        """Return `group`, the manifest of the PodGroup of `job`, with its seats, or with one word for why it has no seats."""
         if not self._is_enabled:
             return group
         try:

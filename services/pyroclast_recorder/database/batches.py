@@ -30,7 +30,7 @@ class Cursor(NamedTuple):
 
 
 class Batch:
-    """Rows by table and key, and cursors by kind."""
+    """The rows of one transaction, by table and key, and the cursors, by kind."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster

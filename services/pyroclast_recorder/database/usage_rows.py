@@ -34,7 +34,7 @@ def usage_rows(cluster: str, since: int, until: int, only: Mapping[str, Collecti
         by_hour: whether the rows must be hours, not days.
     """
     first = -(-since // DAY) * DAY
-    end = (until + HOUR) // DAY * DAY  # an hour that begins by `until` is whole
+    end = (until + HOUR) // DAY * DAY  # an hour that begins at `until` or earlier counts as a whole
     if by_hour or end <= first:
         return _between(usage_hours, cluster, since, until, only).subquery()
     parts = [_between(usage_days, cluster, first, end - 1, only)]

@@ -7,7 +7,10 @@ from typing import Any, Final
 __all__ = ["Fold"]
 
 MOST: Final = 512
-"""The most samples that are kept for the 95th percentile. Above it, every second sample is dropped, and fewer are kept."""
+"""The most stored samples for the 95th percentile.
+
+Each time this number is exceeded, every second stored sample is dropped, and half as many further samples are stored.
+"""
 
 
 class Fold:

@@ -102,7 +102,10 @@ def _released(pod: Pod, now: int) -> dict[str, int | None]:
 
 
 def _end(pod: Pod) -> tuple[int | None, str]:
-    """Return the exit code and the reason of the ended container with the worst result; None and empty without one."""
+    """Return the exit code and the reason of the ended container with the worst result.
+
+    None and an empty reason when no container has ended.
+    """
     ends = [each.state.terminated for each in pod.status.container_statuses if each.state.terminated]
     if not ends:
         return None, ""

@@ -13,7 +13,7 @@ __all__ = ["LARGEST", "MEBIBYTE", "clipped", "is_in_mebibytes", "read_amounts", 
 
 MEBIBYTE: Final = 2**20
 LARGEST: Final = 2**34
-"""The largest recorded amount. The bound keeps a pod with absurd requests from overflowing the sum of a year."""
+"""The largest recorded amount. Without this bound, a pod with absurd requests could overflow the sum of a year."""
 
 TEXT: Final = 512
 

@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Record)
 
 KEPT_SECONDS: Final = 600
 LOT_SECONDS: Final = 120
-"""The seconds that one lot of rows covers. Old rows are dropped by lots."""
+"""The seconds that one lot of rows covers. Old rows are dropped one lot at a time."""
 
 MOST_ROWS: Final = 50_000
 """The most rows of one kind in memory. Rows with the same key are merged into one."""

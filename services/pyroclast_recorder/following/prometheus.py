@@ -27,7 +27,7 @@ DELAY_SECONDS: Final = 60
 """Seconds between the end of a Job and the query, because Prometheus receives the last samples after the end."""
 
 BACK_SECONDS: Final = 3600
-"""A starting recorder queries the Jobs that ended within this time, in seconds."""
+"""The seconds before its start for which the recorder also queries ended Jobs."""
 
 PODS_AT_ONCE: Final = 200
 TIMEOUT_SECONDS: Final = 30.0

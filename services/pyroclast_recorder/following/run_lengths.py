@@ -21,7 +21,7 @@ log = structlog.get_logger()
 PERIOD_SECONDS: Final = 300.0
 WINDOW_SECONDS: Final = 90 * 86_400
 MOST_RUNS: Final = 50_000
-"""The most ended Jobs that are evaluated, the latest first. This takes about a second of one core, in a thread."""
+"""The most ended Jobs that are evaluated, the latest first. The evaluation uses about a second of one core, in a thread."""
 
 
 class RunLengthsWriter:

@@ -30,7 +30,7 @@ log = structlog.get_logger()
 T = TypeVar("T", bound=Record)
 
 Seen = Iterable[tuple[Table, int | None, Row]]
-"""Rows with their table and their version. A version of None stands for the version of the object."""
+"""Rows with their table and their version. None as version means the version of the object."""
 
 
 def job_rows(job: Job, now: int, *, is_deleted: bool) -> Seen:
@@ -41,7 +41,7 @@ def job_rows(job: Job, now: int, *, is_deleted: bool) -> Seen:
 
 
 def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa: ARG001 - one signature for all kinds
-    """Yield the rows of a PodGroup about its Job. Version 0 makes values from the Job itself take precedence."""
+    """Yield the rows of a PodGroup about its Job. The version 0 gives precedence to values from the Job itself."""
     row = group_facts(group, now)
     if row is not None:
         yield jobs, 0, row

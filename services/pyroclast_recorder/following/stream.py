@@ -161,7 +161,7 @@ class Stream(Generic[T]):
         self._place.is_doubtful = False
 
     async def _use_spare(self) -> bool:
-        """Write the kept rows and resume at their end; return whether there were complete rows."""
+        """Write the rows that a standby kept and resume at their end; return whether these rows were complete."""
         spare, self._spare = self._spare, None
         end = await spare(self._cursor) if spare is not None and self._cursor is not None else None
         if end is None:

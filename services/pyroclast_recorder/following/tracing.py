@@ -125,7 +125,7 @@ class JobTracer:
             self._unsent += spans_of(whole, self._contexts[uid], await self._told(uid, batch), since)
 
     async def _end_flows(self, batch: Batch) -> None:
-        """Add the spans of flows that end with a batch. A resumed flow gets a further span since its earlier end."""
+        """Add the spans of flows that end with a batch. A resumed flow gets a second span, which begins at its earlier end."""
         rows = [row for row in batch.rows.get(job_phases, {}).values() if (row["job"], row["at"]) in self._flows]
         for row in sorted((each for each in rows if each["name"] == FLOW_ENDED), key=lambda each: int(each["at"])):
             uid, at = row["job"], row["at"]

@@ -40,7 +40,7 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     effect has just failed, so return only the status that the facts support, and no effects.
     """
     if facts.job.metadata.is_terminating:
-        return JobDecision(forget=frozenset(facts.memory.occurrences))  # garbage collection deletes its objects
+        return JobDecision(forget=frozenset(facts.memory.occurrences))  # garbage collection deletes the objects of the Job
     pending = policy_decisions.pending_actions(facts)
     decision = _carry_out(facts, pending.answer) if pending.answer and not idle else None
     if decision is None:
@@ -332,6 +332,6 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
     change = following_phase(last.state.phase, job.spec, counts, last.retry_count)
     if change:
         cause = f"{last.state.message}; " if last.state.message else ""  # users still need to know why the Job ended
-        reason = last.state.reason if change.to is JobPhase.TERMINATED else change.reason  # it shows who ended the Job
+        reason = last.state.reason if change.to is JobPhase.TERMINATED else change.reason  # the reason shows who ended the Job
         following = status.entering(following, change.to, reason or "", cause + change.message)
     return JobDecision(status=None if status.is_same(last, following) else status.killed(job, following, facts.now))

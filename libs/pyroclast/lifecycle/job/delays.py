@@ -63,8 +63,8 @@ def overlooked(facts: JobFacts) -> Occurrence | None:
 def noted(facts: JobFacts, settled: Iterable[Occurrence]) -> str:
     """Return the new value of `status.unknownPodGroup`: the uid of an Unknown PodGroup that has its response; else empty.
 
-    `settled`: the occurrences whose response is done or delayed. The status write that carries out the response also contains
-    this value, so after a restart the status has either both or neither.
+    `settled`: the occurrences whose response is done or delayed. One status write contains this value and the result of the
+    response, so a restart cannot separate them.
     """
     group = _unknown(facts)
     if group is None:

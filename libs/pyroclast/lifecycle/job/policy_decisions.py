@@ -54,7 +54,7 @@ def pending_actions(facts: JobFacts) -> PendingActions:
     happened = (*remembered, *observed(facts.job, facts.pods)) if _has_policies(facts) else ()
     known = delays.since(facts) if happened else {}
     responses = [delays.timed(found, known, facts.now) for each in happened if (found := respond(facts.job, each))]
-    meant = [response for response in responses if has_effect(JobPhase.RUNNING, response.action)]  # without an effect, no delay
+    meant = [response for response in responses if has_effect(JobPhase.RUNNING, response.action)]  # the other actions do nothing
     pending = [response for response in meant if not _is_obsolete(response, facts)]
     due = [response for response in pending if _is_due(response, facts)]
     answer = _ordered(facts)

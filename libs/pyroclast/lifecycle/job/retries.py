@@ -46,7 +46,7 @@ def announced(message: str, following: JobStatus, now: float) -> str:
 
 
 def waits_until(job: Job, now: float) -> float | None:
-    """Return when the pods of a restart may be created, in seconds since the epoch; None when there is no backoff left."""
+    """Return when the pods of a restart may be created, in seconds since the epoch; None when no backoff is left."""
     status = job.status
     if status.state.phase is not JobPhase.RESTARTING or not status.restart_time:
         return None

@@ -80,7 +80,8 @@ def released(job: Job, pods: ObservedPods) -> Iterator[str]:
 def _read(job: Job) -> Indexes:
     """Return the indexes of the pods that the status of `job` names, by task.
 
-    Empty when the state of the status has a newer time than `trackedPods`: a release without this field wrote the status later.
+    Empty when the time of `trackedPods` is not the time of the state. In this case, an older release of the controller, which
+    does not know the field, wrote the status later.
     """
     pods = job.status.tracked_pods
     if pods.at is None or pods.at != job.status.state.last_transition_time:

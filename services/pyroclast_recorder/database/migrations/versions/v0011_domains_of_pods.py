@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column. It is empty for earlier pods."""
+    """Add the column, which is empty for earlier pods."""
     op.add_column("pods", sa.Column("domain", sa.Text(), nullable=True))
 
 

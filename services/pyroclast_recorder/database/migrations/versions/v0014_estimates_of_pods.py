@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the columns. They are empty for earlier rows."""
+    """Add the columns, which are empty for earlier rows."""
     op.add_column("pods", sa.Column("estimate", sa.Text(), nullable=True))
     op.add_column("job_alikes", sa.Column("estimate", sa.Text(), nullable=True))
 
