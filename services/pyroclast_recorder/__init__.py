@@ -1,1 +1,1 @@
-"""The recorder: follows the API server and keeps history and accounting in a database. Nothing waits for it."""
+"""The recorder: watches the API server and stores history and usage in a database. No other service waits for the recorder."""

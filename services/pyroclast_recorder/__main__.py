@@ -20,7 +20,7 @@ NAME = "pyroclast-recorder"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped; the exit status."""
+    """Run until stopped; return the exit status."""
     settings = parse(RecorderSettings, sys.argv[1:] if argv is None else argv, NAME)
 
     async def work(service: Service) -> None:

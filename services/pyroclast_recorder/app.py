@@ -1,4 +1,4 @@
-"""The process of the recorder: who follows, who writes, who answers."""
+"""The process of the recorder: the tasks that watch objects, write rows, and serve the HTTP API."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ __all__ = ["run"]
 log = structlog.get_logger()
 
 COMPONENT: Final = "pyroclast-recorder"
-"""The source of our Events."""
+"""The source of the Events that the recorder records."""
 
 STANDBY_SECONDS: Final = 3.0
-"""A replica that does not record after so long stands by."""
+"""A replica that does not record after this time becomes a standby."""
 
 SETTLE_SECONDS: Final = 60.0
 FRESH_SECONDS: Final = 5.0
-"""Usage that was added up so long ago is new enough for a report."""
+"""Usage that was added up within this time is new enough for a report."""
 
 PRUNE_SECONDS: Final = 600.0
 PRUNED_AT_ONCE: Final = 5_000
 
 
 class Recorder:
-    """What the tasks of one process share."""
+    """The tasks of the recorder, and the state that they share."""
 
     def __init__(
         self,
@@ -97,16 +97,16 @@ class Recorder:
         self._standby = Standby(client, database, self._sinks, metrics.incident)
 
     def complaint(self) -> str | None:
-        """Why nothing is recorded now; None when all is well, or another replica records."""
+        """Return why nothing is recorded now; None when this replica records without faults, or when another replica records."""
         if self._writer is None:
             return None
         return self._writer.complaint if self._is_migrated else "the database is not there yet"
 
     async def record(self, _: int) -> None:
-        """Follow and write, until cancelled.
+        """Watch the API server and write rows, until cancelled.
 
         Raises:
-            StartFailure: the database is of a later version.
+            StartFailure: the database has the schema of a later version.
         """
         tracer = JobTracer(self._database, self._traces) if self._traces and self._traces.are_taken else None
         metrics, before_write = self._metrics, tracer.send_ends if tracer else None
@@ -141,9 +141,9 @@ class Recorder:
             self._writer = None
 
     async def stand_by(self) -> None:
-        """Keep what happens as long as another replica records; never returns, as other tasks of a service.
+        """Keep recent rows in memory while another replica records. Like other tasks of a service, this never returns.
 
-        A SQLite file has one replica, and so nobody who stands by.
+        A SQLite file has only one replica, so no replica stands by.
         """
         await asyncio.sleep(STANDBY_SECONDS)
         if self._database.is_shared and self._writer is None:
@@ -151,7 +151,7 @@ class Recorder:
         await asyncio.Event().wait()
 
     async def settle(self) -> None:
-        """Add up usage, unless that was done just now."""
+        """Add up usage, unless it was added up within the last `FRESH_SECONDS`."""
         async with self._settling:
             if loop_time() - self._settled < FRESH_SECONDS:
                 return
@@ -159,13 +159,13 @@ class Recorder:
             self._settled = loop_time()
 
     def _meter(self, writer: Writer, period: float) -> Meter | PrometheusMeter:
-        """What tells how much pods use."""
+        """Return the source of measured usage: Prometheus if its URL is set, else the metrics API."""
         if url := self._settings.prometheus_url:
             return PrometheusMeter(url, self._database, writer, self._client.now, period)
         return Meter(self._client, self._database, writer, self._client.now, period)
 
     async def _migrated(self) -> Mapping[str, Cursor]:
-        """Bring the schema up to date as soon as the database answers; where the rows that are there end."""
+        """Migrate the schema as soon as the database is available; return the cursors of the stored rows, by kind."""
         backoff = Backoff(0.5, 30.0)
         while True:
             try:
@@ -204,7 +204,7 @@ class Recorder:
 
 
 async def run(service: Service, settings: RecorderSettings) -> None:
-    """Answer questions, and record while leading."""
+    """Serve the HTTP API, and record while this replica leads."""
     client = await service.client()
     namespace = await client.get(NAMESPACES, Key("", "kube-system"))
     database = Database(settings.database_url, namespace["metadata"]["uid"])

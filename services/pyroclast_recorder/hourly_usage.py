@@ -1,4 +1,4 @@
-"""How long a pod held what it asked for, and what that makes in each hour. Pure."""
+"""The time for which a pod held its requests, and the resulting usage in each hour. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ DAY: Final = 24 * HOUR
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """From when until when a pod held its requests, in seconds; `end` None: it still does.
+    """The time for which a pod held its requests, in seconds since the epoch.
 
-    `doubt`: by how much `end` may be off.
+    `end`: None while the pod still holds its requests. `doubt`: the seconds by which `end` may be wrong.
     """
 
     begin: int
@@ -31,7 +31,7 @@ class Held:
 
 
 class Share(NamedTuple):
-    """Who used a resource."""
+    """A resource, and the queue, namespace, submitter and flow to which its usage is charged."""
 
     queue: str
     namespace: str
@@ -41,10 +41,11 @@ class Share(NamedTuple):
 
 
 def held(pod: Row) -> Held | None:
-    """What the row of a pod tells; None if it was never bound.
+    """Return the time for which a pod held its requests; None if the pod was never bound. `pod`: the row of the pod.
 
-    The clock of a node counts only between two moments by the clock of the API server: when the pod was bound or seen to run,
-    and when it was seen to have ended. If the node says nothing, the middle between both counts.
+    The end that the node reports is limited to an interval by the clock of the API server. The interval begins when the pod was
+    bound or last seen running, and ends when the recorder saw the end of the pod. Without a reported end, the middle of the
+    interval is used.
     """
     begin, high = pod["bound"], pod["released_high"]
     if begin is None:
@@ -59,7 +60,10 @@ def held(pod: Row) -> Held | None:
 
 
 def changed_hours(old: Held | None, new: Held | None, now: int) -> Iterator[int]:
-    """The hours, by their first second, in which two views of a pod differ. What still runs ends now."""
+    """Yield the first second of each hour in which the usage of a pod differs between `old` and `new`.
+
+    None means no usage. A pod that still runs is counted until `now`.
+    """
     bounds = [None if each is None else (each.begin, now if each.end is None else each.end) for each in (old, new)]
     before, after = bounds
     if before is None or after is None:
@@ -75,16 +79,16 @@ def changed_hours(old: Held | None, new: Held | None, now: int) -> Iterator[int]
 
 
 def hours_between(begin: int, end: int) -> range:
-    """The hours that a time from `begin` to `end` touches."""
+    """Return the first second of each hour that overlaps the time from `begin` to `end`."""
     return range(begin // HOUR * HOUR, max(begin, end) + 1, HOUR)
 
 
 class HourUsage:
-    """Adds up what was used in one hour.
+    """Adds up the usage in one hour.
 
     Args:
-        hour: its first second.
-        now: until when pods that still run are counted.
+        hour: the first second of the hour.
+        now: the time until which running pods are counted.
     """
 
     def __init__(self, hour: int, now: int) -> None:
@@ -95,9 +99,10 @@ class HourUsage:
         self._used: Counter[Share] = Counter()
 
     def add(self, pod: Row, job: Row | None, means: Mapping[str, int] = MappingProxyType({})) -> None:
-        """Add a pod, with its Job if it has one; a pod that the hour does not touch adds nothing.
+        """Add the usage of a pod. A pod that did not hold its requests in this hour adds nothing.
 
-        `means`: what it used, by resource; those that nobody measured are left out.
+        `job`: the row of the pod's Job; None when the pod has no Job. `means`: the mean measured use of the pod, by resource,
+        without resources that were not measured.
         """
         time = held(pod)
         if time is None:
@@ -117,7 +122,7 @@ class HourUsage:
                 self._used[share] += means[resource] * seconds
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of `usage_hours`, without the cluster."""
+        """Return the rows of `usage_hours`, without the column `cluster`."""
         return [
             {
                 "hour": self._hour,
@@ -132,7 +137,7 @@ class HourUsage:
 
 
 def share_of(pod: Row, job: Row | None, resource: str) -> Share:
-    """Whom the use of a resource is put down to: a pod without a Job belongs to the queue that it names."""
+    """Return the share to which the usage of a pod is charged. A pod without a Job is charged to the queue that it names."""
     if job is None:
         return Share(pod["queue"] or "default", pod["namespace"], "unknown", "", resource)
     flow = job["owner_name"] if job["owner_kind"] == "JobFlow" else None

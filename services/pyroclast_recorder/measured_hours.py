@@ -1,4 +1,4 @@
-"""What a pod used in an hour, by what was measured of it, and which hours a measurement changes. Pure."""
+"""The measured use of a pod in an hour, and the hours that a new measurement changes. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from pyroclast_recorder.hourly_usage import DAY, Held, hours_between
 __all__ = ["OF_THE_WHOLE_RUN", "means_in", "measured_hours"]
 
 OF_THE_WHOLE_RUN: Final = "prometheus"
-"""The source whose rows tell of a pod from its beginning to its end."""
+"""The source of rows that cover the whole run of a pod."""
 
 _LEAST: Final = 3
 
 
 def means_in(hour: int, rows: Iterable[Row]) -> dict[str, dict[str, int]]:
-    """By pod and resource, the mean use in an hour: of its day, else of the last day before, else of the first one after.
+    """Return the mean use of each pod in an hour, by pod and resource.
 
-    Rows of one day, of several replicas one after the other, count together. Fewer than 3 samples say nothing.
+    The samples of the day of the hour are used, else of the last day before, else of the first day after. The rows of one day,
+    which several replicas may write, are combined. Days with fewer than 3 samples are ignored.
     """
     by_day: dict[tuple[str, str], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -36,10 +37,10 @@ def means_in(hour: int, rows: Iterable[Row]) -> dict[str, dict[str, int]]:
 
 
 def measured_hours(use: Row, time: Held, now: int) -> range:
-    """The hours that have to be added up anew when a measurement of a pod is written.
+    """Return the first second of each hour that must be added up again when a measurement of a pod is written.
 
-    While the pod runs, and the day of the measurement lasts, these are none: its last hour is added up anyway, and the others of
-    the day when it ends.
+    The result is empty while the pod runs on the day of the measurement. The last hour of a running pod is added up in any case,
+    and the other hours of the day are added up at the end of the day or of the pod.
     """
     if use["source"] == OF_THE_WHOLE_RUN:
         return hours_between(time.begin, now if time.end is None else time.end)

@@ -1,4 +1,4 @@
-"""What the recorder counts."""
+"""The metrics of the recorder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["RecorderMetrics"]
 
 
 class RecorderMetrics:
-    """Registers its metrics in `registry`. `since`: ends of PodGroups before are not counted, in seconds since the epoch."""
+    """The metrics of the recorder, registered in `registry`.
+
+    `since`: earlier ends of PodGroups are not counted, in seconds since the epoch.
+    """
 
     def __init__(self, registry: CollectorRegistry, *, since: float = 0.0) -> None:
         self._since = since
@@ -21,36 +24,36 @@ class RecorderMetrics:
         self._rows = Counter("pyroclast_recorder_rows", "Rows written to the database", registry=registry)
         self._lag = Histogram(
             "pyroclast_recorder_lag_seconds",
-            "From an event to its row in the database",
+            "Time from an event to its row in the database",
             buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
             registry=registry,
         )
         self._gaps = Counter(
-            "pyroclast_recorder_gap_seconds", "Time whose events could not be seen any more", ["kind"], registry=registry
+            "pyroclast_recorder_gap_seconds", "Seconds in which the events of a kind are lost", ["kind"], registry=registry
         )
         self._incidents = Counter(
-            "pyroclast_recorder_incidents", "Rare things met while following", ["kind", "what"], registry=registry
+            "pyroclast_recorder_incidents", "Rare incidents of lists and watches", ["kind", "what"], registry=registry
         )
 
     def written(self, rows: int, seconds: float) -> None:
-        """A transaction was committed, whose oldest row waited so long."""
+        """Count a committed transaction with `rows` rows. `seconds`: the time for which its oldest row waited."""
         self._rows.inc(rows)
         self._lag.observe(seconds)
 
     def ended(self, ends: Iterable[GroupEnd]) -> None:
-        """PodGroups of Kubernetes ended; how Jobs end, the board counts."""
+        """Count ends of native PodGroups. The board counts the ends of Jobs."""
         for end in ends:
             if end.at >= self._since:
                 self._ends.ended(end.queue, end.phase, end.seconds)
 
     def queue_gone(self, queue: str) -> None:
-        """A queue was deleted."""
+        """Remove the series of a deleted queue."""
         self._ends.forget(queue)
 
     def gap(self, kind: str, seconds: float) -> None:
-        """The events of a kind in so many seconds are lost."""
+        """Count `seconds` for which the events of a kind are lost."""
         self._gaps.labels(kind).inc(max(0.0, seconds))
 
     def incident(self, kind: str, what: str) -> None:
-        """Something that should be rare."""
+        """Count a rare incident, such as a new list or a reconnection."""
         self._incidents.labels(kind, what).inc()

@@ -1,4 +1,4 @@
-"""What queues and users held on average, where the past counts less the longer ago it is. Pure."""
+"""The average past usage of queues and users, in which older usage has less weight. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pyroclast_recorder.facts.units import is_in_mebibytes
 __all__ = ["HALF_LIVES", "Used", "bin_seconds", "past_usage"]
 
 HALF_LIVES: Final = 10
-"""How many half-lives ago something counts at all: a thousandth of it is left then."""
+"""The age in half-lives after which usage is ignored. At this age, usage has a thousandth of its weight."""
 
 _DIGITS: Final = 2
 
 
 class Used(NamedTuple):
-    """What was held in a time that begins at `begin`: amount × seconds."""
+    """The usage of a user in one interval. `begin`: the start of the interval. `amount`: amount × seconds."""
 
     begin: int
     queue: str
@@ -30,15 +30,15 @@ class Used(NamedTuple):
 
 
 def bin_seconds(half_life: float) -> int:
-    """How long the times are that are told apart: an hour, or a day where that changes nothing."""
+    """Return the seconds of an interval: an hour, or a day when the half-life is long enough for days."""
     return 3600 if half_life < 4 * 86_400 else 86_400
 
 
 def past_usage(rows: Iterable[Used], now: int, half_life: float) -> dict[str, PastUsage]:
-    """By queue, the average amounts that it and its users held, those who held most first.
+    """Return the average amounts that each queue and its users held, by queue. Users with the greatest usage come first.
 
-    The average is over all of the past, each second weighted by 2^(-age / half-life). Who held 8 GPUs for ever is at 8, and who
-    held 8 GPUs until one half-life ago is at 4.
+    The average is over the whole past, and each second has the weight 2^(-age / half-life). A user who always held 8 GPUs has the
+    average 8. A user who held 8 GPUs until one half-life ago has the average 4.
     """
     width = bin_seconds(half_life)
     sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -63,7 +63,7 @@ def _size(amounts: Mapping[str, float], whole: Mapping[str, float]) -> float:
 
 
 def _quantities(amounts: Mapping[str, float]) -> dict[str, str]:
-    """Amounts of the recorder as quantities of two digits, so that they are worth a write only when they say something new."""
+    """Return amounts as quantities with two significant digits, so that small changes cause no write."""
     found = {}
     for name, amount in sorted(amounts.items()):
         rounded = int(float(f"{amount:.{_DIGITS}g}"))

@@ -1,4 +1,4 @@
-"""How long Jobs ran that are alike, as quantiles. Pure."""
+"""The run times of similar Jobs, as quantiles. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ from pyroclast_recorder.database.tables import Row
 __all__ = ["kaplan_meier", "run_lengths"]
 
 MOST_OF_KEY: Final = 300
-"""The last ends of a key that count, so that it follows Jobs that change."""
+"""The most ended Jobs of a key. Only the latest are used, so that the quantiles follow changes of the Jobs."""
 
 ENDED: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
-"""Phases of Jobs that ended by themselves. Others were ended, and would have run longer than they did."""
+"""The phases of Jobs that ended by themselves. Jobs in other phases were stopped and would have run longer."""
 
 
 @dataclass(slots=True)
 class _Runs:
-    """Runs of one key, the newest first: `ends` are lengths, `cut` tells of runs that are longer than that."""
+    """The run times of one key in seconds, the newest first.
+
+    `ends`: the run times of Jobs that ended by themselves. `cut`: the run times of running or stopped Jobs, whose full run time
+    would be longer. `last_use`: the latest time at which a Job of the key ran, in seconds since the epoch.
+    """
 
     ends: list[float] = field(default_factory=list)
     cut: list[float] = field(default_factory=list)
@@ -31,10 +35,10 @@ class _Runs:
 
 
 def run_lengths(rows: Iterable[Row], now: int) -> RunLengths:
-    """What is known of each key that has enough ends, those that were used last first.
+    """Return the quantiles of each key with enough ended Jobs. The keys of the latest Jobs come first.
 
     Args:
-        rows: as `Database.runs` has them: Jobs that ended, newest first, and those that run.
+        rows: the rows from `Database.runs`: ended Jobs, newest first, then running Jobs.
         now: seconds since the epoch.
     """
     runs: dict[str, _Runs] = defaultdict(_Runs)
@@ -53,7 +57,7 @@ def run_lengths(rows: Iterable[Row], now: int) -> RunLengths:
 
 
 def kaplan_meier(ends: Sequence[float], cut: Sequence[float]) -> tuple[float, ...]:
-    """Quantiles of lengths, of which some are only known to be longer than a time."""
+    """Return the quantiles of run times, estimated from `ends` and from `cut`, which are lower bounds of run times."""
     at_risk = len(ends) + len(cut)
     survival, steps = 1.0, [(0.0, min(ends))]
     for length, is_cut in sorted([*((each, False) for each in ends), *((each, True) for each in cut)]):
@@ -71,7 +75,7 @@ def kaplan_meier(ends: Sequence[float], cut: Sequence[float]) -> tuple[float, ..
 
 
 def _between(one: tuple[float, float], other: tuple[float, float], level: float) -> float:
-    """The length at a level between two steps; the last one where nobody knows more."""
+    """Return the run time at `level`, interpolated between two steps; the run time of the last step beyond both."""
     if other[0] <= one[0]:
         return other[1]
     part = min(1.0, (level - one[0]) / (other[0] - one[0]))

@@ -1,4 +1,4 @@
-"""The recorder's settings."""
+"""The settings of the recorder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["RecorderSettings"]
 
 
 class RecorderSettings(LeaderElectionSettings):
-    """What can be set."""
+    """The flags of the recorder."""
 
     leader_elect_resource_name: str = Field("pyroclast-recorder", description="name of the Lease")
     leader_elect_shards: int = Field(1, ge=1, le=1, description="always 1: one replica records all")
@@ -26,11 +26,11 @@ class RecorderSettings(LeaderElectionSettings):
     api_address: Address = Field(":8090", description="address of the HTTP API for history and usage")
     database_url: str = Field(
         "sqlite:///pyroclast-history.db",
-        description="sqlite:///PATH, or postgresql://USER:PASSWORD@HOST/NAME, best given as the variable",
+        description="sqlite:///PATH, or postgresql://USER:PASSWORD@HOST/NAME, best set by the environment variable",
     )
-    schedulers: CommaSeparated = Field(("volcano",), description="schedulers whose pods are recorded beside those of Jobs")
+    schedulers: CommaSeparated = Field(("volcano",), description="schedulers whose pods are recorded, beside the pods of Jobs")
     native_workloads: bool = Field(
-        default=True, description="record the PodGroups of Kubernetes itself (scheduling.k8s.io), where the API server has them"
+        default=True, description="record native PodGroups (scheduling.k8s.io), if the API server serves them"
     )
     keep_pods: Duration = Field(timedelta(days=90), description="how long pods and causes are kept after their end")
     keep_jobs: Duration = Field(timedelta(days=400), description="how long Jobs are kept after they were removed")
@@ -38,18 +38,18 @@ class RecorderSettings(LeaderElectionSettings):
     keep_minutes: Duration = Field(timedelta(days=14), description="how long the usage of queues in each minute is kept")
 
     budget_period: Duration = Field(
-        timedelta(minutes=1), description="shortest time between two writes of what a queue spent of its budget; 0: never"
+        timedelta(minutes=1), description="shortest time between two writes of the spent budget of a queue; 0: never"
     )
     metrics_period: Duration = Field(
-        timedelta(seconds=60), description="how often metrics.k8s.io is asked what pods use; 0: never"
+        timedelta(seconds=60), description="how often the use of pods is read from metrics.k8s.io; 0: never"
     )
 
     past_usage_half_life: Duration = Field(
         timedelta(),
-        description="time after which past usage counts half where it is written to queues for fair shares; 0 writes nothing",
+        description="half-life of the past usage that is written to queues for fair shares; 0 writes nothing",
     )
     prometheus_url: str = Field(
-        "", description="Prometheus that is asked what the pods of a Job used when it ended; empty: metrics.k8s.io is asked"
+        "", description="Prometheus from which the use of the pods of ended Jobs is read; empty: read from metrics.k8s.io"
     )
 
     @field_validator("prometheus_url")

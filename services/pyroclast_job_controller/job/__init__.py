@@ -1,1 +1,1 @@
-"""The controller of Jobs: what it remembers, and the writes that it does."""
+"""The controller of Jobs: its memory of each Job, and its writes to the API server."""

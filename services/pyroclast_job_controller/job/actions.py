@@ -1,4 +1,4 @@
-"""Carrying out the effects of a decision about a Job. All writes for Jobs go through here."""
+"""The execution of the effects of a decision about a Job. This module and its helpers do all writes for Jobs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ log = structlog.get_logger()
 
 
 class JobActions:
-    """The hands of the job controller. Every answer of the server is remembered until the watch has brought it too."""
+    """Carries out effects on Jobs, pods and other objects.
+
+    The caches store the response to each write until the watch delivers the same object.
+    """
 
     def __init__(
         self,
@@ -70,12 +73,12 @@ class JobActions:
         self._seats, self._admission, self._natives = seats, admission, natives
 
     async def carry_out(self, facts: JobFacts, memory: JobMemory, effect: Effect) -> None:
-        """Do it.
+        """Carry out `effect`.
 
         Raises:
-            Blocked: it is not allowed, or somebody else's object is in the way.
-            TransientError: it has to wait for something that passes.
-            KubeError: it did not work, or nobody knows whether it did.
+            Blocked: the API server refuses the write, or an object of another owner has the name.
+            TransientError: the effect must wait for an obstacle that disappears by itself.
+            KubeError: the write failed, or its result is unknown.
         """
         job = facts.job
         match effect:
@@ -121,25 +124,25 @@ class JobActions:
             return
         await self._pods.carry_out(job, effect, memory, forwarding=forwarding, native_group=native)
         if isinstance(effect, CreatePods):
-            memory.seats(facts.group).seated.update(effect.slots)  # none on a node: the scheduler has none for them
+            memory.seats(facts.group).seated.update(effect.slots)  # the scheduler has no node for these seats
         if isinstance(effect, DeletePods) and effect.gives_back:
             log.info("gang.gave_back", job=str(job.key), pods=len(effect.victims))
             memory.gave_back(facts.now)
 
     async def really_gone(self, facts: JobFacts, vanished: Iterable[Occurrence]) -> list[Occurrence]:
-        """Those of `vanished` whose pod is no more.
+        """Return the occurrences of `vanished` whose pods do not exist any more.
 
         Raises:
-            TransientError: some are there after all, and will be seen again soon.
-            KubeError: nobody knows.
+            TransientError: some of the pods exist, and the watch will report them soon.
+            KubeError: the pods cannot be read.
         """
         return await self._pods.really_gone(facts.job, vanished, forwarding=preparation.forwards(facts))
 
     async def write_status(self, job: Job, status: JobStatus) -> None:
-        """Change the status, if `job` is the newest.
+        """Write `status` to the API server if `job` is the newest version of the Job.
 
         Raises:
-            Conflict: it is not.
+            Conflict: the API server has a newer version of the Job.
         """
         meta = job.metadata
         patch = {
@@ -147,7 +150,7 @@ class JobActions:
             "status": merge_patch(written(job.status), written(status)),
         }
         answer = await self._client.patch(JOBS, job.key, patch, PatchKind.MERGE, subresource="status")
-        # nobody has changed anything else meanwhile: the version is all that the answer says anew
+        # the write is rejected if the Job changed meanwhile, so only resourceVersion is new in the response
         version = msgspec.structs.replace(meta, resource_version=answer["metadata"]["resourceVersion"])
         self._caches.jobs.put(msgspec.structs.replace(job, metadata=version, status=status))
 
@@ -209,7 +212,7 @@ class JobActions:
 
 
 def _own(job: Job, there: dict[str, Any], reason: JobEventReason) -> dict[str, Any]:
-    """`there` if it belongs to `job`: an answer to its creation was lost. Else it is in the way."""
+    """Return `there`, the existing object, if it belongs to `job`: an earlier creation had no response. Else raise Blocked."""
     meta = msgspec.convert(there["metadata"], Meta)
     if is_ours(job, meta):
         return there

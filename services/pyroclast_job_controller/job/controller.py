@@ -1,4 +1,4 @@
-"""Keeps every Job where its lifecycle says it should be: facts, decide, carry out, record. No rule of a Job is in this file."""
+"""The controller of Jobs: collects facts, decides, carries out effects and records Events. The rules are in the library."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ __all__ = ["JobController"]
 log = structlog.get_logger()
 
 _PASSING: Final = 1.0
-"""Seconds to wait for something that passes by itself."""
+"""Seconds until the next try after a transient error."""
 
 _CLOSED: Final = 5.0
-"""Seconds until a Job whose namespace is being deleted is looked at again, doubling up to …"""
+"""The first pause in seconds between tries for a Job in a terminating namespace; each try doubles the pause."""
 
 _LONGEST_CLOSED: Final = 300.0
-"""… this: a namespace that somebody's finalizer holds may stay for days."""
+"""The longest pause in seconds. A namespace with a finalizer may stay for days."""
 
 
 class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
-    """Keeps every Job where its lifecycle says it should be. A Job that is made new takes three rounds.
+    """Reconciles Jobs. A new Job takes three rounds of decisions.
 
     Args:
-        shared: what is watched, and the ways out.
-        actions: the writes.
-        memories: what is remembered beside.
-        orders: what users want done by Commands.
-        queue: keys of Jobs to look at.
-        most_requeues: how often a Job that is refused something is tried before it is terminated; -1: for ever.
-        lost_nodes: gives up on pods whose node is lost; None: they are waited for.
+        shared: the client, the caches and other shared objects of the process.
+        actions: carries out effects.
+        memories: the memory of each Job.
+        orders: the pending Commands of users.
+        queue: the keys of Jobs to reconcile.
+        most_requeues: the number of tries before a refused Job is terminated; -1 for no limit.
+        lost_nodes: deletes terminating pods of lost nodes; None to wait for such pods.
         own_schedulers: the names of the schedulers that this controller works with.
     """
 
@@ -76,7 +76,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         self._schedulers, self._own_schedulers = shared.schedulers, frozenset(own_schedulers)
 
     async def reconcile(self, key: Key) -> None:
-        """Look at the Job of `key` and do what is to be done."""
+        """Reconcile the Job of `key`, and delete orphaned PodGroups of earlier Jobs of this name."""
         await self._orphans.clear(key)
         await super().reconcile(key)
 
@@ -106,8 +106,9 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
                 self._queue.add_at(key, again)
 
     async def _catch_up(self, key: Key, memory: JobMemory) -> None:
-        """Remember what happened to the pods and the PodGroup while nobody watched, and which of the pods that are no longer seen
-        have gone.
+        """Remember occurrences of the pods and the PodGroup from the time without a controller.
+
+        Also check which pods that left the watch were really deleted.
         """
         job = self._current(key, memory) if memory.is_new or memory.vanished else None
         if job is None:
@@ -126,7 +127,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         memory.vanished = [occurrence for occurrence in memory.vanished if occurrence not in vanished]
 
     def _closed(self, key: Key, memory: JobMemory) -> None:
-        """Leave the Job alone for a while, ever longer: nothing can be made in its namespace any more."""
+        """Delay the next try with a growing pause, because no object can be created in a terminating namespace."""
         pause = min(_CLOSED * 2.0 ** min(memory.closed, 60), _LONGEST_CLOSED)
         log.info("job.namespace_terminating", job=str(key), seconds=pause)
         memory.closed, memory.closed_until, memory.was_refused = memory.closed + 1, self._now() + pause, True
@@ -144,41 +145,42 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         )
 
     async def _act(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> float | None:
-        memory.forget(decision.needless)  # before the effects, which may make them seem to matter
+        memory.forget(decision.needless)  # before the effects, after which these occurrences may seem to need a response
         for effect in decision.effects:
             await self._actions.carry_out(facts, memory, effect)
         if not decision.conclusive:
             if not decision.effects:
                 self._done_with(facts, memory, decision)
             return NOW
-        self._arm(facts, memory, decision)  # first: the time runs also where the status cannot be written
+        self._arm(facts, memory, decision)  # first, because a delay also begins when the status write fails
         moved = await self._write_status(facts, memory, decision.status)
         self._done_with(facts, memory, decision)
         if moved:
-            return NOW  # a phase was entered: its work begins at once
+            return NOW  # the work of the new phase begins at once
         self._wait(facts, memory, decision)
         return None
 
     def _caught_up(self, key: Key, memory: JobMemory) -> None:
-        if not memory.vanished and not self._orphans.any_of(key):  # for these are looked at before the facts are taken
+        if not memory.vanished and not self._orphans.any_of(key):  # both are checked before the facts are collected
             self._queue.caught_up(key, within=self._pause(key))
 
     def _out_of_rounds(self, key: Key, decision: JobDecision) -> None:
         if any(isinstance(effect, DeletePods) and effect.in_order for effect in decision.effects):
-            self._queue.add(key)  # a long way down goes on when the others had their turn
+            self._queue.add(key)  # the other Jobs in the queue come before the next deletions
         else:
             super()._out_of_rounds(key, decision)
 
     async def _write_status(self, facts: JobFacts, memory: JobMemory, status: JobStatus | None) -> bool:
-        """Write the status if it has changed and its turn has come; whether the Job is in another phase now, or at another
-        version.
+        """Write `status` unless it must wait; return whether the phase, the version or the retry count of the Job changed.
+
+        `status` is None when the status has not changed.
         """
         if status is None:
             memory.quiet_since = None
-            return False  # an unchanged status costs no write
+            return False  # an unchanged status needs no write
         old = facts.job.status
         if is_quiet(old, status) and (pause := memory.quiet_left()):
-            self._queue.add_after(facts.job.key, pause)  # soon the pods run, and one write tells both
+            self._queue.add_after(facts.job.key, pause)  # the pods run soon, and one write reports both changes
             return False
         moved = (status.state.phase, status.version, status.retry_count) != (old.state.phase, old.version, old.retry_count)
         pause = memory.pace.wait()
@@ -202,14 +204,14 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         return moved
 
     def _done_with(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
-        """What `decision` was about is done: say so and forget it."""
+        """Forget the occurrences and the Command that `decision` has handled, and record its Events."""
         memory.done_with(decision)
         if decision.order is not None and decision.order.command:
             self._orders.done(facts.job, decision.order.command)
         self._record(facts.job, *decision.notices)
 
     def _wait(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
-        """Nothing more can be done now: say why, and arrange to look again in time."""
+        """Record why the Job waits, and queue the Job again for the time of the next decision."""
         for pending in notices.waiting(facts):
             self._record_once(facts.job, memory, pending)
         if decision.obstacle:
@@ -227,8 +229,9 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             self._queue.add_at(facts.job.key, decision.recheck_at)
 
     async def _refused(self, key: Key, memory: JobMemory, refusal: Blocked) -> None:
-        """Say why the Job cannot get on, keep its status true, and try again later; give up when it has been refused too
-        often.
+        """Record the refusal, update the status, and queue the Job for the next try.
+
+        Terminate the Job after too many refusals.
         """
         counts = memory.was_stopped(refusal, self._now())
         job = self._current(key, memory)
@@ -242,16 +245,16 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         try:
             await self._write_status(facts, memory, decision.status)
         except Conflict:
-            log.debug("job.conflict", job=str(key))  # it is looked at again in any case
+            log.debug("job.conflict", job=str(key))  # the next try follows in any case
         if memory.seats_refused:
-            self._queue.add(key)  # what was placed for it is given up at once, not when it tries again
+            self._queue.add(key)  # release the placement at once, not at the next try
         if counts and 0 <= self._most_requeues < memory.faults:
             self._give_up(key, facts.job, memory, refusal)
             return
         self._queue.add_at(key, memory.next_try)
 
     def _give_up(self, key: Key, job: Job, memory: JobMemory, refusal: Blocked) -> None:
-        """Have the Job terminated."""
+        """Request the termination of the Job."""
         memory.got_on()
         message = f"Job failed on action {Action.SYNC_JOB} for retry limit reached"
         self._record(job, normal(JobEventReason.EXECUTE_ACTION, message))

@@ -1,4 +1,4 @@
-"""Where pods wait to be created: gangs that began earlier go first, and the next begins when they are nearly made."""
+"""The queue of pods to create. Earlier gangs come first, and the next gang begins when the earlier gangs are almost complete."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from typing import Final
 __all__ = ["PATIENCE_SECONDS", "CreationQueue"]
 
 PATIENCE_SECONDS: Final = 2.0
-"""A gang of which nobody came through for so long holds up no other: who answers for its namespace may be slow."""
+"""A gang without a created pod for this time does not delay other gangs. A webhook for its namespace may be slow."""
 
 
 @dataclass(slots=True)
 class _Gang:
-    """How many of it have not come through yet, and when the last did, by the loop's clock."""
+    """A gang whose pods are being created.
+
+    `left`: the number of pods that are not created yet. `moved`: when the last creation ended, by the clock of the event loop.
+    """
 
     left: int
     moved: float
 
 
 class CreationQueue:
-    """Lets `places` through at a time; of those who wait the lowest ticket is next, and with the same ticket who came first.
+    """Admits at most `places` pod creations at the same time, in the order of tickets and, for one ticket, of arrival.
 
-    A gang has one ticket. Its first enters when fewer than `places` of the gangs before it are left, so that places that these
-    cannot use are used, but no gang is begun long before it can be finished.
+    A gang has one ticket. Its first pod is admitted when fewer than `places` pods of earlier gangs are left. So no place stays
+    unused, and no gang begins long before it can be complete.
     """
 
     def __init__(self, places: int) -> None:
@@ -37,18 +40,18 @@ class CreationQueue:
         self._alarm: asyncio.TimerHandle | None = None
 
     def ticket(self, size: int) -> int:
-        """A place in the queue for a gang of `size`, behind all before it; the caller must `close` it."""
+        """Return a new ticket for a gang of `size` pods, behind all earlier tickets. The caller must `close` the ticket."""
         ticket = next(self._tickets)
         self._gangs[ticket] = _Gang(size, asyncio.get_running_loop().time())
         return ticket
 
     def close(self, ticket: int) -> None:
-        """No more of this gang come."""
+        """Remove the gang of `ticket`, which has no more pods to create."""
         del self._gangs[ticket]
         self._admit()
 
     async def enter(self, ticket: int) -> None:
-        """Wait for a place; the caller must `leave` it."""
+        """Wait until a creation with `ticket` is admitted. The caller must call `leave` after the creation."""
         turn = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (ticket, next(self._arrivals), turn))
         self._admit()
@@ -56,11 +59,11 @@ class CreationQueue:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.leave(ticket)  # it was our turn: pass it on
+                self.leave(ticket)  # the creation was admitted already, so free its place
             raise
 
     def leave(self, ticket: int) -> None:
-        """Give the place to who is next."""
+        """End a creation with `ticket`, and admit the next creation."""
         gang = self._gangs[ticket]
         gang.left -= 1
         gang.moved = asyncio.get_running_loop().time()
@@ -83,7 +86,7 @@ class CreationQueue:
         return sum(gang.left for before, gang in self._gangs.items() if before < ticket and gang.moved > since) < self._places
 
     def _look_again(self) -> None:
-        """Gangs that are stuck are seen by nothing but that time passes."""
+        """Check again after a while, because no event reports a gang whose creations are stuck."""
         if self._alarm is None:
             self._alarm = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._time_passed)
 

@@ -1,4 +1,4 @@
-"""Deletes Jobs some time after they have finished, if they ask for it."""
+"""The deletion of finished Jobs after `ttlSecondsAfterFinished`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ log = structlog.get_logger()
 
 
 _FLOW_IS_GOOD: Final = 1.0
-"""Seconds for which what a flow says is good for all its Jobs: it may be 1.4 MB. What it has recorded once it keeps."""
+"""Seconds for which one read of a flow serves all Jobs of the flow, because a flow may have 1.4 MB.
+
+An older read does no harm, because a flow never removes a recorded end.
+"""
 
 
 class ExpiryController:
-    """Looks at finished Jobs with `ttlSecondsAfterFinished`."""
+    """Deletes finished Jobs with `ttlSecondsAfterFinished` when their time is over."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
         self._client, self._caches, self._now = shared.client, shared.caches, shared.now
@@ -35,14 +38,14 @@ class ExpiryController:
         self._caches.jobs.informer.on_change(self._changed)
 
     def enqueue_all(self) -> None:
-        """Look at every Job that is for us: we have just become responsible."""
+        """Queue every Job in the shards of this replica, which has just begun to lead."""
         for job in self._caches.jobs.informer.values():
             self._changed(None, job)
 
     async def reconcile(self, key: Key) -> None:
-        """Delete the Job of `key` if its time has come; with it goes all that it owns, first.
+        """Delete the Job of `key` if its time is over. The API server deletes all objects that the Job owns first.
 
-        The server is asked once more before that: its time may have been put off, and a watch may be late.
+        The Job is read from the API server before the deletion, because the watch may be late and its time may have changed.
         """
         known = self._caches.jobs.get(key)
         job = await self._live(key) if known is not None and self._is_due(known) else None
@@ -60,7 +63,7 @@ class ExpiryController:
         log.info("job.expired", job=str(key), ttl_seconds=job.spec.ttl_seconds_after_finished)
 
     def _is_due(self, job: Job) -> bool:
-        """Whether its time has come; one that has still to wait is looked at again then."""
+        """Whether the time of `job` is over; if not, queue the Job for that time."""
         due = ttl.expires_at(job)
         if due is not None and due > self._now():
             self._queue.add_at(job.key, due)
@@ -73,7 +76,10 @@ class ExpiryController:
             return None
 
     async def _end_is_recorded(self, job: Job) -> bool:
-        """Whether `job` may go without its flow, whose controller may be down, taking it for one that never ended."""
+        """Whether the flow of `job` has recorded the end of `job`. True for a Job without a flow.
+
+        If the Job were deleted before, the controller of flows, which may be down now, would never see the end of the Job.
+        """
         key = flow_of(job)
         if key is None:
             return True
@@ -82,7 +88,7 @@ class ExpiryController:
     async def _flow(self, key: Key) -> JobFlow | None:
         try:
             return record_of(await self._client.get(JOB_FLOWS, key), JobFlow)
-        except NotFound:  # or the kind is not installed
+        except NotFound:  # the flow does not exist, or its CRD is not installed
             return None
 
     def _changed(self, _: Job | None, new: Job | None) -> None:

@@ -1,4 +1,4 @@
-"""What is known of a Job at this moment, put together for a decision."""
+"""The collection of the facts about a Job for a decision."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def facts_of(
     schedulers: Schedulers | None = None,
     own_schedulers: frozenset[str] = frozenset(),
 ) -> JobFacts:
-    """The facts of `job`, for which there are `commands`, at `now`, in seconds since the epoch.
+    """Return the facts about `job` at `now`, in seconds since the epoch.
 
-    `schedulers`: those at work, where that is known; `own_schedulers`: the names of those that we work with.
+    `commands`: the pending Commands for the Job. `schedulers`: the running schedulers; None when unknown. `own_schedulers`: the
+    names of the schedulers that this controller works with.
     """
     job, namespace = members.named(job), job.metadata.namespace
     group = _group_of(caches, job)
@@ -57,7 +58,10 @@ def _order_of(command: Command) -> RequestedAction:
 
 
 def _group_of(caches: Caches, job: Job) -> PodGroup | None:
-    """The PodGroup of the Job; one that bears just the Job's name, as long ago, only if it belongs to it."""
+    """Return the PodGroup of `job`; None when the Job has none.
+
+    A PodGroup whose name is the name of the Job, as in early versions of Volcano, is returned only if `job` owns it.
+    """
     namespace = job.metadata.namespace
     group = caches.groups.get(Key(namespace, members.group_name(job)))
     if group is not None:

@@ -1,4 +1,4 @@
-"""Gives up on pods that do not go because their node is lost: nobody is left there to say that they have ended."""
+"""The forced deletion of terminating pods on lost nodes, where no kubelet can confirm that the pods have ended."""
 
 from __future__ import annotations
 
@@ -22,31 +22,34 @@ __all__ = ["LostNodes"]
 log = structlog.get_logger()
 
 _FEW: Final = 8
-"""Nodes that are asked for one by one; more are looked for in a list of all."""
+"""Up to this number, nodes are read one by one; above it, all nodes are listed."""
 
 _AGAIN: Final = 30.0
-"""Seconds until pods of nodes that are alive are looked at again: their node may still be lost."""
+"""Seconds until terminating pods on ready nodes are checked again, because their node may be lost later."""
 
 
 class LostNodes:
-    """Deletes pods for good that were to have gone `after` seconds ago, and whose node is not there or not ready.
+    """Deletes pods without a grace period when their deletion is overdue and their node does not exist or is not ready.
 
-    Such a pod may still run where nobody sees it, so this is off unless the administrator asks for it.
+    Such a pod may still run on the lost node, so this is off unless the administrator enables it.
 
     Args:
-        client: the API server.
-        recent: the pods, with our own writes.
-        after: seconds.
+        client: the client of the API server.
+        recent: the cache of pods, which includes the writes of this controller.
+        after: the seconds after which a deletion is overdue.
     """
 
     def __init__(self, client: Client, recent: Recent[Pod], after: float) -> None:
         self._client, self._recent, self._after = client, recent, after
 
     async def give_up(self, pods: Iterable[Pod], memory: JobMemory, now: float) -> float | None:
-        """Delete those of `pods` that are lost; when to look again, in seconds since the epoch, None: nothing is waited for.
+        """Delete the overdue pods of lost nodes.
+
+        Returns:
+            When to check again, in seconds since the epoch; None when no pod is being deleted.
 
         Raises:
-            KubeError: nobody knows how far it went.
+            KubeError: a node or pod could not be read or deleted; some pods may be deleted already.
         """
         waiting = overdue.ends(pods, self._after)
         if not waiting:
@@ -64,7 +67,7 @@ class LostNodes:
         return now + _AGAIN if len(lost) < len(waiting) else None
 
     async def _alive(self, names: Collection[str]) -> set[str]:
-        """Those of `names` whose node is there and ready."""
+        """Return the names of the nodes that exist and are ready."""
         nodes: list[Node] = []
         for selector in [f"metadata.name={name}" for name in sorted(names)] if len(names) <= _FEW else [""]:
             items, _ = await self._client.list(NODES, field_selector=selector)

@@ -1,4 +1,4 @@
-"""What the controller remembers of each Job beside what the cluster shows. All of it may be lost."""
+"""The memory of the controller about each Job, beside the objects of the cluster. Losing the memory does no harm."""
 
 from __future__ import annotations
 
@@ -21,88 +21,92 @@ from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 __all__ = ["HALF_GANG", "JobMemories", "JobMemory"]
 
 _MOST_OCCURRENCES: Final = 10_000
-"""Of one Job: as many as it has pods, in the worst case; beyond that the oldest are dropped."""
+"""The most occurrences in the memory of one Job, enough for one of each pod. Above it, the oldest are dropped."""
 
 
 HALF_GANG: Final = 30.0
-"""Seconds for which a gang that a quota cut in two keeps the places that it has, and then leaves them to others. Of two such
-gangs one comes back before the other, and finds room.
+"""Seconds for which a gang that a quota keeps incomplete keeps its pods before the controller deletes them.
+
+The pause before the next try differs between Jobs, so one of two incomplete gangs can become complete.
 """
 
 _QUIET: Final = 1.5
-"""Seconds: most pods run by then, if there is room for them."""
+"""Seconds until most new pods run, if the cluster has room for them."""
 
 _SHORTEST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
 _LOOKS_APART: Final = 4.0
-"""So that looking at a large Job that changes all the time takes a fifth of the time at most."""
+"""The pause between decisions, as a multiple of the time of the last decision.
+
+So decisions about a large Job that changes continuously use at most a fifth of the time of the controller.
+"""
 
 _HELD: Final = (Cause.QUOTA, Cause.LEFTOVER)
-"""After these nothing is tried before its time, whatever else happens to the Job."""
+"""After these causes, no change of the Job brings the next try forward."""
 
 
 @dataclass(slots=True)
 class JobMemory(Memory):
-    """Of one Job."""
+    """The memory of the controller about one Job."""
 
     given_up: RequestedAction | None = None
-    """That the Job is to end, because it was refused something too often."""
+    """The requested termination of the Job after too many refusals; None when there is no such request."""
     occurrences: list[Occurrence] = field(default_factory=list)
     prepared: int = 0
     removed: bool = False
     carried: Inherited | None = None
-    """What was written of the Job into its PodGroup last."""
+    """The metadata of the Job that was last written to its PodGroup; None when unknown."""
     objects: dict[str, str] = field(default_factory=dict)
-    """Plugin objects that we made, with their uids."""
+    """The uids of the plugin objects that this controller created, by kind and name."""
     recorded: dict[str, str] = field(default_factory=dict)
-    """The last Event of each reason, which is not recorded again as long as it stays the same."""
+    """The message of the last Event, by reason. The same Event is not recorded again."""
     quiet_since: float | None = None
-    """Since when the status differs in nothing but the pods that were made, by the clock of the shell."""
+    """When a status that differs only in created pods was first held back, in seconds by the monotonic clock; else None."""
     armed: tuple[Response, ...] = ()
-    """The answers whose time runs."""
+    """The responses whose delay is not over."""
     deleted: set[str] = field(default_factory=set)
-    """Uids of pods whose deletion we asked for, until they have gone: nobody evicted them."""
+    """The uids of pods that this controller deletes, until they are gone. Their deletion is no eviction."""
     vanished: list[Occurrence] = field(default_factory=list)
-    """Pods that are no longer seen, though nobody was seen to delete them: perhaps they only lost their labels."""
+    """The occurrences of pods that left the watch without a deletion timestamp. Such a pod may only have lost its labels."""
     refused: str = ""
-    """What the Job was refused when it tried to get on last."""
+    """The message of the last refusal; empty when the last try succeeded."""
     was_refused: bool = False
-    """Whether the last try to get on failed, whatever the cause."""
+    """Whether the last try failed, for any cause."""
     cause: Cause | None = None
-    """What kind of refusal that was."""
+    """The cause of the last refusal; None when the last try succeeded."""
     is_new: bool = True
-    """The Job has not been looked at yet since we are responsible for it."""
+    """Whether this replica has not reconciled the Job since it began to lead."""
     refusals: int = 0
-    """How often in a row the Job was refused something for that cause."""
+    """The number of consecutive refusals with `cause`."""
     faults: int = 0
-    """How often in a row it was refused something for a fault; what passes by itself does not count."""
+    """The number of consecutive refusals because of a fault. Other causes do not count."""
     short_since: float | None = None
-    """Since when a quota has kept the gang from being complete, in seconds since the epoch."""
+    """When a quota first prevented the gang from being complete, in seconds since the epoch; None when no quota does."""
     next_try: float = 0.0
-    """When it may try again, in seconds since the epoch."""
+    """The time of the next try, in seconds since the epoch."""
     nodes_asked: float = -math.inf
-    """When it was asked last whether the nodes of pods that do not go are there, in seconds since the epoch."""
+    """When the nodes of terminating pods were last read, in seconds since the epoch."""
     seats_of: str = ""
-    """Which seats of which PodGroup the next three are about."""
+    """The identity of the seats to which `seated`, `asked_since` and `seats_refused` apply."""
     seated: set[Slot] = field(default_factory=set)
-    """The seats for which a pod was made as the scheduler has said of them."""
+    """The seats for which a pod was created as the scheduler decided, on a node or without one."""
     asked_since: float | None = None
-    """Since when seats are asked for and the scheduler has not answered, in seconds since the epoch."""
+    """When the controller requested seats that are not placed yet, in seconds since the epoch; None without a request."""
     seats_refused: str = ""
-    """Why no further pod is to be created on a seat, in one word."""
+    """Why no further pod is created on a seat, in one word; empty when pods are created on seats."""
     closed: int = 0
-    """How often in a row its namespace was found to be going."""
+    """The number of consecutive tries that found the namespace terminating."""
     closed_until: float = 0.0
-    """Until when nothing is tried because of that, in seconds since the epoch."""
+    """When the next try in the terminating namespace is due, in seconds since the epoch."""
 
     def seats(self, group: PodGroup | None) -> JobMemory:
-        """This memory, with what it has of the present seats of `group` and of no others."""
+        """Return this memory, after it has dropped its facts about other seats than the present seats of `group`."""
         if self.seats_of != (now := seating.standing(group)):
             self.seats_of, self.seated, self.seats_refused, self.asked_since = now, set(), "", None
         return self
 
     def snapshot(self, now: float, group: PodGroup | None = None) -> Remembered:
-        """For a decision at `now`, in seconds since the epoch. `group`: the PodGroup, if there is one."""
+        """Return a copy for a decision at `now`, in seconds since the epoch. `group`: the PodGroup; None when there is none."""
         self.seats(group)
         if not seating.awaits_placement(group):
             self.asked_since = None
@@ -123,19 +127,22 @@ class JobMemory(Memory):
         )
 
     def got_on(self) -> None:
-        """Nothing was refused this time."""
+        """Reset the record of refusals after a try without refusals."""
         self.refusals = self.faults = self.closed = 0
         self.next_try, self.short_since, self.cause = 0.0, None, None
         self.refused, self.was_refused = "", False
 
     def quiet_left(self) -> float:
-        """Seconds for which a status that only counts new pods need not be written yet."""
+        """Return the seconds for which a status write that only counts new pods can still wait."""
         now = self.pace.clock()
         self.quiet_since = now if self.quiet_since is None else self.quiet_since
         return max(0.0, self.quiet_since + _QUIET - now)
 
     def was_stopped(self, refusal: Blocked, now: float) -> bool:
-        """Count a refusal and set the time of the next try; False when it came before its time, and so does not count."""
+        """Count a refusal and set the time of the next try.
+
+        Return False when the refusal does not count, because it happened before the time of the next try.
+        """
         self.refused, self.was_refused = str(refusal), True
         if refusal.cause is not self.cause:
             self.refusals, self.next_try, self.cause = 0, 0.0, refusal.cause
@@ -149,28 +156,28 @@ class JobMemory(Memory):
         return True
 
     def gave_back(self, now: float) -> None:
-        """The places of the half gang are free: let others have them for a while."""
+        """Delay the next try, because the pods of the incomplete gang were deleted in favour of other Jobs."""
         self.short_since, self.next_try = None, now + HALF_GANG * (1 + crc32(self.uid.encode()) % 8 / 8)
 
     def done_with(self, decision: JobDecision) -> None:
-        """Forget what `decision`, which has been carried out, was about."""
+        """Forget the occurrences and the termination request that `decision`, which was carried out, has handled."""
         if decision.order is not None and decision.order == self.given_up:
             self.given_up = None
         self.forget(decision.forget)
 
     def forget(self, occurrences: frozenset[Occurrence]) -> None:
-        """Nobody waits for `occurrences` any more."""
+        """Forget `occurrences`, which need no response any more."""
         if occurrences:
             self.occurrences = [occurrence for occurrence in self.occurrences if occurrence not in occurrences]
 
     def arm(self, responses: tuple[Response, ...]) -> list[Response]:
-        """Let the delays of `responses` run, and of no others; return those that did not run before."""
+        """Replace the delayed responses with `responses`; return the responses that are new."""
         known = {(response.occurrence, response.action) for response in self.armed}
         self.armed = responses
         return [response for response in responses if (response.occurrence, response.action) not in known]
 
     def notice(self, occurrence: Occurrence) -> None:
-        """Remember what happened until it is answered."""
+        """Remember `occurrence` until it has its response."""
         self.occurrences.append(occurrence)
         del self.occurrences[:-_MOST_OCCURRENCES]
 
@@ -179,6 +186,9 @@ class JobMemories(Memories[Job, JobMemory]):
     """The memories of all Jobs."""
 
     def pause(self, key: Key) -> float:
-        """Seconds in which changes of the pods of that Job are gathered: a few times as long as the last look at them took."""
+        """Return the seconds for which changes of the pods of the Job are coalesced.
+
+        The result is a multiple of the time of the last decision about the Job.
+        """
         memory = self.known(key)
         return max(_SHORTEST_PAUSE, min(_LOOKS_APART * memory.look_seconds, _LONGEST_PAUSE)) if memory else _SHORTEST_PAUSE

@@ -1,4 +1,4 @@
-"""Publishing the gangs of Jobs as PodGroups of Kubernetes itself, so that plain kubectl and other tools see them."""
+"""Native PodGroups (`scheduling.k8s.io`) for the gangs of Jobs, so that kubectl and other tools show the gangs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ log = structlog.get_logger()
 
 
 class NativePublisher:
-    """Makes them before our PodGroups, which bear their names from then on.
+    """Creates a native PodGroup for each Job before the Volcano PodGroup, whose annotation names the native PodGroup.
 
     Args:
-        client: the API server.
-        schedulers: names of our schedulers; Jobs of others are not published, as kube-scheduler would take them for gangs.
+        client: the client of the API server.
+        schedulers: the names of our schedulers. Jobs of other schedulers get no native PodGroup, because kube-scheduler would
+            schedule their pods as a gang.
         record: records an Event on a Job.
-        clock: seconds, never set back.
-        is_enabled: whether Jobs are published at all.
+        clock: a monotonic clock, in seconds.
+        is_enabled: whether native PodGroups are created at all.
     """
 
     def __init__(
@@ -51,10 +52,12 @@ class NativePublisher:
         self._is_absence_told = False
 
     async def published(self, job: Job, group: dict[str, Any]) -> dict[str, Any]:
-        """`group`, our PodGroup to create for `job`, with the name of the one of Kubernetes that was made first, if there is one.
+        """Create the native PodGroup of `job`, and return `group`, the manifest of the Volcano PodGroup, with its name.
+
+        `group` is returned unchanged when no native PodGroup is created.
 
         Raises:
-            KubeError: it is not known whether it was made, or it passes by itself that it was not.
+            KubeError: the result of the creation is unknown, or the creation failed with a transient error.
         """
         kind = await self._served() if self._is_enabled else None
         if kind is None:
@@ -70,10 +73,10 @@ class NativePublisher:
         return {**group, "metadata": {**meta, "annotations": {**meta["annotations"], keys.NATIVE_GROUP: meta["name"]}}}
 
     async def resize(self, group: PodGroup | None, patch: dict[str, Any]) -> None:
-        """Have the minimum follow that of our PodGroup, which `patch` is about to change.
+        """Set the minimum of the native PodGroup to the minimum in `patch`, which is a patch of the Volcano PodGroup `group`.
 
         Raises:
-            KubeError: it did not work, or nobody knows whether it did.
+            KubeError: the write failed with a transient error, or its result is unknown.
         """
         name = "" if group is None else group.metadata.annotations.get(keys.NATIVE_GROUP, "")
         minimum = (patch.get("spec") or {}).get("minMember")
@@ -95,14 +98,14 @@ class NativePublisher:
             log.warning("native_group.not_resized", podgroup=str(key), error=str(error))
 
     async def _create(self, job: Job, body: dict[str, Any], kind: ResourceType) -> str:
-        """Create it; why it is not there, empty if it is."""
+        """Create the native PodGroup of `body`; return why it does not exist, empty if it exists."""
         key = Key(job.metadata.namespace, body["metadata"]["name"])
         try:
             await self._client.create(kind, body)
         except AlreadyExists:
             return await self._take_up(job, body, kind, key)
         except NotFound as error:
-            self._kind, self._look_at = None, self._clock() + LOOK_SECONDS  # it was switched off
+            self._kind, self._look_at = None, self._clock() + LOOK_SECONDS  # the API server does not serve the kind any more
             return error.message
         except ApiError as error:
             if is_transient(error):
@@ -111,7 +114,7 @@ class NativePublisher:
         return ""
 
     async def _take_up(self, job: Job, body: dict[str, Any], kind: ResourceType, key: Key) -> str:
-        """Use what is there from before, or from a creation whose answer was lost; why that cannot be, empty if it can."""
+        """Use the existing native PodGroup if it belongs to `job`; return why it cannot be used, empty if it can."""
         there = await self._client.get(kind, key)
         if not is_ours(job, msgspec.convert(there["metadata"], Meta)):
             return f"PodGroup {key} exists and does not belong to this job"
@@ -122,7 +125,10 @@ class NativePublisher:
         return ""
 
     async def _served(self) -> ResourceType | None:
-        """As what the API server serves them; asked for again after a while where it does not."""
+        """Return the kind under which the API server serves native PodGroups; None when it does not serve them.
+
+        While the API server does not serve them, this checks again at intervals.
+        """
         if self._kind is None and self._clock() >= self._look_at:
             self._look_at = self._clock() + LOOK_SECONDS
             try:

@@ -1,4 +1,4 @@
-"""PodGroups that were left behind by a Job that was deleted without its pods: they go with the last of those."""
+"""Orphaned PodGroups, whose Job was deleted without its pods. Such a PodGroup is deleted when its last pod has ended."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ log = structlog.get_logger()
 
 
 class Orphans:
-    """Nobody owns them, and they would keep their queue Closing for ever."""
+    """Deletes orphaned PodGroups, which have no owner and would keep their queue in state Closing for ever."""
 
     def __init__(self, shared: Shared) -> None:
         self._client, self._caches = shared.client, shared.caches
 
     async def clear(self, key: Key) -> None:
-        """Delete the PodGroups of earlier Jobs of that name whose pods have all ended."""
+        """Delete the PodGroups of earlier Jobs with the name in `key` whose pods have all ended."""
         for group in self._of(key):
             job = self._caches.jobs.get(key)
             if job is not None and orphans.job_uid(group) == job.metadata.uid:
@@ -39,7 +39,7 @@ class Orphans:
                 log.info("podgroup.orphan_deleted", podgroup=str(group.key))
 
     def any_of(self, key: Key) -> bool:
-        """Whether a PodGroup of an earlier Job of that name is there."""
+        """Whether an orphaned PodGroup of an earlier Job with the name in `key` exists."""
         return bool(self._of(key))
 
     def _of(self, key: Key) -> list[PodGroup]:

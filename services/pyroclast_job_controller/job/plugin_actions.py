@@ -1,4 +1,4 @@
-"""Making and removing the objects of a Job's plugins."""
+"""The creation and deletion of the objects of a Job's plugins."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _FAILED = "Execute plugin when job add failed, err: "
 
 
 class PluginActions:
-    """Carries out the effects on plugin objects; `record` records an Event on the Job."""
+    """Carries out the effects on plugin objects. `record`: records an Event on a Job."""
 
     def __init__(self, client: Client, record: Callable[[Job, Notice], None]) -> None:
         self._client, self._record = client, record
 
     async def prepare(self, job: Job, memory: JobMemory) -> None:
-        """Make all objects exist and be current. Those of others under the same name are never changed.
+        """Create or update the objects of all plugins. An object of another owner with the same name is never changed.
 
         Raises:
-            Blocked: a plugin is not there or lacks something, a name is taken, or the API server does not take an object.
-            TransientError: the namespace is being deleted.
-            KubeError: it is not known how far it went.
+            Blocked: a plugin is unknown or unusable, another owner has the name, or the API server refuses an object.
+            TransientError: an object of an earlier Job with the same name is still being deleted.
+            KubeError: a write failed or has no known result; some objects may exist already.
         """
         known = bool(memory.objects) or job.status.observed_generation > 0
         plugins = _plugins(job)
@@ -62,7 +62,7 @@ class PluginActions:
         memory.prepared, memory.removed = job.metadata.generation, False
 
     async def remove(self, job: Job, memory: JobMemory) -> None:
-        """Delete the objects that belong to `job` and that its plugins do not keep."""
+        """Delete the plugin objects of `job`, except objects that a plugin keeps after the end of the Job."""
 
         async def delete(item: PluginObject) -> None:
             key = Key(job.metadata.namespace, item.name)
@@ -96,7 +96,7 @@ class PluginActions:
             await self._update(job, memory, item, await self._client.get(item.kind, key))
 
     async def _shorten(self, job: Job, wanted: Sequence[PluginObject]) -> None:
-        """Delete what series of objects have beyond those that are wanted: it was made for a larger scale."""
+        """Delete the surplus objects of a numbered series, which were created for a larger scale of the Job."""
         lengths = Counter(item.series for item in wanted if item.series is not None)
         kinds = {item.series: item.kind for item in wanted}
         for series, length in lengths.items():
@@ -139,7 +139,11 @@ def _plugins(job: Job) -> list[JobPlugin]:
 
 
 def _wanted(job: Job, plugins: Sequence[JobPlugin]) -> list[PluginObject]:
-    """The objects of all plugins, if none of them has anything against `job`."""
+    """Return the objects of all plugins.
+
+    Raises:
+        Blocked: a plugin cannot be used with `job`.
+    """
     try:
         check(plugins, job)
         return [item for plugin in plugins for item in objects_of(plugin, job)]
@@ -155,7 +159,7 @@ def _warnings(job: Job, plugins: Iterable[JobPlugin]) -> list[str]:
 
 
 def _removable(job: Job) -> list[PluginObject]:
-    """The objects of all plugins that can tell theirs: what was never made need not be removed."""
+    """Return the objects of all usable plugins. An unusable plugin never created objects, so it is skipped."""
     items: list[PluginObject] = []
     for name in names_of(job):
         try:
@@ -175,7 +179,7 @@ async def _manifest(job: Job, item: PluginObject) -> Json:
 
 
 def _picked(holder: Json, paths: Iterable[tuple[str, ...]]) -> Json:
-    """The fields of `holder` at `paths` alone."""
+    """Return a copy of `holder` with only the fields at `paths`."""
     picked: Json = {}
     for path in paths:
         value, place = holder, picked
@@ -187,13 +191,13 @@ def _picked(holder: Json, paths: Iterable[tuple[str, ...]]) -> Json:
 
 
 def _uid(job: Job, there: Json) -> str:
-    """The uid of an object that belongs to `job`; empty when it is somebody else's."""
+    """Return the uid of the object `there` if it belongs to `job`; empty when it does not."""
     meta = msgspec.convert(there["metadata"], Meta)
     return meta.uid if is_ours(job, meta) else ""
 
 
 def _makes_room(job: Job, there: Json) -> bool:
-    """Whether an object is on its way out: deleted, or of a Job that had the same name, so that it goes with that."""
+    """Whether the object `there` is being deleted, or belongs to an earlier Job with the same name and will be deleted."""
     meta = msgspec.convert(there["metadata"], Meta)
     owner = meta.controller
     of_namesake = owner is not None and owner.kind == JOBS.kind and owner.name == job.metadata.name

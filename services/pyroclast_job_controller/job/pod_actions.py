@@ -1,4 +1,4 @@
-"""Creating, marking and deleting the pods of a Job."""
+"""The creation, marking and deletion of the pods of a Job."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ __all__ = ["PodActions"]
 log = structlog.get_logger()
 
 _AT_ONCE: Final = 48
-"""Pods that are being created at the same time: what the client sends at once, so that none of its slots is idle."""
+"""The most concurrent pod creations: the number of concurrent requests of the client."""
 
 _ITS_NAME: Final = re.compile(r'^pods "[^"]*"')
-"""With what an error about a pod begins: what differs in nothing else is told once."""
+"""The beginning of an error about a pod. Errors that differ only in the name of the pod are reported once."""
 
 _FEW: Final = 8
-"""Pods that are asked for one by one; more are looked for in a list of all pods of the namespace."""
+"""Up to this number, pods are read one by one; above it, all pods of the namespace are listed."""
 
 _MARK_TRIES: Final = 5
 
 _MOST_TOLD: Final = 3
-"""How many errors an Event spells out."""
+"""The most errors in the text of one Event."""
 
 
 class PodActions:
-    """Carries out the effects on pods. `creator` makes them.
+    """Carries out the effects on pods. `creator`: creates the pods.
 
-    `observe_latency` is told how many milliseconds after its Job each pod was made; `gets_on`, for which Job something was done,
-    which for ten thousand pods and few requests a second takes long.
+    `observe_latency`: called for each pod with the milliseconds from the creation of the Job to the creation of the pod.
+    `gets_on`: called with the key of a Job after each pod, because ten thousand pods may take long with few requests a second.
     """
 
     def __init__(
@@ -93,15 +93,15 @@ class PodActions:
         seating: Seating | None = None,
         native_group: str = "",
     ) -> None:
-        """Do it; after a refusal creating begins with one. `forwarding`: the queue sends its Jobs to other clusters.
+        """Carry out `effect`. After a refusal, the first batch of creations has only one pod.
 
-        `seating`: the seats on which pods are created at once, if there are any. `native_group`: the name of the PodGroup of
-        Kubernetes itself that shows the gang, if there is one.
+        `forwarding`: whether the queue forwards its Jobs to other clusters. `seating`: the seats on which pods are created
+        directly; None without seats. `native_group`: the name of the native PodGroup of the gang; empty when there is none.
 
         Raises:
-            Blocked: the API server does not take them.
-            TransientError: they cannot come now, but will.
-            KubeError: it is not known whether they were taken.
+            Blocked: the API server refuses pods.
+            TransientError: a pod of an earlier Job with the same name is still being deleted.
+            KubeError: a write failed or has no known result.
         """
         match effect:
             case CreatePods():
@@ -145,7 +145,7 @@ class PodActions:
                     await self._delete(job, Victim(pod.metadata.name, pod.metadata.uid), grace_seconds=0)
             finally:
                 self._creation_queue.leave(ticket)
-                for key in self._creating:  # the line moves, for those behind as well
+                for key in self._creating:  # the queue moves for the later gangs as well
                     self._gets_on(key)
 
         ticket, first = self._creation_queue.ticket(len(effect.slots)), 1 if careful else FIRST_BATCH
@@ -157,7 +157,7 @@ class PodActions:
             self._creating.discard(job.key)
             self._creation_queue.close(ticket)
         errors: list[KubeError] = []
-        for found in tries:  # a task that is refused holds up no other
+        for found in tries:  # a refused task does not block other tasks
             if isinstance(found, BaseException):
                 raise found
             errors += found
@@ -174,14 +174,17 @@ class PodActions:
         self._raise(await at_once(effect.victims, mark), JobEventReason.FAILED_DELETE, "Error deleting pods")
 
     async def _mark(self, key: Key, uid: str) -> None:
-        """Mark a pod, if it is there. What is marked is restarted even without the rest, so a conflict is tried again at once."""
+        """Mark a pod, if it exists.
+
+        After a conflict the write is tried again at once, because a marked pod is restarted even if other pods are not marked.
+        """
         patch = {"metadata": {"uid": uid, "annotations": {keys.OUT_OF_SYNC: "true"}}}
         for tries_left in reversed(range(_MARK_TRIES)):
             try:
                 self._recent.put(_pod(await self._client.patch(PODS, key, patch, PatchKind.MERGE)))
             except NotFound:
                 break
-            except Conflict:  # another pod has its name, or somebody else wrote to it just now
+            except Conflict:  # another pod has the name, or another client has just written to the pod
                 pod = await self._find(key)
                 if pod is None or pod.metadata.uid != uid:
                     break
@@ -193,7 +196,7 @@ class PodActions:
 
     async def _delete_all(self, job: Job, effect: DeletePods, memory: JobMemory) -> None:
         errors: list[KubeError] = []
-        memory.deleted.update(victim.uid for victim in effect.victims if self._is_there(job, victim))  # before the watch tells
+        memory.deleted.update(victim.uid for victim in effect.victims if self._is_there(job, victim))  # before the watch reports
         if effect.in_order:
             for victim in effect.victims:
                 errors += await at_once([victim], lambda one: self._delete(job, one))
@@ -203,12 +206,12 @@ class PodActions:
         log.info("pods.deleted", job=str(job.key), version=job.status.version, pods=len(effect.victims))
 
     def _is_there(self, job: Job, victim: Victim) -> bool:
-        """Whether the watch will still tell that `victim` has gone."""
+        """Whether the cache has `victim`, so that the watch will report its deletion."""
         pod = self._recent.get(Key(job.metadata.namespace, victim.name))
         return pod is not None and pod.metadata.uid == victim.uid
 
     async def _create(self, job: Job, manifest: dict[str, Any]) -> Pod | None:
-        """The pod as it was made; None where it was there before."""
+        """Create a pod and return it; None when the pod existed already."""
         try:
             pod = _pod(await self._creator.create(manifest))
         except AlreadyExists:
@@ -221,13 +224,16 @@ class PodActions:
         return pod
 
     async def _adopt(self, job: Job, manifest: dict[str, Any]) -> None:
-        """There is a pod of that name. Either it is ours (an answer was lost), or its owner has to make room."""
+        """Handle an existing pod with the name in `manifest`.
+
+        A pod of `job` is used, because the response to its creation was lost. A pod of another owner raises an error.
+        """
         key = Key(job.metadata.namespace, manifest["metadata"]["name"])
         pod = _pod(await self._client.get(PODS, key))
         owner = members.owner_of(pod)
         if owner is not None and owner.uid == job.metadata.uid:
             if await self._restore(pod, manifest["metadata"]["labels"]):
-                raise TransientError(f"pod {pod.key} had lost its labels")  # the watch will show it again
+                raise TransientError(f"pod {pod.key} had lost its labels")  # the watch will report the pod again
             self._recent.put(pod)
             return
         if pod.metadata.is_terminating or (owner is not None and owner.name == job.metadata.name and owner.kind == JOBS.kind):
@@ -239,11 +245,13 @@ class PodActions:
         raise Blocked(JobEventReason.FAILED_CREATE, f"Error creating pods: [pod {key} {whose}]", cause)
 
     async def really_gone(self, job: Job, vanished: Iterable[Occurrence], *, forwarding: bool) -> list[Occurrence]:
-        """Those of `vanished` whose pod is no more. One that is only no longer seen gets back the labels by which it is watched.
+        """Return the occurrences of `vanished` whose pods do not exist any more.
+
+        An existing pod gets back the labels by which the controller watches pods.
 
         Raises:
-            TransientError: some are there after all, and will be seen again soon.
-            KubeError: nobody knows.
+            TransientError: some of the pods exist, and the watch will report them soon.
+            KubeError: the pods cannot be read or written.
         """
         gone, restored = [], []
         vanished = list(vanished)
@@ -262,7 +270,7 @@ class PodActions:
         return gone
 
     async def _present(self, namespace: str, names: Collection[str]) -> Mapping[str, Pod]:
-        """The pods of these names that are there, whatever their labels; many are asked for with one list."""
+        """Return the existing pods with these names, by name, regardless of their labels. Many pods are read with one list."""
         if len(names) <= _FEW:
             found = [await self._find(Key(namespace, name)) for name in sorted(names)]
         else:
@@ -277,7 +285,7 @@ class PodActions:
             return None
 
     async def _restore(self, pod: Pod, labels: Mapping[str, str]) -> bool:
-        """Give `pod` back all labels that it should have, if it lost the one by which the watch finds it; whether it had."""
+        """Restore `labels` on `pod` if it has lost the label of the watch; return whether it had lost the label."""
         if keys.JOB_NAME in pod.metadata.labels:
             return False
         log.warning("pod.labels_restored", pod=str(pod.key))
@@ -289,7 +297,7 @@ class PodActions:
         key = Key(job.metadata.namespace, victim.name)
         try:
             answer = await self._client.delete(PODS, key, uid=victim.uid, grace_seconds=grace_seconds)
-        except (NotFound, Conflict):  # it has gone, and perhaps another has its name
+        except (NotFound, Conflict):  # the pod is gone, or another pod has its name
             self._recent.gone(key, victim.uid)
             return
         finally:

@@ -1,4 +1,4 @@
-"""Seats of the Jobs: what their pods will ask for, as the API server makes them, and what becomes of the pods created on them."""
+"""The seats of Jobs: the pod templates of seats, with the changes by admission, and the creation of pods on seats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["REMEMBERED_SECONDS", "SeatPublisher", "Seating"]
 log = structlog.get_logger()
 
 REMEMBERED_SECONDS: Final = 600.0
-"""How long what the API server makes of a template is known: the next Jobs of it cost no dry run."""
+"""Seconds for which the result of a dry run is used for further Jobs with the same template."""
 _MOST_REMEMBERED: Final = 2000
 _OF_THE_JOB: Final = frozenset({keys.JOB_NAME, keys.TEMPLATE_UID, keys.GROUP_NAME})
 _DRY: Final = "-seats"
@@ -42,7 +42,11 @@ _DRY: Final = "-seats"
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What the API server makes of a template: the labels and annotations that it adds, and a pod; or why there are no seats."""
+    """The result of a dry run for a template.
+
+    `labels` and `annotations`: the entries that admission adds or changes. `pod`: the pod of the dry run; None without seats.
+    `until`: when the result expires, by the monotonic clock. `way`: why the template gets no seats; None with seats.
+    """
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -52,9 +56,9 @@ class _Answer:
 
 
 class SeatPublisher:
-    """Publishes the seats of Jobs on their PodGroups, if it is enabled.
+    """Publishes the seats of Jobs on their PodGroups, if `is_enabled`.
 
-    `creator` makes the pods of dry runs; `clock`: seconds, never set back.
+    `creator`: creates the pods of dry runs. `schedulers`: the names of our schedulers. `clock`: a monotonic clock, in seconds.
     """
 
     def __init__(self, creator: Creator, schedulers: Collection[str], clock: Callable[[], float], *, is_enabled: bool) -> None:
@@ -63,7 +67,7 @@ class SeatPublisher:
         self._asking: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     async def published(self, job: Job, group: dict[str, Any], *, forwarding: bool) -> dict[str, Any]:
-        """`group`, the PodGroup to create for `job`, with its seats, or with the word why there are none."""
+        """Return `group`, the manifest of the PodGroup of `job`, with its seats, or with one word for why it has no seats."""
         if not self._is_enabled:
             return group
         try:
@@ -74,7 +78,7 @@ class SeatPublisher:
         return {**group, "metadata": {**meta, "annotations": {**meta["annotations"], keys.SEATS: text}}}
 
     async def asked(self, facts: JobFacts, ask: AskSeats, *, forwarding: bool) -> dict[str, Any]:
-        """The patch of the PodGroup that publishes the seats of its Job anew, as admission makes the pods now."""
+        """Return the patch of the PodGroup that publishes the seats again, with the present changes by admission."""
         try:
             found = await self._seats(facts.job, forwarding=forwarding) if self._is_enabled else Seats(way=SeatRefusal.STARTED)
             slots = None if ask.slots is None or found.way else asking(Seat(slot.task, slot.index) for slot in ask.slots)
@@ -85,7 +89,7 @@ class SeatPublisher:
         return {"metadata": {"uid": uid, "annotations": {keys.SEATS: text, keys.PLACEMENT: None}}}
 
     def seating(self, facts: JobFacts, memory: JobMemory, group_now: Callable[[Key], PodGroup | None]) -> Seating:
-        """The seats of a Job whose pods are to be created now; `group_now`: a PodGroup as it is while that goes on."""
+        """Return the seats of a Job for the creation of its pods. `group_now`: returns the present PodGroup of a key."""
         group, seats = facts.group, seating.seats_of(facts.group)
         if group is None or seats is None:
             return Seating({}, memory.seats(group), lambda: False, lambda _: None)
@@ -113,12 +117,12 @@ class SeatPublisher:
         return Seats(tasks=tuple(tasks)) if way is None and tasks else Seats(way=way or SeatRefusal.SIZE)
 
     async def _template(self, job: Job, task: Task) -> PodTemplate | SeatRefusal:
-        """What scheduling will read of the pods of `task`, or why it gets no seats."""
+        """Return the template of the pods of `task` for the scheduler, or why the task gets no seats."""
         try:
             manifest = adapted(plugins_of(job), job, task, 0, pods.build(job, task, 0))
             wanted = msgspec.convert(manifest, Pod)
         except (PluginError, msgspec.ValidationError):
-            return SeatRefusal.REFUSED  # it is told of when the pods are created
+            return SeatRefusal.REFUSED  # the creation of the pods reports the error
         if (way := refusal_of_pod(wanted, schedulers=self._schedulers)) is not None:
             return way
         sent = template_of(wanted)
@@ -134,7 +138,7 @@ class SeatPublisher:
         )
 
     async def _answer(self, key: bytes, manifest: dict[str, Any], sent: PodTemplate) -> _Answer:
-        """The answer for pods of this kind: the known one, or that to one dry run for all Jobs that ask at the same time."""
+        """Return the result for pods of `key`, from memory or from a dry run. Concurrent calls for one key share one dry run."""
         async with self._asking.setdefault(key, asyncio.Lock()):
             answer = self._answers.get(key)
             if answer is None or answer.until <= self._clock():
@@ -143,21 +147,21 @@ class SeatPublisher:
         return answer
 
     async def _ask(self, manifest: dict[str, Any], sent: PodTemplate) -> _Answer:
-        """Have the API server make the pod without keeping it. A name of its own: a pod of before may still have that one."""
+        """Create the pod in a dry run. The pod has a special name, because an earlier pod may still have the usual name."""
         until = self._clock() + REMEMBERED_SECONDS
         named = {**manifest, "metadata": {**manifest["metadata"], "name": manifest["metadata"]["name"] + _DRY}}
         try:
             pod = msgspec.convert(await self._creator.create(named, dry_run=True), Pod)
         except KubeError as error:
             log.info("seats.refused", pod=named["metadata"]["name"], reason=str(error))
-            return _Answer({}, {}, None, self._clock(), SeatRefusal.REFUSED)  # asked again with the next Job
+            return _Answer({}, {}, None, self._clock(), SeatRefusal.REFUSED)  # the next Job tries again
         if (way := refusal_of_pod(pod, schedulers=self._schedulers)) is not None:
             return _Answer({}, {}, None, until, way)
         made = template_of(pod)
         return _Answer(_added(sent.labels, made.labels), _added(sent.annotations, made.annotations), pod, until)
 
     def _distrust(self, job: Job, role: str) -> None:
-        """Admission made another pod of a template than it had shown: let no Job of it have seats for a while."""
+        """Publish no seats for the template of `role` for a while, because admission differed from the dry run."""
         task = next((each for each in job.spec.tasks if each.name == role), None)
         if task is None:
             return
@@ -174,10 +178,10 @@ class SeatPublisher:
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """The seats of a gang while its pods are created. `templates`: what was published, by role.
+    """The seats of a gang while its pods are created. `templates`: the published templates, by role.
 
-    `stands`: whether the placement is still what it was. `distrust` is told a role whose pods admission makes otherwise than it
-    had shown.
+    `stands`: returns whether the placement is unchanged. `distrust`: called with a role when admission changes a pod in another
+    way than the dry run.
     """
 
     templates: Mapping[str, PodTemplate]
@@ -186,16 +190,16 @@ class Seating:
     distrust: Callable[[str], None]
 
     def take(self, slot: Slot, manifest: dict[str, Any]) -> str:
-        """Have the pod of `slot` created on its node, if that may still be; the node, empty if not."""
+        """Set the node of `slot` in `manifest`, if the placement is still valid; return the node, empty if it is not."""
         node = slot.node if slot.node and not self.memory.seats_refused and self.stands() else ""
         if node:
             manifest["spec"]["nodeName"] = node
         return node
 
     def misfit(self, slot: Slot, pod: Pod | None) -> Pod | None:
-        """Note that a pod was created on the seat of `slot`; the pod, if it asks for something else than was placed.
+        """Note that a pod was created on the seat of `slot`; return the pod if its spec differs from the placed template.
 
-        `pod` is None where it was there before.
+        `pod` is None when the pod existed already.
         """
         self.memory.seated.add(Slot(slot.task, slot.index))
         made, told = (template_of(pod) if pod is not None else None), self.templates.get(slot.task)
@@ -206,14 +210,14 @@ class Seating:
         self.distrust(slot.task)
         if told is not None and made.spec == told.spec:
             return None
-        self.memory.deleted.add(pod.metadata.uid)  # nobody evicts it
+        self.memory.deleted.add(pod.metadata.uid)  # its deletion is no eviction
         return pod
 
     @contextlib.contextmanager
     def closing_when_refused(self) -> Iterator[None]:
-        """Give the seats up when the API server does not take a pod: the gang is not whole, and holds them for nothing.
+        """Create no further pods on seats when the API server refuses a pod, because the gang cannot be complete.
 
-        While a webhook is down the scheduler withdraws them, if that takes long.
+        An unavailable webhook does not count. If it stays unavailable for long, the scheduler withdraws the placement.
         """
         try:
             yield
@@ -225,7 +229,7 @@ class Seating:
 
 
 def _key(job: Job, sent: PodTemplate) -> bytes:
-    """What the pods of Jobs of one template in one namespace have in common."""
+    """Return the key of a template: Jobs with the same template in one namespace have the same key."""
     own = [{key: value for key, value in each.items() if key not in _OF_THE_JOB} for each in (sent.labels, sent.annotations)]
     return _ENCODER.encode((job.metadata.namespace, *own, sent.spec))
 

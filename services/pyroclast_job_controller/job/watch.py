@@ -1,4 +1,4 @@
-"""From what changes in the cluster to the Jobs that have to be looked at."""
+"""The mapping of changes in the cluster to the Jobs that must be reconciled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["JobWatch"]
 
 
 class JobWatch:
-    """Puts the keys of Jobs on the queue, and remembers what will not be seen any more when the Job's turn comes."""
+    """Queues the keys of Jobs after changes, and remembers deletions, which no object shows when the Job is reconciled."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], memories: JobMemories) -> None:
         self._caches, self._shards, self._metrics, self._now = shared.caches, shared.shards, shared.metrics, shared.now
@@ -30,7 +30,7 @@ class JobWatch:
         shared.schedulers.on_change(self._schedulers_changed)
 
     def enqueue_all(self) -> None:
-        """Look at every Job that is for us: we have just become responsible. Those that wait for something come first."""
+        """Queue every Job in the shards of this replica, which has just begun to lead. Waiting Jobs come first."""
         for job in sorted(self._caches.jobs.informer.values(), key=_is_at_rest):
             self._queue.add(job.key)
 
@@ -58,7 +58,7 @@ class JobWatch:
             return
         memory = self._memories.of(job)
         if memory.is_new:
-            return  # the first look finds it by what the status names
+            return  # the first reconcile finds the deletion by trackedPods in the status
         is_ours = pod.metadata.uid in memory.deleted
         memory.deleted.discard(pod.metadata.uid)
         happened = None if is_ours else job_events.evicted(members.named(job), pod, self._now())
@@ -67,7 +67,7 @@ class JobWatch:
         if pod.metadata.is_terminating:
             memory.notice(happened)
         else:
-            memory.vanished.append(happened)  # a pod that loses the label by which it is watched looks the same
+            memory.vanished.append(happened)  # a pod that loses the label of the watch causes the same event
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         group = new or old
@@ -94,7 +94,7 @@ class JobWatch:
                 self._queue.add(job.key)
 
     def _schedulers_changed(self) -> None:
-        """A scheduler came or went: whoever waits may wait for another reason now."""
+        """Queue the waiting Jobs when a scheduler starts or stops, because the cause of their waiting may change."""
         for job in self._caches.jobs.informer.values():
             if job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING):
                 self._queue.add(job.key)
@@ -110,6 +110,6 @@ def _is_unknown(group: PodGroup) -> bool:
 
 
 def _is_at_rest(job: Job) -> bool:
-    """Whether a Job most probably needs nothing: among ten thousand it can be looked at last."""
+    """Whether `job` probably needs no work, so that it can be reconciled last."""
     phase = job.status.state.phase
     return phase is JobPhase.RUNNING or phase.is_finished

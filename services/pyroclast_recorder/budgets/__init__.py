@@ -1,1 +1,1 @@
-"""What queues have spent of their budgets: added up from usage, and written to the queues."""
+"""The spent part of the budgets of queues, added up from usage and written to the queues."""

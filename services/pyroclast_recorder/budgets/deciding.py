@@ -1,4 +1,4 @@
-"""What is to be written of a budget, and when. Pure."""
+"""Decisions about budgets: the spent amounts of each queue, and when they are written. Pure."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ __all__ = ["BudgetedQueue", "Use", "budgeted", "crossed", "hours_in", "in_period
 THOUSANDTHS: Final = 1000
 HOUR: Final = 3600
 LEAST_CHANGE: Final = 0.001
-"""Of the limit; less is not worth a write."""
+"""The least change that is written, as a part of the limit."""
 
 ROUNDING: Final = 1e-9
 
 ROOT: Final = "root"
 
 Use = Mapping[tuple[str, str], tuple[int, int]]
-"""By queue and resource what was asked for and what of it is doubtful, as the tables have it."""
+"""The requested amount and the doubtful part of the amount, by queue and resource, in the units of the tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetedQueue:
-    """A queue with a budget. `members`: the queues that count in it; None: all, also those that are gone.
+    """A queue with a budget.
 
-    `said`: what its annotation says was spent; `text` as it is written there.
+    `span`: the present period of the budget. `members`: the queues whose usage counts; None for all queues, also deleted queues.
+    `said`: the spent amounts in the annotation of the queue; None when it has none. `text`: the text of the annotation.
     """
 
     name: str
@@ -43,7 +44,7 @@ class BudgetedQueue:
 
 
 class Crossed(NamedTuple):
-    """A share of a limit that was reached."""
+    """A share of a limit that the spent amount has reached. `spent` and `limit` are in hours."""
 
     share: float
     resource: str
@@ -52,7 +53,7 @@ class Crossed(NamedTuple):
 
 
 def budgeted(queues: Iterable[Mapping[str, Any]], now: float) -> list[BudgetedQueue]:
-    """The queues with a budget that makes sense; the scheduler and admission tell of others."""
+    """Return the queues with a valid budget. The scheduler and admission report invalid budgets."""
     listed = list(queues)
     parents = {_name(each): str((each.get("spec") or {}).get("parent") or "") for each in listed}
     found = []
@@ -72,7 +73,7 @@ def budgeted(queues: Iterable[Mapping[str, Any]], now: float) -> list[BudgetedQu
 
 
 def spent_by(queue: BudgetedQueue, use: Use, as_of: int) -> Spent:
-    """What a queue has spent. `use`: since its period began; `as_of`: until when that is added up."""
+    """Return the spent amounts of a queue. `use`: the usage since the start of the period. `as_of`: the end of this usage."""
     asked = dict.fromkeys(queue.budget.limits, 0.0)
     doubtful = dict.fromkeys(queue.budget.limits, 0.0)
     for (name, resource), (amount, doubt) in use.items():
@@ -83,20 +84,20 @@ def spent_by(queue: BudgetedQueue, use: Use, as_of: int) -> Spent:
 
 
 def hours_in(resource: str, amount: int) -> float:
-    """Hours of a core, a byte or a device of an amount in the tables."""
+    """Return an amount of the tables in core hours, byte hours or device hours."""
     return amount / HOUR * MEBIBYTE if is_in_mebibytes(resource) else amount / HOUR / THOUSANDTHS
 
 
 def is_worth_a_write(queue: BudgetedQueue, new: Spent, period: float, heartbeat: float) -> bool:
-    """Whether `new` differs enough from what is written, or that is so old that nobody would believe it soon.
+    """Whether `new` must be written, because it differs enough from the annotation or because the annotation is too old.
 
-    `period`: seconds between two writes at least; `heartbeat`: after so many it is written in any case.
+    `period`: the least seconds between two writes. `heartbeat`: the seconds after which `new` is written in any case.
     """
     old = queue.said
     if old is None or old.since != new.since or old.amounts.keys() != new.amounts.keys():
         return True
     age = new.as_of - old.as_of
-    if age < 0 or age >= heartbeat:  # below 0: the annotation is of a clock, or of a cluster, that was ahead
+    if age < 0 or age >= heartbeat:  # below 0: another clock or cluster wrote the annotation
         return True
     return age >= period - 1 and any(
         _differ(old.amounts[name], new.amounts[name], limit)
@@ -106,7 +107,7 @@ def is_worth_a_write(queue: BudgetedQueue, new: Spent, period: float, heartbeat:
 
 
 def crossed(queue: BudgetedQueue, new: Spent) -> Iterator[Crossed]:
-    """For each resource the highest share to warn at that was not reached when the last amount was written, and is now."""
+    """Yield for each resource the highest warning share that `new` reaches and the annotation had not reached."""
     old = queue.said.amounts if queue.said is not None and queue.said.since == new.since else {}
     for name, limit in queue.budget.limits.items():
         if limit <= 0:
@@ -117,7 +118,7 @@ def crossed(queue: BudgetedQueue, new: Spent) -> Iterator[Crossed]:
 
 
 def in_period(budget: Budget) -> str:
-    """The period of a budget in a sentence."""
+    """Return the words for the period of a budget in a sentence; empty for a budget without a period."""
     return "" if budget.period is Period.NONE else f" for this {budget.period}"
 
 

@@ -1,4 +1,4 @@
-"""Writes to the queues what they have spent of their budgets."""
+"""The writer of the spent amounts of budgets to the annotations of queues."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["BudgetKeeper"]
 log = structlog.get_logger()
 
 HEARTBEAT: Final = 5
-"""After so many periods an amount is written although it is the same: the scheduler believes none older than ten minutes."""
+"""The periods after which an unchanged amount is written again. The scheduler ignores amounts older than ten minutes."""
 
 
 class BudgetKeeper:
-    """Looks at the budgets of all queues each period, and writes what changed.
+    """Checks the budgets of all queues once each period, and writes the spent amounts that changed.
 
     Args:
         client: reads and writes queues.
-        database: what usage is read from.
-        settle: has usage added up until about now.
-        period: seconds between two looks; 0: nothing is written.
-        events: who tells the queues that a share was reached.
+        database: the source of usage.
+        settle: adds up usage until about now.
+        period: seconds between two checks; 0 to write nothing.
+        events: records Events on queues that reach a warning share; None for no Events.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class BudgetKeeper:
         self._client, self._database, self._settle, self._period, self._events = client, database, settle, period, events
 
     async def run(self) -> None:
-        """Write, until cancelled."""
+        """Write the spent amounts of all budgets each period, until cancelled."""
         while self._period > 0:
             try:
                 await self.write()
@@ -62,7 +62,7 @@ class BudgetKeeper:
 
         Raises:
             KubeError: the queues cannot be read.
-            DatabaseUnavailable: usage cannot be.
+            DatabaseUnavailable: usage cannot be read.
         """
         listed, _ = await self._client.list(QUEUES)
         queues = budgeted(listed, self._client.now())
@@ -74,7 +74,7 @@ class BudgetKeeper:
                 await self._annotate(queue, new)
 
     async def _spent(self, queues: list[BudgetedQueue]) -> list[tuple[BudgetedQueue, Spent]]:
-        """What each has spent; nothing where usage was never added up."""
+        """Return the spent amounts of each queue; empty when usage was never added up."""
         resources = {name for queue in queues for name in queue.budget.limits}
         cluster = self._database.cluster
         async with self._database.reading() as connection:
@@ -92,7 +92,7 @@ class BudgetKeeper:
             self._tell(self._events, queue, new)
 
     def _tell(self, events: EventRecorder, queue: BudgetedQueue, new: Spent) -> None:
-        """Tell a queue which shares were reached just now."""
+        """Record an Event on the queue for each warning share that `new` has just reached."""
         reference = Reference(QUEUES.api_version, QUEUES.kind, "", queue.name, queue.uid)
         for each in crossed(queue, new):
             has, limit = hours_text(each.resource, each.spent), hours_text(each.resource, each.limit)

@@ -1,4 +1,4 @@
-"""Usage since a moment, by queue: whole hours from the sums, what is left of the first one from its pods."""
+"""Usage since a time, by queue: whole hours from the tables of sums, and the rest of the first hour from the pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHOSE: Final = ("queue", "submitted_by", "owner_kind", "owner_name")
 
 
 async def settled_at(connection: AsyncConnection, cluster: str) -> int | None:
-    """Until when usage is added up; None if it never was."""
+    """Return the time until which usage is added up; None if usage was never added up."""
     found: int | None = await connection.scalar(
         select(cursors.c.at).where(cursors.c.cluster == cluster, cursors.c.kind == SETTLED)
     )
@@ -30,7 +30,7 @@ async def settled_at(connection: AsyncConnection, cluster: str) -> int | None:
 
 
 async def use_since(connection: AsyncConnection, cluster: str, since: int, as_of: int, resources: Collection[str]) -> Use:
-    """What was used of some resources from `since` until `as_of`, until when usage is added up."""
+    """Return the usage of `resources` from `since` until `as_of`, the time until which usage is added up."""
     whole = -(-since // HOUR) * HOUR
     found: dict[tuple[str, str], tuple[int, int]] = {}
     rows = usage_rows(cluster, whole, as_of, {"resource": resources}).c
@@ -45,7 +45,7 @@ async def use_since(connection: AsyncConnection, cluster: str, since: int, as_of
 
 
 async def _use_between(connection: AsyncConnection, cluster: str, since: int, until: int, resources: Collection[str]) -> Use:
-    """The same of a part of an hour, from the pods that ran in it."""
+    """Return the usage of `resources` in a part of an hour, from the pods that ran in it."""
     columns = [jobs.c[name].label(f"job_{name}") for name in WHOSE]
     touching = (
         select(pods, jobs.c.uid.label("job_uid"), *columns)

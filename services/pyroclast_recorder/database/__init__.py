@@ -1,1 +1,1 @@
-"""The tables, how rows merge into them, and what is worked out from them."""
+"""The tables, the merge of rows, and the columns that are derived from other rows."""

@@ -1,4 +1,4 @@
-"""What is written in one transaction: rows, merged as they come, and how far in the API server's history they reach."""
+"""The content of one transaction: rows, merged as they are added, and cursors into the history of the API server."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Batch", "Cursor"]
 
 
 class Cursor(NamedTuple):
-    """Where in the API server's history the rows of a kind end.
+    """The position in the history of the API server up to which the objects of a kind have rows.
 
     Attributes:
-        kind: plural and group.
-        resource_version: of the last event; empty where the list must be read anew.
-        at: when that was, in seconds by the clock of the API server.
-        epoch: how often its history was seen to go back, as after a restore.
+        kind: the plural and the group of the kind.
+        resource_version: the resourceVersion of the last event; empty when the list must be read again.
+        at: the time of the last event, in seconds by the clock of the API server.
+        epoch: the number of times that the history went back, as after a restore of the API server.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class Cursor(NamedTuple):
 
 
 class Batch:
-    """Rows by table and key, and cursors by kind."""
+    """The rows of one transaction, by table and key, and the cursors, by kind."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
@@ -41,18 +41,18 @@ class Batch:
         return sum(map(len, self.rows.values())) + len(self.cursors)
 
     def add(self, table: Table, version: int, row: Row) -> None:
-        """Add a row that was read at a version."""
+        """Add a row, merged with an earlier row of the same key. `version`: the version of the object when it was read."""
         whole = {**dict.fromkeys(table.columns.keys()), **row, "cluster": self.cluster, "version": version}
         rows = self.rows.setdefault(table, {})
         key = key_of(table, whole)
         rows[key] = merged(table, rows[key], whole) if key in rows else whole
 
     def move(self, cursor: Cursor) -> None:
-        """What was added so far reaches to `cursor`."""
+        """Set the cursor of a kind: the rows so far include all events up to `cursor`."""
         self.cursors[cursor.kind] = cursor
 
     def parts(self) -> Iterator[Batch]:
-        """Batches of one row each, at last one with the cursors."""
+        """Yield a batch for each row, and at last a batch with the cursors."""
         for table, rows in self.rows.items():
             for key, row in rows.items():
                 part = Batch(self.cluster)
@@ -63,15 +63,15 @@ class Batch:
         yield last
 
     def described(self) -> list[str]:
-        """Tables and keys of the rows, for the log."""
+        """Return the table and the key of each row, for the log."""
         return [f"{table.name} {'/'.join(map(str, key[1:]))}" for table, rows in self.rows.items() for key in rows]
 
     def cursor_rows(self) -> list[dict[str, Any]]:
-        """The rows of `cursors`."""
+        """Return the rows of the table `cursors`."""
         return [{"cluster": self.cluster, **cursor._asdict()} for cursor in self.cursors.values()]
 
     def take_up(self, other: Batch) -> None:
-        """Add what a later batch has."""
+        """Add the rows and the cursors of a later batch."""
         for table, rows in other.rows.items():
             for row in rows.values():
                 self.add(table, row["version"], row)

@@ -1,6 +1,7 @@
-"""CompositePodGroups in the database: what is below which, and how long all of it ran.
+"""CompositePodGroups in the database: the links from children to parents, and the run time of each tree.
 
-Objects name what they are below, and may be seen before it. As for PodGroups, all is worked out anew from merged rows.
+A child names its parent, and may be recorded before its parent. So links and run times are derived again from merged rows after
+each change, as for native PodGroups.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ __all__ = ["update_composites"]
 
 
 async def update_composites(connection: AsyncConnection, batch: Batch, groups: Collection[Row]) -> None:
-    """Work out anew what is below which CompositePodGroup, and how that runs, where a batch changed rows; in its transaction.
+    """Update the parents of children, and the columns of each root that its tree determines, after a batch.
 
     Args:
-        connection: of the transaction.
-        batch: what was written.
-        groups: the PodGroups whose rows changed, or those of their pods.
+        connection: the connection of the batch's transaction.
+        batch: the batch that was written.
+        groups: the rows of PodGroups that changed, or whose pods changed.
     """
     changed = list(batch.rows.get(composites, {}).values())
     leaves = [row for row in groups if row["parent"] is not None]
@@ -45,7 +46,7 @@ async def update_composites(connection: AsyncConnection, batch: Batch, groups: C
 
 
 async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str, str]]) -> None:
-    """Let what is below nothing yet be below the newest CompositePodGroup that has the namespace and name that it gives."""
+    """Link children without a parent row to the newest CompositePodGroup with the namespace and name that they name."""
     namespaces, names = ({each[at] for each in named} for at in (0, 1))
     for table in (jobs, composites):
         above = composites.alias()
@@ -58,7 +59,7 @@ async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str,
 
 
 async def _trees(connection: AsyncConnection, cluster: str, uids: set[str]) -> list[Tree]:
-    """The trees that the CompositePodGroups `uids` belong to, as far as their roots are there."""
+    """Return the trees of the CompositePodGroups `uids`. Trees without a recorded root are left out."""
     roots: dict[str, Row] = {}
     seen: set[str] = set()
     while uids := uids - seen:
@@ -77,7 +78,7 @@ async def _trees(connection: AsyncConnection, cluster: str, uids: set[str]) -> l
 
 
 async def _rows(connection: AsyncConnection, cluster: str, column: Column[str], values: Collection[str]) -> list[Row]:
-    """The rows of the table of `column` that have one of these values there."""
+    """Return the rows of the table of `column` in which `column` has one of `values`."""
     if not values:
         return []
     chosen = select(column.table).where(column.table.c.cluster == cluster, column.in_(sorted(values)))

@@ -1,4 +1,4 @@
-"""The database: connections, transactions, and what the recorder writes."""
+"""The database: connections, transactions, and the statements with which the recorder writes."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ __all__ = ["SETTLED", "Database", "DatabaseUnavailable", "RowRefused", "WrongUrl
 
 DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 SETTLED: Final = "usage"
-"""The cursor that tells until when pods that still run have been counted."""
+"""The kind of the cursor whose time is the end of the usage that is added up."""
 
 HOURS_AT_ONCE: Final = 24
 FIRST_ANALYZED: Final = 2_000
 GROWTH: Final = 4
-"""Rows after which the database counts what its tables hold, and by how much they grow until it does so again.
+"""The number of written rows before the first ANALYZE, and the growth factor before the next ANALYZE.
 
-A planner that believes them to be empty reads all of them, and its own look comes a minute later.
+Without statistics, the query planner assumes empty tables and reads them whole. Autovacuum analyses them only a minute later.
 """
 
 CONNECT_SECONDS: Final = 10.0
 COMMAND_SECONDS: Final = 60.0
 LOCKED_SECONDS: Final = 30.0
-"""How long PostgreSQL may take for a connection and for a statement, and how long a SQLite file may be locked by another."""
+"""The limits in seconds for a connection and a statement in PostgreSQL, and for a lock of a SQLite file."""
 
 UNAVAILABLE: Final = (DBAPIError, OSError, asyncio.TimeoutError)
 WHOSE: Final = (jobs.c.queue, jobs.c.submitted_by, jobs.c.owner_kind, jobs.c.owner_name)
-"""Columns of a Job that say whom the use of its pods is put down to."""
+"""The columns of a Job that determine to whom the usage of its pods is charged."""
 
 
 class WrongUrl(Exception):
@@ -70,22 +70,22 @@ class WrongUrl(Exception):
 
 
 class DatabaseUnavailable(Exception):
-    """The database did not do what it was asked for; it may later."""
+    """The database did not execute a statement; a later try may succeed."""
 
 
 class RowRefused(Exception):
-    """A row holds a value that its column cannot; the others of its transaction were not written either."""
+    """A row has a value that its column cannot store. No row of its transaction was written."""
 
 
 class Database:
-    """One cluster's part of a database. All methods raise DatabaseUnavailable; those that write, RowRefused.
+    """The rows of one cluster in a database. All methods raise DatabaseUnavailable; methods that write also raise RowRefused.
 
     Args:
         url: `sqlite:///PATH` or `postgresql://USER:PASSWORD@HOST/NAME`.
-        cluster: uid of the namespace kube-system.
+        cluster: the uid of the namespace kube-system, which identifies the cluster.
 
     Raises:
-        WrongUrl: another kind of database, or no URL.
+        WrongUrl: `url` is no URL, or names another kind of database.
     """
 
     def __init__(self, url: str, cluster: str) -> None:
@@ -93,18 +93,18 @@ class Database:
         self._engine = _engine(check_url(url))
         self._dialect = self._engine.dialect.name
         self._written, self._analyze_at = 0, FIRST_ANALYZED
-        self._writing = asyncio.Lock()  # SQLite has one writer, and what is worked out must not miss what is being written
+        self._writing = asyncio.Lock()  # SQLite has one writer, and derived rows must include all written rows
 
     @property
     def is_shared(self) -> bool:
-        """Whether several replicas can use it."""
+        """Whether several replicas can use the database."""
         return self._dialect != "sqlite"
 
     async def migrate(self) -> None:
-        """Bring the schema to this version.
+        """Migrate the schema to the version of this code.
 
         Raises:
-            NewerSchema: a later version of the recorder wrote it.
+            NewerSchema: a later version of the recorder wrote the schema.
         """
         async with self._transaction() as connection:
             await connection.run_sync(migrate)
@@ -114,13 +114,16 @@ class Database:
         await self._engine.dispose()
 
     async def cursors(self) -> dict[str, Cursor]:
-        """How far the rows of each kind reach."""
+        """Return the cursor of each kind, by kind."""
         async with self.reading() as connection:
             found = await connection.execute(select(cursors).where(cursors.c.cluster == self.cluster))
             return {row["kind"]: Cursor(*(row[name] for name in Cursor._fields)) for row in found.mappings()}
 
     async def still_there(self, table: Table, kind: str | None = None) -> dict[str, Row]:
-        """The rows of Jobs or pods, by uid, of which nobody saw yet that they are gone; `kind`: of what is shown like Jobs."""
+        """Return the rows of Jobs or pods without a recorded deletion or end, by uid.
+
+        `kind`: the value of the column `kind` in `jobs`; None for Jobs.
+        """
         there = [table.c.cluster == self.cluster, (table.c.released_high if table is pods else table.c.removed).is_(None)]
         if table is jobs:
             there.append(jobs.c.kind.is_not_distinct_from(kind))
@@ -129,7 +132,7 @@ class Database:
             return {row["uid"]: dict(row) for row in found.mappings()}
 
     async def nodes_there(self) -> dict[str, str]:
-        """The names of the nodes, by uid, of which nobody saw yet that they are gone."""
+        """Return the names of nodes without a recorded deletion, by uid."""
         mine = node_states.c.cluster == self.cluster
         at = func.max(node_states.c.at).label("at")
         last = select(node_states.c.uid, at).where(mine).group_by(node_states.c.uid).subquery()
@@ -141,13 +144,13 @@ class Database:
             return {row.uid: row.name or "" for row in found}
 
     async def owners_there(self, kind: str) -> list[str]:
-        """The uids of what makes Jobs, of one kind, of which nobody saw yet that they are gone."""
+        """Return the uids of owners of Jobs of one kind without a recorded deletion."""
         there = (owners.c.cluster == self.cluster, owners.c.kind == kind, owners.c.removed.is_(None))
         async with self.reading() as connection:
             return list(await connection.scalars(select(owners.c.uid).where(*there)))
 
     async def open_jobs(self) -> list[tuple[str | None, str | None, str, int]]:
-        """Queue, phase, what all pods ask for as JSON, and the number of the Jobs that have not ended."""
+        """Count the Jobs that have not ended: tuples of queue, phase, requests of all pods as JSON, and number of Jobs."""
         groups = (jobs.c.queue, jobs.c.phase, jobs.c.requests)
         is_open = (jobs.c.cluster == self.cluster, jobs.c.ended.is_(None), jobs.c.removed.is_(None))
         chosen = select(*groups, func.count()).where(*is_open, jobs.c.requests.is_not(None)).group_by(*groups)
@@ -155,7 +158,7 @@ class Database:
             return [tuple(row) for row in await connection.execute(chosen)]
 
     async def reservations_there(self) -> dict[str, str]:
-        """The nodes, as JSON, that are kept for PodGroups, by uid of these."""
+        """Return the nodes that are reserved for each PodGroup, as JSON, by uid of the PodGroup."""
         mine = reservations.c.cluster == self.cluster
         at = func.max(reservations.c.at).label("at")
         last = select(reservations.c.uid, at).where(mine).group_by(reservations.c.uid).subquery()
@@ -165,17 +168,17 @@ class Database:
             return {row.uid: row.nodes for row in await connection.execute(chosen)}
 
     async def running_pods(self) -> dict[tuple[str, str], str]:
-        """The uids of the pods of Jobs that hold what they asked for, by namespace and name."""
+        """Return the uids of bound pods that have not ended, by namespace and name."""
         there = (pods.c.cluster == self.cluster, pods.c.released_high.is_(None), pods.c.bound.is_not(None))
         async with self.reading() as connection:
             found = await connection.execute(select(pods.c.namespace, pods.c.name, pods.c.uid).where(*there))
             return {(row.namespace, row.name): row.uid for row in found}
 
     async def pods_of_ended(self, since: int, until: int) -> list[Row]:
-        """The pods that were bound of the Jobs that ended after `since` and until `until`, those of one Job together."""
+        """Return the bound pods of Jobs that ended after `since` and at most at `until`, ordered by Job."""
         ended = func.coalesce(jobs.c.ended, jobs.c.removed)
         same = and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job)
-        when = or_(jobs.c.ended.is_(None), jobs.c.ended > since)  # by the index of ends
+        when = or_(jobs.c.ended.is_(None), jobs.c.ended > since)  # uses the index of ends
         chosen = (
             select(pods).join_from(pods, jobs, same).where(jobs.c.cluster == self.cluster, when, ended > since, ended <= until)
         )
@@ -184,7 +187,10 @@ class Database:
             return [dict(row) for row in (await connection.execute(ordered)).mappings()]
 
     async def used_since(self, since: int, width: int) -> list[tuple[int, str, str, str, int]]:
-        """What was asked for from an hour on, in times of so many seconds: their begin, queue, submitter, resource and amount."""
+        """Return the requested usage since the first whole hour after `since`, in intervals of `width` seconds.
+
+        Each tuple has the start of the interval, the queue, the submitter, the resource, and the amount × seconds.
+        """
         first = -(-since // HOUR) * HOUR
         rows = usage_rows(self.cluster, first, FOREVER, {}, by_hour=width < DAY).c
         groups = ((rows.at // width * width).label("begin"), rows.queue, rows.submitted_by, rows.resource)
@@ -194,9 +200,9 @@ class Database:
             return [(int(at), queue, user, resource, int(amount)) for at, queue, user, resource, amount in found]
 
     async def runs(self, since: int, most: int) -> list[Row]:
-        """At most `most` Jobs that ended from `since` on, newest first, and as many that run, with what tells them alike.
+        """Return at most `most` Jobs that ended since `since`, newest first, and at most `most` running Jobs.
 
-        What is below a CompositePodGroup without a parent counts together.
+        Each row has the keys of similar Jobs. A tree of CompositePodGroups is one row.
         """
         same = and_(job_alikes.c.cluster == jobs.c.cluster, job_alikes.c.job == jobs.c.uid)
         of_jobs = select(*_run(jobs, job_alikes, job_alikes.c.estimate)).join_from(jobs, job_alikes, same)
@@ -214,13 +220,13 @@ class Database:
         return [*ended[:most], *running[:most]]
 
     async def jobs_of(self, uids: Sequence[str]) -> dict[str, Row]:
-        """The rows of Jobs, by uid."""
+        """Return the rows of the Jobs `uids`, by uid."""
         async with self.reading() as connection:
             found = await connection.execute(select(jobs).where(jobs.c.cluster == self.cluster, jobs.c.uid.in_(uids)))
             return {row["uid"]: dict(row) for row in found.mappings()}
 
     async def rows_of_job(self, uid: str) -> dict[Table, list[Row]]:
-        """The rows of phases, causes and pods of a Job."""
+        """Return the rows of the phases, causes and pods of a Job, by table."""
         async with self.reading() as connection:
             found: dict[Table, list[Row]] = {}
             for table in (job_phases, job_causes, pods):
@@ -229,12 +235,12 @@ class Database:
             return found
 
     async def write(self, batch: Batch, now: int) -> list[GroupEnd]:
-        """Merge a batch into the tables, all of it or nothing.
+        """Merge a batch into the tables in one transaction.
 
-        Hours whose use it changes are noted, to be added up anew by `settle`.
+        The hours whose usage changes are noted, so that `settle` adds them up again.
 
         Returns:
-            The PodGroups of Kubernetes that had not ended before.
+            The native PodGroups that ended with this batch.
         """
         async with self._transaction() as connection:
             hours = await self._changed_hours(connection, batch, now)
@@ -252,12 +258,12 @@ class Database:
         return ends
 
     async def settle(self, now: int) -> int:
-        """Add up anew the use of all hours that changed, and of pods that still run until now; the number of hours."""
+        """Add up the usage of all changed hours again, and of running pods until `now`; return the number of hours."""
         async with self._transaction() as connection:
             since = await connection.scalar(
                 select(cursors.c.at).where(cursors.c.cluster == self.cluster, cursors.c.kind == SETTLED)
             )
-            last = now if since is None else since  # later than now where a clock jumped: what was counted too far goes again
+            last = now if since is None else since  # later than now after a jump of the clock
             await self._note_hours(connection, hours_between(min(last, now), max(last, now)))
             moved = {"cluster": self.cluster, **Cursor(SETTLED, "", now, 0)._asdict()}
             await connection.execute(replace(cursors, self._dialect), [moved])
@@ -267,14 +273,17 @@ class Database:
         return settled
 
     async def prune(self, table: Table, before: int, at_once: int) -> int:
-        """Delete up to `at_once` rows of what ended before a time, in seconds; hours that are not settled yet keep their pods."""
+        """Delete up to `at_once` rows that ended before `before`, in seconds since the epoch; return their number.
+
+        Rows that changed hours still need are kept until `settle` has added up these hours.
+        """
         ended = {
             jobs: jobs.c.removed,
             composites: composites.c.removed,
             owners: owners.c.removed,
             pods: pods.c.released_high,
             usage_hours: usage_hours.c.hour,
-            usage_days: usage_days.c.day + (DAY - HOUR),  # as long as any of its hours
+            usage_days: usage_days.c.day + (DAY - HOUR),  # a day is kept as long as its last hour
             gaps: gaps.c.until,
             queue_minutes: queue_minutes.c.minute,
             pod_use: pod_use.c.since,
@@ -285,11 +294,11 @@ class Database:
             open_hour = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
             limit = before if open_hour is None or table in {usage_hours, usage_days} else min(before, open_hour)
             old = select(*keys).where(table.c.cluster == self.cluster, ended < limit).limit(at_once)
-            if table in {node_states, reservations}:  # the last state before the limit still holds behind it
+            if table in {node_states, reservations}:  # the last state before the limit is still valid after it
                 later = node_states.alias()
                 same = and_(later.c.cluster == table.c.cluster, later.c.uid == table.c.uid)
                 old = old.where(select(later.c.at).where(same, later.c.at > table.c.at, later.c.at < limit).exists())
-            if table is pods:  # those of a PodGroup of Kubernetes tell how it ended, whenever something is seen of it again
+            if table is pods:  # the end of a native PodGroup is derived from its pods after each change of the PodGroup
                 theirs = (jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job, jobs.c.kind.is_not(None))
                 is_kept = or_(jobs.c.removed.is_(None), jobs.c.removed >= limit)
                 old = old.where(~select(jobs.c.uid).where(*theirs, is_kept).exists())
@@ -298,7 +307,7 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection to read with."""
+        """Open a connection for reading."""
         try:
             async with self._engine.connect() as connection:
                 yield connection
@@ -382,7 +391,7 @@ class Database:
         await connection.execute(delete(dirty_hours).where(dirty_hours.c.cluster == self.cluster, dirty_hours.c.hour == hour))
 
     async def settle_day(self, connection: AsyncConnection, day: int) -> None:
-        """Add up a day from its hours, in the transaction in which these changed."""
+        """Add up a day from its hours, in the transaction that changed the hours."""
         of_day = (usage_days.c.cluster == self.cluster, usage_days.c.day == day)
         await connection.execute(delete(usage_days).where(*of_day))
         whose = [column for column in usage_hours.primary_key if column is not usage_hours.c.hour]
@@ -394,10 +403,10 @@ class Database:
 
 
 def check_url(url: str) -> URL:
-    """The URL with the driver that is used.
+    """Parse `url` and set the database driver.
 
     Raises:
-        WrongUrl: it names no database that the recorder can use.
+        WrongUrl: `url` names no database that the recorder can use.
     """
     try:
         parsed = make_url(url)
@@ -425,7 +434,7 @@ def _engine(url: URL) -> AsyncEngine:
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - of the driver
-    """Several may read while one writes; transactions begin when we say so."""
+    """Allow reads during a write, and let the recorder begin transactions explicitly."""
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
@@ -435,7 +444,7 @@ def _prepare_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - of th
 
 
 def _run(table: Table, alikes: Table, declared: Column[Any]) -> list[ColumnElement[Any]]:
-    """What `runs` tells of the rows of a table; `declared`: the estimate where a row has none itself."""
+    """Return the columns of `runs` for a table. `declared`: the estimate that is used when a row has no estimate."""
     estimate = func.coalesce(table.c.estimate, declared).label("estimate")
     return [*(table.c[name] for name in ("phase", "started", "ended", "removed")), estimate, alikes.c.alike, alikes.c.owner]
 
@@ -445,7 +454,7 @@ def _whose(job: Row | None) -> tuple[Any, ...]:
 
 
 def _is_about_a_value(error: BaseException) -> bool:
-    """Whether a value was refused; asyncpg's own errors stand behind those of SQLAlchemy."""
+    """Whether the database refused a value. SQLAlchemy's errors wrap the errors of asyncpg."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, DataError) or type(cause).__name__ == DataError.__name__:
@@ -455,6 +464,6 @@ def _is_about_a_value(error: BaseException) -> bool:
 
 
 def _cause(error: BaseException) -> str:
-    """The database's own words in one line, without the statement and its values."""
+    """Return the first line of the database's error message, without the statement and its values."""
     cause = getattr(error, "orig", None) or error
     return (str(cause) or type(cause).__name__).splitlines()[0]

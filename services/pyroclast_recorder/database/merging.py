@@ -1,4 +1,4 @@
-"""Merging rows: as a pure function, and as the one statement by which the database does the same."""
+"""The merge of rows with the same key, as a pure function and as the equivalent SQL statement."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Insert: TypeAlias = postgresql.Insert | sqlite.Insert
 
 
 def key_of(table: Table, row: Row) -> tuple[Any, ...]:
-    """The primary key of a row."""
+    """Return the primary key of a row."""
     return tuple(row[column.name] for column in table.primary_key)
 
 
 def merged(table: Table, one: Row, other: Row) -> dict[str, Any]:
-    """The join of two rows with the same key. What a row does not say at all is None."""
+    """Return the merge of two rows with the same key. A column without a value is None."""
     late = other if _version(other) > _version(one) else one
     found: dict[str, Any] = {}
     for column in table.columns:
@@ -37,11 +37,11 @@ def merged(table: Table, one: Row, other: Row) -> dict[str, Any]:
 
 
 def upsert(table: Table, dialect: str) -> Insert:
-    """Insert a row, or merge it into the one that is there: the same SQL for each database.
+    """Return the statement that inserts a row or merges it into the existing row. The SQL is the same for each database.
 
     Args:
-        table: has a column `version`.
-        dialect: postgresql or sqlite.
+        table: a table with the column `version`.
+        dialect: `postgresql` or `sqlite`.
     """
     insert = _insert(table, dialect)
     new = insert.excluded
@@ -51,11 +51,11 @@ def upsert(table: Table, dialect: str) -> Insert:
 
 
 def replace(table: Table, dialect: str) -> Insert:
-    """Insert a row, or put it in the place of the one that is there.
+    """Return the statement that inserts a row or replaces the existing row.
 
     Args:
-        table: any.
-        dialect: postgresql or sqlite.
+        table: any table.
+        dialect: `postgresql` or `sqlite`.
     """
     insert = _insert(table, dialect)
     changes = {column.name: insert.excluded[column.name] for column in table.columns if not column.primary_key}

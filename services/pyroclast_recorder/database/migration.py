@@ -1,4 +1,4 @@
-"""Bringing the schema to the version of this code."""
+"""The migration of the schema to the version of this code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 __all__ = ["NewerSchema", "configuration", "migrate"]
 
 LOCK: Final = 7_310_842_115
-"""The advisory lock in PostgreSQL under which one process at a time migrates; any number that nobody else takes."""
+"""The number of the advisory lock in PostgreSQL with which only one process migrates at a time. The number is arbitrary."""
 
 
 class NewerSchema(Exception):
@@ -22,10 +22,10 @@ class NewerSchema(Exception):
 
 
 def migrate(connection: Connection) -> None:
-    """Upgrade to the latest schema, inside the transaction that `connection` is in.
+    """Upgrade to the latest schema, inside the transaction of `connection`.
 
     Raises:
-        NewerSchema: the database is ahead of this code.
+        NewerSchema: the schema of the database is newer than this code.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
@@ -40,7 +40,7 @@ def migrate(connection: Connection) -> None:
 
 
 def configuration(connection: Connection) -> Config:
-    """What alembic needs to know to work on a connection."""
+    """Return the configuration of alembic for a connection."""
     settings = Config()
     settings.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     settings.set_main_option("file_template", "v%%(rev)s_%%(slug)s")

@@ -1,7 +1,7 @@
-"""PodGroups of Kubernetes itself in the database: which pods are theirs, and what their pods and Jobs tell of them.
+"""Native PodGroups in the database: the links from pods to groups, and the outcome that pods and Jobs give a group.
 
-A pod gives the name of its group, and may be seen before it. All is worked out anew from merged rows, in the transaction that
-changes these, so that the order in which objects were seen makes no difference.
+A pod names its group, and may be recorded before its group. Links and outcomes are derived again from merged rows, in the
+transaction that changes the rows. So the order of events makes no difference.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["native_groups_before", "update_native_groups"]
 
 
 async def native_groups_before(connection: AsyncConnection, batch: Batch) -> dict[str, Row]:
-    """The rows of groups, by their uids, that a batch is about to merge with what their objects tell."""
+    """Return the stored rows of the groups that a batch is about to change, by uid."""
     uids = [row["uid"] for row in batch.rows.get(jobs, {}).values() if row["kind"] == KIND or row["removed"] is not None]
     if not uids:
         return {}
@@ -33,15 +33,15 @@ async def native_groups_before(connection: AsyncConnection, batch: Batch) -> dic
 
 
 async def update_native_groups(connection: AsyncConnection, batch: Batch, before: Mapping[str, Row]) -> list[GroupEnd]:
-    """Work out anew which pods belong to which group, and how groups are, where a batch changed rows; in its transaction.
+    """Update the groups of pods and the outcomes of groups after a batch.
 
     Args:
-        connection: of the transaction.
-        batch: what was written.
-        before: the rows that were there, see `native_groups_before`.
+        connection: the connection of the batch's transaction.
+        batch: the batch that was written.
+        before: the rows of the groups before the batch, from `native_groups_before`.
 
     Returns:
-        How groups ended that had not before.
+        The ends of the groups that ended with this batch.
     """
     of_jobs, of_pods = (batch.rows.get(table, {}).values() for table in (jobs, pods))
     groups = [row for row in of_jobs if row["kind"] == KIND]
@@ -67,7 +67,7 @@ async def update_native_groups(connection: AsyncConnection, batch: Batch, before
 
 
 class _Followed(NamedTuple):
-    """The row of a group as it was found and as it is now, and those of its pods."""
+    """The row of a group before and after the update of its outcome, and the rows of its pods."""
 
     before: Row
     after: Row
@@ -75,7 +75,7 @@ class _Followed(NamedTuple):
 
 
 async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str, str]]) -> None:
-    """Let pods that belong to no group yet belong to the newest one that has the namespace and name that they give."""
+    """Link pods without a group row to the newest group with the namespace and name that the pods name."""
     same = (jobs.c.cluster == pods.c.cluster, jobs.c.namespace == pods.c.namespace, jobs.c.name == pods.c.pod_group)
     newest = select(jobs.c.uid).where(*same, jobs.c.kind == KIND).order_by(jobs.c.created.desc()).limit(1)
     namespaces, names = ({each[at] for each in named} for at in (0, 1))
@@ -87,7 +87,7 @@ async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str,
 async def _follow(
     connection: AsyncConnection, cluster: str, uids: list[str], changed_pods: list[str], changed_jobs: list[str]
 ) -> list[_Followed]:
-    """Work out the outcome of the groups `uids`, and of those of changed pods and Jobs of Kubernetes; which these are."""
+    """Update the outcomes of the groups `uids` and of the groups of changed pods and native Jobs; return these groups."""
     of_changed = (pods.c.cluster == cluster, pods.c.uid.in_(changed_pods), pods.c.pod_group.is_not(None), pods.c.job.is_not(None))
     theirs = await connection.scalars(select(pods.c.job).where(*of_changed))
     mine = (jobs.c.cluster == cluster, jobs.c.kind == KIND)
@@ -114,7 +114,7 @@ async def _follow(
 
 
 async def _members(connection: AsyncConnection, cluster: str, groups: Sequence[Row]) -> dict[str, list[Row]]:
-    """The pods of groups, by their uids."""
+    """Return the rows of the pods of groups, by uid of the group."""
     found: dict[str, list[Row]] = defaultdict(list)
     of_groups = select(pods).where(pods.c.cluster == cluster, pods.c.job.in_([group["uid"] for group in groups]))
     for pod in (await connection.execute(of_groups)).mappings():
@@ -123,7 +123,7 @@ async def _members(connection: AsyncConnection, cluster: str, groups: Sequence[R
 
 
 async def _jobs(connection: AsyncConnection, cluster: str, groups: Sequence[Row]) -> dict[str, Row]:
-    """The Jobs of Kubernetes that made groups, by their uids."""
+    """Return the rows of the native Jobs that own groups, by uid of the Job."""
     made = sorted({group["owner_uid"] for group in groups if group["owner_uid"]})
     if not made:
         return {}
@@ -132,7 +132,7 @@ async def _jobs(connection: AsyncConnection, cluster: str, groups: Sequence[Row]
 
 
 async def _unknown(connection: AsyncConnection, cluster: str, alikes: Sequence[Row]) -> list[Row]:
-    """Those that are not in the table yet, or say something else there."""
+    """Return the rows of `alikes` that are not in the table or differ from the row in the table."""
     if not alikes:
         return []
     chosen = select(job_alikes).where(job_alikes.c.cluster == cluster, job_alikes.c.job.in_([row["job"] for row in alikes]))

@@ -1,7 +1,7 @@
-"""The tables of the recorder, and how two views of one row become one.
+"""The tables of the recorder, and the rule by which each column of two rows is merged.
 
-Times are whole seconds since the epoch in UTC. Amounts are whole: cpu in millicores, memory and storage in MiB, anything else in
-thousandths; of usage, the same times seconds.
+Times are whole seconds since the epoch in UTC. Amounts are whole numbers: cpu in millicores, memory and storage in MiB, other
+resources in thousandths. Usage is an amount multiplied by seconds.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ METADATA: Final = MetaData()
 
 
 class Merge(Enum):
-    """How a column of two rows with the same key becomes one. Each is commutative, associative and idempotent.
+    """The rule by which a column of two rows with the same key is merged. Each rule is commutative, associative and idempotent.
 
-    FIRST is the smaller and LAST the larger of two values that are there; LATEST is that of the row with the larger `version`.
+    FIRST is the smaller and LAST the larger of two values that are not None. LATEST is the value of the row with the larger
+    `version`.
     """
 
     FIRST = "first"
@@ -56,13 +57,13 @@ class Merge(Enum):
 
 
 def trace_step(name: str) -> str:
-    """`Prepared` or `Scheduled`, if a row of `job_causes` of that name is such a step of a trace; empty for a cause."""
+    """Return `Prepared` or `Scheduled` if the name of a row in `job_causes` is a step of a trace; empty for a cause."""
     step = name.partition(" ")[0]
     return step if step in _TRACE_STEPS else ""
 
 
 def merge_of(column: Column[Any]) -> Merge:
-    """How a column merges."""
+    """Return the merge rule of a column."""
     return column.info.get("merge", Merge.LATEST)  # type: ignore[no-any-return]
 
 
@@ -83,7 +84,7 @@ def _number(name: str, merge: Merge = Merge.LATEST) -> Column[Any]:
 
 
 def _version() -> Column[Any]:
-    """The resourceVersion that the LATEST columns were read at, above it how often the API server's history went back."""
+    """The column `version`: the resourceVersion at which the LATEST columns were read, with the epoch in the high bits."""
     return Column("version", BigInteger, nullable=False, info={"merge": Merge.LAST})
 
 
@@ -92,7 +93,7 @@ _HAS_PARENT: Final = text("parent IS NOT NULL")
 
 
 def _by_parent(table: str) -> tuple[Index, Index]:
-    """What is below a CompositePodGroup, by its name and by its uid."""
+    """The indexes of the children of a CompositePodGroup, by the name and by the uid of the parent."""
     names = f"{table}_by_parent", f"{table}_by_parent_uid"
     by_name = Index(names[0], "cluster", "parent", sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT)
     return by_name, Index(names[1], "cluster", "parent_uid", sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT)
@@ -118,9 +119,9 @@ jobs: Final = Table(
     Index("jobs_by_owner", "cluster", "owner_uid", sqlite_where=_IS_GROUP, postgresql_where=_IS_GROUP),
     *_by_parent("jobs"),
 )
-"""Jobs, which have no `kind`, and what is shown like them.
+"""Jobs, with `kind` None, and native PodGroups, which are shown like Jobs.
 
-`parent`: the CompositePodGroup of Kubernetes that one names; `parent_uid`: its row in `composites`.
+`parent`: the name of the parent CompositePodGroup of a PodGroup. `parent_uid`: the uid of the parent's row in `composites`.
 """
 
 composites: Final = Table(
@@ -137,7 +138,7 @@ composites: Final = Table(
     Index("composites_by_end", "cluster", "ended"),
     *_by_parent("composites"),
 )
-"""CompositePodGroups. Of one without a parent, `phase` to `declared` tell how all below it runs, as of a Job."""
+"""CompositePodGroups. For a root, the columns from `phase` to `declared` describe the run of its whole tree, like a Job."""
 
 job_phases: Final = Table(
     "job_phases", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")
@@ -150,13 +151,14 @@ job_causes: Final = Table(
 PREPARED: Final = "Prepared"
 SCHEDULED: Final = "Scheduled"
 _TRACE_STEPS: Final = frozenset({PREPARED, SCHEDULED})
-"""Names of rows of `job_causes` that are no causes, of traced Jobs: when the PodGroup was made, and what placed the gang.
+"""The names of rows in `job_causes` of traced Jobs that are steps of the trace, not causes.
 
-`Scheduled` is followed by a blank and the session, as several may place the gang in one second.
+`Prepared` is the creation of the PodGroup. `Scheduled` is a decision that placed the gang. A blank and the session follow
+`Scheduled`, because several sessions may place the gang within one second.
 """
 
 FLOW_ENDED: Final = "FlowEnded"
-"""The name of rows of `job_phases` that say that a traced flow, whose uid is in `job`, has ended, and its span was sent."""
+"""The name of rows in `job_phases` for a traced flow that has ended and whose span was sent. `job` is the uid of the flow."""
 
 job_alikes: Final = Table(
     "job_alikes",
@@ -167,9 +169,10 @@ job_alikes: Final = Table(
     *map(_text, ("alike", "owner", "estimate")),
     _number("at", Merge.FIRST),
 )
-"""What a Job has in common with others: digests of keys with commas, and that of whose estimate it carries.
+"""The keys of similar Jobs for each Job.
 
-`estimate`: that of its oldest pod, which counts where the Job itself has none.
+`alike`: the digests of the keys, separated by commas. `owner`: the digest of the key by which estimates are judged.
+`estimate`: the estimate of the oldest pod, which is used when the Job has no estimate.
 """
 
 owners: Final = Table(
@@ -182,7 +185,7 @@ owners: Final = Table(
     *(_number(name, Merge.FIRST) for name in ("created", "removed")),
     _number("ended"),
 )
-"""What makes Jobs: flows, CronJobs, HyperJobs, and Jobs of Kubernetes; `owner_uid` of a Job, or PodGroup, names the row."""
+"""Owners of Jobs and PodGroups: flows, CronJobs, HyperJobs and native Jobs. `owner_uid` in `jobs` is the uid of the owner."""
 
 _IS_IN_GROUP: Final = text("pod_group IS NOT NULL")
 
@@ -202,11 +205,11 @@ pods: Final = Table(
     Index("pods_by_end", "cluster", "released_high"),
     Index("pods_by_group", "cluster", "pod_group", sqlite_where=_IS_IN_GROUP, postgresql_where=_IS_IN_GROUP),
 )
-"""`job`: the row in `jobs` that it belongs to; `pod_group`: the PodGroup of Kubernetes itself that one without a Job names."""
+"""Pods. `job`: the uid of the pod's row in `jobs`. `pod_group`: the native PodGroup that a pod without a Job names."""
 
 
 def _usage(name: str, time: str) -> Table:
-    """Usage in spans of time that begin at `time`."""
+    """Return a table of usage per interval. `time`: the name of the column with the start of the interval."""
     return Table(
         name,
         METADATA,
@@ -219,10 +222,10 @@ def _usage(name: str, time: str) -> Table:
 
 
 usage_hours: Final = _usage("usage_hours", "hour")
-"""`measured`: the part of `asked` whose pods were measured; `used`: what these used of it."""
+"""Usage by hour. `asked`: the requests. `measured`: the requests of measured pods. `used`: the measured use of these pods."""
 
 usage_days: Final = _usage("usage_days", "day")
-"""The sums of the hours of each day in UTC, worked out anew with them."""
+"""Usage by day in UTC: the sums of the hours, updated in the transaction that updates the hours."""
 
 cursors: Final = Table(
     "cursors", METADATA, _key("cluster"), _key("kind"), _text("resource_version"), *map(_number, ("at", "epoch"))
@@ -242,7 +245,7 @@ node_states: Final = Table(
     *map(_text, ("name", "allocatable")),
     _number("is_down"),
 )
-"""What a node had from a moment on, until its next row."""
+"""The allocatable resources and the state of a node from the time `at` until the next row of the node."""
 
 queue_minutes: Final = Table(
     "queue_minutes",
@@ -254,10 +257,14 @@ queue_minutes: Final = Table(
     *map(_number, ("guarantee", "deserved", "capability")),
     *(_number(name, Merge.LAST) for name in ("allocated", "requested", "waiting")),
 )
-"""What a queue was to have in a minute, as it stood last, and the most that it had, was asked for, and let wait."""
+"""The resources of a queue by minute.
+
+`guarantee`, `deserved` and `capability` are the last values in the minute. `allocated`, `requested` and `waiting` are the largest
+values in the minute.
+"""
 
 reservations: Final = Table("reservations", METADATA, _key("cluster"), _key("uid"), _number_key("at"), _version(), _text("nodes"))
-"""The names of the nodes, as JSON, that were kept for the PodGroup `uid` from a moment on, until its next row."""
+"""The names of the nodes, as JSON, that were reserved for the PodGroup `uid` from the time `at` until its next row."""
 
 pod_use: Final = Table(
     "pod_use",
@@ -270,7 +277,10 @@ pod_use: Final = Table(
     _text("source"),
     *map(_number, ("samples", "mean", "p95", "largest")),
 )
-"""What a pod used, as one process measured it `since` a moment; `version` is the number of samples, so that the most count."""
+"""The measured use of a pod, from the samples of one process since the time `since`.
+
+`version` is the number of samples, so that the row with the most samples is kept.
+"""
 
 predictions: Final = Table(
     "predictions",
@@ -282,6 +292,6 @@ predictions: Final = Table(
     *map(_number, ("p10", "p50", "p90")),
     _text("basis"),
 )
-"""When the scheduler said, at a time, that a Job would start. When it did, its row in `jobs` tells."""
+"""The start time of a Job as the scheduler predicted it at the time `at`. The actual start is in `jobs`."""
 
 dirty_hours: Final = Table("dirty_hours", METADATA, _key("cluster"), _number_key("hour"))

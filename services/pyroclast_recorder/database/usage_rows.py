@@ -1,6 +1,6 @@
-"""Where usage between two times is read from: whole days from their sums, the hours before and after from their own rows.
+"""The rows of usage between two times: whole days from the table of days, the other hours from the table of hours.
 
-A year by the day has a 24th of the rows that it has by the hour.
+A year has 24 times as many rows in the table of hours as in the table of days.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ from pyroclast_recorder.hourly_usage import DAY, HOUR
 __all__ = ["FOREVER", "usage_rows"]
 
 FOREVER: Final = 2**40
-"""A time after all others."""
+"""A time that is later than any other time."""
 
 _COLUMNS: Final = ("queue", "namespace", "submitted_by", "flow", "resource", "asked", "doubtful", "measured", "used")
 
 
 def usage_rows(cluster: str, since: int, until: int, only: Mapping[str, Collection[str]], *, by_hour: bool = False) -> Subquery:
-    """The rows of the hours that begin from `since` to `until`, both included, with the column `at`: when each begins.
+    """Return a subquery of the usage in the hours that begin from `since` to `until`, both included.
+
+    The column `at` is the start of the hour or day of a row.
 
     Args:
-        cluster: whose rows.
-        since: begin of an hour.
+        cluster: the cluster whose rows are read.
+        since: the start of an hour.
         until: any time.
-        only: values that columns may have.
-        by_hour: rows of single hours are needed.
+        only: the allowed values of columns, by name of the column.
+        by_hour: whether the rows must be hours, not days.
     """
     first = -(-since // DAY) * DAY
-    end = (until + HOUR) // DAY * DAY  # an hour that begins by `until` is whole
+    end = (until + HOUR) // DAY * DAY  # an hour that begins at `until` or earlier counts as a whole
     if by_hour or end <= first:
         return _between(usage_hours, cluster, since, until, only).subquery()
     parts = [_between(usage_days, cluster, first, end - 1, only)]

@@ -1,1 +1,1 @@
-"""What objects tell, as rows. Pure."""
+"""The rows that follow from the objects of the API server. Pure."""

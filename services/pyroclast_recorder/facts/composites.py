@@ -1,4 +1,4 @@
-"""What CompositePodGroups tell, and how long all that is below one ran: it starts together. Pure."""
+"""The rows of CompositePodGroups, and the run of a whole tree, whose PodGroups start together. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ __all__ = ["Tree", "composite_facts", "tree_run"]
 
 
 def composite_facts(group: CompositePodGroup, now: int, *, is_deleted: bool) -> dict[str, Any] | None:
-    """The columns of its row, without cluster and version; None for one that no scheduler of ours has looked at."""
+    """Return the row of a CompositePodGroup, without the columns `cluster` and `version`.
+
+    None when none of our schedulers has examined the CompositePodGroup. `now`: seconds since the epoch.
+    """
     meta, spec = group.metadata, group.spec
     if condition_of(group, NativeConditionType.QUEUED) is None:
         return None
@@ -46,9 +49,10 @@ def composite_facts(group: CompositePodGroup, now: int, *, is_deleted: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The rows of a CompositePodGroup without a parent and of all below it.
+    """The rows of a CompositePodGroup without a parent and of all objects below it.
 
-    `composites` and `groups`: by the uid of what they are directly below; `pods`: by the uid of their PodGroup.
+    `composites` and `groups`: the rows of CompositePodGroups and PodGroups, by the uid of their parent. `pods`: the rows of pods,
+    by the uid of their PodGroup.
     """
 
     root: Row
@@ -57,18 +61,18 @@ class Tree:
     pods: Mapping[str, Sequence[Row]]
 
     def leaves(self, above: str) -> Iterator[Row]:
-        """The PodGroups below the CompositePodGroup `above`."""
+        """Yield the rows of the PodGroups below the CompositePodGroup with the uid `above`, on all levels."""
         yield from self.groups.get(above, ())
         for each in self.composites.get(above, ()):
             yield from self.leaves(each["uid"])
 
 
 def tree_run(tree: Tree) -> dict[str, Any]:
-    """The columns of the row of the root that follow from what is below it.
+    """Return the columns of the root that its tree determines.
 
-    `phase` and `ended`: it has ended when each PodGroup has that has or had a pod, and has failed when one of them has; while
-    its phase is Running, something of it was deleted. `alike` and `owner`: as those of a Job. `declared`: the estimate of the
-    oldest pod.
+    `phase` and `ended`: the tree has ended when each PodGroup with pods has ended, and has failed when one of these PodGroups has
+    failed. An ended tree in phase Running lost pods by deletion. `alike` and `owner`: the keys of similar trees, like those of a
+    Job. `declared`: the estimate of the oldest pod.
     """
     root = tree.root
     leaves = list(tree.leaves(root["uid"]))
@@ -100,14 +104,14 @@ def _outcome(tree: Tree, leaves: Sequence[Row]) -> dict[str, Any]:
 
 
 def _counts(pod: Row) -> bool:
-    """Whether a pod held something, or may yet."""
+    """Whether a pod held its requests, or may still hold them."""
     return held(pod) is not None or pod["released_high"] is None
 
 
 def _cheapest(tree: Tree, above: Row) -> tuple[int, int]:
-    """How many PodGroups that lack pods, and how many pods, must start at least below a CompositePodGroup.
+    """Return the least number of incomplete PodGroups, and the least number of pods, that must start below `above`.
 
-    As for the scheduler, the groups count that need least.
+    Like the scheduler, this counts the children that need least.
     """
     sizes = [_cheapest(tree, each) for each in tree.composites.get(above["uid"], ())]
     for leaf in tree.groups.get(above["uid"], ()):

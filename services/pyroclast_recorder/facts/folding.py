@@ -1,4 +1,4 @@
-"""Many samples of what a pod uses as a few numbers. Pure."""
+"""The statistics of many samples of the use of a pod. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any, Final
 __all__ = ["Fold"]
 
 MOST: Final = 512
-"""Samples that are kept for the 95th percentile; beyond that every second one is dropped, and so on."""
+"""The most stored samples for the 95th percentile.
+
+Each time this number is exceeded, every second stored sample is dropped, and half as many further samples are stored.
+"""
 
 
 class Fold:
-    """Mean, 95th percentile and maximum of samples that come one by one. `since`: when the first one came."""
+    """The mean, 95th percentile and maximum of samples. `since`: the time of the first sample."""
 
     def __init__(self, since: int) -> None:
         self.since = since
@@ -21,7 +24,7 @@ class Fold:
         self._stride = 1
 
     def add(self, value: int) -> None:
-        """Take a sample."""
+        """Add a sample."""
         if self.samples % self._stride == 0:
             self._kept.append(value)
             if len(self._kept) > MOST:
@@ -32,7 +35,7 @@ class Fold:
         self._largest = max(self._largest, value)
 
     def row(self) -> dict[str, Any]:
-        """The columns that it fills."""
+        """Return the columns of `pod_use` with the statistics."""
         ordered = sorted(self._kept)
         return {
             "since": self.since,

@@ -1,4 +1,4 @@
-"""What Jobs and their PodGroups tell."""
+"""The rows of Jobs and of their PodGroups."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 UNKNOWN_USER: Final = "unknown"
 LABELS_BYTES: Final = 2048
 MOST_PHASES: Final = 64
-"""Phases and causes that are kept of a Job: the first and the last half of so many, so that the middle is thinned."""
+"""The most phases of a Job in the database. Of more phases, the first half and the last half of this number are stored."""
 
 ADMITTED: Final = frozenset({PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN, PodGroupPhase.COMPLETED})
 PLACED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
@@ -44,7 +44,10 @@ class _Template(Wire, frozen=True, kw_only=True):
 
 
 def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
-    """The columns of the row, without cluster and version. `now`: when the Job was seen, by the clock of the API server."""
+    """Return the row of a Job, without the columns `cluster` and `version`.
+
+    `now`: the time of the event, by the clock of the API server.
+    """
     meta, spec, state = job.metadata, job.spec, job.status.state
     ended = state.phase.is_finished or state.phase is JobPhase.ABORTED
     templates = [(task, _template(task)) for task in spec.tasks]
@@ -74,7 +77,7 @@ def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
 
 
 def phase_facts(job: Job) -> list[dict[str, Any]]:
-    """The rows of `job_phases`: the phases that the Job reached."""
+    """Return the rows of `job_phases`: the phases that the Job has reached."""
     rows = []
     for each in job.status.conditions:
         at = seconds(each.last_transition_time)
@@ -84,7 +87,7 @@ def phase_facts(job: Job) -> list[dict[str, Any]]:
 
 
 def group_facts(group: PodGroup, now: int) -> dict[str, Any] | None:
-    """What a PodGroup adds to the row of its Job; None if no Job owns it."""
+    """Return the columns that a PodGroup adds to the row of its Job; None if no Job owns the PodGroup."""
     job, phase = job_of(group), group.status.phase
     if job is None:
         return None
@@ -92,7 +95,10 @@ def group_facts(group: PodGroup, now: int) -> dict[str, Any] | None:
 
 
 def alike_facts(group: PodGroup) -> dict[str, Any] | None:
-    """The row of `job_alikes`: by what the scheduler tells Jobs alike that have such PodGroups; None if no Job owns it."""
+    """Return the row of `job_alikes` with the keys by which the scheduler recognises similar Jobs.
+
+    None if no Job owns the PodGroup.
+    """
     job, meta, spec = job_of(group), group.metadata, group.spec
     if job is None:
         return None
@@ -106,7 +112,7 @@ def alike_facts(group: PodGroup) -> dict[str, Any] | None:
 
 
 def cause_facts(group: PodGroup) -> list[dict[str, Any]]:
-    """The rows of `job_causes`: why the gang could not be scheduled."""
+    """Return the rows of `job_causes`: the causes for which the gang could not be scheduled."""
     job = job_of(group)
     rows = []
     for each in group.status.conditions if job else ():
@@ -123,7 +129,7 @@ def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _first_time(job: Job, phase: JobPhase) -> int | None:
-    """When the Job first came into a phase."""
+    """Return the time at which the Job first entered `phase`; None if it never did."""
     times = [seconds(each.last_transition_time) for each in job.status.conditions if each.status == phase]
     if job.status.state.phase is phase:
         times.append(seconds(job.status.state.last_transition_time))
@@ -139,7 +145,10 @@ def _template(task: Task) -> PodSpec:
 
 
 def _made_by(meta: Meta) -> dict[str, str | None]:
-    """What made a Job. A HyperJob may be in another namespace, so that it is named otherwise than by an owner reference."""
+    """Return the columns of the owner of a Job.
+
+    A label and an annotation name a HyperJob, because a HyperJob in another namespace cannot be an owner reference.
+    """
     if meta.owner_references:
         owner = meta.owner_references[0]
         named = owner.kind, owner.name, owner.uid
@@ -152,7 +161,7 @@ def _made_by(meta: Meta) -> dict[str, str | None]:
 
 
 def _requests(templates: Iterable[tuple[Task, PodSpec]]) -> str:
-    """What all pods ask for together, as JSON."""
+    """Return the sum of the requests of all pods, as JSON."""
     total: Counter[str] = Counter()
     for task, pod in templates:
         for name, amount in whole_amounts(effective(msgspec.to_builtins(pod), "requests")).items():
@@ -167,7 +176,7 @@ def _shape(task: Task, pod: PodSpec) -> str:
 
 
 def kept_labels(meta: Meta) -> str | None:
-    """The labels as JSON, as many as fit into 2 KiB."""
+    """Return as many labels as fit into 2 KiB, as JSON; None when there are none."""
     kept: dict[str, str] = {}
     size = 2
     for name, value in sorted(meta.labels.items()):

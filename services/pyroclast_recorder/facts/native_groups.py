@@ -1,4 +1,4 @@
-"""What PodGroups of Kubernetes itself tell, and what follows from their pods. Pure."""
+"""The rows of native PodGroups, and the outcome that follows from their pods. Pure."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ __all__ = [
 ]
 
 KIND: Final = NATIVE_POD_GROUPS.qualified
-"""What rows of `jobs` have as their kind that are of such groups."""
+"""The value of the column `kind` in the rows of native PodGroups in `jobs`."""
 
 _ENDED: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
 
 
 class GroupEnd(NamedTuple):
-    """How and when a group ended. `seconds`: since its start."""
+    """The end of a group. `at`: the time of the end. `seconds`: the seconds from the start to the end."""
 
     queue: str
     phase: str
@@ -54,9 +54,10 @@ class GroupEnd(NamedTuple):
 
 
 def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[str, Any] | None:
-    """The columns of its row in `jobs`, without cluster and version.
+    """Return the row of a native PodGroup in `jobs`, without the columns `cluster` and `version`.
 
-    None for one that shows a Job of ours, which has a row of its own, or that no scheduler of ours has looked at.
+    None for a PodGroup that shows a Volcano Job, because the Job has a row. None also when none of our schedulers has examined
+    the PodGroup. `now`: seconds since the epoch.
     """
     meta, spec, queued = group.metadata, group.spec, condition_of(group, NativeConditionType.QUEUED)
     if queued is None or job_of(group) is not None:
@@ -91,14 +92,14 @@ def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[s
 
 
 def native_phases(group: NativePodGroup) -> Iterator[dict[str, Any]]:
-    """The rows of `job_phases`."""
+    """Yield the rows of `job_phases` of a native PodGroup."""
     for name, at in ((JobPhase.PENDING, seconds(group.metadata.creation_timestamp)), (JobPhase.RUNNING, _started(group))):
         if at is not None:
             yield {"job": group.metadata.uid, "at": at, "name": str(name), "message": None}
 
 
 def native_causes(group: NativePodGroup) -> Iterator[dict[str, Any]]:
-    """The rows of `job_causes`: why it waits."""
+    """Yield the row of `job_causes` with the cause for which a native PodGroup waits; nothing when it does not wait."""
     queued = condition_of(group, NativeConditionType.QUEUED)
     if queued is not None and queued.status == "True" and (at := seconds(queued.last_transition_time)) is not None:
         name, message = clipped(queued.reason, 63), clipped(queued.message) or None
@@ -106,22 +107,22 @@ def native_causes(group: NativePodGroup) -> Iterator[dict[str, Any]]:
 
 
 def native_prediction(group: NativePodGroup) -> dict[str, Any] | None:
-    """The row of `predictions`; None where there is no estimate."""
+    """Return the row of `predictions` of a native PodGroup; None when it has no estimated start."""
     waiting = _waiting(group)
     return None if waiting is None else prediction_row(group.metadata.uid, waiting)
 
 
 def native_outcome(group: Row, pods: Sequence[Row], job: Row | None = None) -> dict[str, Any]:
-    """The columns `queue`, `requests`, `phase` and `ended`, which nothing in a group itself tells once it has pods.
+    """Return the columns `queue`, `requests`, `phase` and `ended`, which follow from the pods of a group and from its native Job.
 
-    Its Job tells how it ended. Without one it has completed when as many pods succeeded as its gang needs, one of each index of
-    the Job, and none ended in another way after the last of them. While the phase of one that has ended is Running, its pods
-    were deleted.
+    The condition of the Job determines whether an ended group has completed or failed. Without a Job, the group has completed
+    when enough pods for its gang have succeeded. A pod of each index must have succeeded, and a succeeded pod must be the last.
+    An ended group in phase Running lost its pods by deletion.
 
     Args:
-        group: its row.
-        pods: the rows of its pods.
-        job: the row in `owners` of its Job of Kubernetes, where it is known.
+        group: the row of the group.
+        pods: the rows of the pods of the group.
+        job: the row of the native Job in `owners`; None when it is unknown.
     """
     times = [(pod, time) for pod in pods if (time := held(pod)) is not None]
     queue = min((pod["queue"] for pod, _ in times if pod["queue"]), default=group["queue"])
@@ -144,9 +145,10 @@ def native_outcome(group: Row, pods: Sequence[Row], job: Row | None = None) -> d
 
 
 def group_end(before: Row | None, group: Row, pods: Iterable[Row]) -> GroupEnd | None:
-    """The end of a group that had not ended by its row `before`; None where it has not, or was deleted before its end.
+    """Return the end of a group that had not ended in its earlier row `before`.
 
-    Its pods may end before it is written that it has started: then it began with the first of them.
+    None when the group has not ended, or was deleted before its end. If the status of the group does not report a start, the
+    start of its first pod is used.
     """
     if group["phase"] not in _ENDED or (before is not None and before["phase"] in _ENDED):
         return None
@@ -157,13 +159,13 @@ def group_end(before: Row | None, group: Row, pods: Iterable[Row]) -> GroupEnd |
 
 
 def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
-    """The row of `job_alikes`, without cluster and version: as that of a Job, by what its oldest pod asks for and declares.
+    """Return the row of `job_alikes` of a group, without the columns `cluster` and `version`; None before the group has a pod.
 
-    None before it has a pod.
+    The keys and the estimate follow from the requests and the annotation of the oldest pod.
 
     Args:
-        group: its row.
-        pods: the rows of its pods.
+        group: the row of the group.
+        pods: the rows of the pods of the group.
     """
     oldest = oldest_pod(pods)
     if oldest is None:
@@ -178,12 +180,12 @@ def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
 
 
 def oldest_pod(pods: Iterable[Row]) -> Row | None:
-    """The pod that speaks for its group where that says nothing itself; None if there is none."""
+    """Return the oldest pod, whose data is used when its group has none; None without pods."""
     return min((pod for pod in pods if pod["requests"]), key=lambda pod: (pod["created"] or 0, pod["name"]), default=None)
 
 
 def _requests(pods: Iterable[Row]) -> str | None:
-    """What those pods ask for together that have not ended, as JSON; None if there are none."""
+    """Return the sum of the requests of the pods that have not ended, as JSON; None if all pods have ended."""
     there = [pod for pod in pods if pod["released_high"] is None and pod["requests"]]
     total: Counter[str] = Counter()
     for pod in there:
@@ -193,31 +195,31 @@ def _requests(pods: Iterable[Row]) -> str | None:
 
 
 def _makes_pods(job: Row | None) -> bool:
-    """Whether a Job may go on with further pods."""
+    """Whether a native Job may create further pods."""
     return job is not None and job["phase"] is None and job["removed"] is None
 
 
 def _has_completed(needed: int, ends: Sequence[tuple[Row, int]], last: int) -> bool:
-    """Whether pods that ended at these times, the last one at `last`, did all that there was to do."""
+    """Whether enough pods of a group succeeded. `ends`: the pods and their ends. `last`: the end of the last pod."""
     succeeded = [(pod, end) for pod, end in ends if pod["phase"] == PodPhase.SUCCEEDED]
     is_whole = {pod["task_index"] for pod, _ in ends} == {pod["task_index"] for pod, _ in succeeded}
     return is_whole and len(succeeded) >= needed and _last(end for _, end in succeeded) == last
 
 
 def queue_of(group: NativePodGroup | CompositePodGroup) -> str | None:
-    """The queue that it names, else that in which the scheduler lets it wait; None where neither is known."""
+    """Return the queue that a group names, else the queue in which it waits; None when both are unknown."""
     meta, waiting = group.metadata, _waiting(group)
     queue = meta.labels.get(keys.SCHEDULING_QUEUE_NAME) or meta.annotations.get(keys.SCHEDULING_QUEUE_NAME)
     return clipped(queue or ("" if waiting is None else waiting.queue), 253) or None
 
 
 def condition_of(group: NativePodGroup | CompositePodGroup, kind: NativeConditionType) -> NativeCondition | None:
-    """Its condition of a type."""
+    """Return the condition of type `kind` of a group; None when there is none."""
     return next((each for each in group.status.conditions if each.type == kind), None)
 
 
 def _waiting(group: NativePodGroup | CompositePodGroup) -> Waiting | None:
-    """What it says of its wait."""
+    """Return the waiting that the condition of a group reports; None without a valid condition."""
     said = condition_of(group, NativeConditionType.WAITING)
     return None if said is None else read_waiting(said.message)
 
@@ -227,6 +229,6 @@ def _last(times: Iterable[int]) -> int:
 
 
 def _started(group: NativePodGroup) -> int | None:
-    """When as many of its pods had places as its gang needs."""
+    """Return the time at which enough pods for the gang were scheduled; None before that."""
     scheduled = condition_of(group, NativeConditionType.INITIALLY_SCHEDULED)
     return seconds(scheduled.last_transition_time) if scheduled is not None and scheduled.status == "True" else None

@@ -1,4 +1,4 @@
-"""What the tables keep of a node: what it had and whether it worked, from a moment on. Pure."""
+"""The rows of nodes: the allocatable resources, and whether the node is down. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pyroclast_recorder.facts.units import clipped, read_amounts
 __all__ = ["GONE", "node_facts"]
 
 GONE = "{}"
-"""What a node has that is no more."""
+"""The allocatable resources of a deleted node, as JSON."""
 
 
 def node_facts(node: Node, *, is_deleted: bool) -> dict[str, Any]:
-    """The state of a node: what it can give to pods, and whether it is down. A cordoned node gives nothing to new pods."""
+    """Return the columns of the state of a node. A node that is not ready or is cordoned counts as down."""
     if is_deleted:
         return {"name": clipped(node.metadata.name, 253), "allocatable": GONE, "is_down": 0}
     amounts = read_amounts(node.status.allocatable)

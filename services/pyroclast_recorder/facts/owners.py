@@ -1,4 +1,4 @@
-"""What flows, CronJobs, HyperJobs, and Jobs of Kubernetes itself, tell of themselves. Pure."""
+"""The rows of flows, CronJobs, HyperJobs and native Jobs, which own Jobs or PodGroups. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
 SUSPENDED: Final = "Suspended"
 _ENDS: Final = frozenset({COMPLETE, "Completed", FAILED})
-"""Types of the conditions that end a Job of Kubernetes, or a HyperJob."""
+"""The types of the conditions of an ended native Job or HyperJob."""
 
 
 def owner_facts(owner: Owner, now: int, *, is_deleted: bool) -> dict[str, Any]:
-    """The columns of the row, without cluster and version."""
+    """Return the row of an owner, without the columns `cluster` and `version`. `now`: seconds since the epoch."""
     meta = owner.metadata
     phase, ended = _end_of(owner)
     return {
@@ -40,7 +40,7 @@ def owner_facts(owner: Owner, now: int, *, is_deleted: bool) -> dict[str, Any]:
 
 
 def _end_of(owner: Owner) -> tuple[str, int | None]:
-    """The phase, and when it ended; a CronJob has no end."""
+    """Return the phase of an owner and the time of its end; None before the end and for a CronJob."""
     if isinstance(owner, JobFlow):
         return owner.status.state.phase, seconds(owner.status.completion_time)
     if isinstance(owner, CronJob):

@@ -1,4 +1,4 @@
-"""What a pod tells: who it belongs to, what it holds, since when, until when."""
+"""The rows of pods: their Job, their requests, and the time for which they held the requests."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ __all__ = ["JOB_KIND", "is_ours", "job_of", "pod_facts"]
 
 JOB_KIND: Final = "Job"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
-"""The annotation that tells which part of a Job of Kubernetes a pod does: one whose pod failed is done by another."""
+"""The annotation with the index of a pod in a native Job. A replacement of a failed pod has the same index."""
 
 ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 def is_ours(pod: Pod, schedulers: frozenset[str]) -> bool:
-    """Whether a pod is of a Job of ours, or placed by one of our schedulers."""
+    """Whether a pod belongs to a Volcano Job or names one of our schedulers."""
     return job_of(pod) is not None or pod.spec.scheduler_name in schedulers
 
 
 def job_of(record: Record) -> str | None:
-    """The uid of the Job that owns a pod, or another object."""
+    """Return the uid of the Volcano Job that controls an object; None when no Job does."""
     owner = record.metadata.controller
     return owner.uid if owner and owner.kind == JOB_KIND and owner.api_version.startswith("batch.volcano.sh/") else None
 
 
 def pod_facts(pod: Pod, now: int, *, is_deleted: bool) -> dict[str, Any]:
-    """The columns of the row, without cluster and version.
+    """Return the row of a pod, without the columns `cluster` and `version`.
 
     Args:
-        pod: as it was seen.
-        now: when it was seen, by the clock of the API server.
-        is_deleted: it was seen to be gone.
+        pod: the pod in the event.
+        now: the time of the event, by the clock of the API server.
+        is_deleted: whether the event is the deletion of the pod.
     """
     meta, status = pod.metadata, pod.status
     annotations = meta.annotations
@@ -75,12 +75,12 @@ def pod_facts(pod: Pod, now: int, *, is_deleted: bool) -> dict[str, Any]:
 
 
 def requested(pod: Pod) -> dict[str, int]:
-    """What a pod holds as long as it is bound, as the kubelet counts it."""
+    """Return the effective requests of a pod, as the kubelet counts them."""
     return whole_amounts(effective(msgspec.to_builtins(pod.spec), "requests"))
 
 
 def _bound(pod: Pod) -> int | None:
-    """When it was bound, by the clock of the API server."""
+    """Return the time at which a pod was bound, by the clock of the API server; None for an unbound pod."""
     if not pod.spec.node_name:
         return None
     scheduled = next((each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "True"), None)
@@ -88,9 +88,9 @@ def _bound(pod: Pod) -> int | None:
 
 
 def _released(pod: Pod, now: int) -> dict[str, int | None]:
-    """Until when it held what it asked for: when its last container ended, which can have been no later than now.
+    """Return the columns for the end of a pod: the time when its last container ended, and `now` as the upper bound.
 
-    A pod that is gone without a word of its containers ended between its deletion and now.
+    If the containers report no end, the pod ended between its deletion timestamp and `now`.
     """
     ends = [
         seconds(each.state.terminated.finished_at if each.state.terminated else None) for each in pod.status.container_statuses
@@ -102,7 +102,10 @@ def _released(pod: Pod, now: int) -> dict[str, int | None]:
 
 
 def _end(pod: Pod) -> tuple[int | None, str]:
-    """Exit code and reason of the worst container that ended."""
+    """Return the exit code and the reason of the ended container with the worst result.
+
+    None and an empty reason when no container has ended.
+    """
     ends = [each.state.terminated for each in pod.status.container_statuses if each.state.terminated]
     if not ends:
         return None, ""

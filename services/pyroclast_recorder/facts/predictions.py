@@ -1,4 +1,4 @@
-"""What the scheduler foretold of a start, as it stands on the PodGroup."""
+"""The rows of predicted start times, which the scheduler writes to PodGroups."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ __all__ = ["prediction_facts", "prediction_row"]
 
 
 def prediction_facts(group: PodGroup) -> dict[str, Any] | None:
-    """The row of `predictions`; None where there is no estimate, or no Job."""
+    """Return the row of `predictions` of a PodGroup; None when it has no estimated start or no Job."""
     job, text = job_of(group), group.metadata.annotations.get(keys.WAITING)
     said = read_waiting(text) if text else None
     return None if job is None or said is None else prediction_row(job, said)
 
 
 def prediction_row(job: str, said: Waiting) -> dict[str, Any] | None:
-    """The row of `predictions` for what a PodGroup says; `job`: its uid in `jobs`. None where it has no estimate."""
+    """Return the row of `predictions` for the waiting `said` of a PodGroup; None without a valid estimated start.
+
+    `job`: the uid of the PodGroup's row in `jobs`.
+    """
     if said.start is None:
         return None
     at, (earliest, likely, latest) = seconds(said.seen), map(seconds, said.start)

@@ -1,4 +1,4 @@
-"""What to ask Prometheus about the pods of a Job, and what its answers mean. Pure."""
+"""The queries to Prometheus about the pods of a Job, and the parsing of the responses. Pure."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ __all__ = ["METRICS", "BadAnswer", "Metric", "Round", "query_of", "read_answer",
 
 STEP_SECONDS: Final = 30
 MOST_STEPS: Final = 500
-"""Samples of a pod in one query, beyond which they are taken less often."""
+"""The most samples of a pod in one query. For longer runs, the step between samples is longer."""
 
 PARTS: Final = {"mean": "avg_over_time", "p95": "quantile_over_time", "largest": "max_over_time", "samples": "count_over_time"}
 
 
 class BadAnswer(Exception):
-    """Prometheus gave nothing that can be used; the text says why."""
+    """The response of Prometheus cannot be used; the text names the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A resource, and the expression of its use by pod in the recorder's units; `{pods}` stands for which pods.
+    """A resource, and the PromQL expressions of its use by pod.
 
-    `counter`: of what has been used in all, in units × seconds, where there is such a thing: it is exact between the samples.
+    `gauge`: the present use in the units of the recorder; `{pods}` is replaced by the selector of the pods. `counter`: the total
+    use in units × seconds, which is exact between samples; empty when there is no such metric.
     """
 
     resource: str
@@ -47,12 +48,16 @@ METRICS: Final = (
     Metric("nvidia.com/gpu", "10 * sum by (pod) (DCGM_FI_DEV_GPU_UTIL{{{pods}}})"),
     Metric("nvidia.com/gpu-memory", "sum by (pod) (DCGM_FI_DEV_FB_USED{{{pods}}})"),
 )
-"""By the names of the kubelet (cAdvisor) and of the exporter of DCGM, whose memory is in MiB."""
+"""The metrics of the kubelet (cAdvisor) and of the DCGM exporter, whose memory is in MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The pods of one try of a Job, by name: uid and the seconds for which it held what it asked for."""
+    """The pods of one try of a Job, for one query.
+
+    `begin` and `end`: the start of the first pod and the end of the last pod. `pods`: the uid of each pod, and the seconds for
+    which the pod held its requests, by name.
+    """
 
     namespace: str
     begin: int
@@ -61,7 +66,7 @@ class Round:
 
 
 def query_of(metric: Metric, asked: Round) -> str:
-    """One query for all pods of a round: each value carries its part, such as `mean`, as the label `part`."""
+    """Return one query for all pods of a round. The label `part` of each value names its statistic, such as `mean`."""
     window = max(1, asked.end - asked.begin)
     step = max(STEP_SECONDS, -(-window // MOST_STEPS))
     pods = f"namespace={_text(asked.namespace)},pod=~{_text('|'.join(map(re.escape, sorted(asked.pods))))}"
@@ -73,10 +78,10 @@ def query_of(metric: Metric, asked: Round) -> str:
 
 
 def read_answer(answer: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401 - a JSON value
-    """The parts by pod of an instant query; rows that make no sense are passed over.
+    """Return the statistics of each pod from the response to an instant query, by pod. Invalid rows are ignored.
 
     Raises:
-        BadAnswer: the query failed, or the answer has another form.
+        BadAnswer: the query failed, or the response has another form.
     """
     if not isinstance(answer, dict) or answer.get("status") != "success":
         why = answer.get("error", "no reason given") if isinstance(answer, dict) else "the answer is no object"
@@ -97,7 +102,7 @@ def read_answer(answer: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401 - a
 
 
 def rows_of(metric: Metric, asked: Round, values: Mapping[str, Mapping[str, float]]) -> Iterable[dict[str, Any]]:
-    """The rows of `pod_use`; of pods that Prometheus knows nothing of there are none."""
+    """Yield the rows of `pod_use` for the statistics `values`. Pods without data in Prometheus have no row."""
     for name, parts in values.items():
         uid, seconds = asked.pods.get(name, ("", 0))
         samples = int(parts.get("samples", 0))
@@ -115,6 +120,6 @@ def rows_of(metric: Metric, asked: Round, values: Mapping[str, Mapping[str, floa
 
 
 def _text(value: str) -> str:
-    """A string of PromQL, whose escapes are those of Go."""
+    """Return a PromQL string literal, with the escapes of Go."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

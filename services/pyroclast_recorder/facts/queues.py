@@ -1,4 +1,4 @@
-"""What a queue is to have and has, and what is asked of it. Pure."""
+"""The rows of queues by minute: limits, allocated amounts and requests. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ __all__ = ["MINUTE", "Asked", "asked_of_queues", "minute_facts"]
 MINUTE: Final = 60
 
 Asked = Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]]
-"""By queue: what its Jobs ask for, and what those of them ask for that wait."""
+"""The requests of all Jobs of a queue and the requests of its waiting Jobs, by queue."""
 
 WAITING: Final = frozenset({"", None, JobPhase.PENDING})
 
 
 def asked_of_queues(open_jobs: Iterable[tuple[str | None, str | None, str, int]]) -> Asked:
-    """Add up queue, phase, requests as JSON and number of the Jobs that have not ended."""
+    """Add up the requests of unfinished Jobs by queue.
+
+    `open_jobs`: tuples of queue, phase, requests as JSON, and number of Jobs.
+    """
     requested: dict[str, Counter[str]] = defaultdict(Counter)
     waiting: dict[str, Counter[str]] = defaultdict(Counter)
     for queue, phase, requests, number in open_jobs:
@@ -36,7 +39,7 @@ def asked_of_queues(open_jobs: Iterable[tuple[str | None, str | None, str, int]]
 
 
 def minute_facts(queue: Queue, asked: Asked, now: int) -> Iterator[Row]:
-    """The rows of `queue_minutes`: one for each resource that the queue has to do with."""
+    """Yield the rows of `queue_minutes` of a queue: a row for each resource in its spec, its status or its requests."""
     spec, nothing = queue.spec, (Counter[str](), Counter[str]())
     requested, waiting = asked.get(queue.metadata.name, nothing)
     amounts: dict[str, Mapping[str, int]] = {

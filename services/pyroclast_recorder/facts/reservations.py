@@ -1,4 +1,4 @@
-"""Which nodes are kept for a PodGroup, as it stands on it. Pure."""
+"""The nodes that are reserved for a PodGroup, from its annotation. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyroclast_recorder.facts.units import clipped
 __all__ = ["NO_NODES", "kept_nodes"]
 
 NO_NODES: Final = "[]"
-"""What is kept for a PodGroup that nothing is kept for."""
+"""The value for a PodGroup without reserved nodes, as JSON."""
 
 
 class _Lock(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class _Reservation(msgspec.Struct, frozen=True):
 
 
 def kept_nodes(group: PodGroup, *, is_deleted: bool) -> str:
-    """The names of the nodes as JSON; what cannot be read keeps none."""
+    """Return the names of the reserved nodes as JSON. An invalid annotation reserves no nodes."""
     text = group.metadata.annotations.get(keys.RESERVATION, "")
     if not text or is_deleted:
         return NO_NODES

@@ -1,4 +1,4 @@
-"""Times and amounts as the tables have them."""
+"""Times and amounts in the units of the tables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["LARGEST", "MEBIBYTE", "clipped", "is_in_mebibytes", "read_amounts", 
 
 MEBIBYTE: Final = 2**20
 LARGEST: Final = 2**34
-"""The largest amount that is recorded: a pod that asks for more, by error or for fun, must not overflow a year's sum."""
+"""The largest recorded amount. Without this bound, a pod with absurd requests could overflow the sum of a year."""
 
 TEXT: Final = 512
 
 
 def seconds(time: str | None) -> int | None:
-    """Seconds since the epoch of a time of the API; None where there is none, or it is none."""
+    """Return a time of the API in seconds since the epoch; None when it is empty or invalid."""
     if not time:
         return None
     try:
@@ -29,17 +29,17 @@ def seconds(time: str | None) -> int | None:
 
 
 def clipped(text: str, length: int = TEXT) -> str:
-    """At most so many characters of a text that somebody else wrote; without NUL, which PostgreSQL keeps in no text."""
+    """Return at most `length` characters of a user's text, without NUL, which PostgreSQL cannot store in a text."""
     return text.replace("\0", "")[:length].encode("utf-8", "replace").decode()
 
 
 def is_in_mebibytes(resource: str) -> bool:
-    """Whether a resource is counted in MiB; cpu is in millicores, anything else in thousandths."""
+    """Whether a resource is counted in MiB. cpu is counted in millicores, other resources in thousandths."""
     return resource in {"memory", "ephemeral-storage", "storage"} or resource.startswith("hugepages-")
 
 
 def whole_amounts(amounts: Amounts) -> dict[str, int]:
-    """Resources in whole units, rounded up; what is nothing is left out."""
+    """Return amounts in whole units of the tables, rounded up, without amounts that are zero."""
     found = {}
     for name, quantity in amounts.items():
         whole = -(-quantity.value // MEBIBYTE) if is_in_mebibytes(name) else quantity.millis
@@ -49,7 +49,7 @@ def whole_amounts(amounts: Amounts) -> dict[str, int]:
 
 
 def read_amounts(written: Mapping[str, str | int] | None) -> dict[str, int]:
-    """Resources as an object names them, in whole units; what is nonsense is nothing."""
+    """Return the quantities of an object in whole units of the tables. Invalid quantities are left out."""
     amounts = {}
     for name, value in (written or {}).items():
         try:

@@ -1,1 +1,1 @@
-"""From the API server to rows: lists and watches that go on where the database left off."""
+"""The path from the API server to rows: lists and watches that resume where the rows in the database end."""

@@ -1,4 +1,4 @@
-"""Which HyperNode each node is in: the part of the network that a pod runs in."""
+"""The lowest HyperNode of each node, which is the network domain of the pods on the node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Domains"]
 
 
 class Domains:
-    """A `Sink` of HyperNodes, all of which it knows: their stream begins with a list. Labels are noted as nodes are seen."""
+    """A `Sink` that remembers all HyperNodes, whose stream begins with a list. `NodeSink` reports the labels of nodes."""
 
     def __init__(self) -> None:
         self._hyper_nodes: dict[str, HyperNode] = {}
@@ -21,7 +21,10 @@ class Domains:
         self._found: dict[str, str | None] = {}
 
     def of(self, node: str | None) -> str | None:
-        """The lowest HyperNode that has a node as its member; the first by name, if there are several."""
+        """Return the name of the lowest HyperNode with `node` as a member; the first by name if several have the same tier.
+
+        None when no HyperNode has this member.
+        """
         if not node or not self._hyper_nodes:
             return None
         if node not in self._found:
@@ -32,13 +35,13 @@ class Domains:
         return self._found[node]
 
     def note(self, node: str, labels: Mapping[str, str]) -> None:
-        """Remember the labels of a node, by which HyperNodes select it."""
+        """Remember the labels of a node, because HyperNodes select members by label."""
         if self._labels.get(node) != labels:
             self._labels[node] = labels
             self._found.pop(node, None)
 
     async def take(self, record: HyperNode, version: int, now: int, *, is_deleted: bool) -> None:  # noqa: ARG002 - a Sink
-        """A HyperNode was seen."""
+        """Handle an added, updated or deleted HyperNode."""
         name = record.metadata.name
         known = self._hyper_nodes.pop(name, None)
         if not is_deleted:
@@ -47,19 +50,19 @@ class Domains:
             self._found.clear()
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
-        """The list is complete: HyperNodes that are not in it have gone."""
+        """Handle a complete list: forget HyperNodes that are not in the list."""
         self._hyper_nodes = {name: each for name, each in self._hyper_nodes.items() if each.metadata.uid in uids}
         self._found.clear()
 
     async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
-        """Nothing is lost: what HyperNodes there are is listed anew."""
+        """Do nothing: the next list has all HyperNodes, so a gap loses nothing."""
 
     async def move(self, cursor: Cursor) -> None:
-        """Where it ends needs no row: the next who records lists all HyperNodes."""
+        """Do nothing: the next recording replica lists all HyperNodes, so no cursor is stored."""
 
 
 def _has(hyper_node: HyperNode, node: Mapping[str, Mapping[str, str]]) -> bool:
-    """Whether a node, with its labels by its name, is a member."""
+    """Whether a HyperNode selects a node. `node`: the labels of the node, by its name."""
     members = tuple(each for each in hyper_node.spec.members if each.type is MemberType.NODE)
     spec = type(hyper_node.spec)(tier=hyper_node.spec.tier, members=members)
     return not node.keys().isdisjoint(member_names(HyperNode(metadata=hyper_node.metadata, spec=spec), node))

@@ -1,4 +1,4 @@
-"""Takes what is seen of PodGroups: rows of their Jobs, and a row whenever other nodes are kept for one than before."""
+"""The sink of PodGroups, which makes rows of their Jobs, and a row whenever the reserved nodes of a PodGroup change."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class GroupSink(KindSink[PodGroup]):
     """A `Sink` of PodGroups."""
 
     _kept: dict[str, str] | None = None
-    """What is kept for which, by uid; None as long as the database was not asked what was kept before."""
+    """The reserved nodes of each PodGroup as JSON, by uid; None before the database was read."""
 
     async def take(self, record: PodGroup, version: int, now: int, *, is_deleted: bool) -> None:
-        """A PodGroup was seen."""
+        """Handle an added, updated or deleted PodGroup."""
         await super().take(record, version, now, is_deleted=is_deleted)
         await self._keep(record.metadata.uid, version, now, kept_nodes(record, is_deleted=is_deleted))
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:
-        """The list is complete: nothing is kept for PodGroups that are not in it."""
+        """Handle a complete list: PodGroups that are not in the list have no reserved nodes."""
         await super().take_list(uids, since, began, now)
         for uid in (await self._known()).keys() - uids:
             await self._keep(uid, 0, now, NO_NODES)

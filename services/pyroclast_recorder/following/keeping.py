@@ -1,4 +1,4 @@
-"""The rows of the last ten minutes of one kind, in memory."""
+"""The rows of one kind from the last ten minutes, in the memory of a standby replica."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ T = TypeVar("T", bound=Record)
 
 KEPT_SECONDS: Final = 600
 LOT_SECONDS: Final = 120
-"""Rows go in lots of so many seconds."""
+"""The seconds that one lot of rows covers. Old rows are dropped one lot at a time."""
 
 MOST_ROWS: Final = 50_000
-"""Of one kind. Rows of the same object and moment are one."""
+"""The most rows of one kind in memory. Rows with the same key are merged into one."""
 
 CLOCKS_SECONDS: Final = 5
-"""So much two replicas may differ in what they take for the time of the API server."""
+"""The seconds by which the clocks of two replicas may differ."""
 
 
 class Keeper:
-    """Keeps the rows of one kind in memory, in the place of a `Writer`.
+    """Keeps the recent rows of one kind in memory, in place of a `Writer`.
 
     Args:
-        cluster: whose rows.
-        now: seconds by the clock of the API server.
-        cursor: where in the history its stream begins; None where that begins with a list.
+        cluster: the cluster of the rows.
+        now: returns the time in seconds by the clock of the API server.
+        cursor: the position at which the stream begins; None when the stream begins with a list.
     """
 
     def __init__(self, cluster: str, now: Callable[[], float], cursor: Cursor | None) -> None:
@@ -45,7 +45,7 @@ class Keeper:
         self.since: int | None = cursor.at if cursor else None
 
     async def add(self, table: Table, version: int, row: Row) -> None:
-        """Keep a row."""
+        """Add a row, and drop rows that are too old."""
         now = int(self._now())
         if not self._lots or now - self._lots[-1][0] >= LOT_SECONDS:
             self._lots.append((now, Batch(self._cluster)))
@@ -57,26 +57,29 @@ class Keeper:
                 break
 
     def move(self, cursor: Cursor) -> None:
-        """Note how far the rows reach."""
+        """Set the position up to which the rows include all events."""
         self.cursor = cursor
 
     async def flushed(self) -> None:
-        """Nothing waits to be kept."""
+        """Do nothing: each row is in memory at once."""
 
     def begin(self, since: int | None) -> None:
-        """Nothing is missing since a time, when a list was asked for; None: all that was kept is of no use."""
+        """Set the time since which the rows are complete, for example the time of a list request.
+
+        None: drop all rows, because they are useless.
+        """
         if since is None:
             self._lots.clear()
         self.since = None if since is None else since + CLOCKS_SECONDS
 
     def reaches(self, cursor: Cursor) -> bool:
-        """Whether nothing is missing between `cursor` and where these rows end."""
+        """Whether the rows include all events between `cursor` and the cursor of this keeper."""
         if self.cursor is None or self.since is None:
             return False
         return self.cursor.epoch == cursor.epoch and self.since <= cursor.at
 
     async def hand_over(self, to: RowTaker) -> None:
-        """Give all rows to a writer."""
+        """Move all rows to a writer."""
         while self._lots:
             _, batch = self._lots.popleft()
             for table, rows in batch.rows.items():
@@ -88,23 +91,26 @@ class Keeper:
 
 
 class StandbySink(Generic[T]):
-    """A `Sink` that has another make rows for a keeper; of lists, which tell only what is there, it keeps the rows."""
+    """A `Sink` that passes objects to another sink, whose rows a keeper stores.
+
+    After a list, only the rows of the listed objects are stored; deletions are not derived from the list.
+    """
 
     def __init__(self, sink: Sink[T], keeper: Keeper) -> None:
         self._sink, self._keeper = sink, keeper
 
     async def take(self, record: T, version: int, now: int, *, is_deleted: bool) -> None:
-        """An object was seen."""
+        """Handle an added, updated or deleted object."""
         await self._sink.take(record, version, now, is_deleted=is_deleted)
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
-        """From when the list was asked for nothing is missing."""
+        """Handle a complete list: the rows are complete since the time `began` of the list request."""
         self._keeper.begin(began)
 
     async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:  # noqa: ARG002 - a Sink
-        """What was kept ends before the gap, and is of no use behind it."""
+        """Handle a gap: drop the rows from before the gap, which are useless after it."""
         self._keeper.begin(None)
 
     async def move(self, cursor: Cursor) -> None:
-        """All that was taken reaches to the cursor."""
+        """Set the position up to which the rows include all events."""
         self._keeper.move(cursor)

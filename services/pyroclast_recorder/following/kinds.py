@@ -1,4 +1,4 @@
-"""The kinds that are followed, and who makes rows of them."""
+"""The kinds that the recorder watches, and the sinks that make rows of their objects."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ __all__ = ["Followed", "followed_kinds"]
 
 
 class Followed(NamedTuple):
-    """What the objects of a kind are decoded into, and who takes them.
+    """The record type and the sink of a watched kind.
 
-    `served`: asks what the API server has the kind as, None if it has not; without it the server must have it.
+    `served`: returns the kind as the API server serves it, or None when it is not served. Without `served`, the API server must
+    serve the kind.
     """
 
     record: type[Record]
@@ -66,15 +67,15 @@ def followed_kinds(
     *,
     are_natives_followed: bool,
 ) -> dict[ResourceType, Followed]:
-    """All kinds whose events make rows.
+    """Return all watched kinds whose events make rows.
 
     Args:
-        database: asked what was there before.
-        schedulers: whose pods are recorded beside those of Jobs.
-        on_gap: told the kind and the seconds of what could not be seen.
-        takers: who takes the rows that a kind makes.
-        tracer: makes further rows, and spans of the ends; None where nobody takes these.
-        are_natives_followed: whether PodGroups of Kubernetes itself make rows, where the API server has them.
+        database: the source of earlier rows.
+        schedulers: the schedulers whose pods are recorded, beside the pods of Jobs.
+        on_gap: called with the kind and the seconds of a gap in the events.
+        takers: returns the writer of the rows of a kind.
+        tracer: makes further rows, and spans at the end of Jobs; None without tracing.
+        are_natives_followed: whether native PodGroups make rows, if the API server serves them.
     """
     of_jobs, of_groups = (tracer.rows_of, tracer.group_rows) if tracer else (job_rows, group_rows)
     of_flows = tracer.flow_rows if tracer else None
@@ -95,7 +96,7 @@ def followed_kinds(
         trees: KindSink[CompositePodGroup] = KindSink(database, takers(COMPOSITE_POD_GROUPS), composite_rows, composites, on_gap)
         found[COMPOSITE_POD_GROUPS] = Followed(CompositePodGroup, trees, composite_kind_served)
 
-        def is_ours(owner: Owner) -> bool:  # a namespace may give its pods our scheduler, where the Job names another
+        def is_ours(owner: Owner) -> bool:  # admission may set our scheduler on the pods of a Job that names another scheduler
             spec = owner.spec if isinstance(owner, batch.Job) else batch.JobSpec()
             return spec.template.spec.scheduler_name in schedulers or spec.scheduling is not None
 
@@ -105,5 +106,5 @@ def followed_kinds(
 
 
 async def _batch_jobs_served(client: Client) -> ResourceType | None:
-    """Jobs of Kubernetes itself are followed for their PodGroups alone."""
+    """Return the kind of native Jobs if native PodGroups are served; else None. Only the PodGroups need native Jobs."""
     return None if await kind_served(client) is None else BATCH_JOBS

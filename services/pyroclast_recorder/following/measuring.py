@@ -1,4 +1,4 @@
-"""Measuring what pods use, by the metrics API of the cluster (metrics-server)."""
+"""The measurement of the use of pods by the metrics API of the cluster (metrics-server)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SOURCE: Final = "metrics-server"
 UNSERVED: Final = (403, 404, 503)
 FLUSH_SECONDS: Final = 300.0
 ABSENT_SECONDS: Final = 300.0
-"""After which a metrics API that is not there is asked for again."""
+"""Seconds until an unavailable metrics API is tried again."""
 
 
 class Meter:
-    """Takes a sample of all running pods each period, and writes what they make of it every few minutes.
+    """Samples the use of all running pods each period, and writes their statistics every few minutes.
 
-    A pod that ends is written when it is missing for the first time, and one that runs on begins anew each day. What a replica
-    has in memory when it ends is lost: at most the samples of a few minutes.
+    The statistics of an ended pod are written when the pod is missing for the first time. A running pod gets new statistics each
+    day. A replica that ends loses the samples of a few minutes at most.
     """
 
     def __init__(self, client: Client, database: Database, writer: Writer, now: Callable[[], float], period: float) -> None:
@@ -45,7 +45,7 @@ class Meter:
         self._day = 0
 
     async def run(self) -> None:
-        """Measure for ever."""
+        """Measure each period, until cancelled."""
         while True:
             pause = self._period
             try:
@@ -56,7 +56,7 @@ class Meter:
             await asyncio.sleep(pause)
 
     async def sample(self) -> bool:
-        """Take one sample; False where nobody measures."""
+        """Take one sample of all running pods; return False when no metrics API is available."""
         try:
             measured, _ = await self._client.list(POD_METRICS, limit=0)
         except ApiError as error:
@@ -79,7 +79,7 @@ class Meter:
         return True
 
     async def _flush(self, running: set[str], now: int, *, are_all: bool) -> None:
-        """Write pods that have ended, and all of them when it is time."""
+        """Write the statistics of ended pods, or of all pods if `are_all`."""
         for uid in [uid for uid in self._folds if are_all or uid not in running]:
             for resource, fold in self._folds[uid].items():
                 row = {"pod": uid, "resource": resource, "source": SOURCE, **fold.row()}
@@ -91,7 +91,7 @@ class Meter:
 
 
 def _used(containers: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """What the containers of a pod use together, in whole units; what cannot be read counts as nothing."""
+    """Return the total use of the containers of a pod, in whole units. Invalid quantities are left out."""
     found: dict[str, quantity.Quantity] = {}
     for container in containers:
         for name, text in (container.get("usage") or {}).items():

@@ -1,4 +1,4 @@
-"""Takes what is seen of nodes: a row whenever a node has or is something else than before."""
+"""The sink of nodes, which makes a row whenever the allocatable resources or the state of a node change."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["NodeSink"]
 
 
 class NodeSink:
-    """A `Sink` of nodes. Heartbeats, which most events of nodes are, make no rows.
+    """A `Sink` of nodes. Most events of nodes are heartbeats, which make no rows.
 
     Args:
-        database: asked which nodes there were.
-        writer: takes the rows.
-        domains: told the labels of each node.
+        database: the source of the recorded nodes.
+        writer: receives the rows.
+        domains: receives the labels of each node.
     """
 
     def __init__(self, database: Database, writer: RowTaker, domains: Domains) -> None:
@@ -29,7 +29,7 @@ class NodeSink:
         self._last: dict[str, dict[str, Any]] = {}
 
     async def take(self, record: Node, version: int, now: int, *, is_deleted: bool) -> None:
-        """A node was seen."""
+        """Handle an added, updated or deleted node."""
         self._domains.note(record.metadata.name, record.metadata.labels)
         uid, facts = record.metadata.uid, node_facts(record, is_deleted=is_deleted)
         if self._last.get(uid) == facts:
@@ -38,7 +38,7 @@ class NodeSink:
         await self._writer.add(node_states, version, {"uid": uid, "at": now, **facts})
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
-        """The list is complete: nodes that are not in it have gone."""
+        """Handle a complete list: record the deletion of nodes that are not in the list."""
         await self._writer.flushed()
         for uid, name in (await self._database.nodes_there()).items():
             if uid not in uids:
@@ -47,9 +47,9 @@ class NodeSink:
                 await self._writer.add(node_states, 0, gone)
 
     async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
-        """Nobody can see any more what happened between the cursor and now."""
+        """Record a gap: the events between `cursor` and `now` are lost."""
         await self._writer.add(gaps, 0, {"kind": cursor.kind, "since": cursor.at, "until": now, "why": why})
 
     async def move(self, cursor: Cursor) -> None:
-        """All that was taken reaches to the cursor."""
+        """Set the position up to which the rows include all events."""
         self._writer.move(cursor)

@@ -1,4 +1,4 @@
-"""Takes what is seen of flows, CronJobs, HyperJobs, and Jobs of Kubernetes itself."""
+"""The sink of flows, CronJobs, HyperJobs and native Jobs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["OwnerSink"]
 
 
 class OwnerSink(KindSink[Owner]):
-    """A `Sink` of one kind of what makes Jobs.
+    """A `Sink` of one kind of owners of Jobs.
 
     Args:
-        database: asked which of the kind there were.
-        writer: takes the rows.
-        kind: which it is.
-        is_kept: whether an object makes a row; None: each does.
-        on_gap: told the kind and the seconds of what could not be seen.
-        more: further rows of an object, where somebody wants them.
+        database: the source of the recorded owners.
+        writer: receives the rows.
+        kind: the name of the kind.
+        is_kept: returns whether an object makes a row; None when each object does.
+        on_gap: called with the kind and the seconds of a gap in the events.
+        more: returns further rows of an object; None without further rows.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class OwnerSink(KindSink[Owner]):
         self._owner_kind = kind
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
-        """The list is complete: those that are not in it have gone."""
+        """Handle a complete list: record the deletion of owners that are not in the list."""
         await self._writer.flushed()
         for uid in await self._database.owners_there(self._owner_kind):
             if uid not in uids:

@@ -1,4 +1,4 @@
-"""Writes to the queues what they held in the past, for plugins that weigh it."""
+"""The writer of past usage to the annotations of queues, for scheduler plugins that use past usage."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ log = structlog.get_logger()
 
 SHORTEST_SECONDS: Final = 60.0
 OF_A_HALF_LIFE: Final = 1 / 1000
-"""In so much of a half-life nothing changes that counts."""
+"""The part of a half-life between two writes. The past usage hardly changes in this time."""
 
 
 class PastUsageWriter:
-    """Writes an annotation when it says something new, once a minute at most.
+    """Writes the annotation of each queue when the past usage has changed, at most once a minute.
 
     Args:
         client: reads and writes queues.
-        database: knows what was used.
-        settle: has usage added up until about now.
-        half_life: seconds after which something counts half.
+        database: the source of usage.
+        settle: adds up usage until about now.
+        half_life: the age in seconds at which usage has half its weight.
     """
 
     def __init__(self, client: Client, database: Database, settle: Callable[[], Awaitable[None]], half_life: float) -> None:
         self._client, self._database, self._settle, self._half_life = client, database, settle, half_life
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write past usage at intervals, until cancelled."""
         while True:
             try:
                 await self.write()
@@ -50,11 +50,11 @@ class PastUsageWriter:
             await asyncio.sleep(max(SHORTEST_SECONDS, self._half_life * OF_A_HALF_LIFE))
 
     async def write(self) -> int:
-        """Bring the annotations of all queues up to date; how many were written.
+        """Bring the annotations of all queues up to date; return the number of written annotations.
 
         Raises:
             KubeError: the queues cannot be read.
-            DatabaseUnavailable: usage cannot be.
+            DatabaseUnavailable: usage cannot be read.
         """
         await self._settle()
         now = int(self._client.now())

@@ -1,4 +1,4 @@
-"""Asks Prometheus what the pods of Jobs that ended used."""
+"""The measurement of the use of pods of ended Jobs by Prometheus."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["PrometheusMeter"]
 log = structlog.get_logger()
 
 DELAY_SECONDS: Final = 60
-"""Between the end of a Job and the question: the last samples come later than it."""
+"""Seconds between the end of a Job and the query, because Prometheus receives the last samples after the end."""
 
 BACK_SECONDS: Final = 3600
-"""How far back a recorder that begins asks."""
+"""The seconds before its start for which the recorder also queries ended Jobs."""
 
 PODS_AT_ONCE: Final = 200
 TIMEOUT_SECONDS: Final = 30.0
@@ -35,14 +35,14 @@ MOST_BYTES: Final = 8 << 20
 
 
 class PrometheusMeter:
-    """Asks one question per Job and metric, for 200 pods at a time, and writes what comes.
+    """Sends a query for each ended Job and metric, for up to 200 pods at a time, and writes the results.
 
     Args:
-        url: of Prometheus, such as `http://prometheus:9090`.
-        database: knows which Jobs ended.
-        writer: takes the rows.
-        now: seconds by the clock of the API server.
-        period: seconds between two looks for Jobs that ended.
+        url: the URL of Prometheus, such as `http://prometheus:9090`.
+        database: the source of ended Jobs.
+        writer: receives the rows.
+        now: returns the time in seconds by the clock of the API server.
+        period: seconds between two checks for ended Jobs.
     """
 
     def __init__(self, url: str, database: Database, writer: Writer, now: Callable[[], float], period: float) -> None:
@@ -50,7 +50,7 @@ class PrometheusMeter:
         self._asked_until: int | None = None
 
     async def run(self) -> None:
-        """Measure for ever."""
+        """Measure each period, until cancelled."""
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
@@ -63,11 +63,11 @@ class PrometheusMeter:
                 await asyncio.sleep(self._period)
 
     async def measure(self, session: aiohttp.ClientSession) -> None:
-        """Ask about the Jobs that ended since the last time; after a failure, about the same ones again.
+        """Query the use of the Jobs that ended since the last successful call. After a failure, the same Jobs are queried again.
 
         Raises:
-            BadAnswer: Prometheus gave nothing that can be used.
-            aiohttp.ClientError, TimeoutError: it does not answer.
+            BadAnswer: the response of Prometheus cannot be used.
+            aiohttp.ClientError, TimeoutError: Prometheus does not respond.
         """
         until = int(self._now()) - DELAY_SECONDS
         since = until - BACK_SECONDS if self._asked_until is None else self._asked_until
@@ -91,7 +91,7 @@ class PrometheusMeter:
 
 
 def rounds_of(pods: Iterable[Row]) -> Iterator[Round]:
-    """The pods of each try of a Job, as many at a time as one question is about."""
+    """Yield the pods of each try of a Job, in rounds of at most `PODS_AT_ONCE` pods."""
     by_try: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for pod in pods:
         by_try[pod["job"], pod["job_version"] or 0].append(pod)

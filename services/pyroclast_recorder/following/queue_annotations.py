@@ -1,4 +1,4 @@
-"""Writes what the recorder tells of a queue into an annotation of it."""
+"""Writes of the recorder to the annotations of queues."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ log = structlog.get_logger()
 
 
 async def annotate(client: Client, queue: str, key: str, text: str, *, refused: str) -> bool:
-    """Write `text`; whether it is there now. A queue that is gone needs none.
+    """Write `text` to the annotation `key` of a queue; return whether the annotation was written.
 
-    One queue that the API server refuses keeps nothing from the others: it is logged as the event `refused`.
+    A deleted queue needs no annotation. When the API server refuses the write, this is logged as the event `refused`, so that
+    one queue does not prevent writes to other queues.
 
     Raises:
-        KubeError: the API server did not answer.
+        KubeError: the API server did not respond.
     """
     try:
         await client.patch(QUEUES, Key("", queue), {"metadata": {"annotations": {key: text}}}, PatchKind.MERGE)

@@ -1,4 +1,4 @@
-"""Takes what is seen of queues, and writes each minute what they have and what is asked of them."""
+"""The sink of queues, which writes the resources and the requests of each queue every minute."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["QueueSink"]
 log = structlog.get_logger()
 
 BEFORE_THE_END: Final = 5
-"""Seconds before the end of a minute at which it is looked at for the last time."""
+"""Seconds before the end of a minute at which the rows of the minute are written."""
 
 
 class QueueSink:
-    """A `Sink` of queues, all of which it knows: their stream begins with a list.
+    """A `Sink` that remembers all queues, whose stream begins with a list.
 
     Args:
-        database: knows what Jobs ask for.
-        writer: takes the rows.
-        now: seconds by the clock of the API server.
-        on_gone: told the name of a queue that was deleted.
+        database: the source of the requests of Jobs.
+        writer: receives the rows.
+        now: returns the time in seconds by the clock of the API server.
+        on_gone: called with the name of a deleted queue.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class QueueSink:
         self._is_listed = False
 
     async def run(self) -> None:
-        """Write, until cancelled."""
+        """Write the rows of all queues each minute, until cancelled."""
         while True:
             await asyncio.sleep((2 * MINUTE - BEFORE_THE_END - self._now() % MINUTE) % MINUTE or MINUTE)
             try:
@@ -51,10 +51,10 @@ class QueueSink:
                 log.warning("recorder.queues_not_written", error=str(error))
 
     async def write(self) -> None:
-        """Add the rows of this minute.
+        """Write the rows of the present minute, once the queues are listed.
 
         Raises:
-            DatabaseUnavailable: what Jobs ask for cannot be read.
+            DatabaseUnavailable: the requests of Jobs cannot be read.
         """
         if not self._is_listed:
             return
@@ -64,7 +64,7 @@ class QueueSink:
                 await self._writer.add(queue_minutes, version, row)
 
     async def take(self, record: Queue, version: int, now: int, *, is_deleted: bool) -> None:  # noqa: ARG002 - a Sink
-        """A queue was seen."""
+        """Handle an added, updated or deleted queue."""
         if is_deleted:
             self._queues.pop(record.metadata.uid, None)
             self._on_gone(record.metadata.name)
@@ -72,13 +72,13 @@ class QueueSink:
             self._queues[record.metadata.uid] = version, record
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
-        """The list is complete: queues that are not in it have gone."""
+        """Handle a complete list: forget queues that are not in the list."""
         for uid in self._queues.keys() - uids:
             self._on_gone(self._queues.pop(uid)[1].metadata.name)
         self._is_listed = True
 
     async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
-        """Nothing is lost: what queues are is listed anew."""
+        """Do nothing: the next list has all queues, so a gap loses nothing."""
 
     async def move(self, cursor: Cursor) -> None:
-        """Where it ends needs no row: the next who records lists all queues."""
+        """Do nothing: the next recording replica lists all queues, so no cursor is stored."""

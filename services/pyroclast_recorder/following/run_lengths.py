@@ -1,4 +1,4 @@
-"""Tells the scheduler how long Jobs ran, by a ConfigMap."""
+"""The writer of the ConfigMap with the run times of past Jobs, which the scheduler reads."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ log = structlog.get_logger()
 PERIOD_SECONDS: Final = 300.0
 WINDOW_SECONDS: Final = 90 * 86_400
 MOST_RUNS: Final = 50_000
-"""Jobs that are looked at, the last that ended first: about a second of a core, in a thread."""
+"""The most ended Jobs that are evaluated, the latest first. The evaluation uses about a second of one core, in a thread."""
 
 
 class RunLengthsWriter:
-    """Writes every five minutes at most, and only what is new.
+    """Writes the run times at most every five minutes, and only when they have changed.
 
     Args:
-        client: the API server.
-        database: knows what ran.
-        namespace: of the ConfigMap; the scheduler reads it in the namespace of its Lease.
+        client: the client of the API server.
+        database: the source of run times.
+        namespace: the namespace of the ConfigMap. The scheduler reads the ConfigMap in the namespace of its own Lease.
     """
 
     def __init__(self, client: Client, database: Database, namespace: str) -> None:
@@ -40,7 +40,7 @@ class RunLengthsWriter:
         self._complaint = ""
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write the run times at intervals, until cancelled."""
         while True:
             try:
                 await self.write()
@@ -52,7 +52,7 @@ class RunLengthsWriter:
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def write(self) -> bool:
-        """Write what is known, if that has changed; whether it had."""
+        """Write the run times if they have changed; return whether they had."""
         now = int(self._client.now())
         runs = await self._database.runs(now - WINDOW_SECONDS, MOST_RUNS)
         text = await asyncio.to_thread(lambda: written_run_lengths(run_lengths(runs, now)))
@@ -70,7 +70,7 @@ class RunLengthsWriter:
         return True
 
     async def _there(self) -> str:
-        """What is written, by this process or another; empty where nothing is."""
+        """Return the run times in the existing ConfigMap; empty when there are none."""
         try:
             found = await self._client.get(CONFIG_MAPS, self._key)
         except NotFound:

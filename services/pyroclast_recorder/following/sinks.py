@@ -1,4 +1,4 @@
-"""What becomes of the objects that are seen: rows, by kind."""
+"""The rows that the objects of each kind make, and the sink of one kind."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ log = structlog.get_logger()
 T = TypeVar("T", bound=Record)
 
 Seen = Iterable[tuple[Table, int | None, Row]]
-"""Rows with the table that they belong to; the version is that of the object, or the given one."""
+"""Rows with their table and their version. None as version means the version of the object."""
 
 
 def job_rows(job: Job, now: int, *, is_deleted: bool) -> Seen:
-    """The rows of a Job."""
+    """Yield the rows of a Job."""
     yield jobs, None, job_facts(job, now, is_deleted=is_deleted)
     for row in phase_facts(job):
         yield job_phases, None, row
 
 
-def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa: ARG001 - all kinds are asked alike
-    """What a PodGroup says of its Job; the Job itself has the last word on what both say."""
+def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa: ARG001 - one signature for all kinds
+    """Yield the rows of a PodGroup about its Job. The version 0 gives precedence to values from the Job itself."""
     row = group_facts(group, now)
     if row is not None:
         yield jobs, 0, row
@@ -56,7 +56,7 @@ def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa:
 
 
 def native_rows(group: NativePodGroup, now: int, *, is_deleted: bool) -> Seen:
-    """The rows of a PodGroup of Kubernetes itself, which are those of a Job."""
+    """Yield the rows of a native PodGroup, in the tables of Jobs."""
     row = native_facts(group, now, is_deleted=is_deleted)
     if row is not None:
         yield jobs, None, row
@@ -70,14 +70,17 @@ def native_rows(group: NativePodGroup, now: int, *, is_deleted: bool) -> Seen:
 
 
 def composite_rows(group: CompositePodGroup, now: int, *, is_deleted: bool) -> Seen:
-    """The row of a CompositePodGroup."""
+    """Yield the row of a CompositePodGroup."""
     row = composite_facts(group, now, is_deleted=is_deleted)
     if row is not None:
         yield composites, None, row
 
 
 def pod_rows(schedulers: frozenset[str], domain_of: Callable[[str | None], str | None]) -> Callable[..., Seen]:
-    """Makes the rows of a pod, if it is of ours; `domain_of`: the HyperNode that a node is in."""
+    """Return a function that makes the row of a pod, if the pod belongs to a Job or to one of `schedulers`.
+
+    `domain_of`: returns the HyperNode of a node, by name.
+    """
 
     def rows(pod: Pod, now: int, *, is_deleted: bool) -> Seen:
         if is_ours(pod, schedulers):
@@ -88,15 +91,15 @@ def pod_rows(schedulers: frozenset[str], domain_of: Callable[[str | None], str |
 
 
 class KindSink(Generic[T]):
-    """Takes what is seen of one kind.
+    """A `Sink` that makes rows of the objects of one kind.
 
     Args:
-        database: asked which rows have nobody's word of their end.
-        writer: takes the rows.
-        rows: makes them from an object.
-        table: whose rows end with the objects of this kind, if there is one.
-        on_gap: told the kind and the seconds of what could not be seen.
-        kind: which rows of that table these are; None: those of Jobs, or all.
+        database: the source of rows without a recorded end.
+        writer: receives the rows.
+        rows: makes the rows of an object.
+        table: the table whose rows end when the objects of this kind are deleted; None without such a table.
+        on_gap: called with the kind and the seconds of a gap in the events.
+        kind: the value of the column `kind` in the rows of `table`; None for Jobs and for other tables.
     """
 
     def __init__(
@@ -113,7 +116,7 @@ class KindSink(Generic[T]):
         self._kind_of_rows = kind
 
     async def take(self, record: T, version: int, now: int, *, is_deleted: bool) -> None:
-        """An object was seen. One whose rows cannot be made is left out, and said in the log."""
+        """Handle an added, updated or deleted object. An object whose rows cannot be made is logged and left out."""
         try:
             found = list(self._rows(record, now, is_deleted=is_deleted))
         except (ValueError, TypeError, OverflowError):
@@ -123,7 +126,7 @@ class KindSink(Generic[T]):
             await self._writer.add(table, version if own is None else own, row)
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:
-        """The list is complete: who is not in it has ended, who is in it was there when it began."""
+        """Handle a complete list: unlisted objects have ended, and listed objects existed when the list began."""
         if self._table is None:
             return
         await self._writer.flushed()
@@ -133,17 +136,17 @@ class KindSink(Generic[T]):
                 await self._writer.add(self._table, 0, {"uid": row["uid"], **told})
 
     async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
-        """Nobody can see any more what happened between the cursor and now."""
+        """Record a gap: the events between `cursor` and `now` are lost."""
         self._on_gap(cursor.kind, now - cursor.at)
         await self._writer.add(gaps, 0, {"kind": cursor.kind, "since": cursor.at, "until": now, "why": why})
 
     async def move(self, cursor: Cursor) -> None:
-        """All that was taken reaches to the cursor."""
+        """Set the position up to which the rows include all events."""
         self._writer.move(cursor)
 
 
 def _at_list(table: Table, is_listed: bool, since: int | None, began: int, now: int) -> dict[str, int | None]:
-    """What a list says of a row that was not known to have ended."""
+    """Return the columns that a list determines in a row without a recorded end."""
     if table is pods:
         return {"released_low": began} if is_listed else {"released_low": since, "released_high": now}
     return {} if is_listed else {"removed": now}

@@ -1,4 +1,4 @@
-"""The spans of a Job that ended, from recorded times. Pure."""
+"""The spans of an ended Job, from recorded times. Pure."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ACTIONS: Final = {
     str(JobPhase.TERMINATING): "TerminateJob",
     str(JobPhase.COMPLETING): "CompleteJob",
 }
-"""Phases in which an action of a policy or a command is carried out."""
+"""The action of a policy or a Command, by the phase in which the action is carried out."""
 
 MOST_EVENTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class JobHistory:
-    """What the database tells of a Job beside its row: rows of its phases, of `job_causes` and of its pods."""
+    """The rows of a Job in other tables: its phases, its rows in `job_causes`, and its pods."""
 
     phases: Sequence[Row] = ()
     causes: Sequence[Row] = ()
@@ -39,7 +39,10 @@ class JobHistory:
 
 @dataclass(frozen=True, slots=True)
 class _Trace:
-    """Makes spans of one Job. What was over at `since`, when the Job had ended before, has been told."""
+    """The spans of one Job. `row`: the row of the Job. `context`: its trace context.
+
+    `since`: the earlier end of a resumed Job, up to which the spans were sent already; minus infinity for other Jobs.
+    """
 
     row: Row
     context: str
@@ -61,13 +64,13 @@ class _Trace:
 
 
 def spans_of(row: Row, context: str, told: JobHistory, since: float | None = None) -> list[PastSpan]:
-    """All spans of a Job.
+    """Return all spans of an ended Job.
 
     Args:
-        row: of the Job.
-        context: its trace.
-        told: what else is known of it.
-        since: when it ended before, if it did, and was resumed.
+        row: the row of the Job.
+        context: the trace context of the Job.
+        told: the rows of the Job in other tables.
+        since: the earlier end of a resumed Job; None when the Job had no earlier end.
     """
     trace = _Trace(row, context, float("-inf") if since is None else since)
     inner = [*_decisions(trace, told), *_bindings(trace, told), *_actions(trace, told), *_replacements(trace, told)]
@@ -75,7 +78,7 @@ def spans_of(row: Row, context: str, told: JobHistory, since: float | None = Non
 
 
 def _steps(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
-    """The spans that follow each other from creation to the end. A step that nobody saw is part of the one before."""
+    """Yield the consecutive spans from the creation to the end. A step without a recorded time is part of the previous step."""
     row, ended = trace.row, trace.row["ended"]
     created, prepared = row.get("created"), min((each["at"] for each in told.causes if each["name"] == PREPARED), default=None)
     times = [
@@ -96,7 +99,7 @@ def _steps(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
 
 
 def _decisions(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
-    """A span for each decision to place the gang, with the code for which it waited before."""
+    """Yield a span for each decision that placed the gang, with the code for which the gang waited before."""
     before = ""
     for cause in sorted(told.causes, key=lambda row: (row["at"], bool(trace_step(row["name"])), row.get("version") or 0)):
         name, message, step = cause["name"], cause["message"] or "", trace_step(cause["name"])
@@ -110,7 +113,7 @@ def _decisions(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
 
 
 def _bindings(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
-    """A span for the pods of each try, from the first binding to the last."""
+    """Yield a span for each try of the Job, from the first binding of a pod to the last."""
     tries: dict[int, list[Row]] = defaultdict(list)
     for pod in told.pods:
         if pod["bound"] is not None:
@@ -125,7 +128,7 @@ def _bindings(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
 
 
 def _actions(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
-    """A span for each time that an action moved the whole Job, until the Job came into its next phase."""
+    """Yield a span for each action on the whole Job, until the Job entered its next phase."""
     phases = sorted(told.phases, key=lambda phase: phase["at"])
     for number, phase in enumerate(phases):
         action, begin = ACTIONS.get(phase["name"]), phase["at"]
@@ -135,7 +138,7 @@ def _actions(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
 
 
 def _replacements(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
-    """A span for pods of a task that were made again while the Job went on, by the time when the first of them was."""
+    """Yield a span for the pods of a task that were created again at the same time while the Job was active."""
     places: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for pod in told.pods:
         if pod["task_index"] is not None and pod["created"] is not None:

@@ -1,7 +1,8 @@
-"""A replica that does not record keeps the last ten minutes, should the API server forget them meanwhile.
+"""The standby replica, which keeps the rows of the last ten minutes in memory while another replica records.
 
-Who takes over goes on where the database ends. Only where the API server has forgotten what happened since then, as after a long
-time without a database, the kept rows are written, and the watch goes on where they end.
+When the standby becomes the recording replica, its watches resume at the cursors in the database. If the API server has dropped
+the events since a cursor, as after a long outage of the database, the rows in memory are written. The watch then resumes at the
+end of these rows.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ __all__ = ["Standby", "spare_of"]
 
 
 class Standby:
-    """Follows what another replica records, and keeps it.
+    """Watches the kinds that another replica records, and keeps their recent rows in memory.
 
     Args:
-        client: the API server.
-        database: says where the other replica is.
-        sinks: the kinds that are followed, for those who take their rows.
-        on_incident: counts what should be rare.
+        client: the client of the API server.
+        database: the source of the cursors of the recording replica.
+        sinks: returns the watched kinds for the given writers of rows.
+        on_incident: counts rare incidents.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Standby:
         self.keepers: dict[ResourceType, Keeper] = {}
 
     async def run(self) -> None:
-        """Keep, until `end` is called."""
+        """Keep recent rows, until `end` is called."""
         task = self._task = asyncio.create_task(self._keep())
         try:
             await asyncio.wait([task])
@@ -55,7 +56,7 @@ class Standby:
             task.result()
 
     def end(self) -> Mapping[ResourceType, Keeper]:
-        """What was kept until now."""
+        """Stop, and return the keepers with the rows, by kind."""
         if self._task is not None:
             self._task.cancel()
         kept, self.keepers = self.keepers, {}
@@ -76,7 +77,7 @@ class Standby:
                 group.create_task(stream.run())
 
     async def _cursors(self) -> Mapping[str, Cursor]:
-        """How far the rows of the replica that records reach, as soon as the database answers."""
+        """Return the cursors of the recording replica, by kind, as soon as the database is available."""
         backoff = Backoff(1.0, 30.0)
         while True:
             try:
@@ -86,7 +87,10 @@ class Standby:
 
 
 def spare_of(keeper: Keeper, writer: Writer) -> Callable[[Cursor], Awaitable[Cursor | None]]:
-    """Has what was kept written, where nothing is missing between the database and that."""
+    """Return a function that writes the rows of `keeper` if they include all events since a cursor.
+
+    The function returns the cursor of the keeper; None when the rows are not complete.
+    """
 
     async def spare(cursor: Cursor) -> Cursor | None:
         if not keeper.reaches(cursor):

@@ -1,4 +1,4 @@
-"""Following one kind: a list where it must be, and a watch that goes on where the database left off."""
+"""The stream of one kind: a list only when necessary, and a watch that resumes at the cursor in the database."""
 
 from __future__ import annotations
 
@@ -34,59 +34,59 @@ WATCH_SECONDS: Final = (120.0, 240.0)
 SLACK_SECONDS: Final = 15.0
 LIST_SECONDS: Final = 30.0
 SETTLED_SECONDS: Final = 5.0
-"""A watch that ended sooner counts as a failure."""
+"""A watch that ended within this time, in seconds, counts as a failure."""
 
 EPOCH_BITS: Final = 52
-"""Of a version, below the epoch: more than any history has revisions."""
+"""The bits of a version below the epoch. No history has so many revisions."""
 
 
 class Sink(Protocol[T_contra]):
-    """Takes what is seen of one kind. Each may wait, as long as the database is behind."""
+    """The receiver of the objects of one kind. Each method may wait while the database is behind."""
 
     async def take(self, record: T_contra, version: int, now: int, *, is_deleted: bool) -> None:
-        """An object was seen at a version, at a time in seconds by the clock of the API server."""
+        """Handle an added, updated or deleted object. `now`: the time in seconds by the clock of the API server."""
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:
-        """The list is complete: of the objects that were known, those that are not in it went between `since` and `now`.
+        """Handle a complete list. Known objects that are not in the list were deleted between `since` and `now`.
 
-        Those that are in it were there when reading it `began`. `since` is None where nothing was known before.
+        The listed objects existed when the list `began`. `since` is None when no objects were known before.
         """
 
     async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
-        """What happened between `cursor` and `now` cannot be seen any more."""
+        """Handle a gap: the events between `cursor` and `now` are lost."""
 
     async def move(self, cursor: Cursor) -> None:
-        """All that was taken reaches to `cursor`."""
+        """Set the cursor: all events up to `cursor` were handled."""
 
 
 def version_of(epoch: int, resource_version: str) -> int:
-    """The version of what was read: after a restore of the API server's history anything is later than all before it."""
+    """Return the version of an object. After a restore of the API server, each version is higher than all earlier versions."""
     number = int(resource_version) if resource_version.isdecimal() else 0
     return (epoch << EPOCH_BITS) + number % (1 << EPOCH_BITS)
 
 
 @dataclass(slots=True)
 class _Place:
-    """Where in the history we are."""
+    """The position in the history of the API server."""
 
     resource_version: str = ""
     epoch: int = 0
-    is_doubtful: bool = True  # another server may have come in the meantime
+    is_doubtful: bool = True  # the API server may have been restored in the meantime
 
 
 class Stream(Generic[T]):
-    """Follows one kind for ever.
+    """Lists and watches one kind, until cancelled.
 
     Args:
-        client: the API server.
-        kind: what to list and watch.
-        record: the type the objects are decoded into.
-        sink: takes what is seen.
-        cursor: where to go on; None to begin with a list.
-        spare: called once, if the API server has forgotten what happened since `cursor`: has it written from where it was kept,
-            and says until where; None where it was not.
-        on_incident: counts what should be rare: `relist`, `restored`, `reconnect`, `undecodable`, `refused`, `kept`.
-        served: asked before each watch what the API server has the kind as; while that is None, nothing is followed.
+        client: the client of the API server.
+        kind: the kind to list and watch.
+        record: the type into which objects are decoded.
+        sink: receives the objects.
+        cursor: the position at which the watch resumes; None to begin with a list.
+        spare: called once if the API server has dropped the events since `cursor`. Writes the rows that a standby kept, and
+            returns the cursor at their end; None when the rows are not complete.
+        on_incident: counts rare incidents: `relist`, `restored`, `reconnect`, `undecodable`, `refused`, `kept`.
+        served: called before each watch; returns the kind as the API server serves it, or None while it is not served.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Stream(Generic[T]):
         self._complaint = ""
 
     async def run(self) -> None:
-        """Follow, until cancelled."""
+        """List and watch, until cancelled."""
         backoff = Backoff(0.2, 30.0)
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -130,7 +130,7 @@ class Stream(Generic[T]):
                 self._complain(error)
                 self._place.is_doubtful = True
                 await asyncio.sleep(max(backoff.next(), min(getattr(error, "retry_after", 0.0) or 0.0, 30.0)))
-            except DatabaseUnavailable as error:  # asked who is missing in a list: the list is read again
+            except DatabaseUnavailable as error:  # the objects that a list misses cannot be read, so list again
                 log.warning("recorder.list_not_taken", kind=self._kind.qualified, error=str(error))
                 await asyncio.sleep(backoff.next())
             except TimeoutError:
@@ -151,7 +151,7 @@ class Stream(Generic[T]):
         await self._watch()
 
     async def _check_history(self) -> None:
-        """Whether the server still has what we know: one that was restored from a backup has not."""
+        """Begin a new epoch if the API server was restored from a backup, so that its history ends before our position."""
         page = await self._listing.page({"limit": "1"})
         latest, ours = page.resource_version, self._place.resource_version
         if latest.isdecimal() and ours.isdecimal() and int(latest) < int(ours):
@@ -161,7 +161,7 @@ class Stream(Generic[T]):
         self._place.is_doubtful = False
 
     async def _use_spare(self) -> bool:
-        """Go on where what was kept ends, if anything was."""
+        """Write the rows that a standby kept and resume at their end; return whether these rows were complete."""
         spare, self._spare = self._spare, None
         end = await spare(self._cursor) if spare is not None and self._cursor is not None else None
         if end is None:
@@ -237,7 +237,7 @@ class Stream(Generic[T]):
         self._on_incident(self._kind.qualified, what)
 
     def _complain(self, error: KubeError) -> None:
-        """Say why nothing comes, once per reason."""
+        """Log why the kind cannot be watched, once for each reason."""
         self._incident("refused" if isinstance(error, ApiError) else "reconnect")
         if str(error) != self._complaint:
             self._complaint = str(error)

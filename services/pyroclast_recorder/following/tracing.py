@@ -1,6 +1,7 @@
-"""The spans of a Job, made at its end from recorded times, in the trace that the Job carries, and the span of each flow.
+"""The spans of Jobs and flows, made at their end from recorded times, in the trace that the annotation of a Job names.
 
-They are sent before the row that says so is committed. A recorder that dies in between sends them again, with the same ids.
+Spans are sent before the row with the end is committed. A recorder that crashes in between sends the spans again after its
+restart, with the same ids.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ MOST_UNSENT: Final = 10_000
 RETRY_SECONDS: Final = 30.0
 
 REMOVED: Final = "Removed"
-"""The state of what was deleted before its end."""
+"""The state of a Job or flow that was deleted before its end."""
 
 
 class JobTracer:
-    """Knows which trace each Job belongs to, and sends what became of it and of its flow.
+    """Remembers the trace of each Job, and sends the spans of Jobs and flows at their end.
 
     Args:
-        database: what was known of a Job before.
-        traces: where spans go.
+        database: the source of the rows of a Job.
+        traces: sends spans to the collector.
     """
 
     def __init__(self, database: Database, traces: Traces) -> None:
@@ -55,7 +56,7 @@ class JobTracer:
         self._retry_at = 0.0
 
     def rows_of(self, job: Job, now: int, *, is_deleted: bool) -> Seen:
-        """The rows of a Job, whose trace is noted."""
+        """Return the rows of a Job, and remember its trace."""
         context = context_of(job.metadata.annotations)
         if context:
             self._contexts[job.metadata.uid] = context
@@ -64,7 +65,7 @@ class JobTracer:
         return job_rows(job, now, is_deleted=is_deleted)
 
     def group_rows(self, group: PodGroup, now: int, *, is_deleted: bool) -> Seen:
-        """The rows of a PodGroup, and of a traced one when it was made and by which decision its pods were placed."""
+        """Yield the rows of a PodGroup. For a traced PodGroup, also yield its creation and the decision that placed its pods."""
         yield from group_rows(group, now, is_deleted=is_deleted)
         job, made = job_of(group), seconds(group.metadata.creation_timestamp)
         if job is None or made is None or not context_of(group.metadata.annotations):
@@ -78,7 +79,7 @@ class JobTracer:
                 yield job_causes, None, {"job": job, "at": at, "name": name, "message": clipped(each.message)}
 
     def flow_rows(self, flow: JobFlow, now: int, *, is_deleted: bool) -> Seen:
-        """The row by which is known that the span of a flow was sent; none of a flow that goes on."""
+        """Yield the row that records that the span of a flow was sent; nothing while the flow is active."""
         meta = flow.metadata
         begin, completed = seconds(meta.creation_timestamp), seconds(flow.status.completion_time)
         ended = now if completed is None and is_deleted else completed
@@ -93,7 +94,7 @@ class JobTracer:
     async def send_ends(self, batch: Batch) -> None:
         """Send the spans of Jobs and flows that end with a batch.
 
-        A collector that is away is asked again after a while, so that it holds up the batches by seconds at most.
+        An unavailable collector is tried again after a pause, so that the collector delays batches by seconds at most.
         """
         await self._end_jobs(batch)
         await self._end_flows(batch)
@@ -108,7 +109,7 @@ class JobTracer:
             del self._unsent[:-MOST_UNSENT]
 
     async def _end_jobs(self, batch: Batch) -> None:
-        """Add the spans of Jobs that end with a batch. A Job that is deleted before its end ends then."""
+        """Add the spans of Jobs that end with a batch. A Job that is deleted before its end ends with its deletion."""
         ending = {row["uid"]: row for row in batch.rows.get(jobs, {}).values() if _end_of(row) and row["uid"] in self._contexts}
         if not ending:
             return
@@ -124,7 +125,7 @@ class JobTracer:
             self._unsent += spans_of(whole, self._contexts[uid], await self._told(uid, batch), since)
 
     async def _end_flows(self, batch: Batch) -> None:
-        """Add the spans of flows that end with a batch; one that ended before and was resumed goes on in a second span."""
+        """Add the spans of flows that end with a batch. A resumed flow gets a second span, which begins at its earlier end."""
         rows = [row for row in batch.rows.get(job_phases, {}).values() if (row["job"], row["at"]) in self._flows]
         for row in sorted((each for each in rows if each["name"] == FLOW_ENDED), key=lambda each: int(each["at"])):
             uid, at = row["job"], row["at"]
@@ -139,7 +140,7 @@ class JobTracer:
             self._unsent.append(span)
 
     async def _told(self, uid: str, batch: Batch) -> JobHistory:
-        """What the database and the batch tell of a Job."""
+        """Return the rows of a Job from the database, merged with the rows in the batch."""
         found = {
             table: {key_of(table, row): row for row in rows} for table, rows in (await self._database.rows_of_job(uid)).items()
         }

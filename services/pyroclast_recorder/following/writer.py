@@ -1,4 +1,4 @@
-"""Writing what was seen: a transaction a second, or as soon as there is much; while the database is behind, readers wait."""
+"""The writer of rows: one transaction each second, or earlier with many rows. While the database is behind, sinks wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["RowTaker", "Writer"]
 log = structlog.get_logger()
 
 MANY: Final = 500
-"""Rows from which a transaction does not wait for the second to end."""
+"""The number of rows with which a transaction begins before the second is over."""
 
 MOST: Final = 2 * MANY
 PERIOD_SECONDS: Final = 1.0
@@ -28,27 +28,27 @@ PAUSES: Final = (0.5, 30.0)
 
 
 class RowTaker(Protocol):
-    """Takes rows, and how far they reach."""
+    """The receiver of rows and of the cursors up to which the rows are complete."""
 
     async def add(self, table: Table, version: int, row: Row) -> None:
-        """Add a row."""
+        """Add a row of an object with the given version."""
 
     def move(self, cursor: Cursor) -> None:
-        """Note how far the rows reach."""
+        """Set the position up to which the rows include all events."""
 
     async def flushed(self) -> None:
-        """Wait until all that was added can be read."""
+        """Wait until all added rows can be read."""
 
 
 class Writer:
-    """Collects rows and writes them.
+    """Collects rows and writes them to the database.
 
     Args:
-        database: where to.
-        now: seconds by the clock of the API server.
-        on_write: told how many rows were written, and seconds since the oldest of them was added.
-        before_write: waited for before a batch is written, with the batch.
-        on_ends: told which PodGroups of Kubernetes ended.
+        database: the database.
+        now: returns the time in seconds by the clock of the API server.
+        on_write: called with the number of written rows, and the seconds since the oldest of these rows was added.
+        before_write: awaited with each batch before the batch is written; None when there is nothing to do.
+        on_ends: called with the native PodGroups that ended.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Writer:
         self.complaint: str | None = None
 
     async def add(self, table: Table, version: int, row: Row) -> None:
-        """Add a row; waits while there are too many that are not written."""
+        """Add a row. Waits while too many rows are not written."""
         async with self._written:
             await self._written.wait_for(lambda: len(self._batch) < MOST)
         if not len(self._batch):
@@ -81,18 +81,18 @@ class Writer:
             self._flush.set()
 
     def move(self, cursor: Cursor) -> None:
-        """Note how far the rows reach; written with them."""
+        """Set the position up to which the rows include all events. The position is written with the rows."""
         self._batch.move(cursor)
 
     async def flushed(self) -> None:
-        """Wait until all that was added is in the database."""
+        """Wait until all added rows are in the database."""
         wanted = self._generation + (2 if self._is_writing else 1)
         self._flush.set()
         async with self._written:
             await self._written.wait_for(lambda: self._generation >= wanted)
 
     async def run(self) -> None:
-        """Write, until cancelled; then what is left is written, if that can be done."""
+        """Write rows until cancelled, then try once to write the remaining rows."""
         try:
             while True:
                 try:
@@ -108,7 +108,7 @@ class Writer:
             if len(self._batch):
                 try:
                     await self._write_once(self._batch)
-                except DatabaseUnavailable as error:  # the next who leads follows again from the last cursor
+                except DatabaseUnavailable as error:  # the next leader resumes at the last cursor
                     log.warning("recorder.last_rows_not_written", error=str(error))
             raise
 
@@ -127,7 +127,7 @@ class Writer:
             self._written.notify_all()
 
     async def _until_written(self, batch: Batch) -> None:
-        """Write a batch, as soon as the database takes it."""
+        """Write a batch as soon as the database is available."""
         pause = PAUSES[0]
         while len(batch):
             try:
@@ -144,7 +144,7 @@ class Writer:
             self.complaint = None
 
     async def _write_once(self, batch: Batch) -> None:
-        """Write a batch; where it holds a row that no database could take, the others one by one."""
+        """Write a batch. If the database refuses a row, write the rows one by one and leave out refused rows."""
         now = int(self._now())
         if self._before_write is not None:
             await self._before_write(batch)

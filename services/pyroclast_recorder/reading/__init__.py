@@ -1,1 +1,1 @@
-"""Questions to the database, and the HTTP API that answers them to those who may ask."""
+"""The queries of the database, and the HTTP API that serves them to authorised users."""

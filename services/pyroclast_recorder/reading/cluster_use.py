@@ -1,4 +1,4 @@
-"""How the amounts of all nodes over a time divide into what was allocated, reserved, idle and down. Pure."""
+"""The division of the resources of all nodes over a time into allocated, reserved, idle and down. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ __all__ = ["cluster_rows"]
 def cluster_rows(
     states: Iterable[Mapping[str, Any]], allocated: Mapping[str, int], reserved: Mapping[str, int], since: int, until: int
 ) -> list[dict[str, Any]]:
-    """A row per resource: `allocated + reserved + idle + down == total`, in amounts × seconds.
+    """Return a row for each resource: `allocated + reserved + idle + down == total`, in amounts × seconds.
 
     Args:
-        states: those of all nodes, each until the next one of the same node; ordered by node and time.
-        allocated: what pods held.
-        reserved: what was left on nodes while they were kept for somebody.
-        since: from when.
-        until: until when.
+        states: the states of all nodes, ordered by node and time. Each state is valid until the next state of the node.
+        allocated: the amounts that pods held, by resource.
+        reserved: the amounts that were free on reserved nodes, by resource.
+        since: the start, in seconds since the epoch.
+        until: the end, in seconds since the epoch.
 
-    What pods held on a node that was down counts as allocated. What they held before anybody saw their node is part of the total.
+    Amounts that pods held on a node that was down count as allocated. Amounts that pods held before their node was recorded are
+    part of the total.
     """
     total: Counter[str] = Counter()
     down: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What pods used of what they asked for. Pure."""
+"""The measured use of pods in relation to their requests. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pyroclast_recorder.hourly_usage import held
 __all__ = ["Measured", "measured_of", "use_of"]
 
 LEAST: Final = 3
-"""Samples of a pod below which nothing is said of it."""
+"""The least number of samples of a pod. The use of a pod with fewer samples is not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one pod used of one resource: on average, at the 95th percentile, at most, from so many samples."""
+    """The use of one resource by one pod: the mean, the 95th percentile and the maximum of `samples` samples."""
 
     mean: int
     p95: int
@@ -29,7 +29,7 @@ class Measured:
 
 
 def measured_of(rows: Iterable[Row]) -> dict[str, dict[str, Measured]]:
-    """By pod and resource; what several replicas of the recorder measured one after the other counts together."""
+    """Return the measured use by pod and resource. The rows that several replicas of the recorder wrote are combined."""
     parts: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         parts[row["pod"], row["resource"]].append(row)
@@ -44,9 +44,11 @@ def measured_of(rows: Iterable[Row]) -> dict[str, dict[str, Measured]]:
 
 
 def use_of(pods: Iterable[Row], measured: Mapping[str, Mapping[str, Measured]], now: int) -> dict[str, dict[str, Any]]:
-    """By resource: `used` and `of` (asked for by the same pods) in amounts × seconds, `peak` of one pod and what that asked for.
+    """Return the use of pods by resource.
 
-    Only pods that were measured count, so that a pod which nobody looked at makes nothing look idle.
+    `used` and `of` are the use and the requests of the same pods, in amounts × seconds. `peak` is the largest use of one pod,
+    `peakPod` is the name of this pod, and `peakOf` its request. Pods that were not measured are left out, because their requests
+    would look idle.
     """
     found: dict[str, dict[str, Any]] = {}
     for pod in pods:

@@ -1,4 +1,4 @@
-"""The periods that a time is divided into, by their names, in UTC. Pure."""
+"""Named periods of time in UTC, such as days and months. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 __all__ = ["LENGTHS", "period_of", "spans"]
 
 LENGTHS: Final = {"hour": 3600, "day": 86_400}
-"""Seconds of the periods that are all alike."""
+"""The seconds of the periods with a fixed length."""
 
 
 def period_of(seconds: int, per: str) -> str:
-    """The hour, day, week or month of a time, as ISO 8601 writes it."""
+    """Return the name of the hour, day, week or month of a time, in the form of ISO 8601."""
     moment = datetime.fromtimestamp(seconds, UTC)
     match per:
         case "hour":
@@ -27,7 +27,10 @@ def period_of(seconds: int, per: str) -> str:
 
 
 def spans(since: int, until: int, per: str) -> Iterator[tuple[str, int, int]]:
-    """The weeks or months between two times, whole for "all": name, first second, last second."""
+    """Yield the name, the first second and the last second of each week or month between two times.
+
+    For `per` "all", yield one span from `since` to `until` with an empty name.
+    """
     begin = since
     while begin <= until:
         end = until if per == "all" else min(until, _next(begin, per) - 1)
@@ -36,7 +39,7 @@ def spans(since: int, until: int, per: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _next(seconds: int, per: str) -> int:
-    """When the next week or month begins."""
+    """Return the start of the next week or month, in seconds since the epoch."""
     day = datetime.fromtimestamp(seconds, UTC).replace(hour=0, minute=0, second=0)
     if per == "week":
         return int((day + timedelta(days=7 - day.weekday())).timestamp())

@@ -1,4 +1,4 @@
-"""How well starts were foretold, by queue. Pure."""
+"""The accuracy of predicted start times, by queue. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyroclast_recorder.database.tables import Row
 __all__ = ["prediction_rows"]
 
 EVERY_SECONDS: Final = 3600
-"""A Job that waits long makes one prediction an hour, so that it counts no more than its hours."""
+"""The least seconds between two predictions of a Job that count, so that each hour of waiting has the same weight."""
 
 _BASIS: Final = re.compile(r"(\d{1,9}) (declared|from history|not known)")
 _WORDS: Final = {"declared": "declared", "from history": "history", "not known": "unknown"}
@@ -25,17 +25,19 @@ class _Score(NamedTuple):
 
 
 def prediction_rows(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """A row per queue: how many predictions there were, which part held, came too early and too late, and how wide they were.
+    """Return a row for each queue: the number of predictions, how many were right, and the width of the predicted intervals.
+
+    `held` counts the starts inside of the interval from p10 to p90, `early` the starts before it, and `late` the starts after it.
 
     Args:
-        rows: predictions of Jobs that started, with `queue` and `actual`, the time of the start; ordered by Job and time.
+        rows: the predictions of started Jobs, with `queue` and with `actual`, the time of the start, ordered by Job and time.
     """
     by_queue: dict[str, list[_Score]] = defaultdict(list)
     job, counted_until = "", 0
     for row in rows:
         if row["job"] != job:
             job, counted_until = row["job"], 0
-        if row["at"] < row["actual"] and row["at"] >= counted_until:  # what is foretold later is of another try
+        if row["at"] < row["actual"] and row["at"] >= counted_until:  # later predictions belong to another try
             counted_until = row["at"] + EVERY_SECONDS
             by_queue[row["queue"] or ""].append(_Score(row["actual"], row))
     return [{"queue": queue, **_summed(scores)} for queue, scores in sorted(by_queue.items())]

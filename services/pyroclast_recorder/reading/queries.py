@@ -1,4 +1,4 @@
-"""The questions as SQL, and the answers as plain JSON."""
+"""The queries of the HTTP API as SQL, and their results as JSON values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from pyroclast_recorder.reading.states import STATES, state_of
 __all__ = ["cluster_use", "estimates", "gap_seconds", "history", "key_of", "minutes", "namespaces", "tries", "usage", "waits"]
 
 COLUMNS: Final = {"user": "submitted_by"}
-"""Columns of usage that have another name in questions."""
+"""The columns of usage that have another name in query parameters."""
 
 JOB_FLOW: Final = case((jobs.c.owner_kind == "JobFlow", func.coalesce(jobs.c.owner_name, "")), else_="")
 JOB_COLUMNS: Final[Mapping[str, ColumnElement[Any]]] = {
@@ -53,22 +53,22 @@ JOB_COLUMNS: Final[Mapping[str, ColumnElement[Any]]] = {
 }
 Span: TypeAlias = tuple[str, int, int]
 MOST_PERIODS: Final = 64
-"""Weeks or months that one look at the rows tells apart: each row is compared with their ends, one after the other."""
+"""The most weeks or months in one SQL query, because each row is compared with the ends of the periods in turn."""
 
 MINUTE_AMOUNTS: Final = ("guarantee", "deserved", "capability", "allocated", "requested", "waiting")
 FAILED: Final = ("Failed", "Aborted", "Terminated")
 SIZE_CLASSES: Final = (1, 8, 64, 512)
-"""Gangs of up to so many pods wait in one class."""
+"""The largest gang of each size class, in pods."""
 
 
 async def namespaces(connection: AsyncConnection, cluster: str) -> list[str]:
-    """All namespaces that there is history of."""
+    """Return all namespaces with recorded Jobs."""
     found = await connection.scalars(select(jobs.c.namespace).where(jobs.c.cluster == cluster).distinct())
     return sorted(name for name in found if name)
 
 
 async def used_namespaces(connection: AsyncConnection, cluster: str, since: int, until: int) -> list[str]:
-    """All namespaces whose pods held something between two times: they need not have a Job."""
+    """Return all namespaces with usage between two times, also of pods without a Job."""
     day = usage_days.c.day
     chosen = select(usage_days.c.namespace).where(usage_days.c.cluster == cluster, day.between(since // DAY * DAY, until))
     return sorted(filter(None, await connection.scalars(chosen.distinct())))
@@ -77,7 +77,7 @@ async def used_namespaces(connection: AsyncConnection, cluster: str, since: int,
 async def history(
     connection: AsyncConnection, cluster: str, question: HistoryQuestion, visible: Sequence[str], now: int
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Jobs, newest first, and whether there are more than were asked for."""
+    """Return the Jobs that match a question, newest first, and whether more Jobs match than the limit allows."""
     where = [jobs.c.cluster == cluster, jobs.c.created.between(question.since, question.until), jobs.c.namespace.in_(visible)]
     exact = {"namespace": jobs.c.namespace, "queue": jobs.c.queue, "user": jobs.c.submitted_by, "flow": JOB_FLOW}
     where += [column == value for name, column in exact.items() if (value := getattr(question, name))]
@@ -86,7 +86,7 @@ async def history(
     found: list[dict[str, Any]] = []
     newest_first = select(jobs).where(*where).order_by(jobs.c.created.desc(), jobs.c.version.desc())
     offset, at_once = 0, question.limit + 1
-    while len(found) <= question.limit:  # the state is not in the table: it follows from the pods
+    while len(found) <= question.limit:  # no column has the state, which follows from the pods
         page = [dict(row) for row in (await connection.execute(newest_first.limit(at_once).offset(offset))).mappings()]
         of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in page])
         rows = [_job(row, of_jobs.get(row["uid"], ()), now) for row in page]
@@ -98,14 +98,14 @@ async def history(
 
 
 async def key_of(connection: AsyncConnection, cluster: str, uid: str) -> Key | None:
-    """Namespace and name of the Job of a uid."""
+    """Return the namespace and the name of the Job with this uid; None when there is none."""
     found = await connection.execute(select(jobs.c.namespace, jobs.c.name).where(jobs.c.cluster == cluster, jobs.c.uid == uid))
     row = found.first()
     return None if row is None else Key(row[0], row[1])
 
 
 async def tries(connection: AsyncConnection, cluster: str, namespace: str, name: str, now: int) -> list[dict[str, Any]]:
-    """All Jobs that had a name, newest first, each with its phases, causes, tasks and evictions."""
+    """Return the Jobs that had this name, at most 100, newest first, with their phases, causes, tasks and evictions."""
     of_name = (jobs.c.cluster == cluster, jobs.c.namespace == namespace, jobs.c.name == name)
     found = await connection.execute(
         select(jobs).where(*of_name).order_by(jobs.c.created.desc(), jobs.c.version.desc()).limit(100)
@@ -131,9 +131,9 @@ async def tries(connection: AsyncConnection, cluster: str, namespace: str, name:
 async def usage(
     connection: AsyncConnection, cluster: str, question: UsageQuestion, visible: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """What was asked for and used, by group and period, with the number of Jobs that ended, and of those that failed.
+    """Return requests and measured use by group and period, with the numbers of ended and of failed Jobs.
 
-    `measured` is the part of what was asked for whose pods were measured; `used` is None where that is nothing.
+    `measured` is the part of the requests whose pods were measured. `used` is None when no pod was measured.
     """
     whose = [each for each in question.by if each in JOB_COLUMNS]
     failed = func.sum(case((jobs.c.phase.in_(FAILED), 1), else_=0))
@@ -158,7 +158,11 @@ async def usage(
 
 
 class _Grouping(NamedTuple):
-    """Sums of rows from a time on, by groups."""
+    """A query for sums of rows, by groups.
+
+    `time`: the column by which rows are assigned to periods. `since`: the first time. `groups`: the columns by which rows are
+    grouped. `where`: further conditions.
+    """
 
     time: ColumnElement[int]
     since: int
@@ -170,9 +174,9 @@ class _Grouping(NamedTuple):
 async def _per_period(
     connection: AsyncConnection, question: UsageQuestion, asked: _Grouping
 ) -> AsyncIterator[tuple[tuple[str, ...], list[int]]]:
-    """Period and group, and their sums, by one look at the rows.
+    """Yield the name of the period and the group, with their sums.
 
-    The database works out periods that are all alike; of others it is told the bounds.
+    The database computes periods of a fixed length. For weeks and months, the query has the bounds of the periods.
     """
     time, since, groups, sums, where = asked
     if length := LENGTHS.get(question.per):
@@ -205,7 +209,7 @@ def _numbers(values: Sequence[Any]) -> list[int]:
 
 
 async def cluster_use(connection: AsyncConnection, cluster: str, since: int, until: int) -> list[dict[str, Any]]:
-    """How the amounts of all nodes divided between two times, which are bounds of hours."""
+    """Return the division of the resources of all nodes between two times, which are starts of hours."""
     rows = usage_rows(cluster, since, until - 1, {}).c
     held = await connection.execute(select(rows.resource, func.sum(rows.asked)).group_by(rows.resource))
     allocated = {resource: int(amount) for resource, amount in held}
@@ -219,7 +223,7 @@ async def cluster_use(connection: AsyncConnection, cluster: str, since: int, unt
 async def _reserved(
     connection: AsyncConnection, cluster: str, states: Sequence[Row], since: int, until: int
 ) -> Mapping[str, int]:
-    """What was left on nodes while they were kept for somebody."""
+    """Return the amounts that were free on reserved nodes, by resource."""
     mine = select(reservations).where(reservations.c.cluster == cluster, reservations.c.at < until)
     kept = [dict(row) for row in (await connection.execute(mine.order_by(reservations.c.uid, reservations.c.at))).mappings()]
     names = kept_names(kept)
@@ -234,7 +238,7 @@ async def _reserved(
 async def minutes(
     connection: AsyncConnection, cluster: str, queue: str, question: MinutesQuestion
 ) -> tuple[list[dict[str, Any]], bool]:
-    """What a queue had in each minute, oldest first, and whether older ones are left out."""
+    """Return the resources of a queue by minute, oldest first, and whether the limit cuts off older minutes."""
     of_queue = [queue_minutes.c.cluster == cluster, queue_minutes.c.queue == queue]
     of_queue.append(queue_minutes.c.minute.between(question.since, question.until))
     if question.resource:
@@ -251,7 +255,7 @@ async def minutes(
 async def waits(
     connection: AsyncConnection, cluster: str, since: int, until: int, visible: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """How long Jobs that began between two times had waited, by queue and size."""
+    """Return the waiting times of Jobs that started between two times, by queue and size."""
     found = await connection.execute(
         select(jobs.c.queue, jobs.c.gang_size, jobs.c.started - jobs.c.created).where(
             jobs.c.cluster == cluster, jobs.c.started.between(since, until), jobs.c.namespace.in_(visible)
@@ -269,11 +273,11 @@ async def waits(
 async def estimates(
     connection: AsyncConnection, cluster: str, since: int, until: int, visible: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """How well the starts of Jobs that began between two times were foretold, by queue."""
+    """Return the accuracy of the predicted starts of Jobs that started between two times, by queue."""
     placed_first = and_(jobs.c.placed.is_not(None), jobs.c.placed < jobs.c.started)
     actual = case((placed_first, jobs.c.placed), else_=jobs.c.started).label(
         "actual"
-    )  # as early as it is known to have its place
+    )  # the earliest recorded time of the placement
     same = and_(predictions.c.cluster == jobs.c.cluster, predictions.c.job == jobs.c.uid)
     found = await connection.execute(
         select(predictions, jobs.c.queue, actual)
@@ -285,7 +289,7 @@ async def estimates(
 
 
 async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, until: int) -> int:
-    """How long what pods did could not be seen between two times."""
+    """Return the seconds between two times in which the events of pods were lost."""
     found = await connection.execute(
         select(gaps.c.since, gaps.c.until).where(
             gaps.c.cluster == cluster, gaps.c.kind == "pods", gaps.c.until >= since, gaps.c.since <= until
@@ -304,7 +308,7 @@ async def _pods_of(connection: AsyncConnection, cluster: str, uids: Sequence[str
 
 
 async def _owners(connection: AsyncConnection, cluster: str, uids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What made Jobs, by uid."""
+    """Return the owners of Jobs, by uid."""
     chosen = select(owners).where(owners.c.cluster == cluster, owners.c.uid.in_(uids))
     return {
         row["uid"]: {
@@ -333,12 +337,12 @@ async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str
 
 
 def _rank(name: str) -> int:
-    """The order of phases that a Job came into in the same second."""
+    """Return the order of a phase among phases that a Job entered in the same second."""
     return STATES.index(name) if name in STATES else 0
 
 
 def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
-    """A Job as it is shown."""
+    """Return a Job in the form of the HTTP API."""
     end = job["ended"] or job["removed"]
     began = job["started"]
     codes = [pod["exit_code"] for pod in of_job if pod["exit_code"]]
@@ -376,7 +380,7 @@ def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
 
 
 def _declared(of_group: Sequence[Row]) -> str | None:
-    """The estimate of a group that has none itself."""
+    """Return the estimate of the oldest pod, for a group without an estimate; None without pods."""
     oldest = oldest_pod(of_group)
     return None if oldest is None else oldest["estimate"]
 
@@ -409,7 +413,7 @@ def _evictions(of_job: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _sums(of_pods: Iterable[Row], now: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Amount × seconds by resource, and how much of it is doubtful."""
+    """Return the requests of pods in amounts × seconds, by resource, and the doubtful part of these amounts."""
     asked: Counter[str] = Counter()
     doubtful: Counter[str] = Counter()
     for pod in of_pods:
@@ -425,7 +429,7 @@ def _sums(of_pods: Iterable[Row], now: int) -> tuple[dict[str, int], dict[str, i
 
 
 def _like(glob: str) -> str:
-    """A glob with `*` and `?` as a LIKE pattern."""
+    """Return the LIKE pattern of a glob with `*` and `?`."""
     escaped = glob.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return escaped.replace("*", "%").replace("?", "_")
 

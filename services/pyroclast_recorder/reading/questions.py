@@ -1,4 +1,4 @@
-"""What can be asked, read from the query of a request. Pure."""
+"""The queries that the HTTP API accepts, parsed from the query string of a request. Pure."""
 
 from __future__ import annotations
 
@@ -38,12 +38,15 @@ _AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
 
 
 class BadQuestion(Exception):
-    """A parameter cannot be understood; the text names it and says what would do."""
+    """A query parameter is invalid; the text names the parameter and the accepted values."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuestion:
-    """Which Jobs: those created between `since` and `until` that fit all that is not empty. `name` is a glob."""
+    """A query for the Jobs that were created between `since` and `until` and match all fields that are not empty.
+
+    `name` is a glob. `limit` is the most Jobs in the response.
+    """
 
     since: int
     until: int
@@ -59,7 +62,7 @@ class HistoryQuestion:
 
 @dataclass(frozen=True, slots=True)
 class UsageQuestion:
-    """Usage between `since` and `until`, by what, per period."""
+    """A query for usage between `since` and `until`, grouped by the columns `by` and by the period `per`."""
 
     since: int
     until: int
@@ -73,7 +76,10 @@ class UsageQuestion:
 
 @dataclass(frozen=True, slots=True)
 class MinutesQuestion:
-    """The minutes of a queue between `since` and `until`, the last `limit` rows of them; of one resource, if it is not empty."""
+    """A query for the last `limit` rows of a queue between `since` and `until`, by minute.
+
+    `resource`: the resource of the rows; empty for all resources.
+    """
 
     since: int
     until: int
@@ -82,10 +88,10 @@ class MinutesQuestion:
 
 
 def history_question(query: Mapping[str, str], now: int) -> HistoryQuestion:
-    """The question of a history.
+    """Parse a query for Jobs.
 
     Raises:
-        BadQuestion: see there.
+        BadQuestion: a parameter is invalid.
     """
     since, until = window(query, now)
     _only(query, {"since", "until", "limit", "namespace", "queue", "user", "flow", "state", "name", "namespaces"})
@@ -94,10 +100,10 @@ def history_question(query: Mapping[str, str], now: int) -> HistoryQuestion:
 
 
 def usage_question(query: Mapping[str, str], now: int) -> UsageQuestion:
-    """The question of a report.
+    """Parse a query for usage.
 
     Raises:
-        BadQuestion: see there.
+        BadQuestion: a parameter is invalid.
     """
     since, until = window(query, now)
     _only(query, {"since", "until", "by", "per", "queue", "user", "namespace", "namespaces"})
@@ -107,17 +113,17 @@ def usage_question(query: Mapping[str, str], now: int) -> UsageQuestion:
     per = query.get("per") or "all"
     if per not in PERIODS:
         raise BadQuestion(f'per: there is no "{per[:64]}"; there are {", ".join(PERIODS)}')
-    if "resource" not in by:  # amounts of different resources do not add up
+    if "resource" not in by:  # amounts of different resources cannot be added
         by = (*by, "resource")
     texts = {name: _text(query, name) for name in ("queue", "user", "namespace")}
     return UsageQuestion(since, until, by, per, **texts, namespaces=chosen_namespaces(query))
 
 
 def minutes_question(query: Mapping[str, str], now: int) -> MinutesQuestion:
-    """The question of the minutes of a queue.
+    """Parse a query for the minutes of a queue.
 
     Raises:
-        BadQuestion: see there.
+        BadQuestion: a parameter is invalid.
     """
     since, until = window(query, now)
     _only(query, {"since", "until", "limit", "resource"})
@@ -125,10 +131,10 @@ def minutes_question(query: Mapping[str, str], now: int) -> MinutesQuestion:
 
 
 def window(query: Mapping[str, str], now: int) -> tuple[int, int]:
-    """From when until when, in seconds since the epoch.
+    """Return the start and the end of a query, in seconds since the epoch.
 
     Raises:
-        BadQuestion: no times, or in the wrong order.
+        BadQuestion: `since` or `until` is invalid, or `since` is after `until`.
     """
     since = _moment("since", query.get("since") or DEFAULT_SINCE, now)
     until = _moment("until", query.get("until") or "0s", now)
@@ -138,15 +144,18 @@ def window(query: Mapping[str, str], now: int) -> tuple[int, int]:
 
 
 def whole_hours(since: int, until: int, now: int) -> tuple[int, int]:
-    """The window in whole hours, which usage is added up in: the first one whole, the last one only where it goes on."""
+    """Return the start and the end of a query in whole hours, because usage is added up by hour.
+
+    The start is rounded down. The end is rounded down too, unless it is `now` or later.
+    """
     return since // HOUR * HOUR, until if until >= now else until // HOUR * HOUR
 
 
 def chosen_namespaces(query: Mapping[str, str]) -> tuple[str, ...]:
-    """The namespaces beyond which nothing is asked for; none: all that may be read.
+    """Return the namespaces to which a query is limited; empty for all namespaces that the user may read.
 
     Raises:
-        BadQuestion: too many of them.
+        BadQuestion: there are too many namespaces.
     """
     found = tuple(each for each in query.get("namespaces", "").split(",") if each)
     if len(found) > MOST_NAMESPACES:

@@ -1,4 +1,4 @@
-"""How much of the nodes was kept free for Jobs. Pure."""
+"""The amounts that were free on reserved nodes. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from pyroclast_recorder.hourly_usage import held
 __all__ = ["kept_names", "reserved_amounts"]
 
 _DOWN: Final[Mapping[str, int]] = {}
-"""What a node offers that is down, gone, or was not seen yet."""
+"""The resources of a node that is down, deleted, or not recorded yet."""
 
 
 class _Change(NamedTuple):
-    """What is different on a node from a time on: what it offers, how many keep it, and what pods hold."""
+    """A change on a node at the time `at`.
+
+    `offers`: the new allocatable resources; None when they do not change. `kept`: the change of the number of reservations.
+    `holds`: the requests of a pod that begins (`sign` 1) or ends (`sign` -1).
+    """
 
     at: int
     offers: Mapping[str, int] | None = None
@@ -28,21 +32,21 @@ class _Change(NamedTuple):
 
 
 def kept_names(reservations: Iterable[Row]) -> set[str]:
-    """The names of all nodes that were kept for somebody."""
+    """Return the names of all nodes that were reserved."""
     return {name for row in reservations for name in orjson.loads(row["nodes"])}
 
 
 def reserved_amounts(
     states: Iterable[Row], reservations: Iterable[Row], pods: Iterable[Row], since: int, until: int
 ) -> Mapping[str, int]:
-    """What nodes had left, besides what pods held, as long as they were kept for somebody, in amounts × seconds.
+    """Return the amounts that no pod held on nodes while these nodes were reserved, by resource, in amounts × seconds.
 
     Args:
-        states: those of the nodes, each until the next one of the same node; ordered by node and time.
-        reservations: those of the PodGroups, each until the next one of the same PodGroup; ordered by PodGroup and time.
-        pods: those on nodes that were kept.
-        since: from when.
-        until: until when.
+        states: the states of the nodes, ordered by node and time. Each state is valid until the next state of the node.
+        reservations: the reservations, ordered by PodGroup and time. Each is valid until the next row of the PodGroup.
+        pods: the pods on reserved nodes.
+        since: the start, in seconds since the epoch.
+        until: the end, in seconds since the epoch.
     """
     changes: dict[str, list[_Change]] = defaultdict(list)
     for row in states:
@@ -66,7 +70,7 @@ def reserved_amounts(
 
 
 def _spans(reservations: Iterable[Row], until: int) -> Iterable[tuple[int, int, list[str]]]:
-    """From when until when which nodes were kept."""
+    """Yield the start, the end and the nodes of each reservation."""
     before: Row | None = None
     for row in (*reservations, None):
         if before is not None and (nodes := orjson.loads(before["nodes"])):

@@ -1,4 +1,4 @@
-"""The HTTP API: history and reports, read only."""
+"""The read-only HTTP API for history and reports."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ Answer = dict[str, Any]
 
 
 class HistoryServer:
-    """Answers `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`,
+    """Serves `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`,
     `estimates`, `queues/QUEUE`.
 
     Args:
-        database: what is asked.
-        access: says who may read what.
-        now: seconds by the clock of the API server.
-        settle: has usage added up until about now.
+        database: the database that is queried.
+        access: determines which namespaces a user may read.
+        now: returns the time in seconds by the clock of the API server.
+        settle: adds up usage until about now.
     """
 
     def __init__(
@@ -53,20 +53,20 @@ class HistoryServer:
         self._listener = Listener(self._handle, max_field_size=HEADER_BYTES, shutdown_timeout=5.0)
 
     async def start(self, address: str) -> None:
-        """Listen.
+        """Start to listen on `address`.
 
         Raises:
-            StartFailure: the address cannot be listened on.
+            StartFailure: the server cannot listen on `address`.
         """
         await self._listener.start_at(address, "--api-address")
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which the server listens."""
         return self._listener.port
 
     async def stop(self) -> None:
-        """Answer what has been asked, then close."""
+        """Finish the pending requests, then close the server."""
         await self._listener.stop()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -123,7 +123,7 @@ class HistoryServer:
             return {"items": await queries.tries(connection, self._database.cluster, namespace, name, int(self._now()))}
 
     async def _uid(self, reader: Reader, uid: str) -> Answer | None:
-        """The Job of a uid; None, as for one that never was, where it may not be read."""
+        """Return the Job with this uid; None when there is no such Job or the user may not read it."""
         async with self._database.reading() as connection:
             cluster, now = self._database.cluster, int(self._now())
             key = await queries.key_of(connection, cluster, uid)
@@ -155,7 +155,7 @@ class HistoryServer:
             return {"items": await queries.estimates(connection, self._database.cluster, since, until, visible)}
 
     async def _cluster(self, request: web.BaseRequest) -> Answer:
-        """Sums over all namespaces, which name nobody."""
+        """Return the report of the cluster. Every user may read it, because its sums over all namespaces name no user."""
         now = int(self._now())
         since, until = whole_hours(*window(request.query, now), now)
         await self._settle()
@@ -164,7 +164,7 @@ class HistoryServer:
         return {"since": format_time(since), "until": format_time(until), "items": items}
 
     async def _minutes(self, request: web.BaseRequest, queue: str) -> Answer:
-        """Sums over all namespaces as well."""
+        """Return the minutes of a queue. Every user may read them, because they are sums over all namespaces."""
         question = minutes_question(request.query, int(self._now()))
         async with self._database.reading() as connection:
             items, is_cut = await queries.minutes(connection, self._database.cluster, queue, question)
@@ -173,7 +173,10 @@ class HistoryServer:
     async def _visible(
         self, connection: AsyncConnection, reader: Reader, only: Collection[str], known: Collection[str] | None = None
     ) -> list[str]:
-        """The namespaces of `known` that may be read; where `only` names some, of those. None: those that had Jobs."""
+        """Return the namespaces of `known` that the user may read, limited to `only` unless `only` is empty.
+
+        `known` None stands for all namespaces with recorded Jobs.
+        """
         if known is None:
             known = await queries.namespaces(connection, self._database.cluster)
         return await reader.visible([each for each in known if not only or each in only])

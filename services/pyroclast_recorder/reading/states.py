@@ -1,4 +1,4 @@
-"""How a Job ended, in a word. Pure."""
+"""The state of a Job in one word. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BY_REASON: Final = (
     ("TimedOut", frozenset({"DeadlineExceeded"})),
     ("Evicted", frozenset({"Evicted", "PreemptionByScheduler", "GangReleased", "EvictionByEvictionAPI"})),
 )
-"""States that the reasons of its pods give a Job that did not complete, most severe first."""
+"""The state of a Job that did not complete, by the reasons of its pods, most severe first."""
 
 ENDED_WELL: Final = frozenset({"Completed"})
 RUNNING: Final = frozenset({"Pending", "Running", "Restarting", "Completing", "Aborting", "Terminating"})
@@ -26,11 +26,11 @@ STATES: Final = (
 
 
 def state_of(job: Row, reasons: Collection[str | None]) -> str:
-    """The state of a Job.
+    """Return the state of a Job.
 
     Args:
-        job: its row.
-        reasons: why its pods ended.
+        job: the row of the Job.
+        reasons: the reasons for which the pods of the Job ended.
     """
     phase = str(job["phase"] or "Pending")
     if phase in ENDED_WELL:

@@ -1,1 +1,1 @@
-"""The lifecycle of a Job: its state table, the policy engine and what follows from both."""
+"""The lifecycle of a Job: the table of phase transitions, the policies, and the decisions that follow from both."""

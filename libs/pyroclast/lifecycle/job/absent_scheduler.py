@@ -1,4 +1,4 @@
-"""A Job whose pods nobody schedules, since no scheduler of that name is at work."""
+"""Jobs that wait because no scheduler runs under the name that their pods request."""
 
 from __future__ import annotations
 
@@ -16,31 +16,40 @@ __all__ = ["absent_scheduler", "recheck_at", "scheduler_names"]
 
 
 def absent_scheduler(facts: JobFacts) -> str:
-    """`NoScheduler: …`, once the Job has waited for half a minute; empty where somebody serves it, and where nobody knows."""
+    """Return `NoScheduler: …` when the Job has waited for half a minute and no scheduler runs for its pods.
+
+    Empty when a scheduler runs for the pods, and when the running schedulers are unknown.
+    """
     found = next(_absences(facts), "")
     return f"{PendingReason.NO_SCHEDULER}: {found}" if found and facts.now >= _due(facts) else ""
 
 
 def recheck_at(facts: JobFacts) -> float | None:
-    """When `absent_scheduler` has another answer although nothing happens, in seconds since the epoch."""
+    """Return the time at which `absent_scheduler` will return another result without any event, in seconds since the epoch.
+
+    None when time alone does not change the result.
+    """
     return _due(facts) if facts.now < _due(facts) and next(_absences(facts), "") else None
 
 
 def scheduler_names(facts: JobFacts) -> tuple[str, ...]:
-    """The schedulers that the pods of the Job ask for, each once: those of its tasks, else its own."""
+    """Return the distinct names of the schedulers that the pods of the Job request.
+
+    A task without a scheduler name in its pod template uses `spec.schedulerName` of the Job.
+    """
     own = facts.job.spec.scheduler_name
     return tuple(dict.fromkeys(_asked_by(task) or own for task in facts.job.spec.tasks))
 
 
 def _asked_by(task: Task) -> str:
-    """The scheduler that the template of a task names; empty for none."""
-    if b"schedulerName" not in bytes(task.template):  # hardly any does, and reading it takes longer
+    """Return `schedulerName` of the pod template of `task`; empty when the template has no such field."""
+    if b"schedulerName" not in bytes(task.template):  # few templates have the field, and to decode a template takes longer
         return ""
     return str((pods.template_of(task).get("spec") or {}).get("schedulerName") or "")
 
 
 def _absences(facts: JobFacts) -> Iterator[str]:
-    """A sentence per name that nobody serves; none for a Job that needs no scheduler now."""
+    """Yield a sentence for each requested scheduler that does not run; nothing when the Job needs no scheduler now."""
     known = facts.schedulers
     waits = facts.job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING)
     if known is None or not waits or (facts.group is not None and facts.group.status.phase is PodGroupPhase.RUNNING):
@@ -51,10 +60,11 @@ def _absences(facts: JobFacts) -> Iterator[str]:
 
 
 def _is_served_without_lease(facts: JobFacts, name: str) -> bool:
-    """Whether somebody schedules under `name` who has no Lease of that name.
+    """Whether a scheduler without a Lease named `name` schedules pods under `name`.
 
-    That is a scheduler which runs without leader election, or one of several profiles of one process. It shows on pods. On the
-    PodGroup it shows only if `name` is one of ours: our schedulers take PodGroups without pods, whoever they are for.
+    Such a scheduler runs without leader election, or is one of several profiles of one process. The node and the conditions of
+    the pods show that it works. The PodGroup shows it only when `name` is one of our schedulers, because our schedulers
+    process PodGroups without pods regardless of the scheduler name.
     """
     mine = [pod for pod in facts.pods.by_name.values() if pod.spec.scheduler_name == name]
     if any(pod.spec.node_name or any(each.type == "PodScheduled" for each in pod.status.conditions) for pod in mine):
@@ -65,6 +75,6 @@ def _is_served_without_lease(facts: JobFacts, name: str) -> bool:
 
 
 def _due(facts: JobFacts) -> float:
-    """Half a minute after the Job came: a scheduler that starts with it is not missing."""
+    """Return half a minute after the creation of the Job: a scheduler that starts together with the Job is not absent."""
     created = facts.job.metadata.creation_timestamp
     return (parse_time(created) if created else facts.now) + SILENT_SECONDS

@@ -1,4 +1,4 @@
-"""Counting: how many pods of a Job are in which phase."""
+"""The number of pods of a Job in each phase."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Counts", "count"]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Pods of a Job by phase. A pod that has been asked to go counts as terminating and as nothing else."""
+    """The number of pods of a Job in each phase. A pod that is being deleted counts only as terminating."""
 
     pending: int = 0
     running: int = 0
@@ -24,16 +24,20 @@ class Counts:
     unknown: int = 0
     terminating: int = 0
     by_task: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Task to phase to number, without what is terminating; only numbers above zero."""
+    """The number of pods by task and phase. Terminating pods are left out, and so are numbers that are zero."""
 
     @property
     def has_living(self) -> bool:
-        """Whether a pod still has to go before the Job is at rest."""
+        """Whether a pod is left that has not finished, or that is still being deleted."""
         return self.pending + self.running + self.unknown + self.terminating > 0
 
 
 def count(pods: ObservedPods, *, tasks: Container[str] | None = None, releasing: Iterable[Pod] = ()) -> Counts:
-    """`pods`, counted; `tasks`: only theirs. Those of `releasing` are about to be deleted, and count as if they were."""
+    """Count `pods` by phase.
+
+    `tasks`: count only the pods of these tasks; None for all pods. The controller is about to delete the pods of `releasing`,
+    so these pods count as terminating.
+    """
     totals: defaultdict[PodPhase, int] = defaultdict(int)
     doomed = Counter(pods.states[pod.metadata.name] for pod in releasing)
     terminating = 0

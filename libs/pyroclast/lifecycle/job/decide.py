@@ -1,8 +1,8 @@
-"""Lifecycle of a Job, pure: what is to be done, given all that is known of it. No I/O, no clock, no randomness.
+"""The decision about a Job: the next effects and the next status, from the facts. No I/O, no clock, no randomness.
 
-A phase is entered by a write of the status alone. That write raises the version where earlier pods must not come back. The work
-of a phase is to release pods, give up the PodGroup and remove plugin objects. The decision in the phase does it, from what it
-sees there. So a crash at any point leaves a state from which the same work follows again.
+A status write alone moves a Job into a phase. The write raises the version of the Job when older pods must not count any more.
+Later decisions, made in the new phase, delete pods, the PodGroup and plugin objects, depending on the objects that exist then.
+So after a crash at any point the next decision repeats the work that is not done.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _ENDS = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
 
 
 def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
-    """What to do about the Job of `facts`.
+    """Return the next effects and the next status for the Job of `facts`.
 
-    Deciding twice on the same facts gives the same answer, so a restart between deciding and acting loses nothing. `idle`:
-    acting has just failed; only the status is asked for, as far as the facts carry it.
+    The same facts always give the same decision, so a restart between the decision and its effects loses nothing. `idle`: an
+    effect has just failed, so return only the status that the facts support, and no effects.
     """
     if facts.job.metadata.is_terminating:
-        return JobDecision(forget=frozenset(facts.memory.occurrences))  # its owner references clean up
+        return JobDecision(forget=frozenset(facts.memory.occurrences))  # garbage collection deletes the objects of the Job
     pending = policy_decisions.pending_actions(facts)
     decision = _carry_out(facts, pending.answer) if pending.answer and not idle else None
     if decision is None:
@@ -63,12 +63,15 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
 
 
 def _with_notes(facts: JobFacts, decision: JobDecision, pending: PendingActions) -> JobStatus | None:
-    """The status to write, with the answers whose time runs, what of the PodGroup has been answered, and the pods to look for."""
+    """Return the status to write, with `delayedActions`, `unknownPodGroup` and `trackedPods` up to date.
+
+    None when the status needs no write.
+    """
     following, base = decision.status, decision.status or facts.job.status
     kept = delays.kept(pending.later)
     unknown = delays.noted(facts, (*pending.forget, *(response.occurrence for response in pending.later)))
     if following is None and is_ending(base.state.phase):
-        pods = base.tracked_pods  # a Job that only waits for its pods to go needs no write for them
+        pods = base.tracked_pods  # while the Job only waits for the deletion of its pods, trackedPods needs no write
     else:
         pods = tracked_pods.tracked(facts.job, facts.pods, base, tracked_pods.leaving(decision.effects))
     if (kept, unknown, pods) == (base.delayed_actions, base.unknown_pod_group, base.tracked_pods):
@@ -78,8 +81,10 @@ def _with_notes(facts: JobFacts, decision: JobDecision, pending: PendingActions)
 
 
 def _announcement(facts: JobFacts, effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """What comes before `effects` where they delete pods that the status names: a controller that starts in between would take
-    them for evicted.
+    """Return the status write that must precede `effects`; empty when no write is needed.
+
+    The write removes the pods that `effects` delete from `trackedPods`. Without this write, a controller that starts during the
+    deletion would report these pods as evicted.
     """
     going, last = tracked_pods.leaving(effects), facts.job.status
     victims = (facts.pods.by_name[name] for name in going)
@@ -89,12 +94,12 @@ def _announcement(facts: JobFacts, effects: Iterable[Effect]) -> tuple[Effect, .
 
 
 def _carry_out(facts: JobFacts, answer: PolicyAction) -> JobDecision | None:
-    """Do what was asked for; None: in this phase it means no more than to keep up."""
+    """Return the decision that carries out `answer`; None when `answer` has no effect of its own in this phase."""
     cell = move(facts.job.status.state.phase, answer.action)
     order = answer.cause if isinstance(answer.cause, RequestedAction) else None
     notices = () if answer.was_announced else (*_issued(order), _execution(facts.job.status.state.phase, answer))
     if answer.reason is JobReason.REQUEUE_LIMIT_REACHED and is_ending(facts.job.status.state.phase):
-        decision = None  # what the controller gives up, it lets end as the user asked for
+        decision = None  # the Job already ends as the user requested
     elif cell.work is PhaseWork.RELEASE_PART:
         decision = _restart_part(facts, answer, cell, notices)
     elif has_effect(facts.job.status.state.phase, answer.action):
@@ -102,11 +107,11 @@ def _carry_out(facts: JobFacts, answer: PolicyAction) -> JobDecision | None:
     else:
         decision = None
     if decision is None:
-        return JobDecision(conclusive=False, notices=notices) if order else None  # heard; what the phase asks for follows
+        return JobDecision(conclusive=False, notices=notices) if order else None  # the command is done; the next decision follows
     if order is None or not order.command or decision.status is None:
         return decision
     noted = msgspec.structs.replace(decision.status, last_command=order.command)
-    return dataclasses.replace(decision, status=noted)  # so that a Command that is still there is not carried out again
+    return dataclasses.replace(decision, status=noted)  # a Command that still exists must not be carried out twice
 
 
 def _issued(order: RequestedAction | None) -> tuple[Notice, ...]:
@@ -124,7 +129,7 @@ def _execution(phase: JobPhase, answer: PolicyAction) -> Notice:
 
 
 def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
-    """The status of a Job whose pods are all to be released: a higher version, and the phase that the action leads to."""
+    """Return the status that releases all pods of the Job: a higher version, and the phase that the action leads to."""
     by_user = isinstance(answer.cause, RequestedAction)
     last = retries.counted(facts.job, facts.now, by_user=by_user) if cell.counts_as_retry else facts.job.status
     following = msgspec.structs.replace(last, version=last.version + 1)
@@ -134,18 +139,21 @@ def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
     if following.state.phase is not JobPhase.RESTARTING:
         following = _all_marked(facts, following)
     is_last = following.retry_count >= facts.job.spec.max_retry
-    keep = Keep.FINISHED if is_last else cell.keep  # the last try is kept for inspection
+    keep = Keep.FINISHED if is_last else cell.keep  # users inspect the pods of the last try
     return _releasing(facts, following, plan.release(facts.pods, keep))
 
 
 def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]) -> JobStatus:
-    """`following` as it is written when its phase is entered: what that is about to delete counts as terminating already."""
+    """Return `following` as the status write of a new phase; the pods of `releasing` already count as terminating."""
     counts = count(facts.pods, releasing=releasing)
     return status.killed(facts.job, status.counted(following, counts), facts.now)
 
 
 def _restart_part(facts: JobFacts, answer: PolicyAction, cell: Move, notices: tuple[Notice, ...]) -> JobDecision | None:
-    """Mark the pods in question and let the Job restart; they are deleted there."""
+    """Mark the pods that `answer` concerns and move the Job to the phase of `cell`; the pods are deleted in that phase.
+
+    None when there is nothing to restart.
+    """
     pods = policy_decisions.targets(answer, facts)
     if pods is None:
         return None
@@ -170,12 +178,12 @@ def _restarting(
 
 
 def _keep_up(facts: JobFacts, *, idle: bool = False) -> JobDecision:
-    """What the phase asks for by itself."""
+    """Return the decision of the current phase when no action is carried out."""
     return _release(facts, idle=idle) if is_ending(facts.job.status.state.phase) else _synchronise(facts, idle=idle)
 
 
 def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
-    """Bring what there is in line with the spec."""
+    """Return the decision that brings the observed objects in line with the spec."""
     job, phase = facts.job, facts.job.status.state.phase
     broken_off = plan.interrupted(facts.pods) if phase in (JobPhase.PENDING, JobPhase.RUNNING) else ()
     if broken_off and not idle:
@@ -186,7 +194,7 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
     if change and change.to in _ENDS:
         marked = plan.interrupted(facts.pods) if phase is JobPhase.RESTARTING else ()
-        if marked and not idle:  # what was to be restarted goes, though nothing takes its place any more
+        if marked and not idle:  # pods that were marked for a restart are deleted, although no pod replaces them
             return JobDecision((DeletePods(plan.victims_of(marked)),), conclusive=False)
         return JobDecision(status=_ended(facts, counts, change))
     if (half := _half_gang(facts, counts)) and not idle:
@@ -198,13 +206,13 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
         return JobDecision(effects, conclusive=False, obstacle=obstacle)
     awaits = seating.awaits_placement(facts.group)
     if is_early or ((effects or awaits) and phase is JobPhase.RESTARTING):
-        change = None  # pods of before may still be there
+        change = None  # pods of an earlier try may still exist
     complete = not (effects or obstacle or facts.memory.held or is_early or awaits)
     return JobDecision(status=_synchronised(facts, counts, change, complete=complete), obstacle=obstacle)
 
 
 def _counted(facts: JobFacts) -> Counts:
-    """The pods of the tasks of the Job, counted. Those that a new scale has no place for are as good as gone."""
+    """Count the pods of the tasks of the Job. Pods beyond the replicas of a changed spec count as terminating."""
     is_new = facts.job.metadata.generation != facts.job.status.observed_generation
     names = facts.pods.names
     others = facts.pods.where(lambda state: is_new and not state.place and state.task in names)
@@ -213,7 +221,7 @@ def _counted(facts: JobFacts) -> Counts:
 
 
 def _half_gang(facts: JobFacts, counts: Counts) -> tuple[Pod, ...]:
-    """The pods of a gang that cannot be completed and of which none has started."""
+    """Return the unbound pods of a gang that cannot be completed and of which no pod has started; empty for other gangs."""
     started = counts.running + counts.succeeded + counts.failed
     waits = facts.memory.gives_back and facts.job.status.state.phase is JobPhase.PENDING and started == 0
     if not waits or counts.pending >= min_available(facts.job.spec):
@@ -222,7 +230,7 @@ def _half_gang(facts: JobFacts, counts: Counts) -> tuple[Pod, ...]:
 
 
 def _failure(pods: Iterable[Pod]) -> str:
-    """The last of `pods` that failed, as the beginning of a message; empty when none did."""
+    """Return the latest failure among `pods` as the beginning of a message; empty when no pod failed."""
     last = last_failure(pods)
     return f"{last}; " if last else ""
 
@@ -233,7 +241,7 @@ def _reason_of(pods: tuple[Pod, ...]) -> JobReason:
 
 
 def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
-    """What is to go, to be prepared and to come; `blocked`: the Job cannot get on, so nothing new is made."""
+    """Return the effects that delete, prepare and create objects. `blocked`: the Job must not create new objects now."""
     job, remembered = facts.job, facts.memory
     closing = seating.closing(job, facts.group, facts.pods, remembered.seats_refused, is_late=_is_late(facts))
     if given_up := tuple(closing):
@@ -256,13 +264,16 @@ def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
 
 
 def _is_late(facts: JobFacts) -> bool:
-    """Whether the scheduler has not said for too long where pods go that are made again or anew."""
+    """Whether the scheduler has not placed the requested seats within the time limit."""
     asked = facts.memory.asked_since
     return asked is not None and facts.now >= asked + seating.ANSWER_SECONDS
 
 
 def _synchronised(facts: JobFacts, counts: Counts, change: Change | None, *, complete: bool) -> JobStatus | None:
-    """The status after a synchronisation; `complete`: nothing was left undone."""
+    """Return the status after a synchronisation; None when the status stays the same.
+
+    `complete`: no effect and no obstacle is left, so the status may report the present generation as observed.
+    """
     job, last = facts.job, facts.job.status
     resources = {**last.controlled_resources, **volumes.resources_of(job)}
     if preparation.is_prepared(facts):
@@ -281,11 +292,11 @@ def _synchronised(facts: JobFacts, counts: Counts, change: Change | None, *, com
 
 
 def _ended(facts: JobFacts, counts: Counts, change: Change) -> JobStatus:
-    """The status of a Job that is over: what is left of it belongs to an older version from here on."""
+    """Return the status of a Job that ends. The higher version makes all remaining pods belong to an older version."""
     last = facts.job.status
     following = msgspec.structs.replace(status.counted(last, counts), version=last.version + 1)
     message = change.message
-    if change.to is JobPhase.FAILED:  # what users ask is why
+    if change.to is JobPhase.FAILED:  # users need to know why the Job failed
         cause = f"{last.state.message}; " if last.state.phase is JobPhase.RESTARTING and last.state.message else ""
         message = (cause or _failure(facts.pods.by_name.values())) + message
     following = status.entering(following, change.to, change.reason or "", message)
@@ -293,12 +304,15 @@ def _ended(facts: JobFacts, counts: Counts, change: Change) -> JobStatus:
 
 
 def _all_marked(facts: JobFacts, following: JobStatus) -> JobStatus:
-    """Every plugin marked, also one whose objects were only begun: what is marked is removed."""
+    """Return `following` with the marks of all plugins, because only the objects of marked plugins are removed.
+
+    This includes a plugin of which only some objects were created.
+    """
     return msgspec.structs.replace(following, controlled_resources={**following.controlled_resources, **facts.marks})
 
 
 def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
-    """Let go of everything but the finished pods."""
+    """Return the decision that deletes the PodGroup, the plugin objects and all pods except finished pods."""
     job, last = facts.job, facts.job.status
     effects: list[Effect] = []
     if living := plan.release(facts.pods, Keep.FINISHED):
@@ -317,7 +331,7 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
         following = msgspec.structs.replace(following, controlled_resources=kept)
     change = following_phase(last.state.phase, job.spec, counts, last.retry_count)
     if change:
-        cause = f"{last.state.message}; " if last.state.message else ""  # why it ended is still what users ask
-        reason = last.state.reason if change.to is JobPhase.TERMINATED else change.reason  # who ended it is asked later
+        cause = f"{last.state.message}; " if last.state.message else ""  # users still need to know why the Job ended
+        reason = last.state.reason if change.to is JobPhase.TERMINATED else change.reason  # the reason shows who ended the Job
         following = status.entering(following, change.to, reason or "", cause + change.message)
     return JobDecision(status=None if status.is_same(last, following) else status.killed(job, following, facts.now))

@@ -1,7 +1,7 @@
-"""Answers whose time runs: kept in the status of their Job, so that no restart forgets or repeats one.
+"""Delayed responses to occurrences. The status of the Job stores them, so no restart forgets or repeats a response.
 
-All times are by the clock of the API server. What a node says of the time is not believed, as its clock may differ by minutes:
-an answer to what a pod shows waits from when that was seen first.
+All times use the clock of the API server. The times that a node reports are not used, because the clock of a node may differ by
+minutes. So the delay of a response to a state of a pod begins when the controller first sees this state.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Identity: TypeAlias = tuple[BusEvent, int, str, str, str]
 
 _EVENTS: Final = {event.value: event for event in BusEvent}
 _SHOWN_NOWHERE: Final = (BusEvent.POD_EVICTED, BusEvent.UNKNOWN)
-"""What no object shows afterwards."""
+"""Occurrences that no object shows afterwards."""
 
 _SHOWN_BY_PODS: Final = (BusEvent.POD_FAILED, BusEvent.TASK_FAILED)
-"""What a pod shows as long as it is there: its time goes on when somebody deletes the pod."""
+"""Occurrences that a pod shows while the pod exists. The delay of a response continues when the pod is deleted."""
 
 _MOST_KEPT: Final = 1000
-"""Answers that a status keeps: 170 bytes each, and an object of more than 1.5 MB cannot be stored."""
+"""The most delayed responses in a status. Each takes 170 bytes, and the API server rejects objects of more than 1.5 MB."""
 
 
 def remembered(facts: JobFacts) -> tuple[Occurrence, ...]:
-    """What happened and shows in no object any more: what the shell remembers, and what the status kept for it."""
+    """Return the occurrences that no object shows any more, from the memory of the controller and from the status."""
     known = {_identity(each): each for each in _of_status(facts.job) if each.event in _SHOWN_NOWHERE or _has_gone(facts, each)}
     known |= {_identity(each.occurrence): each.occurrence for each in facts.memory.armed if _has_gone(facts, each.occurrence)}
     known |= {_identity(occurrence): occurrence for occurrence in facts.memory.occurrences}
@@ -48,7 +48,10 @@ def _has_gone(facts: JobFacts, occurrence: Occurrence) -> bool:
 
 
 def overlooked(facts: JobFacts) -> Occurrence | None:
-    """That the PodGroup fell apart while nobody watched, if no answer to that has been given or waits for its time."""
+    """Return the occurrence of a PodGroup that became Unknown while no controller watched it.
+
+    None when the PodGroup is not Unknown, or when this occurrence has a response already, done or delayed.
+    """
     group = _unknown(facts)
     is_known = group is not None and (
         facts.job.status.unknown_pod_group == group.metadata.uid
@@ -58,9 +61,10 @@ def overlooked(facts: JobFacts) -> Occurrence | None:
 
 
 def noted(facts: JobFacts, settled: Iterable[Occurrence]) -> str:
-    """What `status.unknownPodGroup` has to say once nobody need ask after `settled` any more: answered, or with its time running.
+    """Return the new value of `status.unknownPodGroup`: the uid of an Unknown PodGroup that has its response; else empty.
 
-    It goes out with the write that answers, so that a restart in between finds either both or none.
+    `settled`: the occurrences whose response is done or delayed. One status write contains this value and the result of the
+    response, so a restart cannot separate them.
     """
     group = _unknown(facts)
     if group is None:
@@ -76,13 +80,17 @@ def _unknown(facts: JobFacts) -> PodGroup | None:
 
 
 def since(facts: JobFacts) -> Mapping[Identity, float]:
-    """When the time of each answer began to run, in seconds since the epoch."""
+    """Return the time at which the delay of each response began, by occurrence, in seconds since the epoch."""
     times = {_identity(occurrence): occurrence.at for occurrence in _of_status(facts.job)}
     return times | {_identity(response.occurrence): response.occurrence.at for response in facts.memory.armed}
 
 
 def timed(response: Response, known: Mapping[Identity, float], now: float) -> Response:
-    """`response` with its time counted from when what it answers was seen first; the age of a pod is the server's own word."""
+    """Return `response` with a delay that begins when its occurrence was first seen.
+
+    `known`: the times from `since`. A response to PodPending is returned as it is, because the API server sets the creation time
+    of a pod.
+    """
     occurrence = response.occurrence
     if response.delay == 0 or occurrence.event is BusEvent.POD_PENDING:
         return response
@@ -91,9 +99,11 @@ def timed(response: Response, known: Mapping[Identity, float], now: float) -> Re
 
 
 def kept(responses: Iterable[Response]) -> tuple[DelayedAction, ...]:
-    """What the status keeps of `responses`: not those whose time can be read off the age of their pods.
+    """Return the entries of `status.delayedActions` for `responses`.
 
-    Of several failures that are answered alike, by one action on the task or the Job, the first is kept; of all, the first 1,000.
+    Responses to PodPending are left out, because the age of the pod gives their time. Of several failures with the same action on
+    the same task or Job, only the response that is due first is stored. At most the 1,000 responses that are due first are
+    stored.
     """
     earliest: dict[tuple[str, ...], Response] = {}
     for response in responses:
@@ -119,7 +129,7 @@ def kept(responses: Iterable[Response]) -> tuple[DelayedAction, ...]:
 
 
 def _alike(response: Response) -> tuple[str, ...]:
-    """What makes answers alike: the same is done about the same part of the Job when their time is over."""
+    """Return the key of equivalent responses: responses with one key carry out the same action on the same part of the Job."""
     occurrence = response.occurrence
     about = (response.action, occurrence.event, str(occurrence.version), str(response.delay), occurrence.task)
     if occurrence.event not in _SHOWN_BY_PODS or response.action == Action.RESTART_POD:
@@ -132,7 +142,7 @@ def _due(response: Response) -> float:
 
 
 def _of_status(job: Job) -> Iterator[Occurrence]:
-    """What the status tells, but for what only another version of ours knows."""
+    """Yield the occurrences in `status.delayedActions`, except events that only another release of Pyroclast knows."""
     for action in job.status.delayed_actions:
         event = _EVENTS.get(action.event)
         if event is not None and action.at:

@@ -1,4 +1,4 @@
-"""What a decision about a Job is made from, and what it consists of."""
+"""The input and the result of a decision about a Job."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ __all__ = ["JobDecision", "JobFacts", "Remembered", "RequestedAction"]
 
 @dataclass(frozen=True, slots=True)
 class RequestedAction:
-    """An action that somebody asked for by a Command, or that the controller gives itself.
+    """An action that a Command requests, or that the controller requests itself.
 
-    `reason` and `message` go into the status, and so does `command`, the uid of the Command, if there is one.
+    `reason` and `message` are written to the status. `command` is the uid of the Command, and is written to the status too; empty
+    when the controller requests the action.
     """
 
     action: str
@@ -33,38 +34,38 @@ class RequestedAction:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What happened and shows in no object.
+    """Facts about a Job that no object shows; the controller remembers them.
 
-    It may be lost at any moment: then nothing is doubled, at worst something is not answered.
+    They may be lost at any moment. After a loss no action is repeated, but some occurrence may get no response.
     """
 
     occurrences: tuple[Occurrence, ...] = ()
-    """Deletions of pods, and PodGroups that turned Unknown."""
+    """Deletions of pods, and PodGroups that became Unknown."""
     prepared: int = 0
-    """The generation of the Job for which the plugin objects were made; 0: none."""
+    """The generation of the Job for which the plugin objects were created; 0 when they were not created."""
     removed: bool = False
-    """The plugin objects were deleted, and not made since."""
+    """Whether the plugin objects were deleted and not created again."""
     armed: tuple[Response, ...] = ()
-    """Answers whose time runs, as the last decision had them."""
+    """The delayed responses of the last decision."""
     refused: str = ""
-    """Why the Job could not get on when that was tried last; empty: it could."""
+    """Why the API server or the controller refused the last effects for the Job; empty when they were not refused."""
     held: bool = False
-    """Nothing new is to be made yet: it would be refused again."""
+    """Whether to create no new objects yet, because they would be refused again."""
     carried: Inherited | None = None
-    """What was written of the Job into its PodGroup last; None: nothing, as far as is known."""
+    """The metadata of the Job that was last written to its PodGroup; None when unknown."""
     gives_back: bool = False
-    """A gang of which none has started has to let go of its pods: it was kept from being complete for too long."""
+    """Whether a gang without started pods must delete its pods, because a quota kept it incomplete for too long."""
     seated: frozenset[Slot] = frozenset()
-    """The seats of the present PodGroup for which a pod was made as the scheduler has said of them."""
+    """The seats of the present PodGroup for which a pod was created as the scheduler decided, on a node or without one."""
     seats_refused: str = ""
-    """Why no further pod is created on a seat of the present PodGroup, in one word; empty when they are."""
+    """Why no further pod is created on a seat of the present PodGroup, in one word; empty when pods are created on seats."""
     asked_since: float | None = None
-    """Since when seats are asked for and the scheduler has not answered, in seconds since the epoch."""
+    """When the controller requested seats that are not placed yet, in seconds since the epoch; None without a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """All that is known of a Job at one moment."""
+    """The input of a decision: a Job and the objects that concern it, at one moment."""
 
     job: Job
     now: float
@@ -73,42 +74,42 @@ class JobFacts:
     group: PodGroup | None = None
     queue: Queue | None = None
     claims: frozenset[str] = frozenset()
-    """Names of the claims in the Job's namespace, those that the Job names at least."""
+    """Names of existing PersistentVolumeClaims in the namespace of the Job, at least of the claims that the Job names."""
     priorities: Mapping[str, int] = field(default_factory=dict)
-    """PriorityClasses by name."""
+    """The value of each PriorityClass, by name."""
     marks: Mapping[str, str] = field(default_factory=dict)
-    """The entries of `status.controlledResources` that the plugins of the Job leave when they are set up."""
+    """The entries of `status.controlledResources` that show that the plugin objects of the Job exist."""
     orders: tuple[RequestedAction, ...] = ()
-    """What is asked for, the oldest first."""
+    """The requested actions, the oldest first."""
     memory: Remembered = Remembered()
     schedulers: Schedulers | None = None
-    """The schedulers at work; None: it is not known who is."""
+    """The running schedulers; None when they are unknown."""
     own_schedulers: frozenset[str] = frozenset()
     """The names of the schedulers that this controller works with."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobDecision:
-    """What to do now.
+    """The effects to carry out now, and the status to write.
 
-    The effects come first, in order; each step is begun when the one before it has gone well. If they are `conclusive`, `status`
-    is what to write then. Otherwise the world has to be looked at again after them.
+    The effects are carried out in order, and each effect begins after the previous effect has succeeded. When the decision is
+    `conclusive`, `status` is written after the effects. Otherwise the controller decides again after the effects, on new facts.
     """
 
     effects: tuple[Effect, ...] = ()
     status: JobStatus | None = None
-    """The status to write; None: it is right as it is."""
+    """The status to write; None when the present status stays."""
     conclusive: bool = True
     notices: tuple[Notice, ...] = ()
     armed: tuple[Response, ...] = ()
-    """Answers that wait for their time."""
+    """The responses whose delay is not over."""
     recheck_at: float | None = None
-    """When to decide anew even if nothing happens, in seconds since the epoch."""
+    """When to decide again even without any event, in seconds since the epoch; None when events alone are enough."""
     order: RequestedAction | None = None
-    """The order that this carries out: it is done with when the decision is."""
+    """The requested action that this decision carries out; None when there is no such action."""
     forget: frozenset[Occurrence] = frozenset()
-    """Remembered occurrences that are done with when the decision is."""
+    """The remembered occurrences to forget once this decision is carried out."""
     needless: frozenset[Occurrence] = frozenset()
-    """Those of them that are done with at once: no policy has anything to do for them."""
+    """The remembered occurrences to forget at once, because no policy applies to them."""
     obstacle: str = ""
-    """Why the Job cannot get on although it should, when waiting alone may not help."""
+    """Why the Job cannot be prepared, when waiting alone may not help; empty when nothing prevents it."""

@@ -1,9 +1,8 @@
-"""What has happened to a Job that a policy may answer, read off the state of its pods.
+"""Occurrences: what happened to a Job and may have a policy, derived from the state of its pods.
 
-Level, not edge: as long as a pod stands there failed, its failure is an occurrence, however often and by whomever it is looked
-at. What has been answered no longer occurs, because the pods of then are of an older version or marked. Only what leaves no
-trace in the cluster (a pod that was deleted, a PodGroup that turned Unknown) is remembered by the shell, and given back to the
-decision with the others.
+Occurrences are level-triggered: while a failed pod exists, its failure is an occurrence in every decision. An occurrence that has
+its response disappears, because the response gives the Job a higher version or marks the pods. The controller remembers only
+occurrences that no object shows: a deleted pod, and a PodGroup that became Unknown.
 """
 
 from __future__ import annotations
@@ -31,14 +30,15 @@ _SHOWN_IN: Final = {
     PodPhase.PENDING: frozenset({BusEvent.POD_PENDING, BusEvent.TASK_FAILED}),
     PodPhase.RUNNING: frozenset({BusEvent.TASK_FAILED}),
 }
-"""What a pod may show in which phase."""
+"""The events that a pod can show, by the phase of the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """An event of a Job; `at` is when it happened, in seconds since the epoch.
+    """Something that happened to a Job. `at`: the time, in seconds since the epoch.
 
-    What concerns no single pod leaves the pod empty; `uid` is then that of the PodGroup.
+    `pod` and `uid` are the name and the uid of the pod. For an occurrence that concerns no single pod, `pod` is empty, and `uid`
+    is the uid of the PodGroup.
     """
 
     event: BusEvent
@@ -49,12 +49,12 @@ class Occurrence:
     uid: str = ""
     partition: str = ""
     exit_code: int = 0
-    """How the pod ended; only of one that failed, as policies match it."""
+    """The exit code of a failed pod, which policies match; 0 for other occurrences."""
     last_exit: int = 0
-    """How the containers of a pod ended last that were restarted too often."""
+    """The last exit code of containers that were restarted too often; 0 for other occurrences."""
 
     def __str__(self) -> str:
-        """A sentence for `status.state.message`."""
+        """Return a description of the occurrence for `status.state.message`."""
         match self.event:
             case BusEvent.POD_FAILED:
                 code = f" with exit code {self.exit_code}" if self.exit_code else ""
@@ -75,7 +75,10 @@ class Occurrence:
 
 
 def observed(job: Job, pods: ObservedPods) -> Iterator[Occurrence]:
-    """What `pods` show of what the policies of `job` name. Pods of an older version, and pods that are marked, show nothing."""
+    """Yield the occurrences that `pods` show, for the events that the policies of `job` name.
+
+    Marked pods and pods of an older version show no occurrences.
+    """
     of_job = named_by(job.spec.policies)
     for task in job.spec.tasks:
         named = of_job | named_by(task.policies)
@@ -85,7 +88,7 @@ def observed(job: Job, pods: ObservedPods) -> Iterator[Occurrence]:
 
 
 def named_by(policies: Iterable[LifecyclePolicy]) -> frozenset[BusEvent]:
-    """The events that `policies` may answer."""
+    """Return the events to which `policies` may respond."""
     named: set[BusEvent] = set()
     for policy in policies:
         named.update(policy.events)
@@ -97,29 +100,30 @@ def named_by(policies: Iterable[LifecyclePolicy]) -> frozenset[BusEvent]:
 
 
 def evicted(job: Job, pod: Pod, at: float) -> Occurrence | None:
-    """That `pod` was deleted by somebody else; None when it shows that the controller let it go, or the scheduler did.
+    """Return the occurrence that `pod` was deleted; None when the pod shows that the controller or the scheduler deleted it.
 
-    The scheduler lets go of pods that never ran and whose gang cannot be completed: they are only made anew.
+    The scheduler deletes pods that never ran and whose gang cannot be completed. The controller only creates such pods again.
     """
     is_given_back = any(each.reason == DisruptionReason.GANG_RELEASED for each in pod.status.conditions)
     return None if is_given_back or members.is_released(job, pod) else _occurrence(BusEvent.POD_EVICTED, pod, at)
 
 
 def fell_apart(job: Job, group: PodGroup, at: float) -> Occurrence:
-    """That `group` is Unknown: some pods of the gang run while others cannot be placed."""
+    """Return the occurrence that `group` is Unknown: some pods of the gang run while others cannot be placed."""
     return Occurrence(BusEvent.UNKNOWN, at, job.status.version, uid=group.metadata.uid)
 
 
 def last_failure(pods: Iterable[Pod]) -> Occurrence | None:
-    """The failure that came last; None when no pod has failed."""
+    """Return the latest failure among `pods`; None when no pod has failed."""
     failed = [pod for pod in pods if pod.status.phase is PodPhase.FAILED]
     last = max(failed, key=_finished_at, default=None)
     return _occurrence(BusEvent.POD_FAILED, last, _finished_at(last), exit_code=members.exit_code(last)) if last else None
 
 
 def missed(job: Job, pods: ObservedPods, at: float) -> Iterator[Occurrence]:
-    """Deletions that nobody watched, found at `at`: of pods that the status names and that are not seen. They have gone, or only
-    lost their labels.
+    """Yield an occurrence, with the time `at`, for each pod that `status.trackedPods` names and that is not among `pods`.
+
+    Such a pod was deleted while no controller watched, or has only lost its labels.
     """
     for task, index in tracked_pods.absent(job, pods):
         name, partition = members.pod_name(job.metadata.name, task.name, index), partition_of(task, index) or ""
@@ -173,7 +177,7 @@ def _occurrence(event: BusEvent, pod: Pod, at: float, *, exit_code: int = 0) -> 
 
 
 def _finished_at(pod: Pod) -> float:
-    """When the last of the containers ended that have ended; when the pod was made, if none says so."""
+    """Return the latest time at which a container of `pod` ended; the creation time of `pod` when no container reports one."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     ended = (state.terminated for status in statuses for state in (status.state, status.last_state))
     return _latest((terminated.finished_at for terminated in ended if terminated), default=_created_at(pod))

@@ -1,4 +1,4 @@
-"""What users are told of a Job in Events, beside what an answer itself says."""
+"""Events for the users of a Job about delayed actions and about waiting."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ __all__ = ["armed", "unscheduled", "waiting"]
 
 
 def armed(response: Response) -> Notice:
-    """That an action will be carried out unless what caused it passes."""
+    """Return the Event that announces the delayed action of `response`."""
     after = format_duration(response.delay)
     return normal(JobEventReason.EXECUTE_ACTION, f"Execute action {response.action} after {after}")
 
 
 def unscheduled(job: Job, group: PodGroup | None) -> Notice | None:
-    """Why the gang is not placed: its PodGroup is still going, or what the newest condition of that says; None when it is
-    placed, or there is no such condition.
+    """Return the Event about why the gang is not placed; None when the gang is placed, or when no reason is known.
+
+    Either the PodGroup waits for its finalizers while it is being deleted, or its newest condition gives the reason.
     """
     if group is not None and group.metadata.is_terminating and group.metadata.finalizers and not job.metadata.is_terminating:
         held = ", ".join(group.metadata.finalizers)
@@ -39,7 +40,7 @@ def unscheduled(job: Job, group: PodGroup | None) -> Notice | None:
 
 
 def waiting(facts: JobFacts) -> Iterator[Notice]:
-    """What holds up a Job although nothing was refused: the claim, the queue or the scheduler that it waits for."""
+    """Yield Events about the claim, the queue or the scheduler for which a Job waits, although nothing was refused."""
     if facts.job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING):
         if awaited := volumes.examine(facts.job, facts.claims).awaited:
             message = f"Failed to create PVC, err: {waits.missing_claim(awaited[0])}"

@@ -1,6 +1,7 @@
-"""The state machine of a Job as a table: what each action means in each phase.
+"""The state machine of a Job as a table: the effect of each action in each phase.
 
-Separate from the code that decides, so that it can be read and checked for completeness. The docs draw their picture from it.
+The table is separate from the code that decides, so that the table can be read and checked for completeness. The diagram in the
+docs is generated from the table.
 """
 
 from __future__ import annotations
@@ -17,25 +18,32 @@ __all__ = ["MOVES", "PROGRESS", "Move", "PhaseWork", "has_effect", "is_ending", 
 
 
 class PhaseWork(Enum):
-    """What an action does. It writes the status, and at most marks pods; pods are deleted in the phase that follows, from what is
-    seen there.
+    """The work of an action. An action writes the status and marks pods at most.
+
+    Pods are deleted in the phase that follows, depending on the pods that exist then.
     """
 
     SYNC = "sync"
-    """Nothing of its own: the phase makes the pods that are missing and deletes those that are too many."""
+    """The action does nothing of its own: the phase creates missing pods and deletes surplus pods."""
     RELEASE = "release"
-    """Raise the version, so that all pods are of one before: the phase entered deletes them, but for those that `Keep` names, and
-    gives up the PodGroup and the plugin objects.
+    """The action raises the version, so that all pods have an older version.
+
+    The new phase deletes these pods, except the pods that `Keep` names, and deletes the PodGroup and the plugin objects.
     """
     RELEASE_PART = "release part"
-    """Mark the pods of one task, one partition, or one pod: the phase entered deletes those; the others, the PodGroup and the
-    plugin objects stay.
+    """The action marks the pods of one task or one partition, or one pod, and the new phase deletes the marked pods.
+
+    Other pods, the PodGroup and the plugin objects stay.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One cell of the table. `to` is the phase entered at once; without it the phase's own rule (`progress`) decides."""
+    """One cell of the table.
+
+    `to`: the phase that the Job enters at once; None when the rule of the present phase (`progress`) decides. `keep`: the pods
+    that stay. `counts_as_retry`: whether the action increases `status.retryCount`.
+    """
 
     work: PhaseWork
     keep: Keep = Keep.OTHERS
@@ -75,7 +83,7 @@ MOVES: Final[Mapping[JobPhase, Mapping[str, Move]]] = {
     JobPhase.NEW: _row(_SYNC, _ALIVE),
     JobPhase.PENDING: _row(_SYNC, _ALIVE),
     JobPhase.RUNNING: _row(_SYNC, _ALIVE),
-    # A Job whose pods do not go, because their node is lost, stays in one of the next three: it still takes other commands.
+    # A Job with pods on a lost node stays in one of the next three phases, so these phases still accept other commands.
     JobPhase.RESTARTING: _row(
         Move(PhaseWork.RELEASE, Keep.NONE),
         {Action.SYNC_JOB: _SYNC},
@@ -104,17 +112,17 @@ PROGRESS: Final[Mapping[JobPhase, tuple[JobPhase, ...]]] = {
     JobPhase.TERMINATED: (),
     JobPhase.FAILED: (),
 }
-"""The phases that a phase's own rule may lead to, without any action."""
+"""For each phase, the phases to which the rule of the phase may lead without any action."""
 
 
 def move(phase: JobPhase, action: str) -> Move:
-    """The cell of `phase` and `action`; an action that nobody knows is treated like an internal one."""
+    """Return the cell of `phase` and `action`; an unknown action is treated like an internal action."""
     row = MOVES[phase]
     return row.get(action, row[Action.ENQUEUE_JOB])
 
 
 def has_effect(phase: JobPhase, action: str) -> bool:
-    """Whether `action` does anything to a Job in `phase` that the phase does not do by itself."""
+    """Whether `action` changes a Job in `phase` beyond the work that the phase does by itself."""
     cell = move(phase, action)
     return cell.work is PhaseWork.RELEASE_PART or (
         cell.work is PhaseWork.RELEASE and (cell.to is not None or cell.keep is Keep.NONE)
@@ -122,12 +130,12 @@ def has_effect(phase: JobPhase, action: str) -> bool:
 
 
 def is_ending(phase: JobPhase) -> bool:
-    """Whether a Job in `phase` only lets go of what it has."""
+    """Whether a Job in `phase` only deletes its objects and creates none."""
     return MOVES[phase][Action.SYNC_JOB].work is not PhaseWork.SYNC
 
 
 def meaningless(phase: JobPhase, action: str) -> str:
-    """Why `action` does not do what it says to a Job in `phase`; empty when it does."""
+    """Return why `action` has no effect on a Job in `phase`; empty when the action has its effect."""
     known = [known for known in Action if known.is_for_policies]
     if action not in (*known, Action.SYNC_JOB):
         return f"that is no action of a Job, which are {', '.join(known)}"

@@ -1,4 +1,4 @@
-"""The policy engine: which action answers an occurrence, and when."""
+"""The policies of a Job: which action an occurrence triggers, and after which delay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Response", "respond"]
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The answer to an occurrence: `action`, `delay` seconds after it happened."""
+    """The action that a policy triggers for an occurrence, `delay` seconds after the occurrence."""
 
     occurrence: Occurrence
     action: str
@@ -23,15 +23,14 @@ class Response:
 
     @property
     def due(self) -> float:
-        """When the action is to be carried out, in seconds since the epoch."""
+        """The time at which the action is due, in seconds since the epoch."""
         return self.occurrence.at + self.delay
 
 
 def respond(job: Job, occurrence: Occurrence) -> Response | None:
-    """The first policy of the occurrence's task that matches, else the first of the Job; None: nothing is to be done but to
-    synchronise.
+    """Return the response of the first matching policy of the task, else of the Job; None when no policy matches.
 
-    A policy for `PodPending` without a timeout is passed over, since every pod begins as pending.
+    A policy for `PodPending` without a timeout is ignored, because every pod is pending at first.
     """
     if occurrence.event.is_internal or occurrence.version < job.status.version:
         return None
@@ -54,7 +53,7 @@ def _matches(policy: LifecyclePolicy, occurrence: Occurrence) -> bool:
 
 
 def _delay(policy: LifecyclePolicy) -> float:
-    """Seconds to wait; a timeout that cannot be read (admission refuses it) means none."""
+    """Return the timeout of `policy` in seconds; 0 without a timeout, or with an invalid timeout, which admission rejects."""
     if policy.timeout is None:
         return 0.0
     try:

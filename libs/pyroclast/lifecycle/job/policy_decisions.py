@@ -1,4 +1,4 @@
-"""Which of the things that were ordered or happened is answered now, and how long the others can wait."""
+"""The choice of the action to carry out now, from commands and policies, and the responses that wait for their delay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_ONE_POD: Final = (BusEvent.POD_EVICTED, BusEvent.POD_FAILED, BusEvent.TASK_F
 
 @dataclass(frozen=True, slots=True)
 class PolicyAction:
-    """An action to carry out now, and what asked for it."""
+    """An action to carry out now, and the command or the policy response that caused the action."""
 
     action: str
     reason: JobReason
@@ -31,30 +31,30 @@ class PolicyAction:
 
     @property
     def was_announced(self) -> bool:
-        """Whether users were told of it already, when its time began to run."""
+        """Whether an Event announced the action already, when its delay began."""
         return isinstance(self.cause, Response) and self.cause.delay > 0
 
 
 @dataclass(frozen=True, slots=True)
 class PendingActions:
-    """What is to be done now, what later, and what of the remembered occurrences nobody waits for any more."""
+    """The action to carry out now, the responses with a remaining delay, and the remembered occurrences to forget."""
 
     answer: PolicyAction | None = None
     later: tuple[Response, ...] = ()
     forget: frozenset[Occurrence] = frozenset()
     needless: frozenset[Occurrence] = frozenset()
-    """Those of `forget` that need no answer as things are now; what the decision does may change that."""
+    """The occurrences of `forget` that need no response before the decision; the effects of the decision may change that."""
 
 
 def pending_actions(facts: JobFacts) -> PendingActions:
-    """The pending of a Job: orders come first, then whatever is due the longest."""
+    """Return the pending actions of a Job. Requested actions come first, then the response that is due for the longest time."""
     remembered = delays.remembered(facts)
     if is_ending(facts.job.status.state.phase):
         return PendingActions(_ordered(facts), forget=frozenset(remembered))
     happened = (*remembered, *observed(facts.job, facts.pods)) if _has_policies(facts) else ()
     known = delays.since(facts) if happened else {}
     responses = [delays.timed(found, known, facts.now) for each in happened if (found := respond(facts.job, each))]
-    meant = [response for response in responses if has_effect(JobPhase.RUNNING, response.action)]  # others were due long ago
+    meant = [response for response in responses if has_effect(JobPhase.RUNNING, response.action)]  # the other actions do nothing
     pending = [response for response in meant if not _is_obsolete(response, facts)]
     due = [response for response in pending if _is_due(response, facts)]
     answer = _ordered(facts)
@@ -68,10 +68,10 @@ def pending_actions(facts: JobFacts) -> PendingActions:
 
 
 def targets(answer: PolicyAction, facts: JobFacts) -> tuple[Pod, ...] | None:
-    """The pods that a partial restart is about; None: there is nothing to restart.
+    """Return the pods of a partial restart; None when there is nothing to restart.
 
-    Without a single pod left a task or pod is restarted all the same: its pods have gone and will be made again. A partition is
-    not.
+    The restart of a task or pod without existing pods returns an empty tuple, because the pods will be created again. A partition
+    without pods is not restarted.
     """
     cause = answer.cause.occurrence if isinstance(answer.cause, Response) else None
     match answer.action:
@@ -107,8 +107,11 @@ def _is_due(response: Response, facts: JobFacts) -> bool:
 
 
 def _is_obsolete(response: Response, facts: JobFacts) -> bool:
-    """Whether an answer has become needless: the partition that it is about has no pods, or, of a delayed one to a failure or a
-    deletion, another pod runs in the place, or the Job was scaled down and there is no such place.
+    """Whether `response` is not needed any more.
+
+    A due restart of a partition is obsolete when the partition has no pods. A delayed response to a failure or deletion is
+    obsolete when a replacement pod runs. A delayed response to a failure is also obsolete when the Job was scaled down below the
+    index of the pod.
     """
     occurrence = response.occurrence
     if response.action == Action.RESTART_PARTITION and _is_due(response, facts) and not _partition(facts, occurrence):
@@ -123,15 +126,17 @@ def _is_obsolete(response: Response, facts: JobFacts) -> bool:
 
 
 def _has_place(facts: JobFacts, occurrence: Occurrence) -> bool:
-    """Whether the Job is to have a pod of that name."""
+    """Whether the spec of the Job has a pod with the name of the occurrence's pod."""
     task = next((task for task in facts.job.spec.tasks if task.name == occurrence.task), None)
     index = occurrence.pod.rpartition("-")[2]
     return task is not None and index.isdecimal() and int(index) < task.replicas
 
 
 def _is_answered(occurrence: Occurrence, answer: PolicyAction | None) -> bool:
-    """Whether `answer` answers `occurrence` as well: an action on the whole Job answers all, one on a part what concerns that
-    part.
+    """Whether `answer` is a response to `occurrence` as well.
+
+    An action on the whole Job is a response to all occurrences. An action on a task, pod or partition is a response to the
+    occurrences of that task, pod or partition.
     """
     if answer is None:
         return False
@@ -148,7 +153,7 @@ def _is_answered(occurrence: Occurrence, answer: PolicyAction | None) -> bool:
 
 
 def _partition(facts: JobFacts, cause: Occurrence) -> tuple[Pod, ...]:
-    """The pods of the partition in which `cause` happened; none where the task has no partitions."""
+    """Return the pods of the partition in which `cause` happened; empty when the task has no partitions."""
     has_partitions = any(task.name == cause.task and task.partition_policy for task in facts.job.spec.tasks)
     of_task = facts.pods.where(lambda state: has_partitions and state.task == cause.task)
     return tuple(pod for pod in of_task if pod.metadata.labels.get(keys.PARTITION_ID) == cause.partition)

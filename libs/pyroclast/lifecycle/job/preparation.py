@@ -1,4 +1,4 @@
-"""What must stand before the pods of a Job may come: claims, the objects of its plugins, and its PodGroup."""
+"""Preparation of a Job: the claims, plugin objects and PodGroup that must exist before its pods are created."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["forwards", "is_prepared", "obstacle", "preparations"]
 
 
 def preparations(facts: JobFacts) -> Iterator[Effect]:
-    """What is still to be made or brought up to date, in order; nothing when all stands."""
+    """Yield the effects that create or update the prepared objects, in order; nothing when all objects are up to date."""
     if forwards(facts) and facts.job.metadata.annotations.get(keys.JOB_FORWARDING) != "true":
         yield AnnotateJob({keys.JOB_FORWARDING: "true"})
     if not is_prepared(facts):
         yield PreparePlugins()
     claims = volumes.examine(facts.job, facts.claims)
     if claims.unnamed:
-        yield NameClaims(claims.unnamed)  # the names are kept before the claims are made, so that none is made twice
+        yield NameClaims(claims.unnamed)  # the names are stored before the claims are created, so that no claim is created twice
     if claims.uncreated:
         yield CreateClaims(claims.uncreated)
     yield from _group(facts)
 
 
 def is_prepared(facts: JobFacts) -> bool:
-    """Whether the plugin objects are those of the Job's present generation."""
+    """Whether the plugin objects exist for the present generation of the Job."""
     if not facts.marks or facts.memory.prepared == facts.job.metadata.generation:
         return True
     status = facts.job.status
@@ -45,19 +45,19 @@ def is_prepared(facts: JobFacts) -> bool:
 
 
 def obstacle(facts: JobFacts) -> str:
-    """Why nothing can be prepared at all; empty when it can."""
+    """Return why nothing can be prepared; empty when preparation is possible."""
     return "" if facts.queue else f'queue "{facts.job.spec.queue}" not found'
 
 
 def forwards(facts: JobFacts) -> bool:
-    """Whether the queue sends its Jobs to other clusters."""
+    """Whether the queue of the Job forwards its Jobs to other clusters."""
     return facts.queue is not None and bool(facts.queue.spec.extend_clusters)
 
 
 def _group(facts: JobFacts) -> Iterator[Effect]:
     job, group = facts.job, facts.group
     if group is not None and group.metadata.is_terminating:
-        return  # its name is free when it has gone; the watch will tell
+        return  # the name becomes free after the deletion, which the watch reports
     if group is not None and podgroups.is_stale(job, group, facts.pods):
         yield DeleteGroup(group.metadata.name, group.metadata.uid)
         group = None

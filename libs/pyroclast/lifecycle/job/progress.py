@@ -1,4 +1,4 @@
-"""What a phase of a Job leads to by itself, once its pods are counted: one small rule per phase."""
+"""The phase changes of a Job that follow from the number of its pods in each phase: one rule per phase of the Job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Change", "following_phase"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A phase to enter, with the one-word reason and the sentence that `status.state` will show."""
+    """A phase to enter, with the one-word reason and the message for `status.state`."""
 
     to: JobPhase
     reason: JobReason | None
@@ -24,7 +24,7 @@ class Change:
 
 
 def following_phase(phase: JobPhase, spec: JobSpec, counts: Counts, retries: int) -> Change | None:
-    """The phase that follows from `counts` alone; None: it stays. `retries` is `status.retryCount`."""
+    """Return the change of phase that follows from `counts`; None when the phase stays. `retries` is `status.retryCount`."""
     return _RULES[phase](spec, counts, retries)
 
 
@@ -42,7 +42,7 @@ def _pending(spec: JobSpec, counts: Counts, _: int) -> Change | None:
 def _running(spec: JobSpec, counts: Counts, _: int) -> Change | None:
     total, wanted = total_replicas(spec), min_available(spec)
     if total == 0:
-        return None  # scaled to zero: it may be scaled up again
+        return None  # a Job that is scaled to zero may be scaled up again
     if spec.min_success is not None and counts.succeeded >= spec.min_success:
         message = f"{counts.succeeded} of the {spec.min_success} pods that must succeed have succeeded"
         return Change(JobPhase.COMPLETED, JobReason.MIN_SUCCESS_REACHED, message)

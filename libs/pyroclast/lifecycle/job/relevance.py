@@ -1,4 +1,4 @@
-"""Whether a change of an object can change what is decided about its Job: the others cost no look."""
+"""Filters of changes: a change that cannot affect the decision about a Job causes no reconcile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["group_changed", "pod_changed", "queue_changed"]
 
 
 def pod_changed(old: Pod, new: Pod) -> bool:
-    """All but what nodes and schedulers note for themselves: where it is bound, its address, its conditions."""
+    """Whether a pod changed in a field that decisions read. The node, the addresses and the conditions of the pod are ignored."""
     return (
         old.status.phase is not new.status.phase
         or old.metadata.uid != new.metadata.uid
@@ -25,7 +25,10 @@ def pod_changed(old: Pod, new: Pod) -> bool:
 
 
 def group_changed(old: PodGroup, new: PodGroup) -> bool:
-    """Whether it was let in, why it is not placed, whether it fell apart, and whatever we wrote into it."""
+    """Whether a PodGroup changed in a field that decisions read.
+
+    These are the admission, the newest condition, the phase Unknown, the spec, and the metadata that the controller writes.
+    """
     return (
         podgroups.is_admitted(old) is not podgroups.is_admitted(new)
         or old.metadata.uid != new.metadata.uid
@@ -40,5 +43,5 @@ def group_changed(old: PodGroup, new: PodGroup) -> bool:
 
 
 def queue_changed(old: Queue, new: Queue) -> bool:
-    """Where it sends its Jobs, and whether it lets them in."""
+    """Whether a queue changed its state or the clusters to which it forwards Jobs."""
     return old.spec.extend_clusters != new.spec.extend_clusters or old.status.state is not new.status.state

@@ -1,4 +1,4 @@
-"""The status of a Job: how the next one follows from the last, and how it is written."""
+"""The status of a Job: functions that derive the next status from the last, and the form that is written."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pyroclast.lifecycle.times import format_duration, format_time, parse_time
 __all__ = ["PLUGIN_MARK", "counted", "entering", "is_quiet", "is_same", "killed", "synchronised", "was_resumed", "written"]
 
 PLUGIN_MARK: Final = "plugin-"
-"""Beginning of the keys in `status.controlledResources` that plugins leave."""
+"""The prefix of the keys of plugins in `status.controlledResources`."""
 
 
 def counted(status: JobStatus, counts: Counts) -> JobStatus:
-    """`status` with other counters."""
+    """Return `status` with the pod numbers of `counts`."""
     return msgspec.structs.replace(
         status,
         pending=counts.pending,
@@ -33,19 +33,24 @@ def counted(status: JobStatus, counts: Counts) -> JobStatus:
 
 
 def entering(status: JobStatus, phase: JobPhase, reason: str, message: str) -> JobStatus:
-    """`status` in another phase."""
+    """Return `status` with a new phase, reason and message."""
     state = msgspec.structs.replace(status.state, phase=phase, reason=reason, message=message)
     return msgspec.structs.replace(status, state=state)
 
 
 def synchronised(status: JobStatus, now: float) -> JobStatus:
-    """`status` stamped as a synchronisation writes it: every such write moves the time of the phase, as clients know it."""
+    """Return `status` with the timestamps of a synchronisation write, which always updates `lastTransitionTime`.
+
+    Clients rely on this update.
+    """
     return _touched(msgspec.structs.replace(status, running_duration=None), now)
 
 
 def killed(job: Job, status: JobStatus, now: float) -> JobStatus:
-    """`status` stamped as a kill writes it: the time of the phase moves only when the phase changed; the Job's age at that time
-    is noted. A phase that somebody else wrote changes here too: their write left time and conditions as they were.
+    """Return `status` with the timestamps of a write that ends or restarts the Job.
+
+    `lastTransitionTime` is updated only when the phase changed, and `runningDuration` is set to the age of the Job at that time.
+    A phase that another client wrote counts as changed, because that write left the time and the conditions as they were.
     """
     if status.state.phase is job.status.state.phase and status.running_duration is not None:
         return status
@@ -58,12 +63,12 @@ def killed(job: Job, status: JobStatus, now: float) -> JobStatus:
 
 
 def is_same(one: JobStatus, other: JobStatus) -> bool:
-    """Whether the two say the same, the times and numbers of what is waited for aside."""
+    """Whether `one` and `other` are equal apart from timestamps, conditions and `status.waiting`."""
     return _timeless(one) == _timeless(other)
 
 
 def is_quiet(old: JobStatus, new: JobStatus) -> bool:
-    """Whether `new` differs from `old` in nothing but pods that were made and wait: nobody acts on that."""
+    """Whether `new` differs from `old` only in newly created, pending pods. No client acts on this difference."""
     if new.pending <= old.pending or new.terminating != old.terminating:
         return False
     same = msgspec.structs.replace(
@@ -73,16 +78,16 @@ def is_quiet(old: JobStatus, new: JobStatus) -> bool:
 
 
 def was_resumed(status: JobStatus) -> bool:
-    """Whether a Job that restarts was resumed: its finished pods are kept then.
+    """Whether a restarting Job was resumed after an abort; a resumed Job keeps its finished pods.
 
-    The conditions tell, being in order of last touch.
+    The conditions are in the order of their last update, so the last condition before Restarting shows the previous phase.
     """
     before = [condition.status for condition in status.conditions if condition.status != JobPhase.RESTARTING]
     return bool(before) and before[-1] in (JobPhase.ABORTING, JobPhase.ABORTED)
 
 
 def written(status: JobStatus) -> dict[str, Any]:
-    """`status` as it goes over the wire: without what is zero or empty."""
+    """Return `status` in the form of the API, without fields that are zero or empty."""
     state = {"phase": status.state.phase.value, "reason": status.state.reason, "message": status.state.message}
     body: dict[str, Any] = {
         "state": _filled(state) | {"lastTransitionTime": status.state.last_transition_time},
@@ -113,7 +118,7 @@ def written(status: JobStatus) -> dict[str, Any]:
 
 
 def _is_foreign(status: JobStatus) -> bool:
-    """Whether the phase is not the one that was noted last."""
+    """Whether the phase differs from the newest condition, so another client wrote the phase."""
     return bool(status.conditions) and status.conditions[-1].status != status.state.phase
 
 

@@ -1,4 +1,4 @@
-"""What keeps containers of placed pods from running, as nodes tell it: an image, a volume, or that they end at once."""
+"""Why containers of placed pods do not run, as their nodes report: an image, a volume, or a container that crashes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _WORDS: Final = {
 
 
 def stuck(pods: Iterable[Pod]) -> str:
-    """The code and a sentence: on how many pods, and what the first of them by name says; empty where nothing is stuck.
+    """Return the code and a description of stuck containers; empty when no container is stuck.
 
-    Times that change with each try are left away.
+    The description has the number of pods, and the container of the first pod by name. Times that change with each try are
+    left out.
     """
     found: dict[PendingReason, dict[str, str]] = {}
     for pod in pods:

@@ -1,6 +1,6 @@
-"""The pods that `status.trackedPods` names: a controller that starts looks for them, so that it misses no deletion.
+"""The pods that `status.trackedPods` names. A starting controller looks for these pods, so that it misses no deletion.
 
-Pods that were never made are not named, nor are those that the controller deletes itself: it takes them off before.
+The status does not name pods that were never created. The controller removes a pod from the status before it deletes the pod.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def tracked(job: Job, pods: ObservedPods, status: JobStatus, leaving: Collection[str]) -> TrackedPods:
-    """What `status` is to name of `pods`: those of its version that have started, without those that are `leaving`, by name.
+    """Return the new `trackedPods` of `status`: the started pods of its version, without the pods whose names are in `leaving`.
 
-    One that waits is only made again, whoever deletes it. Of one that goes already, only the list of before tells whether
-    somebody else deleted it. While a Job ends, deletions mean nothing: then it names the pods that are still to be deleted, so
-    that none is overlooked that lost its labels.
+    Pending pods are left out, because a deleted pending pod is only created again. A terminating pod is named only if the last
+    status names it, which shows that another client deleted the pod. While a Job ends, deletions need no response. The status
+    then names the pods that must still be deleted, so that the controller also finds pods that lost their labels.
     """
     ends, before = is_ending(status.state.phase), _read(job)
 
@@ -50,18 +50,18 @@ def tracked(job: Job, pods: ObservedPods, status: JobStatus, leaving: Collection
 
 
 def leaving(effects: Iterable[Effect]) -> frozenset[str]:
-    """The names of the pods that `effects` let go."""
+    """Return the names of the pods that `effects` delete or mark."""
     return frozenset(victim.name for effect in effects if isinstance(effect, MarkPods | DeletePods) for victim in effect.victims)
 
 
 def names_any_of(job: Job, pods: Iterable[Pod]) -> bool:
-    """Whether the status of `job` names any of `pods`."""
+    """Whether `status.trackedPods` of `job` names any of `pods`."""
     indexes = _read(job)
     return any(_is_in(indexes, pod) for pod in pods)
 
 
 def absent(job: Job, pods: ObservedPods) -> Iterator[tuple[Task, int]]:
-    """Task and index of each pod that the status of `job` names, that the spec has a place for, and that is not among `pods`."""
+    """Yield the task and index of each pod that the status and the spec of `job` name and that is not among `pods`."""
     indexes = _read(job)
     for task in job.spec.tasks:
         names = pods.names[task.name]
@@ -71,16 +71,17 @@ def absent(job: Job, pods: ObservedPods) -> Iterator[tuple[Task, int]]:
 
 
 def released(job: Job, pods: ObservedPods) -> Iterator[str]:
-    """The uids of those of `pods` that go and that the status of `job` does not name: the controller has deleted them."""
+    """Return the uids of terminating pods that the status of `job` does not name; the controller has deleted these pods."""
     indexes = _read(job)
     going = pods.where(lambda state: state.is_terminating)
     return (pod.metadata.uid for pod in going if not _is_in(indexes, pod))
 
 
 def _read(job: Job) -> Indexes:
-    """The indexes of the pods that the status of `job` names, by task.
+    """Return the indexes of the pods that the status of `job` names, by task.
 
-    A status of another time was written later by a release that does not know these names: they mean nothing then.
+    Empty when the time of `trackedPods` is not the time of the state. In this case, an older release of the controller, which
+    does not know the field, wrote the status later.
     """
     pods = job.status.tracked_pods
     if pods.at is None or pods.at != job.status.state.last_transition_time:
@@ -92,7 +93,7 @@ def _read(job: Job) -> Indexes:
 
 
 def _written(indexes: Sequence[int]) -> str:
-    """Ascending `indexes` as ranges, such as `0-4,7`."""
+    """Return ascending `indexes` as text with ranges, such as `0-4,7`."""
     firsts = [index for before, index in pairwise((-2, *indexes)) if index > before + 1]
     lasts = [index for index, after in pairwise((*indexes, inf)) if index + 1 < after]
     return ",".join(f"{first}-{last}" if first < last else f"{first}" for first, last in zip(firsts, lasts, strict=True))

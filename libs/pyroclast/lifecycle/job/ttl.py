@@ -1,4 +1,4 @@
-"""When a finished Job is to be deleted."""
+"""The time at which a finished Job must be deleted."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["expires_at"]
 
 
 def expires_at(job: Job) -> float | None:
-    """Seconds since the epoch at which `job` has outlived its `ttlSecondsAfterFinished`; None: never, or not finished, or going
-    already.
+    """Return when `ttlSecondsAfterFinished` of `job` is over, in seconds since the epoch.
 
-    An aborted Job is not finished: it may be resumed.
+    None when the Job has no such field, is not finished, or is being deleted. An aborted Job is not finished, because it may be
+    resumed.
     """
     ttl, state = job.spec.ttl_seconds_after_finished, job.status.state
     if ttl is None or job.metadata.is_terminating or not state.phase.is_finished or not state.last_transition_time:

@@ -1,4 +1,4 @@
-"""A Job that the scheduler has not looked at although it is at work."""
+"""Jobs that a running scheduler has not examined."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ PATIENCE_SECONDS: Final = 30.0
 
 
 def unexamined(facts: JobFacts) -> str:
-    """`NotExamined: …`, once the PodGroup is half a minute old and says nothing; empty where somebody has looked."""
+    """Return `NotExamined: …` when the PodGroup is half a minute old and no scheduler has examined the gang; else empty."""
     if (due := _due(facts)) is None or facts.now < due:
         return ""
     return f"{PendingReason.NOT_EXAMINED}: the scheduler has not looked at it since it came or changed"
 
 
 def recheck_at(facts: JobFacts) -> float | None:
-    """When `unexamined` has another answer although nothing happens, in seconds since the epoch."""
+    """Return the time at which `unexamined` will return another result without any event, in seconds since the epoch.
+
+    None when time alone does not change the result.
+    """
     due = _due(facts)
     return due if due is not None and facts.now < due else None
 
@@ -41,5 +44,5 @@ def _due(facts: JobFacts) -> float | None:
 
 
 def _is_examined(pod: Pod) -> bool:
-    """Whether some scheduler has looked at a pod, or bound it."""
+    """Whether a scheduler has examined or bound `pod`."""
     return bool(pod.spec.node_name) or any(each.type == "PodScheduled" for each in pod.status.conditions)

@@ -1,4 +1,4 @@
-"""`status.waiting` of a Job: its code and the numbers of its PodGroup, which programs read without parsing a message."""
+"""`status.waiting` of a Job: the code and the numbers of its waiting, so that programs need not parse a message."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _SUSPENDED: Final = frozenset({JobPhase.ABORTING, JobPhase.ABORTED})
 
 
 def with_waiting(facts: JobFacts, following: JobStatus) -> JobStatus:
-    """`following` with why the Job waits, or without, when it does not.
+    """Return `following` with an updated `waiting`; None in this field when the Job does not wait.
 
-    This alone is no reason to write a status. The message of the state holds the code, so a new code comes with a write.
+    A change of this field alone causes no status write. A new code always comes with a write, because the message of the state
+    contains the code.
     """
     return msgspec.structs.replace(following, waiting=_waiting(facts, following))
 
@@ -42,7 +43,7 @@ def _waiting(facts: JobFacts, following: JobStatus) -> JobWaiting | None:
 
 
 def _code(facts: JobFacts, following: JobStatus) -> tuple[str, bool]:
-    """The code, empty where the Job does not wait, and whether waiting alone does not help."""
+    """Return the code, empty when the Job does not wait, and whether the Job can never start by waiting alone."""
     state = following.state
     if state.phase in _SUSPENDED:
         return PendingReason.SUSPENDED, False
@@ -57,7 +58,7 @@ def _code(facts: JobFacts, following: JobStatus) -> tuple[str, bool]:
 
 
 def _told(group: PodGroup | None) -> JobWaiting | None:
-    """What the annotation of the PodGroup says of a Job."""
+    """Return the waiting that the annotation of `group` reports; None without a usable annotation."""
     told = None if group is None else read_waiting(group.metadata.annotations.get(keys.WAITING, ""))
     if told is None or told.ahead < 0:
         return None

@@ -1,4 +1,4 @@
-"""What a Job that has not started waits for, in the words of `status.state`."""
+"""The reason and the message in `status.state` of a Job that waits."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from pyroclast.lifecycle.job.unexamined import unexamined
 __all__ = ["closed_queue", "explained", "missing_claim", "newest_condition"]
 
 _PREFIX: Final = "waits: "
-"""Beginning of the messages of this module, by which they are known when there is nothing to wait for any more."""
+"""The prefix of the messages of this module. By this prefix, `explained` finds the messages that it must remove."""
 
 _CURRENT: Final = frozenset(PendingReason)
-"""Reasons of conditions that stand only as long as they hold; others stay behind a newer one."""
+"""The reasons of conditions that are True only while they apply. Conditions with other reasons stay True afterwards."""
 
 _BESIDE: Final = "; waits: "
-"""What parts such a message from that of a phase that goes on all the same."""
+"""The separator between the message of the phase of a running Job and a message of this module."""
 
 
 def explained(facts: JobFacts, following: JobStatus) -> JobStatus:
-    """`following` with the reason and the message of what is waited for, or without those of what no longer is."""
+    """Return `following` with the reason and the message for which the Job waits; an outdated message is removed."""
     state = following.state
     if state.phase is JobPhase.RUNNING:
         return _beside_running(facts, following)
@@ -40,7 +40,7 @@ def explained(facts: JobFacts, following: JobStatus) -> JobStatus:
 
 
 def _beside_running(facts: JobFacts, following: JobStatus) -> JobStatus:
-    """A Job that runs keeps the reason of its phase; what it is refused, and that its containers crash, is said behind it."""
+    """Return the status of a running Job with refusals and stuck containers after the message of its phase."""
     before = following.state.message.partition(_BESIDE)[0]
     cause = facts.memory.refused or stuck(facts.pods.by_name.values())
     message = f"{before}{_BESIDE}{cause}" if cause else before
@@ -48,7 +48,7 @@ def _beside_running(facts: JobFacts, following: JobStatus) -> JobStatus:
 
 
 def closed_queue(facts: JobFacts) -> str:
-    """That the queue lets no gang in, if this one is not in yet; empty when it is, or may come in."""
+    """Return `QueueClosed: …` when the queue is closed or closing and the gang is not admitted; else empty."""
     state = facts.queue.status.state if facts.queue else None
     if state not in (QueueState.CLOSED, QueueState.CLOSING) or podgroups.is_admitted(facts.group):
         return ""
@@ -56,12 +56,15 @@ def closed_queue(facts: JobFacts) -> str:
 
 
 def missing_claim(name: str) -> str:
-    """That the claim of that name is not there, in Volcano's words."""
+    """Return the message about a missing PersistentVolumeClaim, in the words of Volcano."""
     return f"pvc {name} is not found, the job will be in the Pending state until the PVC is created"
 
 
 def newest_condition(group: PodGroup | None) -> tuple[str, str] | None:
-    """Type and message of the newest condition of a gang that is not placed; None when it is placed, or has no condition."""
+    """Return the type and the message of the newest condition of a gang that is not placed.
+
+    None when the gang is placed or has no condition.
+    """
     conditions = [condition for condition in group.status.conditions if condition.status == "True"] if group else []
     current = next((condition for condition in conditions if condition.reason in _CURRENT), None)
     if current is not None:
@@ -73,7 +76,11 @@ def newest_condition(group: PodGroup | None) -> tuple[str, str] | None:
 
 
 def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
-    """The nearest cause first: what keeps objects from being made, the gang from being placed, its containers from running."""
+    """Return the reason and the message for which a pending Job waits; None when no cause is known.
+
+    The first cause that applies is reported. The order is: objects cannot be created, the gang cannot be placed, containers do
+    not run.
+    """
     if awaited := volumes.examine(facts.job, facts.claims).awaited:
         return JobReason.VOLUME_CLAIM_NOT_FOUND, missing_claim(awaited[0])
     placed = newest_condition(facts.group)

@@ -1,1 +1,1 @@
-"""The versions of the schema, one after the other."""
+"""The migrations of the schema, run by alembic."""

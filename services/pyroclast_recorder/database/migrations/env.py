@@ -1,4 +1,4 @@
-"""Run by alembic: the migrations work on the connection that they are given."""
+"""The entry point of alembic, which runs the migrations on the connection in its configuration."""
 
 from alembic import context
 

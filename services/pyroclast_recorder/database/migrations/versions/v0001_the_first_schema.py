@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make all tables."""
+    """Create all tables."""
     op.create_table(
         "cursors",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -138,7 +138,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take them away, with all that is in them."""
+    """Drop all tables with their rows."""
     op.drop_table("usage_hours")
     with op.batch_alter_table("pods", schema=None) as batch_op:
         batch_op.drop_index("pods_by_job")

@@ -1,4 +1,4 @@
-"""States of nodes, for the report of the cluster."""
+"""The table of node states, for the report of the cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table."""
+    """Create the table."""
     op.create_table(
         "node_states",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -27,5 +27,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the table."""
     op.drop_table("node_states")

@@ -1,4 +1,4 @@
-"""What pods used, as the cluster measured it."""
+"""The table of the measured use of pods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table."""
+    """Create the table."""
     op.create_table(
         "pod_use",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -30,5 +30,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the table."""
     op.drop_table("pod_use")

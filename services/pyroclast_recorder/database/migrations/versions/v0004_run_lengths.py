@@ -1,4 +1,4 @@
-"""What tells Jobs alike, for how long they ran."""
+"""The table of the keys of similar Jobs, for their run times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table, and the index by which the last Jobs that ended are found."""
+    """Create the table, and the index of Jobs by end."""
     op.create_table(
         "job_alikes",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -27,6 +27,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop both."""
+    """Drop the index and the table."""
     op.drop_index("jobs_by_end", "jobs")
     op.drop_table("job_alikes")

@@ -1,4 +1,4 @@
-"""What was foretold of the starts of Jobs."""
+"""The table of the predicted start times of Jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table, and the index by which Jobs that began in a time are found."""
+    """Create the table, and the index of Jobs by start."""
     op.create_table(
         "predictions",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -29,6 +29,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop both."""
+    """Drop the index and the table."""
     op.drop_index("jobs_by_start", "jobs")
     op.drop_table("predictions")

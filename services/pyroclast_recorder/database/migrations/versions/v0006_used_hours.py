@@ -1,4 +1,4 @@
-"""What was used in an hour beside what was asked for."""
+"""The columns of measured use in the table of usage by hour."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the columns; of hours that were added up before, nothing is known to have been measured."""
+    """Add the columns. Hours that were added up before have no measured use."""
     for name in ("measured", "used"):
         op.add_column("usage_hours", sa.Column(name, sa.BigInteger(), nullable=False, server_default="0"))
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the columns."""
     for name in ("measured", "used"):
         op.drop_column("usage_hours", name)

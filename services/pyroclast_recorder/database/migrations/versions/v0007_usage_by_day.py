@@ -1,4 +1,4 @@
-"""Usage by the day, for reports over months and years."""
+"""The table of usage by day, for reports over months and years."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 DAY = 86_400
 AT_ONCE = 30 * DAY
-"""So much is added up by one statement: the years of a large database would take longer than a statement may."""
+"""The seconds that one statement adds up. One statement for years of a large database would exceed the time limit."""
 
 FILL = sa.text(
     """
@@ -26,7 +26,7 @@ FILL = sa.text(
 
 
 def upgrade() -> None:
-    """Make the table, and add up the hours that are there."""
+    """Create the table, and add up the existing hours."""
     op.create_table(
         "usage_days",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -44,5 +44,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the table: the hours that it was added up from are there."""
+    """Drop the table. The table of hours still has the usage."""
     op.drop_table("usage_days")

@@ -1,4 +1,4 @@
-"""Nodes that were kept for Jobs, for the report of the cluster."""
+"""The table of nodes that were reserved for Jobs, for the report of the cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table."""
+    """Create the table."""
     op.create_table(
         "reservations",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -25,5 +25,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the table."""
     op.drop_table("reservations")

@@ -1,4 +1,4 @@
-"""What queues had and were asked for, minute by minute, and what Jobs ask for."""
+"""The table of the resources of queues by minute, and the column of the requests of Jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AMOUNTS = ("guarantee", "deserved", "capability", "allocated", "requested", "wai
 
 
 def upgrade() -> None:
-    """Make the table, and the column that two of its amounts are added up from."""
+    """Create the table, and the column from which the amounts `requested` and `waiting` are added up."""
     op.create_table(
         "queue_minutes",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -29,6 +29,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop both."""
+    """Drop the column and the table."""
     op.drop_column("jobs", "requests")
     op.drop_table("queue_minutes")

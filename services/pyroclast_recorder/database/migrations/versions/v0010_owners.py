@@ -1,4 +1,4 @@
-"""What made Jobs: flows, CronJobs and HyperJobs."""
+"""The table of owners of Jobs: flows, CronJobs and HyperJobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table."""
+    """Create the table."""
     op.create_table(
         "owners",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -25,5 +25,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the table."""
     op.drop_table("owners")

@@ -1,4 +1,4 @@
-"""The part of the network that a pod ran in."""
+"""The column of the HyperNode in which a pod ran."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column; of pods that were there before, it is not known."""
+    """Add the column, which is empty for earlier pods."""
     op.add_column("pods", sa.Column("domain", sa.Text(), nullable=True))
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the column."""
     op.drop_column("pods", "domain")

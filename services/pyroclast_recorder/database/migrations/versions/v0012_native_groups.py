@@ -1,4 +1,4 @@
-"""PodGroups of Kubernetes itself beside Jobs, and which pods name them."""
+"""The columns for native PodGroups in the table of Jobs, and for the PodGroup that a pod names."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ IN_GROUP = sa.text("pod_group IS NOT NULL")
 
 
 def upgrade() -> None:
-    """Add the columns; of pods that were there before, it is not known."""
+    """Add the columns, which are empty for earlier rows, and the index of pods by PodGroup."""
     op.add_column("jobs", sa.Column("kind", sa.Text(), nullable=True))
     op.add_column("pods", sa.Column("pod_group", sa.Text(), nullable=True))
     op.create_index("pods_by_group", "pods", ["cluster", "pod_group"], sqlite_where=IN_GROUP, postgresql_where=IN_GROUP)
 
 
 def downgrade() -> None:
-    """Drop them, and the rows that an older version would take for Jobs."""
+    """Drop the columns and the index, and delete the rows of PodGroups, which an older version would show as Jobs."""
     op.execute("DELETE FROM jobs WHERE kind IS NOT NULL")
     op.drop_index("pods_by_group", "pods")
     op.drop_column("pods", "pod_group")

@@ -1,4 +1,4 @@
-"""PodGroups of Kubernetes itself by what made them, whose end tells theirs."""
+"""The index of native PodGroups by owner, because the end of the owner determines the end of the PodGroup."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the index."""
     op.drop_index("jobs_by_owner", "jobs")

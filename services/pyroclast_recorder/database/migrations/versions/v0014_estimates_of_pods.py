@@ -1,4 +1,4 @@
-"""Estimates that pods declare, for PodGroups of Kubernetes itself that have none."""
+"""The columns of the estimates of pods, for native PodGroups without an estimate."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the columns; of pods that were there before, it is not known."""
+    """Add the columns, which are empty for earlier rows."""
     op.add_column("pods", sa.Column("estimate", sa.Text(), nullable=True))
     op.add_column("job_alikes", sa.Column("estimate", sa.Text(), nullable=True))
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the columns."""
     op.drop_column("job_alikes", "estimate")
     op.drop_column("pods", "estimate")

@@ -1,4 +1,4 @@
-"""CompositePodGroups of Kubernetes, and what is below them."""
+"""The table of CompositePodGroups, and the columns with the parents of PodGroups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERS = ("min_groups", "created", "started", "removed", "ended")
 
 
 def upgrade() -> None:
-    """Add the table and the columns; what PodGroups that were there before are below, is known when they are seen again."""
+    """Create the table, and add the columns. Existing PodGroups get a parent with their next event."""
     op.create_table(
         "composites",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -37,7 +37,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the table and the columns."""
     for index in ("jobs_by_parent_uid", "jobs_by_parent"):
         op.drop_index(index, "jobs")
     for name in ("parent_uid", "parent"):
