@@ -181,7 +181,7 @@ def hours_text(resource: str, hours: float) -> str:
 
 
 def written_spent(spent: Spent) -> str:
-    """Return the text of the annotation."""
+    """Return the use of a budget as the value of the annotation."""
     doubtful = {name: hours_text(name, hours) for name, hours in sorted(spent.doubtful.items()) if hours > 0}
     body = {
         "asOf": _stamp(spent.as_of),

@@ -1,4 +1,4 @@
-"""Draws the run times of several runs."""
+"""Draws a bar chart of the run times of several runs, such as the Jobs of a flow."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The stages of one pod."""
+    """One line of the timeline: the stages of one pod."""
 
     name: str
     spans: tuple[Span, ...]

@@ -86,7 +86,7 @@ class FieldError:
         return replace(self, path=f"{prefix}.{self.path}")
 
     def cause(self) -> dict[str, str]:
-        """Return the entry of `details.causes` in a Status."""
+        """Return this error as one element of `details.causes` in the Status of a response."""
         return {"reason": self.type.reason, "message": self.body, "field": self.path}
 
 

@@ -100,10 +100,10 @@ class FlowView:
 
 
 class FlowLookup(Protocol):
-    """The flows that use a template."""
+    """Finds the JobFlows that use a JobTemplate."""
 
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
-        """Return the JobFlows of the namespace that have an entry of that name and are not being deleted."""
+        """Return the JobFlows of `namespace` that use the JobTemplate `template` and are not being deleted."""
         ...
 
 
@@ -132,7 +132,7 @@ class _NothingKnown:
 
 
 NOTHING_KNOWN: Final[FlowKnowledge] = _NothingKnown()
-"""For checks without a cluster: no template exists."""
+"""The knowledge for checks without a cluster: no JobTemplate exists."""
 
 
 def queue_not_found(name: str) -> str:

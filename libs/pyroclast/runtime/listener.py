@@ -231,7 +231,7 @@ class _Server(web.Server):
         self._patience = patience
 
     def __call__(self) -> _Connection:
-        """Return a handler."""
+        """Return the handler of a new connection."""
         return _Connection(self, self._patience, loop=self._loop, **self._kwargs)
 
 

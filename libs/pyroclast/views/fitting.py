@@ -218,7 +218,7 @@ def _one(name: str, amounts: Amounts) -> str:
 
 
 def fits_document(job: Document, finding: Finding, as_of: str) -> dict[str, Any]:
-    """Return the document `Fit`."""
+    """Return the document `Fit`: whether the Job would start now, and if not, why."""
     metadata = {name: job["metadata"].get(name) for name in ("namespace", "name")}
     code = None if finding.code is None else str(finding.code)
     fields = {"metadata": metadata, "queue": (job.get("spec") or {}).get("queue") or "default", "code": code}

@@ -56,7 +56,7 @@ class _Sum:
 
 
 def job_usage(pods: Iterable[Document], usage: Usage) -> list[Row]:
-    """Return a row for each Job."""
+    """Return for each Job the requests of its pods and the measured usage."""
     return _rows(pods, usage, lambda pod: {"namespace": _namespace(pod), "name": _label(pod, keys.JOB_NAME)})
 
 

@@ -84,7 +84,7 @@ class NotingObjects(Objects):
 
 
 class _Noting(Mapping[str, T]):
-    """Objects of one kind by key."""
+    """The objects of one resource type by key. Each read is recorded."""
 
     __slots__ = ("_found", "_read", "_record")
 

@@ -105,7 +105,7 @@ class RetryTriggers:
         return found
 
     def discard(self, jobs: Iterable[str]) -> None:
-        """Remove jobs that no longer rest."""
+        """Remove jobs that are no longer unschedulable."""
         for job in jobs:
             self._waiting.discard(job)
 

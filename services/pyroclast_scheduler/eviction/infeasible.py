@@ -83,7 +83,7 @@ class InfeasibleNodes:
             self._reopen_changed()
 
     def kind(self, job: Job, task: Task) -> Hashable:
-        """Return the kind of `task` of `job`."""
+        """Return the kind of `task`: tasks of one kind have the same infeasible nodes."""
         facts = task.facts
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
         own = self._claims(facts) if facts.shape.has_claims else ()

@@ -28,7 +28,7 @@ class PastCode:
 
 @dataclass(slots=True)
 class WaitingEntry:
-    """One waiting job. `seen`: when a session examined it last. `past`: its last codes, the present one at the end."""
+    """One waiting job. `seen`: when a session last examined the job. `past`: its last codes, ending with the present code."""
 
     key: str
     record: WaitingRecord
@@ -37,7 +37,7 @@ class WaitingEntry:
 
     @property
     def code(self) -> PendingReason:
-        """The present code."""
+        """The code of the cause for which the job waits now."""
         return self.record.code
 
     @property
@@ -52,7 +52,7 @@ class WaitingEntry:
 
     @property
     def short(self) -> Sequence[Shortage]:
-        """The resources that are short."""
+        """The resources of which the job needs more than is free."""
         return self.record.short or ()
 
 
@@ -135,7 +135,7 @@ class WaitingBook:
         return self.position(queue, entry.record.rank, key)
 
     def rank(self, key: str) -> tuple[Any, ...]:
-        """Return the rank of a waiting job."""
+        """Return the rank of a waiting job, which determines its position in the queue."""
         return self._entries[key].record.rank
 
     def order_of(self, queue: str) -> Iterator[str]:

@@ -83,7 +83,7 @@ class Estimator:
         self._starts.pop(key, None)
 
     def take(self, done: Pass) -> None:
-        """Store the results of a pass."""
+        """Store the estimated starts that the pass `done` found."""
         self.calibration.wait_for(self._overdue(done))
         for key, raw in done.found.items():
             if isinstance(raw, str):
@@ -128,7 +128,7 @@ class Pass:
 
     @property
     def is_done(self) -> bool:
-        """Whether all scenarios were simulated."""
+        """Whether all scenarios of this pass were simulated."""
         return len(self._drawn) >= SCENARIOS or not self.world.keys
 
     def step(self) -> None:

@@ -79,7 +79,7 @@ class HeldTerms:
         return self._by_slot.get(slot)
 
     def meaning(self, task: TaskFacts) -> Iterator[tuple[Slot, Held]]:
-        """Yield the terms that select `task`."""
+        """Yield the affinity terms of pods on nodes that select `task`."""
         for group in groups_with(task):
             for slot in self._groups.get(group, ()):
                 held = self._by_slot[slot]

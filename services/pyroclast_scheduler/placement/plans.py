@@ -80,7 +80,7 @@ class PlacementPlan:
                 self.mask = self.mask & mask
 
     def asks_for(self, row: int) -> bool:
-        """Whether the shape requests an amount above 0 in the dimension `row`."""
+        """Whether the shape requests more than 0 of the resource whose row in the arrays of resources is `row`."""
         return row in self._wanted
 
     def once(self, what: Hashable, measure: Callable[[], T]) -> T:

@@ -87,7 +87,7 @@ class NodeGroup:
         self._inherits = arguments.is_on("enableHierarchy")
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         queues = {name: queue.facts for name, queue in session.queues.items()}
         wishes = {name: wishes_of(name, queues, inherits=self._inherits) for name in queues}
         limits = {name: _limits_of(facts) for name, facts in queues.items()}
@@ -136,7 +136,7 @@ class _Taken:
                         self._add(job.facts.queue, task.row, session.dimensions.vector(task.facts.shape.request))
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the sums."""
+        """Update the sums by node group after a placement or an eviction."""
         if move.job.facts.queue in self.queues:
             each = sign * move.change // len(move.tasks)
             for row, count in zip(move.nodes.tolist(), move.counts.tolist(), strict=True):

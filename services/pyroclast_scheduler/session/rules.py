@@ -273,17 +273,17 @@ class Rules:
 
     @property
     def has_relative_scores(self) -> bool:
-        """Whether a plugin has the point `relative_node_order`."""
+        """Whether a plugin implements the extension point `relative_node_order`."""
         return bool(self._relative_node_order)
 
     @property
     def has_batch_scores(self) -> bool:
-        """Whether a plugin has the point `batch_node_order`."""
+        """Whether a plugin implements the extension point `batch_node_order`."""
         return bool(self._batch_node_order)
 
     @property
     def has_best_node(self) -> bool:
-        """Whether a plugin has the point `best_node`, which overrides scores."""
+        """Whether a plugin implements the extension point `best_node`, which overrides the scores of nodes."""
         return bool(self._best_node)
 
     def best_node(self, task: Task, plan: PlacementPlan, scores: Floats) -> int | None:
@@ -360,7 +360,7 @@ class Rules:
         return asked[0](jobs) if asked else None
 
     def reserve_nodes(self) -> None:
-        """Lock a further node for the target."""
+        """Lock a further node for the target, the job for which nodes are reserved."""
         for reserve in self._reserve_nodes:
             reserve()
 

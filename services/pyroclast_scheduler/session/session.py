@@ -278,7 +278,7 @@ class Session(Rules):
 
     @property
     def term_counts(self) -> TermCounts:
-        """The counts of pods per (anti-)affinity term."""
+        """For each affinity and anti-affinity term, the number of matching pods in each topology domain."""
         return self.moves.term_counts
 
     # -- changes -------------------------------------------------------------------------------------------------------

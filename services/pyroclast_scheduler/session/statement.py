@@ -65,7 +65,7 @@ class Move:
 
 
 class Ledger(Protocol):
-    """The object that statements change: a session."""
+    """The interface of a session that statements use to make and undo placements."""
 
     columns: Columns
 

@@ -66,7 +66,7 @@ class Explainer:
         self._turns = Turns()
 
     def source(self) -> Answerer:
-        """Return the present data for answers."""
+        """Return the present data from which requests for explanations are answered."""
         return Answerer(
             self.book,
             self._cache.jobs.all_facts(),

@@ -41,7 +41,7 @@ class StaticCredentials:
         self._header = header
 
     async def authorization(self, *, refused: str | None = None) -> str:  # noqa: ARG002 - there is only one header
-        """Return the header."""
+        """Return the Authorization header."""
         return self._header
 
     @classmethod

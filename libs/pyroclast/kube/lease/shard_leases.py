@@ -1,4 +1,4 @@
-"""Shards of work, each of which one replica at a time holds through a Lease. One shard is plain leader election."""
+"""Shards of the objects of a service. One replica at a time leads a shard, by holding its Lease. One shard is leader election."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class _Keeping:
         self.handed_over = False
 
     async def run(self, leading: asyncio.Task[None]) -> None:
-        """Renew until cancelled; raises LeaseLost like `Lease.keep`."""
+        """Renew the Lease until cancelled; raises LeaseLost like `Lease.keep`."""
         try:
             await self._lease.keep(self._may_hand_over)
         except HandedOver:

@@ -41,7 +41,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The name of the part."""
+        """The name of the part of the group that this object describes."""
         return f"{self.kind.kind} {self.record.metadata.name}"
 
     def below(self) -> Iterator[Child]:
@@ -61,7 +61,7 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """The name of the part."""
+        """The name of the part of the group that this object describes."""
         return part_name(self.record.metadata.name)
 
 

@@ -14,9 +14,9 @@ __all__ = ["Card", "CardKind", "CardShare", "Claim", "order", "policy_score"]
 
 @dataclass(frozen=True, slots=True)
 class CardShare:
-    """The part of one card that one container uses: memory in the unit of the kind, cores in hundredths of the card.
+    """The share of one card that one container uses: memory in the unit of the device type, cores in hundredths of the card.
 
-    `instance`: the name of the instance if the driver divides the card (MIG), else empty.
+    `instance`: the name of the MIG instance if the driver divides the card into instances, else empty.
     """
 
     card: str
@@ -32,7 +32,7 @@ class Card:
     Attributes:
         name: the name of the device.
         index: the number of the device on the node.
-        memory: the memory in the unit of the kind.
+        memory: the memory in the unit of the device type.
         slots: how many containers may share the device.
         type: the model.
         users: the shares of pods, by UID of the pod.
@@ -77,7 +77,7 @@ class Card:
 
     @property
     def instances(self) -> set[str]:
-        """The names of the instances in use."""
+        """The names of the MIG instances that pods use."""
         return {part.instance for parts in self.users.values() for part in parts if part.instance}
 
 

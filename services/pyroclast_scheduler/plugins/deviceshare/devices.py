@@ -65,7 +65,7 @@ class Devices(NodeBook[NodeCards, Claim]):
         return id(task.shape), frozenset(matching(self._rules, task.pod.metadata.labels)), group
 
     def state(self, row: int) -> NodeCards:
-        """Return the cards that the node reports."""
+        """Return the cards that node `row` reports."""
         node = self.session.snapshot.nodes[row]
         cards = None if node is None else self._kind.cards(node)
         if node is None or cards is None:
@@ -94,7 +94,7 @@ class Devices(NodeBook[NodeCards, Claim]):
         return self._kind.score(state.cards, self.choose(state, task))
 
     def take(self, state: NodeCards, task: TaskFacts, claim: Claim) -> None:
-        """Add the pod to its cards."""
+        """Allocate the shares of `claim` to the pod on the cards of its node."""
         by_name = {card.name: card for card in state.cards}
         for part in claim.parts:
             card = by_name.get(part.card)
@@ -104,7 +104,7 @@ class Devices(NodeBook[NodeCards, Claim]):
         self._rules_by_pod[task.uid] = matching(self._rules, task.pod.metadata.labels)
 
     def undo(self, state: NodeCards, task: TaskFacts, claim: Claim) -> None:
-        """Remove the pod from its cards."""
+        """Release the shares of the pod on the cards of its node."""
         del claim
         for card in state.cards:
             card.users.pop(task.uid, None)

@@ -43,7 +43,7 @@ _SOFT: Final = frozenset({"PreferNoSchedule"})
 
 
 class NodeOrder:
-    """Arguments: `<sub-score>.weight`; 0 disables a sub-score."""
+    """The plugin nodeorder. Its arguments are `<sub-score>.weight`; the weight 0 disables a sub-score."""
 
     watches = (
         Watch(NAMESPACES, records.Namespace),

@@ -119,12 +119,12 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         return assigned(state.inside.policy, state.inside.layout, state.free & ~state.inside.reserved, want.counts)
 
     def take(self, state: NodeCpus, task: TaskFacts, claim: tuple[int, ...]) -> None:
-        """Mark the CPUs as used."""
+        """Mark the CPUs of `claim` as used on the node."""
         del task
         state.free &= ~sum(claim)
 
     def undo(self, state: NodeCpus, task: TaskFacts, claim: tuple[int, ...]) -> None:
-        """Mark the CPUs as free."""
+        """Mark the CPUs of `claim` as free on the node."""
         del task
         state.free |= sum(claim)
 

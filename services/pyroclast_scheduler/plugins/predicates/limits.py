@@ -78,7 +78,7 @@ class VolumeLimits:
         }
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the counts."""
+        """Update the counts of volumes after a placement or an eviction."""
         if not move.plan.shape.has_claims or not self._limits:
             return
         users = self._counted()

@@ -99,7 +99,7 @@ class Predicates:
                 arguments.warnings.append(f"argument {key} has no effect: {why}")
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         nodes = NodeFilter(session, frozenset(self.filters))
         others = _PodFilters(session, frozenset(self.filters), float(self._patience))
 
@@ -170,7 +170,7 @@ class _PodFilters:
         return found
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the claims in use."""
+        """Update which claims are in use after a placement or an eviction."""
         if move.plan.shape.has_claims:
             self._limits.moved(move, sign)
             self._devices.moved(move, sign)

@@ -66,7 +66,7 @@ class Storage:
 
     @property
     def node_count(self) -> int:
-        """The length of masks."""
+        """The number of rows in the table of nodes, and so the length of each mask of nodes."""
         return len(self._nodes)
 
     def class_of(self, claim: records.PersistentVolumeClaim) -> records.StorageClass | None:
@@ -79,7 +79,7 @@ class Storage:
         return None if required is None else self._matching(required.get("nodeSelectorTerms") or ())
 
     def mask(self, rows: Rows | None) -> Bools:
-        """Return `rows` as a mask."""
+        """Return a mask of the nodes whose rows are `rows`."""
         if rows is None:
             return np.ones(self.node_count, dtype=np.bool_)
         mask = np.zeros(self.node_count, dtype=np.bool_)

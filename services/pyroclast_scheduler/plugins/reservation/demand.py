@@ -107,7 +107,7 @@ class Cluster:
         return np.asarray(passing & open_nodes)
 
     def _capacity(self, job: Job) -> Floats:
-        """Return the allocatable amounts of each node less the requests of pods that do not drain and of the pods of `job`."""
+        """Return the allocatable amounts of each node less the requests of lasting pods and of the pods of `job`."""
         whole = self._lasting()
         own = [task for task in job.tasks if task.row >= 0 and task.status in ALLOCATED]
         if own:

@@ -38,7 +38,7 @@ class ReservationPlugin:
         self._settings = ReservationSettings.of(arguments)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         book = _Book(session, self._settings, session.ports.memory.setdefault(_MEMORY, _Memory()))
         return Extensions(
             target_job=book.target,

@@ -24,7 +24,7 @@ _ANNOTATIONS: Final = (keys.TASK_TOPOLOGY_AFFINITY, keys.TASK_TOPOLOGY_ANTI_AFFI
 
 
 class TaskTopology:
-    """Argument: `task-topology.weight` (1)."""
+    """The plugin task-topology. Its argument is `task-topology.weight`, by default 1."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("task-topology.weight", 1)

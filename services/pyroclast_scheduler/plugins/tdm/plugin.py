@@ -52,7 +52,7 @@ class Tdm:
         self._period = arguments.seconds(_PERIOD, "1m")
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         memory, now = session.ports.memory, session.now()
         zones = _Zones(session, self._windows, self._texts, now=now)
 

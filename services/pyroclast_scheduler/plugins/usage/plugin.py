@@ -53,7 +53,7 @@ class Usage:
         self._estimator = Estimator.of(arguments)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         nodes = _Nodes(session, self._weights, self._estimator)
         thresholds = _Thresholds(nodes.measured, nodes.is_fresh, self._thresholds)
 
@@ -71,7 +71,7 @@ class _Thresholds:
         self._memory = is_fresh & (measured[1] > thresholds[1])
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Return the nodes below both thresholds."""
+        """Return a mask of the nodes whose usage of cpu and memory is below the thresholds."""
         del plan
         below: Bools = ~(self._cpu | self._memory)
         return below
@@ -82,7 +82,7 @@ class _Thresholds:
         return None
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """Return the refusals, cpu first."""
+        """Return which nodes are above a threshold of usage: first by cpu, then by memory."""
         del plan
         return [Refusal(self._cpu, _CPU_FULL, Code.UNRESOLVABLE), Refusal(self._memory, _MEMORY_FULL, Code.UNRESOLVABLE)]
 

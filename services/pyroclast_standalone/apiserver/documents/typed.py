@@ -85,9 +85,9 @@ class _Mismatch(Exception):
 
 
 class WrongType(Undecodable):
-    """A value of a wrong type, with the error text for a body.
+    """A value in a request body has the wrong type. The message is the text of the API for this error.
 
-    `form` is the expected form: struct, slice, map or a simple type.
+    `form` is the expected type in the words of Go: struct, slice, map or a simple type.
     """
 
     def __init__(self, message: str, value: Json, wanted: str, form: str) -> None:

@@ -1,7 +1,7 @@
 """The data directory: every committed object in one SQLite file with a write-ahead log.
 
 One transaction for each iteration of the event loop contains all its writes, so that an acknowledged write survives a killed
-process. A thread merges the log into the file, because only that merge waits for the disk.
+process. A thread merges the log into the database file, because only that merge waits for the disk.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class SqliteJournal:
             raise
 
     async def keep_log_short(self) -> None:
-        """Merge the log into the file periodically in a thread, until cancelled."""
+        """Merge the write-ahead log into the database file periodically in a thread, until cancelled."""
         while True:
             await asyncio.sleep(_CHECKPOINT_SECONDS)
             await asyncio.to_thread(self._checkpoint)
@@ -125,7 +125,7 @@ class SqliteJournal:
         return log.stat().st_size if log.exists() else 0
 
     def close(self) -> None:
-        """Merge the log and close the file."""
+        """Merge the write-ahead log into the database file, and close the file."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
