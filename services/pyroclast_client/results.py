@@ -62,7 +62,10 @@ def envelope(key: bytes, text: str, *, index: int, attempt: str, what: str) -> E
 
 
 def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> Outcome:
-    """Return the outcome in a message. `payload` is None when the log or the store no longer has the result."""
+    """Return the outcome of a call from its termination message.
+
+    `payload` is the result as bytes. It is None when the log or the store no longer has the result.
+    """
     message, index = found.message, int(found.message["index"])
     if message["kind"] == "too-large":
         limit = f"{message['size']:,} bytes, more than the {sealing.LOG_BYTES:,} that a log carries"

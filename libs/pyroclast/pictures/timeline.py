@@ -38,7 +38,7 @@ class Lane:
 
 
 def timeline(title: str, lanes: Sequence[Lane]) -> Picture:
-    """Return the picture. Names may be any text.
+    """Return the picture of a timeline. Names may be any text.
 
     Raises:
         KeyError: a span has a stage that is not in `COLOURS`.

@@ -24,7 +24,7 @@ _ALWAYS: Final = (_CPU, _MEMORY)  # part of every comparison, even when absent
 
 
 class Missing(Enum):
-    """The value of a dimension that is absent on the right side of a comparison."""
+    """The meaning of a dimension that is absent on the right side of a comparison."""
 
     ZERO = "nothing"
     INFINITY = "no limit"

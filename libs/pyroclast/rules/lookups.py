@@ -32,7 +32,7 @@ COMPLETE_PHASES = ("Succeed", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The part of a Queue that rules read. Resource lists map names to quantities in JSON."""
+    """The fields of a Queue that rules read. Resource lists map names to quantities in JSON."""
 
     name: str
     parent: str = ""
@@ -88,7 +88,7 @@ class QueueLookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FlowView:
-    """The part of a JobFlow that rules read: its name and its phase."""
+    """The fields of a JobFlow that rules read: its name and its phase."""
 
     name: str
     phase: str = ""

@@ -1,4 +1,4 @@
-"""Findings of rules, and the verdict on a request: allowed, or denied with Volcano's sentence and a cause for each field."""
+"""Findings of rules, and the verdict on a request: allowed, or denied with Volcano's sentence and an error for each field."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Finding:
 class Verdict:
     """The answer to one request. An empty `message` allows the request.
 
-    With causes, a denial is a 422 Invalid, else Volcano's plain 400. Warnings are for requests that are valid but surely not
+    A denial with `causes` is a 422 Invalid, else Volcano's plain 400. Warnings are for requests that are valid but surely not
     intended.
     """
 

@@ -227,7 +227,7 @@ def fits_document(job: Document, finding: Finding, as_of: str) -> dict[str, Any]
 
 
 def fits_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return the document `Fit` as lines for a terminal."""
+    """Return the document `Fit` (whether a Job would start now) as lines for a terminal."""
     name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
     if answer["code"] is None:
         return [f"{name} would start now in queue {answer['queue']}: {answer['sentence']}"]

@@ -1,4 +1,4 @@
-"""A screen that shows the output of a command for one row."""
+"""A screen that shows the output of a command for the selected row."""
 
 from __future__ import annotations
 

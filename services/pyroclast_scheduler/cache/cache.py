@@ -123,7 +123,7 @@ class Cache:
 
     @property
     def problems(self) -> dict[str, str]:
-        """The reasons for which objects are left out, by kind and key."""
+        """The reasons for which invalid objects are left out of sessions, by kind and key of the object."""
         return self._faults.reasons() | {f"podgroup {key}": f"{LEFT_OUT}{why}" for key, why in self.jobs.problems.items()}
 
     def faults(self) -> frozenset[Fault]:

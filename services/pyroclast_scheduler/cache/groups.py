@@ -81,7 +81,7 @@ class Groups:
         return entry is not None and entry.believed is not None
 
     def current(self, key: str) -> Group | None:
-        """Return the group of that key with the assumed status."""
+        """Return the group of that key with the status that is being written."""
         entry = self._jobs.entries.get(key)
         return None if entry is None else entry.current
 

@@ -309,7 +309,7 @@ class JobTable:
         return True
 
     def draw(self, key: str) -> None:
-        """Record that a session examined a resting job."""
+        """Record that a session examined a job that was unschedulable before, so that the next session examines the job again."""
         facts = self._facts.get(key)
         if facts is not None:
             self._awake[key] = facts
@@ -392,12 +392,12 @@ class JobTable:
 
     @property
     def awake(self) -> list[JobFacts]:
-        """The jobs that a session must examine."""
+        """The jobs that the next session must examine, because a trigger fired."""
         return list(self._awake.values())
 
     @property
     def let_in(self) -> list[JobFacts]:
-        """The jobs with pending pods whose queue gate was removed, including resting jobs."""
+        """The jobs with pending pods whose queue gate was removed, including unschedulable jobs."""
         return list(self._let_in.values())
 
     def all_facts(self) -> Mapping[str, JobFacts]:

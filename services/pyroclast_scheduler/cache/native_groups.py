@@ -204,7 +204,7 @@ class NativeGroups:
     # -- membership --------------------------------------------------------------------------------------------------
 
     def members(self, entry: Entry) -> native.Members:
-        """Return the pods of an entry in the form that readers use."""
+        """Return the pods of a job in the form that the readers of groups use."""
         elsewhere = sorted({each.scheduler for each in entry.strangers.values()})
         return native.Members(tuple(entry.tasks.values()), elsewhere, self._now() - entry.joined)
 

@@ -60,7 +60,7 @@ class RetryTriggers:
         self._rechecks = 0
 
     def regroup(self) -> None:
-        """Wake all jobs, since jobs of one kind may differ now."""
+        """Make the next session examine all jobs, since jobs of one kind may differ now."""
         self._jobs.wake(self._waiting.jobs)
 
     def add(self, job: UnschedulableJob) -> None:
@@ -74,7 +74,7 @@ class RetryTriggers:
             self._jobs.wake(self._waiting.add(job))
 
     def draw(self, job: str) -> None:
-        """Record that the last session examined a resting job."""
+        """Record that the last session examined a job that was unschedulable before, so that the next session examines it again."""
         self._waiting.discard(job)
         self._jobs.draw(job)
 

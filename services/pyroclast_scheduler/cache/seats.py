@@ -163,15 +163,15 @@ class SeatTable:
         return self._refresh(gang, gang.names)
 
     def claims(self) -> list[str]:
-        """Return the PodGroups with claims or with an empty answer that must be written."""
+        """Return the PodGroups with claimed seats, or for which no seat was placed, so that the result must be written."""
         return [key for key, gang in self._gangs.items() if gang.claimed or gang.is_sealed]
 
     def asking(self) -> frozenset[str]:
-        """Return the PodGroups that ask for seats after they were enqueued and have no answer."""
+        """Return the PodGroups that ask for seats after they were enqueued, and for which no placement was decided yet."""
         return frozenset(self._asking)
 
     def answers(self) -> list[str]:
-        """Return those of the asking PodGroups whose answer is fixed and must be written."""
+        """Return those of the asking PodGroups whose placement is decided and must be written."""
         return [key for key in self._asking if self._gangs[key].is_sealed]
 
     def seal(self, key: str) -> list[Change]:

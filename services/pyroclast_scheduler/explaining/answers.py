@@ -35,7 +35,7 @@ Names = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Answerer:
-    """The data for answers.
+    """The data from which requests for explanations are answered.
 
     Attributes:
         book: the waiting jobs.

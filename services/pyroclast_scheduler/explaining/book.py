@@ -42,7 +42,7 @@ class WaitingEntry:
 
     @property
     def since(self) -> float:
-        """The time from which the present code applies."""
+        """The time from which the present code applies, in seconds since the epoch."""
         return self.past[-1].since
 
     @property
@@ -106,11 +106,11 @@ class WaitingBook:
         return [key for _, key in self._queues.get(queue, ())]
 
     def between(self, queue: str, start: int, stop: int) -> list[WaitingEntry]:
-        """Return the entries at the positions from `start` to `stop` of a queue."""
+        """Return the waiting jobs at the positions from `start` to `stop` of a queue."""
         return [self._entries[key] for _, key in self._queues.get(queue, ())[start:stop]]
 
     def ranks(self, entry: WaitingEntry) -> dict[str, float]:
-        """Return the numeric ranks of an entry by plugin. Smaller ranks are served earlier."""
+        """Return the numeric ranks of a waiting job by plugin. Jobs with smaller ranks are served earlier."""
         pairs = zip(self.ranked_by, entry.record.rank, strict=False)
         return {name: float(rank) for name, rank in pairs if isinstance(rank, int | float)}
 

@@ -80,12 +80,12 @@ class Calibration:
         return len(self._scores.get(queue, ()))
 
     def held(self, queue: str) -> float | None:
-        """Return the part of the last estimates that held; None if too few were scored."""
+        """Return the fraction of the last estimates that were right; None if too few estimates were scored."""
         scores = self._known(queue)[-_JUDGED:]
         return None if len(scores) < _LEAST else sum(score.held for score in scores) / len(scores)
 
     def width(self, queue: str) -> float:
-        """Return the median width of the last intervals of a queue, in seconds."""
+        """Return the median width of the last estimated intervals of a queue, in seconds."""
         widths = [score.told.latest - score.told.earliest for score in list(self._scores.get(queue, ()))[-_JUDGED:]]
         return float(np.median(widths)) if widths else 0.0
 

@@ -228,7 +228,7 @@ class _Running:
 
     @property
     def basis(self) -> str:
-        """The data behind the run times, in words."""
+        """The text that names the data from which the run times are estimated."""
         declared = sum(each.kind == "declared" for each in self._bases)
         known = [each.count for each in self._bases if each.kind == "history"]
         unknown = len(self._bases) - declared - len(known)

@@ -45,7 +45,7 @@ class BudgetStanding:
         return self.written.get(resource, 0.0) + self.ran.get(resource, 0.0)
 
     def ratio(self, resource: str) -> float:
-        """Return the part of the limit of `resource` that is spent, 1.0 if the limit is 0."""
+        """Return the fraction of the limit of `resource` that is spent, 1.0 if the limit is 0."""
         limit = self.budget.limits[resource]
         return self.spent(resource) / limit if limit else 1.0
 

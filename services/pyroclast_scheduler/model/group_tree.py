@@ -26,8 +26,8 @@ class GroupPart(msgspec.Struct, frozen=True, kw_only=True):
         minimum: how many pods of a leaf part must be allocated, or how many children must be ready, before the part
             can start.
         parts: the children of this part; empty for a leaf part.
-        topology_key: the key of a node label. All nodes of the part must have the same value of this label, within the nodes of the
-            parent part.
+        topology_key: the key of a node label. All nodes of the part must have the same value of this label.
+            These nodes must also have one value of the label of the parent part.
         evicts_whole: whether the pods of the part are evicted all together or not at all.
         claims: the ResourceClaims that belong to the part and not to its pods.
         consumer: the object for which `claims` are reserved, as a reference in the status of a claim.

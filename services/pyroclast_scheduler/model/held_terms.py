@@ -49,7 +49,7 @@ class Held:
 
 
 class HeldTerms:
-    """All terms of one kind, such as required anti-affinity."""
+    """All affinity terms of one type, such as required anti-affinity."""
 
     def __init__(self) -> None:
         self._by_slot: dict[Slot, Held] = {}

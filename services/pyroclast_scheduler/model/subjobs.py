@@ -84,7 +84,7 @@ def divide(job: str, group: Group, tasks: Iterable[Task]) -> dict[str, SubJob]:
 
 
 def sub_job_uid(job: str, part: str) -> str:
-    """Return the UID of the sub-job for the part `part` of a tree."""
+    """Return the UID of the sub-job for the part `part` of a group."""
     return f"{job}/{part}"
 
 

@@ -41,13 +41,13 @@ class Predicate(Protocol):
         """Return how many more pods of this shape each of `rows` accepts in the present state; None: no limit."""
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """Return all refusals with their reasons, in the order of examination."""
+        """Return which nodes are infeasible and why, in the order in which the filters examine nodes."""
 
 
 class PlacementPlan:
-    """The feasibility and scores of one shape. `request`: the request over all dimensions.
+    """The feasibility and scores of all nodes for one shape. `request`: the request of one pod as a vector over all dimensions.
 
-    `present`: the rows that the shape names.
+    `present`: the rows of the resources that the shape requests.
     """
 
     def __init__(self, shape: Shape, dimensions: Dimensions, columns: Columns, ready: Bools) -> None:
@@ -84,7 +84,7 @@ class PlacementPlan:
         return row in self._wanted
 
     def once(self, what: Hashable, measure: Callable[[], T]) -> T:
-        """Return the result of `measure`, calculated once per plan and `what`."""
+        """Return the result of `measure`, which is calculated only once for each `what` in this plan."""
         if what not in self._memory:
             self._memory[what] = measure()
         found: T = self._memory[what]
@@ -153,9 +153,9 @@ class PlacementPlan:
         return self._scored
 
     def place(self, first: Floats, count: int, *, future: bool, extra: Floats | None = None) -> Rows:
-        """Return rows for up to `count` pods, best first.
+        """Return the rows of the best nodes for up to `count` pods, best first.
 
-        `first`: the scores for one pod, as in `greedy`. `extra`: a constant per node that is part of all scores.
+        `first`: the score of each node for one pod, see `greedy`. `extra`: a constant per node that is added to its scores.
         """
         room: Callable[[Rows], Ints] = lambda rows: self.room(rows, future=future)  # noqa: E731
 

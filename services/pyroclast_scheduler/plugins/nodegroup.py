@@ -65,7 +65,7 @@ class Wishes:
         return group in self.anti_preferred or (wanted and group not in self.anti_required)
 
     def score(self, group: str, *, is_ordered: bool) -> float:
-        """Return the score of the group. `is_ordered`: whether earlier preferred groups get more."""
+        """Return the score of a node group for this queue. `is_ordered`: whether earlier preferred groups get a higher score."""
         if group in self.anti_preferred:
             return _AVOIDED
         total = _REQUIRED if group in self.required else 0.0

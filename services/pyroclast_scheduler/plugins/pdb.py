@@ -18,7 +18,7 @@ __all__ = ["Pdb"]
 
 
 class Pdb:
-    """The plugin pdb, which has no arguments. The plugin proposes no victims (victim_tasks): a budget that allows an eviction is no reason for one."""
+    """The plugin pdb, which has no arguments. It proposes no victims: a budget allows evictions, and asks for none."""
 
     watches = (Watch(POD_DISRUPTION_BUDGETS, records.PodDisruptionBudget),)
 

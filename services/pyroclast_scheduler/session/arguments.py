@@ -100,7 +100,7 @@ class Arguments(Mapping[str, Any]):
         return flag in self._flags
 
     def unknown(self) -> list[str]:
-        """Return the keys that no code has read."""
+        """Return the keys of the arguments that no code has read, and that are therefore unknown."""
         own = sorted(f"{self._path}{key}" for key in set(self._values) - self.known)
         return own + [key for section in self._sections for key in section.unknown()]
 

@@ -185,5 +185,5 @@ class Outcome:
 
     @property
     def promised(self) -> dict[str, str]:
-        """The node of each pipelined pod, by UID."""
+        """The node of each pipelined pod, by UID of the pod."""
         return {uid: place.node for uid, place in self.kept.items() if place.is_coming}

@@ -329,7 +329,7 @@ class Rules:
         return next((why for ask in self._objections if (why := ask(move)) is not None), None)
 
     def preparations(self, placed: Sequence[tuple[Task, int]]) -> dict[str, tuple[Preparation, ...]]:
-        """Return the steps that the binds require, by UID. `placed`: tasks with the rows of their nodes."""
+        """Return the steps that the binds require, by UID of the pod. `placed`: tasks with the rows of their nodes."""
         found: dict[str, tuple[Preparation, ...]] = {}
         for prepare in self._pre_bind:
             for task, row in placed:

@@ -1,4 +1,4 @@
-"""Estimates the starts of waiting jobs between sessions, with a small part of one core."""
+"""Estimates the starts of waiting jobs between sessions, with a small share of one CPU core."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class Estimates:
         return self._estimator.start(key)
 
     def quality(self, queues: Collection[str]) -> dict[str, tuple[float, float]]:
-        """Return by queue the part of the last estimates that held, and their width. Queues with too few scores are left out."""
+        """Return by queue the fraction of the last estimates that were right, and the width of their intervals.
+
+        Queues with too few scored estimates are left out.
+        """
         calibration = self._estimator.calibration
         found = {queue: calibration.held(queue) for queue in queues}
         return {queue: (held, calibration.width(queue)) for queue, held in found.items() if held is not None}

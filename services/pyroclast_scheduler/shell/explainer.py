@@ -1,4 +1,4 @@
-"""Updates the waiting book after each session, and the explanations in the annotations of PodGroups."""
+"""Updates the waiting book (all waiting jobs and their causes) and the explanations in annotations after each session."""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ class Isolation:
         self.skipped = SkippedPlugins()
 
     async def isolate(self, thread: Executor, configuration: Configuration, ports: Ports, error: Exception) -> bool:
-        """Leave out the cause of failing sessions, an object until it changes. Return whether a cause was found.
+        """Leave the object or plugin out that makes sessions fail, and return whether one was found.
+
+        An object is left out until it changes.
 
         If the failure does not occur again, nothing is left out, and the next cycle tries again.
 

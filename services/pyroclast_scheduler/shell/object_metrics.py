@@ -88,7 +88,7 @@ class CardSeries:
         self._series: dict[str, set[tuple[Gauge, tuple[str, ...]]]] = {}
 
     def take(self, cards: Mapping[str, Sequence[CardUse]], is_known: Callable[[str], bool]) -> None:
-        """Export the shared devices of a session by node, and remove those of deleted nodes."""
+        """Export the shared devices of a session by node, and remove the metrics of deleted nodes."""
         for node, found in cards.items():
             now: dict[tuple[Gauge, tuple[str, ...]], float] = {}
             for card in found:

@@ -14,7 +14,10 @@ __all__ = ["WaitingText"]
 
 
 class WaitingText:
-    """Makes explanations from the waiting book. `estimates`: the estimated starts, None if they are disabled."""
+    """Makes the explanations of waiting jobs from the waiting book, which contains their causes.
+
+    `estimates`: the estimated starts, None if they are disabled.
+    """
 
     def __init__(self, book: WaitingBook, estimates: Estimates | None) -> None:
         self._book = book

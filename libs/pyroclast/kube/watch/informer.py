@@ -159,7 +159,7 @@ class Informer(Generic[T]):
         return asyncio.get_running_loop().time() - self._unheard_since
 
     async def run(self) -> None:
-        """Keep the copy up to date, until cancelled."""
+        """Keep the local copy of the objects up to date, until cancelled."""
         backoff = Backoff(self._timing.first_pause, self._timing.longest_pause)
         try:
             while True:

@@ -43,7 +43,7 @@ class GangPlan:
     """Unfinished pods of an older version, and pods that the controller has marked for deletion."""
 
     def effects(self) -> Iterator[Effect]:
-        """Yield the plan as effects: deletions first, then creations."""
+        """Yield the changes of this plan as effects: deletions first, then creations."""
         if self.stale:
             yield DeletePods(victims_of(self.stale))
         if self.surplus:

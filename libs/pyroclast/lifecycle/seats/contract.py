@@ -59,7 +59,7 @@ class SeatsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """The place of one pod of a gang: its role and its index in the role."""
+    """One pod of a gang that does not exist yet: its role and its index in the role."""
 
     role: str
     index: int

@@ -17,7 +17,7 @@ __all__ = ["SeatRefusal", "refusal_of_job", "refusal_of_pod"]
 
 
 class SeatRefusal(StrEnum):
-    """Why the pods of a gang are created without a node, in one word."""
+    """The reason, in one word, why a gang is not placed before its pods exist."""
 
     ADMISSION = "Admission"
     """Admission created a pod that differs from the dry run of the same template."""

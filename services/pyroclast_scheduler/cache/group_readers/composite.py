@@ -174,7 +174,7 @@ def held(node: Node, group: Group, hold: Hold) -> Group:
 
 
 def has_part_started(part: GroupPart, tasks: Sequence[TaskFacts]) -> bool:
-    """Whether the minimum of `part` has or had nodes."""
+    """Whether enough pods of `part` have or had nodes for its minimum, and for the minimums of the parts below it."""
     least = {path[-1].name: path[-1].minimum for path in part.paths()}
     counts = dict.fromkeys(least, 0)
     for task in tasks:

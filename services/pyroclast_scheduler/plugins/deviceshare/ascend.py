@@ -36,7 +36,7 @@ class _Announced(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Ascend:
-    """One kind of chip. `policy`: binpack fills used chips, spread prefers idle chips, empty uses the first chips."""
+    """One type of chip. `policy`: binpack fills used chips, spread prefers idle chips, empty uses the first chips."""
 
     chip: Chip
     policy: str = ""

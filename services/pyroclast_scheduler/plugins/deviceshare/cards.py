@@ -52,7 +52,7 @@ class Card:
     network: int | None = None
 
     def copy(self) -> Card:
-        """Return a copy, on which a trial may allocate shares."""
+        """Return a copy of the card, on which a trial may allocate shares."""
         return replace(self, users={uid: list(parts) for uid, parts in self.users.items()}, groups=dict(self.groups))
 
     @property
@@ -114,13 +114,13 @@ def policy_score(policy: str, cards: Sequence[Card], claim: Claim) -> float:
 
 
 class CardKind(Protocol):
-    """One kind of device and the rules of sharing it."""
+    """One type of device, and the rules by which pods share devices of this type."""
 
     def wants(self, pod: records.Pod) -> bool:
         """Whether a pod requests such devices."""
 
     def cards(self, node: records.Node) -> list[Card] | None:
-        """Return the cards of a node; None if the node has none of this kind."""
+        """Return the cards of a node; None if the node has no cards of this type."""
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
         """Return the claim of a placed pod, by the annotations of its bind."""

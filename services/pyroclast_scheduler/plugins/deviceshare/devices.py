@@ -1,4 +1,4 @@
-"""The cards of one kind on all nodes in a session: their users, possible claims, annotations and metrics."""
+"""The cards of one device type on all nodes in a session: their users, possible claims, annotations and metrics."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Devices(NodeBook[NodeCards, Claim]):
         return NodeCards(node, cards)
 
     def held(self, task: TaskFacts) -> Claim | None:
-        """Return the claim in the annotations of the bind."""
+        """Return the claim of a bound pod, as the annotations of its bind record the claim."""
         found = self._kind.held(task.pod, task.pod.metadata.annotations)
         return found or self._kind.held(task.pod, self._bound.get(task.uid, {}))
 
@@ -90,7 +90,7 @@ class Devices(NodeBook[NodeCards, Claim]):
             raise
 
     def examine(self, state: NodeCards, task: TaskFacts) -> float:
-        """Return the score of the claim by the kind of device."""
+        """Return the score of the claim by the rules of the device type."""
         return self._kind.score(state.cards, self.choose(state, task))
 
     def take(self, state: NodeCards, task: TaskFacts, claim: Claim) -> None:

@@ -62,7 +62,7 @@ class Vgpu:
         return registered(node.metadata.annotations.get(keys.VGPU_NODE_REGISTER, ""), self.configuration.geometries)
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
-        """Return the claim in the annotation of the bind."""
+        """Return the claim of a bound pod, as the annotation of its bind records the claim."""
         del pod
         return decode(annotations.get(keys.VGPU_IDS_NEW, ""))
 

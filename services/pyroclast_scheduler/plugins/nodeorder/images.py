@@ -1,4 +1,4 @@
-"""The score for images of a pod that nodes already have."""
+"""Scores nodes higher if they already have the images of a pod."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class VolumeLimits:
         return found
 
     def refusal(self, task: TaskFacts) -> Refusal | None:
-        """Return the nodes that cannot attach the pod's volumes; None if no limit applies."""
+        """Return which nodes cannot attach the volumes of the pod; None if no limit applies."""
         wanted = self._of(task)
         if not wanted or not self._limits:
             return None

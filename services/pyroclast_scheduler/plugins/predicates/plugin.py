@@ -157,7 +157,7 @@ class _PodFilters:
         return refusals
 
     def retry_when(self, task: Task, plan: PlacementPlan) -> Collection[Trigger] | None:
-        """Return the triggers by the pod's claims and by pods that its feasibility depends on."""
+        """Return the triggers after which other nodes may be feasible for the pod, by its claims and by other pods."""
         found = coupled_to(self._session, task, self._filters) if self._is_coupled else None
         return {*(found or ()), *self._claims_retry_when(task.facts)} if plan.shape.has_claims else found
 

@@ -49,7 +49,7 @@ def is_delayed(claim: records.PersistentVolumeClaim, chosen: records.StorageClas
 
 
 class Storage:
-    """Volumes, classes and free storage. Results are calculated once."""
+    """The volumes, StorageClasses and free storage of a session. Each result is calculated only once."""
 
     def __init__(self, session: Session) -> None:
         self._features: NodeFeatures = session.features
@@ -74,7 +74,7 @@ class Storage:
         return self._classes.get(_class_name(claim))
 
     def reach(self, volume: records.PersistentVolume) -> Rows | None:
-        """Return the nodes that can use `volume`; None for all."""
+        """Return a mask of the nodes that can use `volume`; None if all nodes can use it."""
         required = (volume.spec.node_affinity or {}).get("required")
         return None if required is None else self._matching(required.get("nodeSelectorTerms") or ())
 

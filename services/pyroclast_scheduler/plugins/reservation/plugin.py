@@ -32,7 +32,7 @@ PATIENCE: Final = 5
 
 
 class ReservationPlugin:
-    """Arguments: see `ReservationSettings`. The plugin needs the actions elect and reserve."""
+    """The plugin reservation. For its arguments, see `ReservationSettings`. The plugin needs the actions elect and reserve."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._settings = ReservationSettings.of(arguments)

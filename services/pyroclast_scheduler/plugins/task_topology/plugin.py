@@ -30,7 +30,7 @@ class TaskTopology:
         self._weight = arguments.integer("task-topology.weight", 1)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions, none if no waiting job declares relations of its tasks."""
+        """Return the extensions of this plugin for one session, none if no waiting job declares relations of its tasks."""
         found = {job.facts.key: _buckets(session, job) for job in session.jobs.values()}
         if not any(found.values()):
             return Extensions()

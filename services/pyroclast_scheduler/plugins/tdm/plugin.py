@@ -36,7 +36,9 @@ _NOT_ALLOWED: Final = "not allow to dispatch to revocable node"
 
 
 class Tdm:
-    """Arguments: `tdm.revocable-zone.<zone>`, hours such as `22:00-6:30` in local time; `tdm.evict.period` (1m)."""
+    """The plugin tdm.
+
+    Arguments: `tdm.revocable-zone.<zone>`, hours such as `22:00-6:30` in local time; `tdm.evict.period` (1m)."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._windows: dict[str, Window] = {}

@@ -155,7 +155,7 @@ class _Defaulter:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """The compiled parts of a schema."""
+    """The compiled pruning, defaulting and validation of a schema."""
 
     prune: _Pruner
     default: _Defaulter
@@ -197,7 +197,7 @@ class Structural:
 
     @property
     def node(self) -> Node:
-        """The schema as a tree, created on first use."""
+        """The schema as a tree of nodes, created on first use."""
         if self._node is None:
             self._node = of_openapi(self.source)
         return self._node

@@ -315,13 +315,13 @@ class Codec:
                 document[name] = make()
 
     def zero(self) -> Object:
-        """Return the message as the API writes it when no field is set."""
+        """Return an object of this type as the API writes it when no field is set."""
         if self._fields is None:
             self._compile()
         return {name: make() for name, make in self._fill}
 
     def form(self, value: Json, run: _Run, untouched: Collection[str] = ()) -> Json:
-        """Return the normalised value. See `decode`."""
+        """Return `value` in its normalised form, see `decode`."""
         if value.__class__ is not dict:
             raise _Mismatch(value, self.short, "struct")
         fields = self._fields if self._fields is not None else self._compile()

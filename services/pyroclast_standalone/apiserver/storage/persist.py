@@ -36,7 +36,7 @@ class DamagedData(Exception):
 
 
 class JournalFailed(Exception):
-    """Writes can no longer be stored durably. The message says why."""
+    """The journal can no longer store writes. The message says why."""
 
 
 class SqliteJournal:
@@ -76,7 +76,7 @@ class SqliteJournal:
             raise sqlite3.DatabaseError(verdict)
 
     def revision(self) -> int:
-        """Return the last written revision, 0 for an empty journal."""
+        """Return the last revision in the journal, 0 for an empty journal."""
         row = self._connection.execute("SELECT value FROM revision").fetchone()
         return int(row[0]) if row else 0
 
