@@ -1,6 +1,7 @@
 """The table of jobs: PodGroups and their pods by watch events, with incremental sums, and the jobs that sessions must examine.
 
-A job rests when the last session that examined it found no decision and no status to change. Any change of the job wakes it.
+A job rests when the last session that examined the job found no decision and no status to change. After any change of a
+resting job, the next session examines the job.
 """
 
 from __future__ import annotations
@@ -302,14 +303,17 @@ class JobTable:
         self._retries.clear()
 
     def rest(self, facts: JobFacts) -> bool:
-        """Let a job rest after a session that examined `facts`. Return False if the job has changed or was woken since."""
+        """Let a job rest after a session that examined `facts`.
+
+        Return False if the job has changed since, or if one of its triggers has fired since.
+        """
         if self._facts.get(facts.key) is not facts or facts.key in self._stale or facts.key in self._woken:
             return False
         self._awake.pop(facts.key, None)
         return True
 
     def draw(self, key: str) -> None:
-        """Record that a session examined a job that was unschedulable before, so that the next session examines the job again."""
+        """Record that a session examined a resting job, so that the next session examines the job again."""
         facts = self._facts.get(key)
         if facts is not None:
             self._awake[key] = facts

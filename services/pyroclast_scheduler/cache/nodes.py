@@ -1,4 +1,4 @@
-"""The table of nodes: columns that are updated by events. The row of a node stays the same while the node exists."""
+"""The table of nodes: arrays that are updated by watch events. The row of a node stays the same while the node exists."""
 
 from __future__ import annotations
 

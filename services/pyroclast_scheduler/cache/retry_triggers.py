@@ -1,4 +1,4 @@
-"""Finds the resting jobs that the next session tries again.
+"""Finds the resting (unschedulable) jobs that the next session tries again.
 
 Events record changes, and small steps before a snapshot evaluate them.
 """
@@ -41,7 +41,7 @@ _PIECE: Final = 250  # jobs that one step wakes
 
 
 class RetryTriggers:
-    """The unschedulable jobs. A change during a session also wakes the jobs that this session leaves unschedulable.
+    """The unschedulable jobs. A change during a session also affects the jobs that this session leaves unschedulable.
 
     If a kind has several jobs, sessions try the oldest one, and the next one only after the oldest was placed. When one job of
     the kind rests again, the result applies to all of them.
@@ -74,7 +74,7 @@ class RetryTriggers:
             self._jobs.wake(self._waiting.add(job))
 
     def draw(self, job: str) -> None:
-        """Record that the last session examined a job that was unschedulable before, so that the next session examines it again."""
+        """Record that the last session examined a resting job, so that the next session examines the job again."""
         self._waiting.discard(job)
         self._jobs.draw(job)
 
@@ -105,7 +105,7 @@ class RetryTriggers:
         return found
 
     def discard(self, jobs: Iterable[str]) -> None:
-        """Remove jobs that are no longer unschedulable."""
+        """Remove jobs that no longer rest, because they are not unschedulable any more."""
         for job in jobs:
             self._waiting.discard(job)
 

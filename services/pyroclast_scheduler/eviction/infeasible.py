@@ -64,7 +64,7 @@ class InfeasibleNodesCache:
 
 
 class InfeasibleNodes:
-    """The infeasible nodes by kind of task, for one action. `book`: the cache for the next session, which is filled on `close`.
+    """The infeasible nodes by kind of task, for one action. `book`: the results for the next session, which `close` fills.
 
     Tasks of the same shape, role and priority are of one kind, unless other pods or claims distinguish them. A kind spans one
     job, or all unchanged jobs of one equivalence class.

@@ -38,7 +38,7 @@ class Answerer:
     """The data from which requests for explanations are answered.
 
     Attributes:
-        book: the waiting jobs.
+        book: the waiting book, which contains the waiting jobs and their causes.
         jobs: all jobs by key.
         now: seconds since the epoch.
         reservations: the reservations by job.

@@ -16,7 +16,7 @@ __all__ = ["Cause", "Shortage", "WaitingRecord", "Withheld"]
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource that is short, with amounts as quantities. None: the amount plays no part in this cause.
+    """A resource that is short, with amounts as quantities. None means that the amount does not matter for this cause.
 
     Attributes:
         asked: the amount that the gang requests, or one pod if `largest` is given.

@@ -1,6 +1,6 @@
 """Features of nodes as arrays with one value per node: label values as codes, sets of taints as numbers.
 
-A selector is evaluated once per distinct value instead of once per node. The columns are kept from session to session, and
+A selector is evaluated once per distinct value instead of once per node. The arrays are kept from session to session, and
 `NodeFeatures.update` only reads the nodes that changed.
 """
 
@@ -94,7 +94,7 @@ class Domains:
 
 
 class NodeFeatures:
-    """The columns of all features. A column is made when it is first used, and `update` must be called before each session.
+    """The arrays of all features. An array is made when it is first used, and `update` must be called before each session.
 
     `jobs`: the rows of the nodes on which each job has pods.
     """

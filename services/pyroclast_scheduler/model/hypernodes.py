@@ -1,4 +1,4 @@
-"""Hypernodes: domains of the network in tiers, as masks and columns over the rows of nodes. Lower tiers are closer together."""
+"""Hypernodes: domains of the network in tiers, as masks and arrays over the rows of nodes. Lower tiers are closer together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Network topology of jobs: the highest allowed tier of a job or of its parts, and the hypernode of its allocated pods."""
+"""Network topology of jobs: the highest allowed tier of a job or of its sub-jobs, and the hypernode of its allocated pods."""
 
 from __future__ import annotations
 

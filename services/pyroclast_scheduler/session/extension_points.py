@@ -1,6 +1,6 @@
 """The extension points of a session: when a plugin is called, with which arguments, and what its result means.
 
-Each point is a field of `Extensions`. The module `rules` combines the results of several plugins.
+Each extension point is a field of `Extensions`. The module `rules` combines the results of several plugins.
 """
 
 from __future__ import annotations

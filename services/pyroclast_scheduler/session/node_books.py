@@ -87,7 +87,7 @@ class NodeBook(ABC, Generic[S, C]):
         """
 
     def held(self, task: TaskFacts) -> C | None:
-        """Return the claim of a pod on a node, which is freed when the pod is evicted; None if the claim is part of `state`."""
+        """Return the claim of a pod on a node, which an eviction of the pod frees; None if `state` already contains the claim."""
         del task
         return None
 

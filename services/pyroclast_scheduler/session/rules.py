@@ -172,7 +172,7 @@ class Rules:
         return next((found for ask in self._job_valid if (found := ask(job)) is not None), None)
 
     def job_starving(self, job: Job) -> bool:
-        """Whether pods may be evicted for `job`. All plugins of the first tier with this point must agree."""
+        """Whether pods may be evicted for `job`. All plugins of the first tier that implements `job_starving` must agree."""
         tiers = self._job_starving
         return bool(tiers) and all(ask(job) for ask in tiers[0])
 

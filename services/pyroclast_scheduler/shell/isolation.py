@@ -26,7 +26,9 @@ _Decide = Callable[[Snapshot, Configuration, Ports], Outcome]
 
 
 class Isolation:
-    """Searches on the thread of sessions by deciding on parts of the cluster again. `decide`: runs one session."""
+    """Finds the object or plugin that makes sessions fail, by repeating the session with subsets of the cluster.
+
+    `decide`: runs one session."""
 
     def __init__(self, cache: Cache, decide: _Decide, metrics: SchedulerMetrics) -> None:
         self._cache = cache

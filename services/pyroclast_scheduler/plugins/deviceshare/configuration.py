@@ -30,7 +30,7 @@ class Template:
 class Chip:
     """A type of Ascend chip. `word`: its name in annotations.
 
-    `capacity`, `allocatable`: all memory and the shareable part, in MiB.
+    `capacity`, `allocatable`: all memory and the shareable memory, in MiB.
     """
 
     word: str

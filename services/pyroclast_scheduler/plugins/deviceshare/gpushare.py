@@ -18,7 +18,7 @@ _MOST: Final = 1024  # the largest number of cards of a node; a larger number is
 
 @dataclass(frozen=True, slots=True)
 class GpuShare:
-    """Sharing of GPUs. `by_number`: pods get whole cards; else a part of the memory of one card."""
+    """Sharing of GPUs. `by_number`: pods get whole cards; else a share of the memory of one card."""
 
     by_number: bool
 

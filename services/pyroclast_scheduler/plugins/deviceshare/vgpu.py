@@ -1,4 +1,4 @@
-"""Virtual GPUs as HAMi shares them: parts of memory and cores of the cards that the agent of the node reports in an annotation.
+"""Virtual GPUs as HAMi shares them: shares of memory and cores of the cards that the agent of the node reports in an annotation.
 
 On nodes in mode `mig`, the driver divides the cards, and a container gets an instance.
 """

@@ -118,5 +118,5 @@ def normal(hyper_nodes: HyperNodes, sums: Sums, request: Ints, weights: Sequence
 
 
 def weights_of(weights: Mapping[str, int], dimensions: Dimensions) -> list[tuple[int, int]]:
-    """Return the weights by row of the columns. Resources without a row are left out."""
+    """Return the weights of resources, by row of the resource. Resources without a row are left out."""
     return [(row, weight) for name, weight in weights.items() if (row := dimensions.find(name)) is not None]

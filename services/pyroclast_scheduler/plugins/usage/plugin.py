@@ -157,7 +157,7 @@ class _Nodes:
                 self._count([task], np.array([at], dtype=np.intp))
 
     def scores(self, plan: PlacementPlan, load: Load) -> Floats:
-        """Return the free part of nodes, from 0 to 1, for the first, second, … pod of a shape; 0 without recent measurements."""
+        """Return the free fraction of nodes (0 to 1) for the first, second, … pod of a shape; 0 without recent measurements."""
         rows = load.rows[:, 0]
         steps = (load.used[PODS] - self._session.columns.used[PODS, rows, None])[0]
         result = np.zeros((len(rows), len(steps)))
