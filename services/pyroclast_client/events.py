@@ -24,7 +24,7 @@ PHASE, EVENT, POD, DELETED = "phase", "event", "pod", "deleted"
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One change. `kind` is `phase`, `event`, `pod` or `deleted`. `about` is the name of the Job or pod."""
+    """One change of a Job. `kind` is `phase`, `event`, `pod` or `deleted`. `about` is the name of the Job or pod."""
 
     kind: str
     about: str

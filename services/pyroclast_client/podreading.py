@@ -81,7 +81,7 @@ def text_of(lines: Sequence[str], tail: int | None = None) -> list[str]:
 
 
 def without_frame(line: str) -> str | None:
-    """Return the part of a line that the function printed. None when the whole line is a frame of the result."""
+    """Return the text that the function printed in a line of the log. None when the whole line is a frame of the result."""
     before, frame, _ = line.partition(FRAME)
     return line if not frame else before or None
 

@@ -1,5 +1,6 @@
 """The available actions and plugins: the built-in ones by name, and those of other packages by entry point. Each is imported on
-first use."""
+first use.
+"""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def period_at(period: Period, zone: str, moment: float, *, first: int = 0) -> Sp
 
 
 def zoned(moment: float, zone: str) -> str:
-    """Return a moment as local time of a zone, with its offset."""
+    """Return a moment as text: the local time in a time zone, with the offset of the zone."""
     return datetime.fromtimestamp(moment, _zone(zone)).isoformat(timespec="seconds")
 
 

@@ -68,7 +68,7 @@ class Groups:
         return found
 
     def believe(self, key: str, status: GroupStatus | None) -> None:
-        """Assume `status` for the group `key` while it is being written; None: return to the status of the API server.
+        """Assume `status` for the group `key` while it is being written; None to return to the status in the API server.
 
         If the object has no phase, the status stays assumed until it is replaced.
         """

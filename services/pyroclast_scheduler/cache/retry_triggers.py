@@ -117,8 +117,8 @@ class RetryTriggers:
     def rouse(self, queues: Mapping[str, QueueFacts], *, at_most: int | None = None) -> None:
         """Search for the jobs that the changes concern, and make the next session examine them.
 
-        The facts of all jobs must be up to date. `queues`: the existing queues. `at_most`: do only a part of the work, with at
-        most this number of jobs; None: all of it.
+        The facts of all jobs must be up to date. `queues`: the existing queues. `at_most`: the number of jobs after which the
+        search is interrupted; None to finish the search.
         """
         steps = None if at_most is None else _STEPS
         if self._objects.is_read_late():

@@ -45,7 +45,7 @@ class SeatTasks:
         self._in_session = self.table.asking()
 
     def seal(self, seen: Collection[str], *, may: Callable[[str], bool]) -> None:
-        """Make the claimed seats the final answer to those PodGroups in `seen` that request seats. The answer may be empty.
+        """Make the claimed seats the final placement of each PodGroup in `seen` that requests seats. The placement may be empty.
 
         `seen`: the keys of the PodGroups that a session examined. `may`: whether the answer to a PodGroup can be written.
         """

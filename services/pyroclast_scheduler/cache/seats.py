@@ -175,7 +175,7 @@ class SeatTable:
         return [key for key in self._asking if self._gangs[key].is_sealed]
 
     def seal(self, key: str) -> list[Change]:
-        """Make the claimed seats the final answer to PodGroup `key`, which requests seats and was examined by a session."""
+        """Make the claimed seats the final placement of PodGroup `key`, which requests seats and was examined by a session."""
         gang = self._gangs.get(key)
         if gang is None or key not in self._asking or gang.is_sealed:
             return []

@@ -1,4 +1,4 @@
-"""Infeasible nodes: those on which evictions do not help tasks of a kind. The results are used until the nodes change.
+"""Infeasible nodes: nodes on which evictions do not help tasks of a kind. The results are used until the nodes change.
 
 A gang with hundreds of equal pods tries the same nodes for each pod. The result for the first pod applies to the others.
 """

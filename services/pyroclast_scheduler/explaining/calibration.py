@@ -64,9 +64,10 @@ class Calibration:
         self._scores.setdefault(queue, deque(maxlen=_KEPT)).append(score)
 
     def wait_for(self, overdue: Mapping[str, list[Score]]) -> None:
-        """Set the overdue estimates by queue: their interval is over, but their jobs still wait. `actual`: the wait so far.
+        """Set the overdue estimates by queue. The interval of an overdue estimate is over, but its job still waits.
 
-        Overdue estimates count before their jobs start, since a change of the load would otherwise show much too late.
+        In these scores, `actual` is the wait so far. Overdue estimates count before their jobs start, since a change of the load
+        would otherwise affect the estimates much too late.
         """
         self._overdue = {queue: scores[-_JUDGED:] for queue, scores in overdue.items()}
 

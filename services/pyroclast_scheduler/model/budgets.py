@@ -68,8 +68,8 @@ class BudgetStanding:
     def asked(self, resources: Collection[str] | None) -> list[str]:
         """Return the resources that the budget limits and the gang requests, sorted.
 
-        `resources`: the names of the resources that the gang requests. None: the requests are unknown, and all limited resources
-        count.
+        `resources`: the names of the resources that the gang requests. None when the requests are unknown; then all limited
+        resources count.
         """
         return sorted(name for name in self.budget.limits if resources is None or name in resources)
 

@@ -34,7 +34,7 @@ class _Counted:
 
 
 class TermBook:
-    """Counts that are kept from session to session. Only nodes whose pods changed are counted again."""
+    """The counts of pods by affinity term, kept from session to session. Only nodes whose pods changed are counted again."""
 
     def __init__(self) -> None:
         self.spaces: Spaces = {}

@@ -35,10 +35,10 @@ class Predicate(Protocol):
     """The filters of a plugin for a shape. All arrays have one entry per node."""
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Return the nodes that are feasible by shape and node object alone; None: all nodes."""
+        """Return a mask of the nodes that are feasible by shape and node object alone; None if all nodes are."""
 
     def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
-        """Return how many more pods of this shape each of `rows` accepts in the present state; None: no limit."""
+        """Return how many more pods of this shape each of `rows` accepts in the present state; None if there is no limit."""
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
         """Return which nodes are infeasible and why, in the order in which the filters examine nodes."""

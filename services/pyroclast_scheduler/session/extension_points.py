@@ -58,7 +58,7 @@ class Purpose(Enum):
 class Invalid(NamedTuple):
     """Why a job cannot be scheduled: reason and message of a condition.
 
-    `retry_when`: the triggers, besides a change of the job or its queue, that may make the job valid; None: any change may.
+    `retry_when`: the triggers, besides a change of the job or its queue, that may make the job valid; None if any change may.
     """
 
     reason: str

@@ -1,4 +1,4 @@
-"""Finds the parts of a gang that are the cheapest to start: those that lack the fewest pods."""
+"""Finds the parts of a gang that lack the fewest pods, and so are the cheapest to start."""
 
 from __future__ import annotations
 

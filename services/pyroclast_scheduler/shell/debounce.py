@@ -1,7 +1,7 @@
 """Decides when a value is written.
 
-A value must be wished for some time before it is written, and writes of one key keep a minimum distance. The code is pure: times
-are parameters.
+A value is written only after it was requested for some time, and two writes of one key have a minimum distance. The code is pure:
+times are parameters.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ _Decide = Callable[[Snapshot, Configuration, Ports], Outcome]
 class Isolation:
     """Finds the object or plugin that makes sessions fail, by repeating the session with subsets of the cluster.
 
-    `decide`: runs one session."""
+    `decide`: runs one session.
+    """
 
     def __init__(self, cache: Cache, decide: _Decide, metrics: SchedulerMetrics) -> None:
         self._cache = cache

@@ -21,8 +21,9 @@ class Credentials(Protocol):
 
     @property
     def identity(self) -> Identity | None:
-        """The client certificate that belongs to the last header; None: the certificate of the configuration is used, if there is
-        one.
+        """The client certificate that belongs to the last Authorization header.
+
+        If this is None, the certificate of the configuration is used, if there is one.
         """
 
     async def authorization(self, *, refused: str | None = None) -> str:

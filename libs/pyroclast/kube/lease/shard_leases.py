@@ -24,8 +24,8 @@ log = structlog.get_logger()
 class ShardLeases:
     """Campaigns for the Leases of all shards: `name` when there is one shard, else `name-0`, `name-1`, ….
 
-    Replicas share the shards evenly: a replica that has at least two shards fewer than another asks that one to hand over a
-    shard.
+    Replicas share the shards evenly: a replica that has at least two shards fewer than another asks the other replica to
+    hand over a shard.
 
     Args:
         client: the API server.

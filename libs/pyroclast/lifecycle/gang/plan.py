@@ -63,7 +63,7 @@ def plan(job: Job, pods: ObservedPods) -> GangPlan:
 def release(pods: ObservedPods, keep: Keep, *, older_than: int | None = None) -> tuple[Pod, ...]:
     """Return the pods that a kill deletes: all pods except those that `keep` spares and those already being deleted.
 
-    `older_than`: delete only pods of a lower version; None: pods of every version.
+    `older_than`: delete only pods of a lower version; None for pods of every version.
     """
     return pods.where(
         lambda state: (

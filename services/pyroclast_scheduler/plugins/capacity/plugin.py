@@ -165,7 +165,7 @@ class _Queues:
         return -max(self._tree.common(self._tree.rows[queue.name], self._tree.rows[preemptor.name]), 1)
 
     def allocatable(self, queue: Queue, plan: PlacementPlan, count: int) -> int:
-        """Return how many of `count` such pods fit into the limits of the queue and its ancestors."""
+        """Return how many of `count` pods of a shape fit into the limits of the queue and its ancestors."""
         row = self._tree.rows[queue.name]
         if not queue.facts.is_open or row in self._tree.outside:
             return 0
@@ -222,7 +222,7 @@ class _Queues:
         return [each for each in ordered if self._goes(rule, each)]
 
     def evictable(self, eviction: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Return victims for a whole gang: all candidates in the same queue, or those of other queues.
+        """Return victims for a whole gang: all candidates in the same queue, or candidates of other queues.
 
         Queues lose only pods beyond their deserved amounts to another queue.
         """

@@ -57,12 +57,12 @@ class Card:
 
     @property
     def used_memory(self) -> int:
-        """The sum of the memory of all users."""
+        """The memory that all users of the card have together."""
         return sum(part.memory for parts in self.users.values() for part in parts)
 
     @property
     def used_cores(self) -> int:
-        """The sum of the cores of all users, in hundredths of the card."""
+        """The cores that all users of the card have together, in hundredths of the card."""
         return sum(part.cores for parts in self.users.values() for part in parts)
 
     @property

@@ -53,7 +53,7 @@ class Devices(NodeBook[NodeCards, Claim]):
         self._wanted: dict[int, bool] = {}
 
     def wants(self, task: TaskFacts) -> bool:
-        """Whether a pod requests such cards. The answer is the same for all pods of a shape."""
+        """Whether a pod requests cards of this device type. The result is the same for all pods of a shape."""
         found = self._wanted.get(id(task.shape))
         if found is None:
             found = self._wanted[id(task.shape)] = self._kind.wants(task.pod)

@@ -117,7 +117,7 @@ class Vgpu:
 
 
 def registered(text: str, geometries: Callable[[str], tuple[Geometry, ...]] = BUILT_IN.geometries) -> list[Card] | None:
-    """Return the cards in the annotation, each as `uuid,slots,MiB,type,health,mode` with `:` at its end; None if it is malformed.
+    """Return the cards in the annotation of a node, each as `uuid,slots,MiB,type,health,mode` and `:`; None if it is malformed.
 
     The mode of the last card applies to all. In mode `mig`, a card without known geometries is shared undivided.
     """

@@ -95,7 +95,7 @@ class _Network:
     def order(self, job: Job, sub_job: SubJob, candidates: Sequence[HyperNode]) -> Floats:
         """Return for each hypernode how full it would be with the whole sub-job.
 
-        Among the fullest, those with tasks of it get more.
+        Of the fullest hypernodes, those with tasks of the sub-job get a higher score.
         """
         del job
         request = np.sum([self._session.plan(task.facts.shape).request for task in sub_job.tasks], axis=0)

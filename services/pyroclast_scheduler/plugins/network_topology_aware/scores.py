@@ -16,7 +16,8 @@ __all__ = ["Sums", "closeness", "filling", "normal"]
 class Sums:
     """Sums over hypernodes as vectors in stored units, calculated on first use.
 
-    The used amounts are updated when nodes change. The idle and future idle amounts stay those of the session start.
+    The used amounts are updated when nodes change. The idle and future idle amounts are always the amounts at the start of the
+    session.
     """
 
     def __init__(self, columns: Columns, hyper_nodes: HyperNodes) -> None:

@@ -1,4 +1,4 @@
-"""The state that numa-aware keeps between sessions: parsed Numatopologies, and CPUs that no Numatopology shows as used yet."""
+"""The data that numa-aware stores between sessions: parsed Numatopologies, and CPUs that no Numatopology shows as used yet."""
 
 from __future__ import annotations
 

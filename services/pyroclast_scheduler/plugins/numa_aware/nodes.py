@@ -90,7 +90,7 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         return self._book.wanted(task)
 
     def state(self, row: int) -> NodeCpus:
-        """Return the free CPUs of the Numatopology, without those of pods that it does not show yet."""
+        """Return the free CPUs in the Numatopology of the node, without the CPUs of pods that it does not show yet."""
         inside = self._table.by_row[row]
         if inside is None:
             raise Refused("numa info is empty")

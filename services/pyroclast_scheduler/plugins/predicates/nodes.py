@@ -27,7 +27,7 @@ _ANYWHERE: Final = "0.0.0.0"
 
 
 class NodeFilter:
-    """The filters of nodes as a predicate. `filters`: the names of those that are on."""
+    """The filters of nodes as a predicate. `filters`: the names of the filters that are enabled."""
 
     def __init__(self, session: Session, filters: frozenset[str]) -> None:
         self._session = session

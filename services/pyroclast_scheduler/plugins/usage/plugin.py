@@ -113,7 +113,10 @@ class _Book:
         return self._capacity
 
     def unseen(self, jobs: Mapping[str, JobFacts], since: float) -> list[TaskFacts]:
-        """Return the pods that measurements cannot show yet. A job without such pods is not examined again before it changes."""
+        """Return the pods that measurements cannot show yet.
+
+        A job without such pods is not examined again before the job changes.
+        """
         before, self._shown = self._shown, {}
         found: list[TaskFacts] = []
         for key, facts in jobs.items():
