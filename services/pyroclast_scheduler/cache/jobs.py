@@ -331,7 +331,7 @@ class JobTable:
 
     @property
     def woken(self) -> int:
-        """The number of woken jobs that `rouse` has not handled yet."""
+        """The number of jobs to be retried that `rouse` has not handled yet."""
         return len(self._woken)
 
     def refresh(
@@ -370,7 +370,7 @@ class JobTable:
         return stale
 
     def rouse(self, *, at_most: int | None = None) -> Iterable[str]:
-        """Make the next session examine the woken jobs, at most `at_most`, and return their keys."""
+        """Make the next session examine the jobs to be retried, at most `at_most`, and return their keys."""
         woken = _taken(self._woken, at_most)
         for key in woken:
             facts = self._facts.get(key)

@@ -1,6 +1,6 @@
-"""Records which objects sessions read. A change of any other object wakes no job.
+"""Records which objects sessions read. After a change of any other object, no job is examined again.
 
-Plugins, also of other packages, read objects without declaring them, so that each read is recorded here.
+Plugins, also of other packages, read objects without declaring this, so each read is recorded.
 """
 
 from __future__ import annotations

@@ -79,9 +79,9 @@ class RetryTriggers:
         self._jobs.draw(job)
 
     def recheck(self) -> None:
-        """Handle that a schedule period began: wake the jobs that time may help, and some others, oldest first.
+        """Handle that a schedule period began: retry the jobs that time may help, and some other jobs, oldest first.
 
-        The others guard against missing triggers: a job that no trigger wakes waits for minutes and not for ever.
+        The other jobs are retried in case a trigger is missing. Such a job then waits for minutes and not for ever.
         """
         self._wake([*self._waiting.due(), *self._waiting.oldest(_ROUND)])
         self._rechecks += 1
@@ -111,7 +111,7 @@ class RetryTriggers:
 
     @property
     def left(self) -> int:
-        """The number of woken jobs that `rouse` has not handled, plus one while the search is not finished."""
+        """The number of jobs to be retried that `rouse` has not handled, plus one while the search is not finished."""
         return self._jobs.woken + (self._changes.is_any or self._search is not None)
 
     def rouse(self, queues: Mapping[str, QueueFacts], *, at_most: int | None = None) -> None:

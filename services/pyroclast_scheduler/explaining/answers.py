@@ -42,7 +42,7 @@ class Answerer:
         jobs: all jobs by key.
         now: seconds since the epoch.
         reservations: the reservations by job.
-        start: returns the estimated start of a job, or a text that tells why there is none.
+        start: returns the estimated start of a job, or a text that says why there is none.
         end: returns the estimated end of a running job; None if it is unknown.
     """
 

@@ -57,7 +57,7 @@ class Estimator:
     _running: dict[str, tuple[JobFacts, float]] = field(default_factory=dict)
 
     def start(self, key: str) -> Start | str:
-        """Return the estimated start of a job, or a text that tells why there is none."""
+        """Return the estimated start of a job, or a text that says why there is none."""
         return self._starts.get(key, "no estimate has been made yet")
 
     def saw(self, key: str, facts: JobFacts | None, now: float) -> None:
@@ -113,7 +113,7 @@ class Estimator:
 class Pass:
     """One estimation of all waiting jobs: `step` simulates one scenario, until `is_done`.
 
-    `found`: by job the interval in seconds from `now`, or a text that tells why there is none. `latest`: the promises of the
+    `found`: by job the interval in seconds from `now`, or a text that says why there is none. `latest`: the promises of the
     targets of reservations, by job.
     """
 

@@ -169,7 +169,10 @@ class _Taken:
 
 
 def wishes_of(name: str, queues: Mapping[str, QueueFacts], *, inherits: bool) -> Wishes:
-    """Return the group affinity of queue `name`. `inherits`: the queue uses that of its nearest ancestor if it has none."""
+    """Return the group affinity of queue `name`.
+
+    `inherits`: whether a queue without group affinity uses the group affinity of its nearest ancestor.
+    """
     seen: set[str] = set()
     while name in queues and name not in seen:
         seen.add(name)

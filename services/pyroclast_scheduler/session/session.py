@@ -341,7 +341,7 @@ class Session(Rules):
             job.cause = cause
 
     def close_plugins(self) -> None:
-        """Call the close function of each plugin."""
+        """Call the function `close` of each plugin."""
         for name, close in self.plugins.closers:
             self.ports.observe(name, "OnSessionClose", close)
         if self.budgets is not None:

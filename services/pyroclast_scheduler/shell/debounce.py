@@ -34,7 +34,7 @@ class _Pace:
 
 
 class Debounce(Generic[K, V]):
-    """The wished values by key. All times are seconds.
+    """The requested values by key. All times are seconds.
 
     Args:
         shortest: the distance between two writes of one key …

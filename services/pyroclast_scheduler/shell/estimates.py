@@ -39,7 +39,7 @@ class Estimates:
         self._spent = 0.0
 
     def start(self, key: str) -> Start | str:
-        """Return the estimated start of a job, or a text that tells why there is none."""
+        """Return the estimated start of a job, or a text that says why there is none."""
         return self._estimator.start(key)
 
     def quality(self, queues: Collection[str]) -> dict[str, tuple[float, float]]:

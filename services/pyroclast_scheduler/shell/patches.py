@@ -66,7 +66,7 @@ def condition(kind: str, status: str, reason: str, message: str, now: str) -> di
 
 
 def disruption(reason: DisruptionReason, message: str, now: str) -> dict[str, Any]:
-    """Return the condition that tells why a pod is about to be deleted."""
+    """Return the condition that says why a pod is about to be deleted."""
     return condition("DisruptionTarget", "True", str(reason), message, now)
 
 

@@ -45,7 +45,7 @@ class Node:
         return f"{self.kind.kind} {self.record.metadata.name}"
 
     def below(self) -> Iterator[Child]:
-        """Yield all descendants."""
+        """Yield all CompositePodGroups and PodGroups below this CompositePodGroup."""
         for child in self.children:
             yield child
             if isinstance(child, Node):

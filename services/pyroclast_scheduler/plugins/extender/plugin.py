@@ -149,7 +149,7 @@ class _Asking:
         return scores
 
     def victims(self, hook: str) -> VictimRule:
-        """Return the rule that sends the request of `hook`."""
+        """Return the rule that asks the extender for victims by the request of `hook`."""
 
         def rule(preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate] | None:
             del job

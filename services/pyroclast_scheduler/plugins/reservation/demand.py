@@ -43,7 +43,7 @@ def need_of(session: Session, job: Job) -> Need:
 
 
 class Cluster:
-    """The nodes of a session from the view of a target."""
+    """The nodes of a session, and the amounts that a target could use on them."""
 
     def __init__(self, session: Session, lasting: LastingPods) -> None:
         self._session = session

@@ -291,7 +291,7 @@ class Store:
         self._waiting: list[asyncio.Future[None]] = []  # waiters for the changes that are not written yet
 
     def collection(self, name: str) -> Collection:
-        """Return the collection of that name. It is created if it does not exist."""
+        """Return the collection of that name, and create it if it does not exist."""
         found = self._collections.get(name)
         if found is None:
             found = self._collections[name] = Collection(name, self.ring_size, self._start)

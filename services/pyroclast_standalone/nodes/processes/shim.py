@@ -124,7 +124,9 @@ def write(path: str, content: dict[str, Any]) -> None:
 
 
 def isolate(how: str, hostname: str, mounts: list[list[str]], scratch: str) -> None:
-    """Give this process its own host name and mounts: each source over its target, which need not exist on the machine."""
+    """Give this process its own host name and mounts: each source is mounted over its target, which need not exist on the
+    machine.
+    """
     if how == "none":
         return
     user, group = os.getuid(), os.getgid()
