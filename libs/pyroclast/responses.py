@@ -51,7 +51,7 @@ class WholeResponse(web.StreamResponse):
         return True
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
-        """Write the head and the body."""
+        """Write the head and the body of the response in one piece."""
         writer, body = request.writer, self._whole
         await writer.write_eof(b"%s%d%s%s" % (self._head, len(body), _rest_of_head(int(time.time())), body))
         return writer

@@ -30,7 +30,7 @@ class FileWatcher:
         self._content: bytes | None = None
 
     def load(self) -> None:
-        """Read the file now.
+        """Read the watched file now.
 
         Raises:
             OSError: the file cannot be read.

@@ -27,14 +27,14 @@ class ReviewMetrics:
         self._histograms: dict[str, Histogram] = {}
 
     def count(self, webhook: str, outcome: str) -> None:
-        """Count one answer of `webhook`."""
+        """Count one review by `webhook` with this outcome."""
         counter = self._counters.get((webhook, outcome))
         if counter is None:
             counter = self._counters[webhook, outcome] = self._reviews.labels(webhook, outcome)
         counter.inc()
 
     def took(self, webhook: str, seconds: float) -> None:
-        """Record the time that one answer took."""
+        """Record that one review by `webhook` took `seconds`."""
         histogram = self._histograms.get(webhook)
         if histogram is None:
             histogram = self._histograms[webhook] = self._seconds.labels(webhook)

@@ -49,7 +49,7 @@ NAMING_SCHEDULERS: Final = frozenset({"/jobs/validate", "/cronjobs/validate", "/
 
 
 class AdmissionService:
-    """Builds the parts of the service, and returns the current objects and options for the webhooks."""
+    """Builds the components of the service, and returns the current objects and options for the webhooks."""
 
     def __init__(self, settings: AdmissionSettings, service: Service, client: Client, options: Options) -> None:
         self._settings, self._service, self._client = settings, service, client

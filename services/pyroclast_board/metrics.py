@@ -25,5 +25,5 @@ class BoardMetrics:
         self._streams.labels(page).inc(change)
 
     def answered(self, page: str, seconds: float) -> None:
-        """Record one answer and its duration."""
+        """Record that one request for `page` was answered in `seconds`."""
         self._requests.labels(page).observe(seconds)

@@ -25,7 +25,7 @@ def card(kind: str, name: str, phase: str, content: str) -> str:
 
 
 def badge(phase: str) -> str:
-    """Return a phase in its colour."""
+    """Return the HTML of a phase, in the colour of the phase."""
     colour = COLOURS["succeeded"] if phase in GOOD else COLOURS["failed"] if phase in BAD else COLOURS["running"]
     return f'<span style="color:{colour}">{escape(phase)}</span>'
 

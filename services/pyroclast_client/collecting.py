@@ -50,7 +50,7 @@ class Collector:
         return cls(kube, name, key, annotations.get(SUBMISSION, ""), annotations.get(STORE, ""))
 
     async def all(self, pods: Iterable[Pod], size: int) -> list[Outcome]:
-        """Return the outcome of each index of a Job that has ended."""
+        """Return the outcome of each call (by index) of a Job that has ended."""
         chosen = _chosen(pods)
         return [self._missing(index) if index not in chosen else await self.one(chosen[index]) for index in range(size)]
 

@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def targets(self) -> list[Node]:
-        """Return the nodes on which the entry depends, by its arguments, its order and its condition."""
+        """Return the nodes of a flow on which the entry depends, by its arguments, its order and its condition."""
         asked = self.condition.nodes if self.condition is not None else ()
         return list(dict.fromkeys((*self.needs, *self.order.nodes, *asked)))
 

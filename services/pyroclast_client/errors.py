@@ -75,7 +75,7 @@ class NotFound(PyroclastError):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One fault: the path of the field, and a message."""
+    """One fault of an object: the path of the faulty field, and a message."""
 
     field: str
     message: str

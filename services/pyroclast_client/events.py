@@ -24,7 +24,7 @@ PHASE, EVENT, POD, DELETED = "phase", "event", "pod", "deleted"
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One change. `kind` is `phase`, `event`, `pod` or `deleted`. `about` is the name of the Job or pod."""
+    """One change of a Job. `kind` is `phase`, `event`, `pod` or `deleted`. `about` is the name of the Job or pod."""
 
     kind: str
     about: str
@@ -110,7 +110,7 @@ class _PodPhases:
         self._known: dict[str, str] = {}
 
     def event(self, item: Mapping[str, Any]) -> JobEvent | None:
-        """Return the new phase of a pod. None when the phase was reported before."""
+        """Return the event of the new phase of a pod. None when this phase was reported before."""
         metadata, status = item["metadata"], item.get("status") or {}
         phase = str(status.get("phase") or "Pending")
         is_owned = any(owner.get("uid") == self._uid for owner in metadata.get("ownerReferences") or ())

@@ -109,7 +109,7 @@ class Executor(concurrent.futures.Executor):
     def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
     ) -> Iterator[T]:
-        """Return the results for the items, in order. `chunksize` items run in one pod."""
+        """Return the results of the calls with these items, in order. `chunksize` items run in one pod."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         chunks = _chunks(zip(*iterables, strict=False), chunksize)

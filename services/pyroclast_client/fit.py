@@ -46,7 +46,7 @@ class Fit:
 
 
 async def fit_of(kube: Client, job: Mapping[str, Any]) -> Fit:
-    """Return the result for `job`, whose defaults are set."""
+    """Return whether `job`, whose defaults are set, would start now."""
     (queues, _), schedulers = await asyncio.gather(kube.list(QUEUES), schedulers_at_work(kube))
     absence = absence_of(job, schedulers)
     told = await fits_of_objects(kube, job, queues, namespace=job["metadata"]["namespace"], absence=absence)

@@ -21,7 +21,7 @@ Rule: TypeAlias = tuple[re.Pattern[str], bool]
 def ignored_in(root: Path) -> Callable[[str], bool]:
     """Return a function that takes a path relative to `root` and returns whether `.gitignore` files exclude it.
 
-    The files are those of the root and of the folders below it.
+    The `.gitignore` files of the root and of the folders below it are used.
     """
     rules = cache(lambda folder: _rules(root / folder / FILE))
 

@@ -271,7 +271,7 @@ class Case:
 
 
 class Cases:
-    """The result of `node.switch()`. A call of it opens the block of one outcome."""
+    """The result of `node.switch()`. A call of this result opens the block of one outcome."""
 
     def __init__(self, opened: Callable[[Case], AbstractContextManager[None]]) -> None:
         self._opened = opened

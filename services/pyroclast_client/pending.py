@@ -38,7 +38,7 @@ class PendingSecrets:
             return
 
     def of(self, namespace: str) -> list[Key]:
-        """Return the noted Secrets of one namespace."""
+        """Return the keys of the Secrets in one namespace about which notes exist."""
         noted = self._folder.glob(f"{self._cluster}_{namespace}_*") if self._folder.is_dir() else ()
         return sorted(Key(namespace, path.name.rpartition("_")[2]) for path in noted)
 

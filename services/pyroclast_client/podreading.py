@@ -75,13 +75,13 @@ async def log_of(client: Client, namespace: str, pod: Pod, *, tail: int | None =
 
 
 def text_of(lines: Sequence[str], tail: int | None = None) -> list[str]:
-    """Return the lines without frames of results. With `tail`, only the last `tail` lines."""
+    """Return the lines of a pod log without the frames that carry results. With `tail`, only the last `tail` lines."""
     kept = [before for before in map(without_frame, lines) if before is not None]
     return kept if tail is None else kept[-tail:] if tail else []
 
 
 def without_frame(line: str) -> str | None:
-    """Return the part of a line that the function printed. None when the whole line is a frame of the result."""
+    """Return the text that the function printed in a line of the log. None when the whole line is a frame of the result."""
     before, frame, _ = line.partition(FRAME)
     return line if not frame else before or None
 

@@ -25,7 +25,7 @@ class ProgressLine:
         self._last = ""
 
     def show(self, job: Mapping[str, Any] | None) -> None:
-        """Show the state of the Job."""
+        """Show the state of `job` in the line on the terminal."""
         if not self.is_shown or job is None:
             return
         name, text = job["metadata"]["name"], line_of(job)[:WIDTH]

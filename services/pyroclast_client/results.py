@@ -18,18 +18,18 @@ UNSEALED: Final = "it was not unpickled"
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message whose seal was verified. The content may have to be read from the log or the store."""
+    """A message whose seal was verified. The result may have to be read from the log of the pod or from the store."""
 
     message: dict[str, Any]
 
     @property
     def place(self) -> str:
-        """The place of the content: `inline`, `log`, `store` or `none`."""
+        """Where the result is: `inline` (in the message), `log`, `store` or `none`."""
         return str(self.message["place"])
 
     @property
     def frames(self) -> int:
-        """The number of log lines that carry the content."""
+        """The number of lines of the pod log over which the result is divided."""
         return sealing.number_of_frames(self.message["size"])
 
 
@@ -62,7 +62,10 @@ def envelope(key: bytes, text: str, *, index: int, attempt: str, what: str) -> E
 
 
 def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> Outcome:
-    """Return the outcome in a message. `payload` is None when the log or the store no longer has the content."""
+    """Return the outcome of a call from its termination message.
+
+    `payload` is the result as bytes. It is None when the log or the store no longer has the result.
+    """
     message, index = found.message, int(found.message["index"])
     if message["kind"] == "too-large":
         limit = f"{message['size']:,} bytes, more than the {sealing.LOG_BYTES:,} that a log carries"

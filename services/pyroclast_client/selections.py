@@ -31,7 +31,7 @@ class SelectionWatch:
         self._seen: set[tuple[str, str]] = set()
 
     async def run(self, take: Callable[[Mapping[str, Any]], None]) -> None:
-        """Pass each object that was created or changed to `take`."""
+        """Call `take` with each selected object that was created or changed."""
         while True:
             try:
                 if not self._version:

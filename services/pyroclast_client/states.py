@@ -61,7 +61,7 @@ class Explanation:
 
     @property
     def summary(self) -> str:
-        """The reason as one sentence."""
+        """The reason why the Job waits, as one sentence."""
         if not self.code:
             return f"{self.job} in queue {self.queue}: {self.sentence}"
         when = "never" if self.never else "not now"

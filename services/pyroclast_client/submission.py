@@ -91,7 +91,7 @@ async def key_of(kube: Client, name: Key) -> bytes:
 
 
 def key_of_secret(secret: Document) -> bytes:
-    """Return the key in a Secret."""
+    """Return the key for seals that a Secret of a Job contains."""
     return base64.b64decode(secret["data"]["key"])
 
 

@@ -65,7 +65,7 @@ class AsyncSweep(Generic[R]):
         return self
 
     async def as_completed(self) -> AsyncGenerator[Outcome]:
-        """Yield the outcome of each call as soon as it is known. The index is that of the arguments."""
+        """Yield the outcome of each call as soon as it is known. Each outcome has the index of the arguments of its call."""
         told: asyncio.Queue[Outcome | BaseException | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(self._read(job, indices, told)) for job, indices in self.parts]
@@ -152,7 +152,7 @@ class Sweep(Generic[R]):
         return run(self.handle.results(timeout))
 
     def as_completed(self) -> Iterator[Outcome]:
-        """Yield the outcome of each call as soon as it is known. The index is that of the arguments."""
+        """Yield the outcome of each call as soon as it is known. Each outcome has the index of the arguments of its call."""
         return iterated(self.handle.as_completed())
 
     def values(self, *, in_order: bool = True) -> Iterator[R]:

@@ -94,7 +94,7 @@ class Watcher:
         return self._failure is not None
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection of the watch."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

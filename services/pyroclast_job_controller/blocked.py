@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Cause(Enum):
-    """The kind of obstacle of a Job, which determines the pause before the next try."""
+    """The type of obstacle of a Job, which determines the pause before the next try."""
 
     FAULT = "fault"
     """The Job or its surroundings have a fault. After a limited number of tries, the Job ends."""

@@ -57,7 +57,7 @@ class ControllerMetrics:
         self._latency.observe(milliseconds)
 
     def job_deleted(self, job: Key, queue: str) -> None:
-        """Remove the series of a Job."""
+        """Remove the metrics series of a deleted Job."""
         for gauge in self._ended.values():
             gauge.remove_by_labels({"job_name": str(job), "queue_name": queue})
 
@@ -67,6 +67,6 @@ class ControllerMetrics:
             gauge.labels(queue).set(counts.get(phase, 0))
 
     def queue_deleted(self, queue: str) -> None:
-        """Remove the series of a queue."""
+        """Remove the metrics series of a deleted queue."""
         for gauge in self._groups.values():
             gauge.remove_by_labels({"queue_name": queue})

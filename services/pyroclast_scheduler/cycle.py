@@ -30,7 +30,7 @@ _CULPRITS: Final = {Sort.JOB: "podgroup", Sort.QUEUE: "queue", Sort.NODE: "node"
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """The cause of a failing cycle. `kind`: podgroup, queue, node, object (of the type `record`) or plugin."""
+    """The object or plugin that makes a cycle fail. `kind`: podgroup, queue, node, object (of the type `record`) or plugin."""
 
     kind: str
     key: str
@@ -46,7 +46,7 @@ def run_cycle(
     ports: Ports,
     uid: str,
 ) -> Outcome:
-    """Decide. Commits leave through the port as they are made, and the outcome has all other results."""
+    """Run one session. Binds and evictions are sent through the port as they are committed; the outcome has all other results."""
     session = Session(snapshot, configuration=configuration, plugins=plugins, ports=ports, uid=uid)
     for name in configuration.actions:
         arguments = session.arguments_of(name)

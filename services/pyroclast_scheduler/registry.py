@@ -1,4 +1,6 @@
-"""The available actions and plugins: built-in ones by name, others by entry point. Each is imported on first use."""
+"""The available actions and plugins: the built-in ones by name, and those of other packages by entry point. Each is imported on
+first use.
+"""
 
 from __future__ import annotations
 

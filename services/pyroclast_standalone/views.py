@@ -30,7 +30,7 @@ def has_end(kind: ResourceType, manifest: Mapping[str, Any]) -> bool:
 
 
 def progress_of(kind: ResourceType, found: dict[str, Any]) -> Progress:
-    """Return the progress of an object with an end, from the object alone."""
+    """Return the progress of an object that ends by itself, computed only from the object."""
     return _progress(record_of(found, ENDING[kind]), None)
 
 

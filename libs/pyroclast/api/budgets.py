@@ -155,7 +155,7 @@ def period_at(period: Period, zone: str, moment: float, *, first: int = 0) -> Sp
 
 
 def zoned(moment: float, zone: str) -> str:
-    """Return a moment as local time of a zone, with its offset."""
+    """Return a moment as text: the local time in a time zone, with the offset of the zone."""
     return datetime.fromtimestamp(moment, _zone(zone)).isoformat(timespec="seconds")
 
 
@@ -181,7 +181,7 @@ def hours_text(resource: str, hours: float) -> str:
 
 
 def written_spent(spent: Spent) -> str:
-    """Return the text of the annotation."""
+    """Return the use of a budget as the value of the annotation."""
     doubtful = {name: hours_text(name, hours) for name, hours in sorted(spent.doubtful.items()) if hours > 0}
     body = {
         "asOf": _stamp(spent.as_of),

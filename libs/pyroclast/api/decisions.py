@@ -18,11 +18,11 @@ class Decision(NamedTuple):
 
 
 def written(decision: Decision) -> str:
-    """Return the message of the condition."""
+    """Return the decision as the message of a condition."""
     return f"session {decision.session} tried {decision.nodes} nodes"
 
 
 def parse(message: str) -> Decision | None:
-    """Return the decision in a message; None when the message contains none."""
+    """Return the decision in the message of a condition; None when the message contains no decision."""
     found = _TEXT.fullmatch(message)
     return Decision(found["session"], int(found["nodes"])) if found else None

@@ -50,7 +50,7 @@ _DISPENSABLE: Final = ("basis", "first", "resource", "asks", "has", "may", "requ
 
 
 def written_waiting(waiting: Waiting) -> str:
-    """Return the text. If it is too long, the least important fields are left out first."""
+    """Return `waiting` as the text of an annotation. If it is too long, the least important fields are left out first."""
     body: dict[str, Any] = msgspec.structs.asdict(waiting)
     body = {name: value for name, value in body.items() if value or name in _ALWAYS}
     text = msgspec.json.encode(body)
@@ -63,7 +63,7 @@ def written_waiting(waiting: Waiting) -> str:
 
 
 def read_waiting(text: str) -> Waiting | None:
-    """Parse a text; return None when it is invalid."""
+    """Parse the text of an annotation; return None when it is invalid."""
     try:
         return msgspec.json.decode(text, type=Waiting)
     except msgspec.MsgspecError:
@@ -71,7 +71,7 @@ def read_waiting(text: str) -> Waiting | None:
 
 
 def ahead_step(ahead: int) -> int:
-    """Return the number of jobs ahead in the text: exact up to ten, then rounded down to 10, 20, 50, 100 …."""
+    """Return the number of jobs ahead as annotations show it: exact up to ten, then rounded down to 10, 20, 50, 100 …."""
     if ahead <= 10:
         return ahead
     power: int = 10 ** (len(str(ahead)) - 1)

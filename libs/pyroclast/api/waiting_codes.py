@@ -62,8 +62,8 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
     PendingReason.WAITS_FOR_TASK: CodeFacts(
         _BEFORE,
         _USER,
-        "Never: `spec.minAvailable` needs pods of a task that is created only after another task has started, by `dependsOn`. "
-        "So the gang can never be complete.",
+        "Never: `spec.minAvailable` counts pods of a task with `dependsOn`. These pods are created only after another task has "
+        "started, so the gang can never be complete.",
         "lower spec.minAvailable to the number of pods that are created first, or remove dependsOn",
     ),
     PendingReason.WAITS_FOR_ENTRY: CodeFacts(
@@ -330,7 +330,7 @@ def _entry(code: PendingReason, facts: CodeFacts) -> str:
 
 
 def main(path: str) -> int:
-    """Write the page; return the exit status."""
+    """Write the page of codes (`docs/codes.md`) to `path`; return the exit status."""
     Path(path).write_text(codes_page(), encoding="utf-8")
     return 0
 

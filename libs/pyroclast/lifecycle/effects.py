@@ -98,7 +98,7 @@ class PatchGroup:
 class AskSeats:
     """Publish the seats of the PodGroup anew.
 
-    `slots`: the slots whose pods are to be created. None: all slots, once the PodGroup is admitted.
+    `slots`: the slots whose pods are to be created; None for all slots, after the PodGroup is admitted.
     """
 
     name: str

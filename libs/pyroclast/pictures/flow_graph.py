@@ -32,7 +32,7 @@ OTHERWISE: Final = "#718096"
 
 
 def flow_graph(title: str, nodes: Sequence[FlowNode], elapsed: Mapping[str, str]) -> Picture:
-    """Return the picture. `elapsed`: the run time of each entry as text. Names may be any text."""
+    """Return the picture of a flow. `elapsed`: the run time of each entry as text. Names may be any text."""
     path = critical_path(nodes)
     shown = list(nodes) if len(nodes) <= MOST_NODES else grouped(nodes)
     layers = in_layers(shown)

@@ -43,7 +43,7 @@ class Cell:
 
 
 def heat_map(title: str, groups: Mapping[str, Sequence[Cell]]) -> Picture:
-    """Return the picture, with several groups beside each other in a row. Names may be any text."""
+    """Return the heat map, with several groups beside each other in a row. Names may be any text."""
     parts = [text(8, 16, title, kind="strong"), *_legend()]
     widest = max(LEGEND_WIDTH, CHARACTER_WIDTH * len(title) + 24)
     left, top, bottom = 8.0, float(HEAD), float(HEAD)

@@ -1,4 +1,4 @@
-"""Draws one bar for each resource of the nodes: its allocated, reserved, unavailable and idle parts."""
+"""Draws one bar for each resource of the nodes: its allocated, reserved, unavailable and idle amounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws the run times of several runs."""
+"""Draws a bar chart of the run times of several runs, such as the Jobs of a flow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Run:
 
 
 def run_bars(title: str, runs: Sequence[Run]) -> Picture:
-    """Return the picture. Names may be any text."""
+    """Return the bar chart of `runs`. Names may be any text."""
     left = CHARACTER_WIDTH * max((len(run.name) for run in runs), default=0) + 18
     scale = WIDTH / (max((run.seconds for run in runs), default=0) or 1)
     parts = [text(8, 16, title, kind="strong")]

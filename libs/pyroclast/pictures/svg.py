@@ -103,7 +103,7 @@ def rectangle(
 
 
 def line(x: float, y: float, to_x: float, to_y: float, *, kind: str = "", title: str = "") -> str:
-    """Return a straight line."""
+    """Return the SVG element of a straight line."""
     return element("line", {"x1": x, "y1": y, "x2": to_x, "y2": to_y, "class": kind}, title=title)
 
 

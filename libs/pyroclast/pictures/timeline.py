@@ -31,14 +31,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The stages of one pod."""
+    """One line of the timeline: the stages of one pod."""
 
     name: str
     spans: tuple[Span, ...]
 
 
 def timeline(title: str, lanes: Sequence[Lane]) -> Picture:
-    """Return the picture. Names may be any text.
+    """Return the picture of a timeline. Names may be any text.
 
     Raises:
         KeyError: a span has a stage that is not in `COLOURS`.

@@ -42,7 +42,7 @@ def effective(spec: Mapping[str, Any], kind: str) -> Amounts:
 def combined(
     one: Mapping[str, Quantity], other: Mapping[str, Quantity], how: Callable[[Quantity, Quantity], Quantity]
 ) -> Amounts:
-    """Return the union of both; amounts with the same name are combined by `how`."""
+    """Return the union of two resource lists. Amounts with the same name are combined by `how`."""
     found = {**one, **other}
     return found | {name: how(amount, other[name]) for name, amount in one.items() if name in other}
 

@@ -24,7 +24,7 @@ _ALWAYS: Final = (_CPU, _MEMORY)  # part of every comparison, even when absent
 
 
 class Missing(Enum):
-    """The value of a dimension that is absent on the right side of a comparison."""
+    """The meaning of a dimension that is absent on the right side of a comparison."""
 
     ZERO = "nothing"
     INFINITY = "no limit"
@@ -71,14 +71,15 @@ class Vector:
         return Vector(kept)
 
     def exceeding(self, limit: Vector, *, missing: Missing = Missing.ZERO) -> tuple[str, ...]:
-        """Return the dimensions of this vector that exceed `limit`, in the order of `names`. `missing`: the value of absent
-        limits.
+        """Return the dimensions of this vector that exceed `limit`, in the order of `names`. `missing`: the limit of a
+        dimension that `limit` lacks.
         """
         return tuple(name for name in self.names if not self._is_within(name, limit, missing))
 
     def fits(self, limit: Vector, *, missing: Missing = Missing.ZERO) -> bool:
-        """Whether no dimension exceeds `limit`. If an absent limit means no limit, this vector must have every dimension of
-        `limit`.
+        """Whether no dimension of this vector exceeds `limit`. `missing`: the limit of a dimension that `limit` lacks.
+
+        With `Missing.INFINITY`, also return False if `limit` has a dimension besides CPU and memory that this vector lacks.
         """
         if missing is Missing.INFINITY and limit.amounts.keys() - self.amounts.keys() - set(_ALWAYS):
             return False

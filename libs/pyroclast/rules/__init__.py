@@ -1,1 +1,1 @@
-"""Defaults and validation of every kind, pure."""
+"""Pure rules for the objects of each kind: their defaults and their validation."""

@@ -39,7 +39,7 @@ MAX_SHOWN = 4096
 
 
 class ErrorType(Enum):
-    """The text of the type, and the reason of a cause in a Status."""
+    """The text of an error type in messages, and its reason in `details.causes` of a Status."""
 
     REQUIRED = ("Required value", "FieldValueRequired")
     INVALID = ("Invalid value", "FieldValueInvalid")
@@ -70,7 +70,7 @@ class FieldError:
 
     @property
     def body(self) -> str:
-        """The error without its path, in the form of a cause's `message` in a Status."""
+        """The error without its path, as the `message` of an element of `details.causes` in a Status."""
         parts = [self.type.text]
         if self.value is not MISSING:
             parts.append(_shown(self.value))
@@ -86,7 +86,7 @@ class FieldError:
         return replace(self, path=f"{prefix}.{self.path}")
 
     def cause(self) -> dict[str, str]:
-        """Return the entry of `details.causes` in a Status."""
+        """Return this error as one element of `details.causes` in the Status of a response."""
         return {"reason": self.type.reason, "message": self.body, "field": self.path}
 
 

@@ -28,7 +28,7 @@ class NotedQueues:
         return view
 
     def children(self, name: str) -> Sequence[QueueView]:
-        """Return the children of that queue."""
+        """Return the queues whose parent is the queue `name`."""
         children = self._queues.children(name)
         for child in children:
             self._note(child.name)

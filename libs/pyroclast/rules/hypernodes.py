@@ -15,8 +15,9 @@ __all__ = ["validate"]
 
 
 def validate(hyper_node: Mapping[str, Any]) -> Verdict:
-    """Return the verdict on a new or changed HyperNode. The message has Volcano's form of the paths; the causes have the real
-    paths.
+    """Return the verdict on a new or changed HyperNode.
+
+    The message has the paths in Volcano's form. The errors of the verdict have the real paths.
     """
     spec = mapping(hyper_node.get("spec"))
     members = spec.get("members")

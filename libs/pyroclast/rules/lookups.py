@@ -32,7 +32,7 @@ COMPLETE_PHASES = ("Succeed", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The part of a Queue that rules read. Resource lists map names to quantities in JSON."""
+    """The fields of a Queue that rules read. Resource lists map names to quantities in JSON."""
 
     name: str
     parent: str = ""
@@ -88,7 +88,7 @@ class QueueLookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FlowView:
-    """The part of a JobFlow that rules read: its name and its phase."""
+    """The fields of a JobFlow that rules read: its name and its phase."""
 
     name: str
     phase: str = ""
@@ -100,10 +100,10 @@ class FlowView:
 
 
 class FlowLookup(Protocol):
-    """The flows that use a template."""
+    """Finds the JobFlows that use a JobTemplate."""
 
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
-        """Return the JobFlows of the namespace that have an entry of that name and are not being deleted."""
+        """Return the JobFlows of `namespace` that use the JobTemplate `template` and are not being deleted."""
         ...
 
 
@@ -132,7 +132,7 @@ class _NothingKnown:
 
 
 NOTHING_KNOWN: Final[FlowKnowledge] = _NothingKnown()
-"""For checks without a cluster: no template exists."""
+"""The knowledge for checks without a cluster: no JobTemplate exists."""
 
 
 def queue_not_found(name: str) -> str:

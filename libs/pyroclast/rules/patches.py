@@ -11,7 +11,7 @@ __all__ = ["applied"]
 
 
 def applied(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """Return `document` with the `add` operations of `patch`. Only the changed parts are copied; the other parts are shared."""
+    """Return `document` with the `add` operations of `patch`. Only the changed values are copied; the other values are shared."""
     result = dict(document)
     for operation in patch:
         *parents, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])

@@ -1,4 +1,4 @@
-"""Findings of rules, and the verdict on a request: allowed, or denied with Volcano's sentence and a cause for each field."""
+"""Findings of rules, and the verdict on a request: allowed, or denied with Volcano's sentence and an error for each field."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to one request. An empty `message` allows it.
+    """The answer to one request. An empty `message` allows the request.
 
-    With causes, a denial is a 422 Invalid, else Volcano's plain 400. Warnings are for requests that are valid but surely not
+    A denial with `causes` is a 422 Invalid, else Volcano's plain 400. Warnings are for requests that are valid but surely not
     intended.
     """
 
@@ -65,7 +65,7 @@ def denied(message: str, *, warnings: tuple[str, ...] = ()) -> Verdict:
 
 
 def found(sentence: str, *errors: FieldError) -> Finding:
-    """Return a finding about fields."""
+    """Return a finding with its sentence and the errors of the faulty fields."""
     return Finding(sentence, errors)
 
 

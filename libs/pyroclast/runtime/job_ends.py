@@ -13,7 +13,7 @@ SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
 
 
 class JobEndSeries:
-    """The series of ended Jobs, registered in `registry`."""
+    """The metrics about the ends and run times of Jobs, registered in `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._ran = Histogram(
@@ -28,6 +28,6 @@ class JobEndSeries:
             self._ran.labels(queue).observe(max(0.0, seconds))
 
     def forget(self, queue: str) -> None:
-        """Remove the series of a deleted queue."""
+        """Remove the metrics series of a deleted queue."""
         self._ran.remove_by_labels({"queue": queue})
         self._ends.remove_by_labels({"queue": queue})

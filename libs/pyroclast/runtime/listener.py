@@ -231,7 +231,7 @@ class _Server(web.Server):
         self._patience = patience
 
     def __call__(self) -> _Connection:
-        """Return a handler."""
+        """Return the handler of a new connection."""
         return _Connection(self, self._patience, loop=self._loop, **self._kwargs)
 
 
@@ -265,7 +265,7 @@ class _Connection(RequestHandler):
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        """Handle a part of a head or of a body."""
+        """Handle received bytes of a request."""
         super().data_received(data)
         if self._is_asked:
             self._stop_waiting()

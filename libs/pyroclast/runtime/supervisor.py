@@ -36,7 +36,7 @@ class Supervisor:
         return task
 
     async def stop(self, seconds: float) -> list[str]:
-        """Cancel all tasks one after the other, the newest first; return the names of those that did not end in time."""
+        """Cancel all tasks one after the other, the newest first; return the names of the tasks that did not end in time."""
         self._stopping = True
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds

@@ -32,7 +32,7 @@ class ServingTls:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a certificate."""
+        """Whether the server has a certificate for handshakes."""
         return self._current is not None
 
     def use(self, certificate: bytes, key: bytes, client_ca: bytes = b"") -> None:

@@ -104,7 +104,7 @@ class Traces:
 
     @property
     def are_taken(self) -> bool:
-        """Whether spans are exported."""
+        """Whether trace spans are exported."""
         return self._tracer is not None
 
     @contextlib.contextmanager

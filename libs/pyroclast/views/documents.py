@@ -1,4 +1,4 @@
-"""Documents of the views' API in the form that `-o json` prints."""
+"""The JSON documents that commands print with `-o json`, with the API version `view.pyroclast.dev/v1`."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 def document(kind: str, fields: Row) -> dict[str, Any]:
-    """Return a document of the views' API."""
+    """Return the JSON document of kind `kind` with these fields."""
     return {"apiVersion": API_VERSION, "kind": kind, **fields}

@@ -1,4 +1,4 @@
-"""Pictures from the rows of a view."""
+"""Draws queues and flows from the rows of the tables that commands print."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _phase(group: Group) -> str:
 
 
 def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return the answer as text; the document contains the same facts."""
+    """Return the document `Explanation` as lines of text for a terminal."""
     name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
     if answer["code"] is None:
         return [f"{name} in queue {answer['queue']}: {answer['sentence']}"]

@@ -218,7 +218,7 @@ def _one(name: str, amounts: Amounts) -> str:
 
 
 def fits_document(job: Document, finding: Finding, as_of: str) -> dict[str, Any]:
-    """Return the document `Fit`."""
+    """Return the document `Fit`: whether the Job would start now, and if not, why."""
     metadata = {name: job["metadata"].get(name) for name in ("namespace", "name")}
     code = None if finding.code is None else str(finding.code)
     fields = {"metadata": metadata, "queue": (job.get("spec") or {}).get("queue") or "default", "code": code}
@@ -227,7 +227,7 @@ def fits_document(job: Document, finding: Finding, as_of: str) -> dict[str, Any]
 
 
 def fits_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return the document `Fit` as lines for a terminal."""
+    """Return the document `Fit` (whether a Job would start now) as lines for a terminal."""
     name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
     if answer["code"] is None:
         return [f"{name} would start now in queue {answer['queue']}: {answer['sentence']}"]

@@ -51,12 +51,12 @@ class _Sum:
             self.used, self.is_measured = _added([self.used, used]), True
 
     def row(self, **names: str | None) -> Row:
-        """Return the row in the form of `-o json`."""
+        """Return these sums as a table row in the form of `-o json`."""
         return {**names, "pods": self.pods, **_measures(self.asked, self.used if self.is_measured else None)}
 
 
 def job_usage(pods: Iterable[Document], usage: Usage) -> list[Row]:
-    """Return a row for each Job."""
+    """Return for each Job the requests of its pods and the measured usage."""
     return _rows(pods, usage, lambda pod: {"namespace": _namespace(pod), "name": _label(pod, keys.JOB_NAME)})
 
 
@@ -80,7 +80,7 @@ def queue_usage(pods: Iterable[Document], queues: Mapping[tuple[str, str], str],
 
 
 def node_usage(nodes: Iterable[Document], pods: Iterable[Document], usage: Usage) -> list[Row]:
-    """Return a row for each node: the used part of its allocatable resources."""
+    """Return a row for each node: the used fraction of its allocatable resources."""
     counts: dict[str, int] = {}
     for pod in pods:
         name = (pod.get("spec") or {}).get("nodeName") or ""

@@ -168,7 +168,7 @@ def native_explanation(group: Group, now: float) -> dict[str, Any]:
 
 
 def native_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return the answer of `native_explanation` as text."""
+    """Return the document that `native_explanation` returns as lines of text for a terminal."""
     name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
     queue = f" in queue {answer['queue']}" if answer["queue"] else ""
     if answer["code"] is None:

@@ -22,8 +22,9 @@ JOB_NAME: Final = "volcano.sh/job-name"
 
 
 def explain_queue(queue: Mapping[str, Any], groups: Sequence[Group], jobs: Iterable[JobView], now: float) -> dict[str, Any]:
-    """Return the document `QueueExplanation`: the amounts of the queue, and why its Jobs wait. `jobs`: those that the user may
-    read.
+    """Return the document `QueueExplanation`: the amounts of the queue, and why its Jobs wait.
+
+    `jobs`: the Jobs of the queue that the user may read.
     """
     name = queue["metadata"]["name"]
     rows = queue_rows([queue], groups, now, is_tree=False)
@@ -66,8 +67,9 @@ def _counts(answer: Row) -> str:
 def explain_node(
     node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], reserved: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the document `NodeExplanation`: why pods are kept off the node, its free resources, and its Jobs. `pods`: those on
-    the node.
+    """Return the document `NodeExplanation`: why pods are kept off the node, its free resources, and its Jobs.
+
+    `pods`: the pods on the node.
     """
     (row,) = node_rows([node], pods, None, reserved)
     spec = node.get("spec") or {}

@@ -23,7 +23,10 @@ _WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase
 
 @dataclass(frozen=True, slots=True)
 class WaitingCause:
-    """One cause. `sentence` has no code. `is_final`: whether waiting alone does not help. `since`: an API timestamp."""
+    """The cause for which a Job waits. `sentence` does not contain the code.
+
+    `is_final`: whether waiting alone does not help. `since`: when the cause began, as an API timestamp.
+    """
 
     code: PendingReason
     sentence: str

@@ -41,7 +41,7 @@ class Material:
 
 
 def from_secret(secret: Mapping[str, Any]) -> Material | None:
-    """Read the material from a Secret. None when a part is missing or is not base64."""
+    """Read the certificates and keys from a Secret. None when one of them is missing or is not base64."""
     data = secret.get("data")
     if not isinstance(data, dict):
         return None
@@ -54,7 +54,7 @@ def from_secret(secret: Mapping[str, Any]) -> Material | None:
 
 
 def to_secret(material: Material) -> dict[str, str]:
-    """Return the `data` of the Secret that holds the material."""
+    """Return the `data` of the Secret with these certificates and keys."""
     parts = {
         CERTIFICATE: material.certificate,
         KEY: material.key,

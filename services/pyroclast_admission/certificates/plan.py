@@ -16,7 +16,7 @@ __all__ = ["Facts", "Policy", "Serving", "Span", "Step", "next_step", "next_time
 
 
 class Step(Enum):
-    """A step that changes the material."""
+    """A step that changes the certificates and keys of the admission service."""
 
     KEEP = "keep"
     START_OVER = "start over"

@@ -1,4 +1,4 @@
-"""Carries out a step of the plan: returns new material from the present material."""
+"""Carries out a step that `plan` has chosen: returns the new certificates and keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ before another has ended.
 
 
 def carry_out(step: Step, material: Material | None, policy: Policy, now: datetime) -> Material:
-    """Return the material after `step`."""
+    """Return the certificates and keys after `step`."""
     match step:
         case Step.START_OVER:
             return _start_over(policy, now)

@@ -92,7 +92,7 @@ class Cluster:
 
     @property
     def kept_nodes(self) -> set[str]:
-        """The names of all reserved nodes."""
+        """The names of all nodes that are reserved for a Job."""
         return {name for each in self.reservations for name in each.nodes}
 
     @property

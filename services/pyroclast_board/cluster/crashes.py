@@ -21,7 +21,7 @@ class CrashingPods:
 
     @property
     def jobs(self) -> Collection[str]:
-        """The UIDs of Jobs with such pods, as a live view."""
+        """The UIDs of the Jobs with pods that crash repeatedly, as a live view."""
         return self._jobs.keys()
 
     def put_pod(self, old: ShownPod | None, new: ShownPod | None) -> None:

@@ -47,7 +47,7 @@ class Details:
         return await self._shared((key, ""), partial(self._read, key))
 
     async def events_of(self, key: Key, uid: str) -> JobDetails:
-        """Return only the events of an object that is not a Job."""
+        """Return the Events of an object that is not a Job."""
         return await self._shared((key, uid), partial(self._read_events, key, uid))
 
     async def _shared(self, slot: tuple[Key, str], read: Callable[[], Coroutine[Any, Any, JobDetails]]) -> JobDetails:

@@ -105,7 +105,7 @@ class JobEnds:
             self._ends.ended(new.queue, new.phase, seconds)
 
     def _queue_changed(self, old: ShownQueue | None, new: ShownQueue | None) -> None:
-        """Remove the series of a deleted queue."""
+        """Remove the metrics series of a deleted queue."""
         if new is not None or old is None:
             return
         self._waited.remove_by_labels({"queue": old.metadata.name})

@@ -1,4 +1,4 @@
-"""The common parts of all pages: the viewer's scope, and sections of HTML that are updated one at a time."""
+"""The common code of all pages: the viewer's scope, and sections of HTML that are updated one at a time."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Templates:
         self._environment.globals |= {"icon_of": _icon, "is_native": is_native, "url": url}
 
     def render(self, name: str, **values: Any) -> Markup:  # noqa: ANN401 - whatever a template shows
-        """Return a template filled with the values."""
+        """Return the HTML of the template `name` with these values."""
         return Markup(self._environment.get_template(name).render(values))  # noqa: S704 - autoescaped
 
     def row(self, name: str, key: str, shown: object, columns: tuple[str, ...]) -> Markup:

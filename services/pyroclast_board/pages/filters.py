@@ -129,7 +129,7 @@ def grouped(rows: Iterable[JobRow], by: str) -> list[tuple[str, Counter[str]]]:
 
 
 def cell(row: JobRow, column: str) -> str | int:
-    """Return the value of a column, by which rows are sorted."""
+    """Return the value of a row in one column, by which the rows are sorted."""
     if column.startswith("label:"):
         return row.labels.get(column.removeprefix("label:"), "")
     match column:

@@ -35,7 +35,7 @@ def history_questions(query: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def history(templates: Templates, query: Mapping[str, str], answers: Mapping[str, Mapping[str, Any]], missing: str) -> Page:
-    """Return the page. `answers` are the recorder's answers by request. `missing` is the reason for missing answers."""
+    """Return the history page. `answers` are the recorder's answers by request. `missing` is the reason for missing answers."""
     usage = answers.get("usage", {})
     rows = [
         {**each, "hours": hours_text(in_hours(each["resource"], each["asked"])), "doubt": _doubt(each)}

@@ -22,7 +22,7 @@ SHOWN: Final = 12
 
 
 def overview(cluster: Cluster, templates: Templates) -> Page:
-    """Return the page. The page names no Job, so that all viewers see the same page."""
+    """Return the first page. The page names no Job, so that all viewers see the same page."""
     codes: Counter[str] = Counter()
     oldest: dict[str, str] = {}
     states: Counter[str] = Counter()

@@ -42,7 +42,7 @@ class _Part:
 
 
 class Live:
-    """A followed page. A viewer who saw number n receives all parts that changed after n.
+    """A followed page. A viewer who saw number n receives all sections that changed after n.
 
     No messages are queued: a slow viewer receives only the newest state of each part, once.
     """
@@ -57,11 +57,11 @@ class Live:
         self.take(page)
 
     def has_form_of(self, page: Page) -> bool:
-        """Return whether a page has the same sections, so that only changed parts need to be sent."""
+        """Return whether a page has the same sections, so that only changed sections need to be sent."""
         return [section.id for section in page.sections] == self._sections
 
     def take(self, page: Page) -> bool:
-        """Set the present content of the page. Return whether it has changed."""
+        """Set the present content of the page. Return whether the content has changed."""
         version = version_of(page)
         if version == self.version:
             return False

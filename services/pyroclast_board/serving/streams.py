@@ -80,7 +80,7 @@ class _Group:
         self.is_over = False
 
     def tell(self) -> None:
-        """Notify all waiting viewers."""
+        """Notify all viewers that the page has changed."""
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -124,7 +124,7 @@ class Streams:
             await asyncio.sleep(max(TICK_SECONDS, loop.time() - begun))
 
     def close(self) -> None:
-        """End all streams."""
+        """End the streams of all viewers."""
         self._is_closed = True
         for group in self._groups.values():
             group.is_over = True

@@ -59,7 +59,7 @@ class Explorer(App[None]):
         self._following: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
-        """Compose the title, the error line, the list, the input line, and the keys."""
+        """Compose the screen: the title, the error line, the list of objects, the input line, and the list of keys."""
         yield Static(id="title")
         yield Static(id="problem")
         yield DataTable(cursor_type="row", zebra_stripes=True)
@@ -72,7 +72,7 @@ class Explorer(App[None]):
         self._follow(self._list)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - of the base class
-        """Return whether the key of an action is active now."""
+        """Return whether the keyboard key of an action is active now."""
         return action != "ask" or not (self._is_typing or isinstance(self.screen, TextScreen))
 
     def action_ask(self, what: str) -> None:

@@ -79,7 +79,7 @@ class TextContext(Context):
     take: Callable[[str], None] = field(kw_only=True)
 
     def say(self, line: str) -> None:
-        """Pass a line on."""
+        """Call `take` with the line instead of printing it."""
         self.take(line)
 
 

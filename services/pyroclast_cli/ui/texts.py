@@ -1,4 +1,4 @@
-"""A screen that shows the output of a command for one row."""
+"""A screen that shows the output of a command for the selected row."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def harmless(line: str) -> str:
 
 
 class TextScreen(Screen[None]):
-    """Shows lines when they arrive, until the user presses Escape.
+    """Shows the output of a command line by line, until the user presses Escape.
 
     Args:
         title: the title of the screen.
-        work: writes the lines to the function that it receives.
+        work: runs the command; it calls the function that it receives with each piece of the output.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "app.pop_screen", "Back")]
@@ -41,13 +41,13 @@ class TextScreen(Screen[None]):
         self.lines: list[str] = []
 
     def compose(self) -> ComposeResult:
-        """Compose the title, the lines, and the keys."""
+        """Compose the title, the output of the command, and the list of keys."""
         yield Static(Text(self._heading), id="title")
         yield self._shown
         yield Footer()
 
     def on_mount(self) -> None:
-        """Start to write the lines."""
+        """Start the task that writes the output of the command to the screen."""
         self._shown.focus()
         self.run_worker(self._write(), exclusive=True)
 

@@ -53,7 +53,7 @@ COMPLETION: Final = Leaf(
 
 
 def complete(root: Callable[[], Group]) -> Leaf:
-    """Return the command that the scripts call. Words that begin with a dash follow `--`."""
+    """Return the command that completion scripts of shells call. Words that begin with a dash follow `--`."""
 
     async def work(context: Context) -> None:
         words, is_split = split_at_equals(list(context.arguments))

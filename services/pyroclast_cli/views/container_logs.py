@@ -39,7 +39,7 @@ async def pods_of(context: Context, key: Key) -> list[dict[str, Any]]:
 
 
 def started(pod: Mapping[str, Any], *, is_previous: bool = False) -> list[str]:
-    """Return the containers with a log: those that run or ended, or whose previous run ended."""
+    """Return the containers with a log: containers that run or ended, or whose previous run ended."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     states = ("lastState",) if is_previous else ("state", "lastState")
     return [each["name"] for each in statuses if any({"running", "terminated"} & set(each.get(state) or {}) for state in states)]

@@ -65,7 +65,7 @@ EFFICIENCY_COLUMNS: Final = (
 
 
 def history_row(job: Mapping[str, Any]) -> Row:
-    """Return the row of a Job in the recorder."""
+    """Return the table row of a past Job from the data of the recorder."""
     asked_for, doubtful = job["asked"], job["doubtful"]
     gpus = [in_hours(name, asked_for[name]) for name in GPU if name in asked_for]
     return {

@@ -58,7 +58,7 @@ class Printed:
         self._skipped = 0
 
     def is_new(self, line: LogLine) -> bool:
-        """Return whether the line was not printed yet, and record it as printed."""
+        """Return whether a line of the log was not printed yet, and record the line as printed."""
         at = line.at if line.at != EARLIEST else self.last.at
         if at < self.last.at:
             return False

@@ -53,7 +53,7 @@ class Column:
     plain: str = ""
 
     def cell(self, row: Row) -> str:
-        """Return the value as the table shows it."""
+        """Return the value of this column for a row, as the table shows it."""
         value = row.get(self.field)
         if value is None or value == "":
             return self.absent

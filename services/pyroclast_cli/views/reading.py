@@ -21,7 +21,7 @@ __all__ = ["entries_that_wait", "jobs_of", "natives_of", "views_in"]
 
 
 async def jobs_of(context: Context) -> list[JobView]:
-    """Return the Jobs that the flags select."""
+    """Return the Jobs that the flags of the command select."""
     views = await views_in(context.client, namespaces_of(context), context.text("selector"))
     return [view for view in views if is_selected(view.job, context)]
 

@@ -29,7 +29,7 @@ WINDOW_FLAGS: Final = (
 
 
 def history_path(*parts: str) -> str:
-    """Return the path of a request from its parts. The parts come from users and are escaped."""
+    """Return the path of a request to the recorder, with each segment escaped, because the segments come from users."""
     return path_of(PREFIX, *parts)
 
 

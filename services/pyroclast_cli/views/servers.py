@@ -24,7 +24,7 @@ UNREACHABLE: Final = 5
 
 
 def path_of(prefix: str, *parts: str) -> str:
-    """Return the path of a request from its parts. The parts come from users and are escaped."""
+    """Return the path of a request, with each segment escaped, because the segments come from users."""
     return prefix + "/".join(quote(part, safe="") for part in parts)
 
 

@@ -20,7 +20,7 @@ _ESCAPES: Final = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\"}
 
 
 class TemplateError(ValueError):
-    """The template cannot be parsed. The message names the part."""
+    """The template cannot be parsed. The message contains the invalid piece of the template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def parse_path(text: str) -> tuple[Step, ...]:
 
 
 def lookup(value: Any, steps: Sequence[Step]) -> list[Any]:  # noqa: ANN401 - a JSON value
-    """Return the values at a path. Empty when the path does not exist."""
+    """Return the values of a document at a path. Empty when the path does not exist."""
     found = [value]
     for step in steps:
         found = [each for one in found for each in _children(one, step)]

@@ -70,7 +70,7 @@ class _Operator(BaseOperator):  # type: ignore[misc]  # see above
         return self._outcome(made)
 
     def execute_complete(self, context: Mapping[str, Any], event: dict[str, str]) -> Any:  # noqa: ANN401 - see above
-        """Read the result after the trigger fired."""
+        """Return the result of the Job or flow, after the trigger reported its end."""
         del context
         if event["lost"]:
             raise errors.JobFailed(event["lost"], phase="Deleted")

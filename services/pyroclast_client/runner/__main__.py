@@ -76,7 +76,7 @@ class Run:
         return self.blobs[start : start + length]
 
     def finish(self, kind: str, encoding: str, payload: bytes) -> None:
-        """Write the result to the place that its size allows."""
+        """Write the result to the termination message, the log or the store, depending on its size."""
         store, place = str(self.header.get("store") or ""), "inline"
         if len(payload) > sealing.INLINE_BYTES:
             place = "log"
@@ -95,7 +95,7 @@ class Run:
             file.write(message)
 
     def stored(self, name: str) -> str:
-        """Return the name in the store for a content of this run."""
+        """Return the name under which the store contains bytes of this run."""
         return f"{self.header['submission']}/{self.index}/{self.attempt}/{name}"
 
     def keep(self, payload: bytes) -> None:

@@ -43,7 +43,7 @@ class NotMounted(Exception):
 
 
 class SealError(Exception):
-    """The result does not carry the seal, or its content differs from the sealed content."""
+    """The result does not have the seal, or differs from the result that was sealed."""
 
 
 def sealed(key: bytes, kind: str, encoding: str, place: str, index: int, attempt: str, payload: bytes) -> str:
@@ -97,7 +97,7 @@ def content(message: dict[str, Any], payload: bytes) -> bytes:
 
 
 def inline(message: dict[str, Any]) -> bytes:
-    """Return the content of a message whose place is `inline`."""
+    """Return the result in a message whose place is `inline`."""
     try:
         return content(message, base64.b64decode(message.get("data", ""), validate=True))
     except (TypeError, binascii.Error) as error:
@@ -105,7 +105,7 @@ def inline(message: dict[str, Any]) -> bytes:
 
 
 def frames(payload: bytes) -> list[str]:
-    """Return the frames, one line each, that carry `payload` in a log."""
+    """Return the frames (lines of the pod log) over which `payload` is divided."""
     text = base64.b64encode(payload).decode()
     parts = [text[start : start + FRAME_CHARACTERS] for start in range(0, len(text), FRAME_CHARACTERS)]
     return [f"{FRAME}{number + 1}/{len(parts)} {part}" for number, part in enumerate(parts)]
@@ -168,7 +168,7 @@ def put(store: str, name: str, payload: bytes) -> None:
 
 
 def got(store: str, name: str) -> bytes | None:
-    """Return the content that `put` wrote. None when the store has no such content."""
+    """Return the bytes that `put` wrote into the store. None when the store does not have them."""
     folder = folder_of(store)
     try:
         if folder is not None:

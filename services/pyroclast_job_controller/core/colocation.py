@@ -22,9 +22,9 @@ def selects(configuration: ColocationConfiguration, labels: Mapping[str, str]) -
 def configuration_for(
     configurations: Iterable[ColocationConfiguration], labels: Mapping[str, str]
 ) -> ColocationConfiguration | None:
-    """Return the newest configuration that selects the labels. Among those of the same second, the first by name.
+    """Return the newest configuration that selects the labels. Of several from the same second, return the first by name.
 
-    None without one.
+    Return None when no configuration selects them.
     """
     fitting = [each for each in configurations if selects(each, labels)]
     first_by_name = sorted(fitting, key=lambda each: each.metadata.name)

@@ -46,7 +46,7 @@ class Operation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An operation, and the state that follows it."""
+    """An operation on a queue, and the state of the queue after the operation."""
 
     operation: Operation
     to: QueueState
@@ -100,7 +100,7 @@ def state_of(queue: Queue) -> QueueState:
 
 
 def parent_of(queue: Queue) -> str:
-    """Return the name of the parent. Empty for the root queue."""
+    """Return the name of the parent of a queue. Empty for the root queue."""
     return "" if queue.metadata.name == ROOT else queue.spec.parent or ROOT
 
 

@@ -1,4 +1,4 @@
-"""Creates the HyperNodes that the configured sources discover, and deletes those that they no longer discover."""
+"""Creates the HyperNodes that the configured sources discover, and deletes the HyperNodes that the sources no longer discover."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DiscoveryController:
         self._hyper_nodes.informer.on_change(self._hyper_node)
 
     def enqueue_all(self) -> None:
-        """Query every source, after the replica became the leader."""
+        """Query every source of HyperNodes, after this replica became the leader."""
         if self._fault:
             self._complain("InvalidConfiguration", self._fault)
         for name in self._sources:

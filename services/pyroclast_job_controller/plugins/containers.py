@@ -45,7 +45,7 @@ def with_variables(pod: Manifest, variables: Iterable[Manifest], *, init: bool =
 
 
 def with_port(container: Manifest, name: str, number: int) -> Manifest:
-    """Return `container` with a port, unless it already has a port of that number."""
+    """Return `container` with a port added, unless it already has a port with that number."""
     if any(port.get("containerPort") == number for port in container.get("ports") or ()):
         return container
     return extended(container, "ports", [{"name": name, "containerPort": number}])

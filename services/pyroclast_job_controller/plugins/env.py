@@ -21,7 +21,7 @@ class EnvPlugin(JobPlugin):
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["env"]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
-        """Append the variables to all containers and init containers."""
+        """Append the variables with the index of the pod to all its containers and init containers."""
         variables = [variable("VK_TASK_INDEX", str(index)), variable("VC_TASK_INDEX", str(index))]
         if self.flags.is_set("task-name"):
             variables.append(variable("VC_TASK_NAME", task.name))

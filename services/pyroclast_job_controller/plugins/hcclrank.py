@@ -25,7 +25,7 @@ class HcclrankPlugin(JobPlugin):
     mark: ClassVar[bool] = False
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
-        """Add the annotation, unless the pod already has one or has no rank."""
+        """Add the annotation with the rank, unless the pod already has this annotation or has no rank."""
         if (manifest["metadata"].get("annotations") or {}).get(_ANNOTATION):
             return manifest
         rank = _given(manifest) or self._worked_out(job, task, index)

@@ -24,7 +24,7 @@ def address(job: Job, task: Task, index: int) -> str:
 
 
 def addresses(job: Job, task: Task) -> list[str]:
-    """Return the address of each pod of `task`. There is only one when the template sets the host name."""
+    """Return the address of each pod of `task`. There is only one address when the template sets the host name."""
     return [_joined(host) for host in hosts(job, task)]
 
 

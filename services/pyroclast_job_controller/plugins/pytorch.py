@@ -49,7 +49,7 @@ class PytorchPlugin(JobPlugin):
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["pytorch"]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
-        """Add the port and the variables to the containers. A Job without a master stays unchanged."""
+        """Add the port and the variables of PyTorch to the containers. Pods of a Job without a master stay unchanged."""
         master = task_named(job, self.flags.text("master"))
         if master is None:
             return manifest

@@ -34,7 +34,7 @@ _ORDER: Final = {name: position for position, name in enumerate(BUILT_IN)}
 
 
 def names_of(job: Job) -> list[str]:
-    """Return the plugins that `job` names in a fixed order: the built-in ones first, then the others by name."""
+    """Return the plugins that `job` names in a fixed order: built-in plugins first, then other plugins by name."""
     return sorted(job.spec.plugins, key=lambda name: (_ORDER.get(name, len(_ORDER)), name))
 
 

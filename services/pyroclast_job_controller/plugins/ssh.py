@@ -37,7 +37,7 @@ class SshPlugin(JobPlugin):
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["ssh"]
 
     def objects(self, job: Job) -> list[PluginObject]:
-        """Return the Secret. A key pair is generated when the Secret is created."""
+        """Return the Secret with the ssh keys. A key pair is generated when the Secret is created."""
         body = {"data": {"config": _encoded(self._configuration(job).encode())}}
         private = self.flags.text("ssh-private-key")
         if private:
@@ -46,7 +46,7 @@ class SshPlugin(JobPlugin):
         return [PluginObject(SECRETS, _secret(job), body, follows=(("data", "config"),), once=_fresh_keys)]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
-        """Mount the files at the path where ssh reads them."""
+        """Mount the files with the ssh keys at the path where ssh reads them."""
         path = self.flags.text("ssh-key-file-path")
         secret = {
             "secretName": _secret(job),

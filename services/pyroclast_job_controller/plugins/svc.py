@@ -67,7 +67,7 @@ class SvcPlugin(JobPlugin):
         return self._known[1:]
 
     def warnings(self, job: Job) -> list[str]:
-        """Return a warning for each task whose variable is omitted."""
+        """Return a warning for each task whose list of hosts is too long for an environment variable, and is omitted."""
         fitting = fit_variables(job) if self.flags.is_set("inject-hosts-env") else frozenset(task.name for task in job.spec.tasks)
         return [
             f"{host_lists.variables(task)[0]} is not set, as the hosts are too long: read {host_file(task)}"
@@ -76,7 +76,7 @@ class SvcPlugin(JobPlugin):
         ]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
-        """Set the pod's host name, the variables, and the files with the names of all pods."""
+        """Set the host name of the pod, the variables with host names, and the files with the names of all pods."""
         spec, name = manifest["spec"], _config_map(job)
         fitting, parts = self._layout(job)
         named = {

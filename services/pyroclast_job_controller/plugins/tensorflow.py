@@ -32,7 +32,7 @@ class TensorflowPlugin(JobPlugin):
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["tensorflow"]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
-        """Append the variable to the containers."""
+        """Append the variable `TF_CONFIG` to the containers of the pod."""
         if len(job.spec.tasks) == 1 and total_replicas(job.spec) == 1:
             return manifest
         role = next((role for role in _BY_RANK if self.flags.text(role) == task.name), task.name)
@@ -43,7 +43,7 @@ class TensorflowPlugin(JobPlugin):
         return with_variables(manifest, [variable("TF_CONFIG", value)], init=False)
 
     def warnings(self, job: Job) -> list[str]:
-        """Return a warning when the cluster is too large for the variable."""
+        """Return a warning when the description of the cluster is too long for `TF_CONFIG`."""
         if len(msgspec.json.encode(self._cluster(job))) + _OF_A_POD <= LONGEST_HOST_LIST:
             return []
         return ["TF_CONFIG is not set, as the addresses of the cluster are too long: make it of the files /etc/volcano/*.host"]

@@ -43,10 +43,10 @@ def objects_of(plugin: JobPlugin, job: Job) -> list[PluginObject]:
 
 
 def removed_at_end(plugin: JobPlugin, job: Job) -> list[PluginObject]:
-    """What `plugin` no longer wants beside `job` once that has ended.
+    """Return the objects of `plugin` that are deleted after `job` has ended.
 
     Raises:
-        PluginError: it cannot tell.
+        PluginError: the plugin failed.
     """
     with _translated(plugin.name):
         return plugin.removed_at_end(job)

@@ -74,7 +74,7 @@ class ShardingController:
         return next((Reference.of(each, CONFIG_MAPS) for each in self._configurations.values()), None)
 
     def enqueue_all(self) -> None:
-        """Distribute the nodes, after the replica became the leader."""
+        """Distribute the nodes among the schedulers, after this replica became the leader."""
         self._queue.add(_ALL)
 
     async def reconcile(self, key: Key) -> None:

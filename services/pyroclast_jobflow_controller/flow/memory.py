@@ -1,4 +1,4 @@
-"""State of each flow that is not in the cluster. All of it may be lost."""
+"""State of each flow that is not in the cluster. All of this state may be lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FlowMemories", "FlowMemory"]
 
 @dataclass(slots=True)
 class FlowMemory(Memory):
-    """The state of one flow."""
+    """The state of one flow that the controller keeps in memory. It may be lost at any time."""
 
     spec: FlowSpec = field(default_factory=FlowSpec)
     graph: Graph = field(default_factory=lambda: graph.build(FlowSpec()))

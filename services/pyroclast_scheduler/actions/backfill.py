@@ -34,7 +34,7 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
 
 
 def candidates(session: Session) -> list[tuple[Job, Task]]:
-    """Return pending tasks without requests, job by job. Pipelined ones are undone first."""
+    """Return pending tasks without requests, job by job. Pipelined placements of such tasks are undone first."""
     found: list[tuple[Job, Task]] = []
     by_queue: dict[str, list[Job]] = {}
     for job in session.jobs.values():

@@ -9,5 +9,5 @@ __all__ = ["execute"]
 
 
 def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - the action has none
-    """Let the plugins choose a target among the waiting jobs."""
+    """Let the plugins choose a target, the job for which nodes are reserved, among the waiting jobs."""
     session.target_job(list(session.jobs.values()))

@@ -1,4 +1,4 @@
-"""Action reclaim: queues below their deserved share evict pods of queues above theirs."""
+"""Action reclaim: jobs of queues below their deserved share evict pods of queues above their deserved share."""
 
 from __future__ import annotations
 

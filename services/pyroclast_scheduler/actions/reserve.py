@@ -1,4 +1,4 @@
-"""Action reserve: locks nodes for the target, or releases them. It must be after allocate; see `elect`."""
+"""Action reserve: locks nodes for the target of a reservation, or releases them. It must be after allocate; see `elect`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Action shuffle: evicts pods that a plugin wants to move. Later sessions place their replacements."""
+"""Action shuffle: evicts pods that a plugin wants to move. Later sessions place the pods that replace the evicted ones."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Cache:
 
     @property
     def problems(self) -> dict[str, str]:
-        """The reasons for which objects are left out, by kind and key."""
+        """The reasons for which invalid objects are left out of sessions, by kind and key of the object."""
         return self._faults.reasons() | {f"podgroup {key}": f"{LEFT_OUT}{why}" for key, why in self.jobs.problems.items()}
 
     def faults(self) -> frozenset[Fault]:
@@ -271,7 +271,7 @@ class Cache:
         self.stale()
 
     def recheck(self) -> None:
-        """Handle that a schedule period began: wake the jobs that time may help, and some others, oldest first."""
+        """Handle that a schedule period began: retry the jobs that time may help, and some other jobs, oldest first."""
         self.jobs.recheck()
         self.retry_triggers.recheck()
 
@@ -282,7 +282,7 @@ class Cache:
         self._changed()
 
     def reserve(self, before: Mapping[str, Reservation], after: Mapping[str, Reservation]) -> None:
-        """Handle that reservations changed: wake their jobs, and the jobs that may use the nodes that were opened.
+        """Handle that reservations changed: retry their jobs, and the jobs that may use the nodes that were unlocked.
 
         A node of a reservation is open to pods that end before a given time, so a later time opens the node to more jobs.
         """
@@ -313,7 +313,7 @@ class Cache:
                 self._changed()
 
     def stale(self) -> None:
-        """Handle a change that may affect any job: wake all jobs."""
+        """Handle a change that may affect any job: retry all jobs."""
         self._changes.everything()
         self._changed()
 

@@ -85,7 +85,7 @@ class Victims:
         return None if self._is_any or self._is_everywhere else set().union(*self._touched.values())
 
     def may_help(self, wish: Eviction) -> bool:
-        """Whether evictions may allow a pod to be placed that could not be placed before."""
+        """Whether the changes allow evictions to make room for a pod for which they could not make room before."""
         if self._is_any or (self._is_demand and not wish.only_own and self._placed - {wish.queue}):
             return any(self._takes(shape, self._nodes.columns.allocatable) for shape in wish.shapes)
         where = wish.queue if wish.only_own else ""

@@ -68,7 +68,7 @@ class Groups:
         return found
 
     def believe(self, key: str, status: GroupStatus | None) -> None:
-        """Assume `status` for the group `key` while it is being written; None: return to the status of the API server.
+        """Assume `status` for the group `key` while it is being written; None to return to the status in the API server.
 
         If the object has no phase, the status stays assumed until it is replaced.
         """
@@ -81,7 +81,7 @@ class Groups:
         return entry is not None and entry.believed is not None
 
     def current(self, key: str) -> Group | None:
-        """Return the group of that key with the assumed status."""
+        """Return the group of that key with the status that is being written."""
         entry = self._jobs.entries.get(key)
         return None if entry is None else entry.current
 

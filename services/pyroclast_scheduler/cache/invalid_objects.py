@@ -43,7 +43,7 @@ class Faults:
         return {what: fault.reason for what, fault in self._by_object.items()}
 
     def all(self) -> frozenset[Fault]:
-        """Return all faults."""
+        """Return the faults of all invalid objects."""
         return frozenset(self._by_object.values())
 
 

@@ -1,6 +1,7 @@
 """The table of jobs: PodGroups and their pods by watch events, with incremental sums, and the jobs that sessions must examine.
 
-A job rests when the last session that examined it found no decision and no status to change. Any change of the job wakes it.
+A job rests when the last session that examined the job found no decision and no status to change. After any change of a
+resting job, the next session examines the job.
 """
 
 from __future__ import annotations
@@ -302,14 +303,17 @@ class JobTable:
         self._retries.clear()
 
     def rest(self, facts: JobFacts) -> bool:
-        """Let a job rest after a session that examined `facts`. Return False if the job has changed or was woken since."""
+        """Let a job rest after a session that examined `facts`.
+
+        Return False if the job has changed since, or if one of its triggers has fired since.
+        """
         if self._facts.get(facts.key) is not facts or facts.key in self._stale or facts.key in self._woken:
             return False
         self._awake.pop(facts.key, None)
         return True
 
     def draw(self, key: str) -> None:
-        """Record that a session examined a resting job."""
+        """Record that a session examined a resting job, so that the next session examines the job again."""
         facts = self._facts.get(key)
         if facts is not None:
             self._awake[key] = facts
@@ -327,7 +331,7 @@ class JobTable:
 
     @property
     def woken(self) -> int:
-        """The number of woken jobs that `rouse` has not handled yet."""
+        """The number of jobs to be retried that `rouse` has not handled yet."""
         return len(self._woken)
 
     def refresh(
@@ -366,7 +370,7 @@ class JobTable:
         return stale
 
     def rouse(self, *, at_most: int | None = None) -> Iterable[str]:
-        """Make the next session examine the woken jobs, at most `at_most`, and return their keys."""
+        """Make the next session examine the jobs to be retried, at most `at_most`, and return their keys."""
         woken = _taken(self._woken, at_most)
         for key in woken:
             facts = self._facts.get(key)
@@ -392,12 +396,12 @@ class JobTable:
 
     @property
     def awake(self) -> list[JobFacts]:
-        """The jobs that a session must examine."""
+        """The jobs that the next session must examine, because a trigger fired."""
         return list(self._awake.values())
 
     @property
     def let_in(self) -> list[JobFacts]:
-        """The jobs with pending pods whose queue gate was removed, including resting jobs."""
+        """The jobs with pending pods whose queue gate was removed, including unschedulable jobs."""
         return list(self._let_in.values())
 
     def all_facts(self) -> Mapping[str, JobFacts]:

@@ -204,12 +204,12 @@ class NativeGroups:
     # -- membership --------------------------------------------------------------------------------------------------
 
     def members(self, entry: Entry) -> native.Members:
-        """Return the pods of an entry in the form that readers use."""
+        """Return the pods of a job in the form that the readers of groups use."""
         elsewhere = sorted({each.scheduler for each in entry.strangers.values()})
         return native.Members(tuple(entry.tasks.values()), elsewhere, self._now() - entry.joined)
 
     def belongs_to(self, group: str) -> str:
-        """Return the key of the job for the pods of a group: that of the root if the group is a part of a tree."""
+        """Return the key of the job to which the pods of a group belong. For a group in a tree, this is the key of the root."""
         return self._root_of.get(group, group)
 
     def explained_by(self, key: str) -> str:
@@ -264,7 +264,7 @@ class NativeGroups:
     def mirrors(self, key: str) -> bool:
         """Whether conditions of other objects show the state of group `key` too.
 
-        These are the PodGroup that a Job made for its gang, or the objects of the parts of a tree.
+        These objects are the PodGroup that a Job made for its gang, or the PodGroups in a tree of groups.
         """
         if key in self._of_gang or self._above(key):
             return True
@@ -308,8 +308,8 @@ class NativeGroups:
     def shown(self, key: str) -> Group | None:
         """Return the group with the metadata of the object whose conditions show its state; None if there is no such object.
 
-        If a Volcano PodGroup describes the group, only conditions are written to the object of the Kubernetes API. For a part of
-        a tree, the group has the state of that part.
+        If a Volcano PodGroup describes the group, only conditions are written to the object of the Kubernetes API. For a
+        PodGroup in a tree, the returned group has the state of that part of the tree.
         """
         entry = self._jobs.entries.get(key)
         group = None if entry is None else entry.current
@@ -424,7 +424,7 @@ def _reads_alike(
 ) -> bool:
     """Whether a session sees no difference between the two objects.
 
-    The objects may differ in their version and in the parts of the status that schedulers write.
+    The objects may differ in their version and in the fields of the status that schedulers write.
     """
     if old.spec != new.spec or native.has_started(old) != native.has_started(new):
         return False

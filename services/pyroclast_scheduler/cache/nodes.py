@@ -1,4 +1,4 @@
-"""The table of nodes: columns that are updated by events. The row of a node stays the same while the node exists."""
+"""The table of nodes: arrays that are updated by watch events. The row of a node stays the same while the node exists."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class NodeTable:
                     self._take(dimension, row, amount, task.status)
 
     def faults(self, node: records.Node) -> list[str]:
-        """Return the faults of a known node. The invalid parts are not counted."""
+        """Return the faults of a known node. The invalid fields of the node are ignored."""
         return [*oversubscription(node)[1], *uncounted(self.dimensions, amounts_of(node.status.allocatable))]
 
     def may_be_roomier(self, name: str) -> None:
@@ -190,7 +190,7 @@ class NodeTable:
         return row is not None and self.records[row] is not None
 
     def taken(self) -> Columns:
-        """Return a copy of the columns without unused capacity."""
+        """Return a copy of the arrays of nodes without the rows that are allocated in advance."""
         count = len(self.names)
         columns = self.columns.resized(len(self.dimensions), self.columns.nodes)
         for name in ("allocatable", "used", "releasing", "pipelined", "non_zero"):
@@ -254,7 +254,7 @@ class NodeTable:
         column[dimension, row] = max(-_FULL, min(exact, _FULL))
 
     def fit(self) -> None:
-        """Enlarge the columns for all dimensions and rows."""
+        """Enlarge the arrays of nodes to all present dimensions and rows."""
         dimensions, room = self.columns.allocatable.shape
         if len(self.dimensions) > dimensions or len(self.names) > room:
             room = max(room, 2 * len(self.names) if len(self.names) > room else room)

@@ -1,4 +1,4 @@
-"""The changes since the last search for jobs to wake. Every watch event is recorded here, and in no other place."""
+"""The changes since the last search for jobs to retry. Every watch event is recorded here, and in no other place."""
 
 from __future__ import annotations
 

@@ -69,11 +69,11 @@ class ObjectTable:
             self._faults.leave_out(self.kinds[record], found, reason)
 
     def get(self, record: type[Record], key: str) -> Any | None:  # noqa: ANN401 - a record of that type
-        """Return the object as the API server last showed it."""
+        """Return the object of type `record` with that key, as the API server last showed it; None if it is not known."""
         return self._found.get(record, {}).get(key)
 
     def promise(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> None:
-        """Show a merge patch as done from now on."""
+        """Show the object to sessions as if `patch` were already written."""
         self._promised.setdefault((record, key), []).append(patch)
 
     def release(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> tuple[Record | None, Record | None]:
@@ -115,7 +115,7 @@ class ObjectTable:
         return NotingObjects(self.view().found, read=self.read, told=self.told)
 
     def view(self) -> Objects:
-        """Return all objects without recording reads."""
+        """Return all objects as sessions see them. Reads of these objects are not recorded."""
         view = {record: dict(found) for record, found in self._found.items()}
         for record, key in self._promised:
             if key in view.get(record, {}):

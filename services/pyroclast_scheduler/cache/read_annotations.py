@@ -16,7 +16,7 @@ __all__ = ["ReadAnnotations"]
 
 
 class ReadAnnotations:
-    """The keys of annotations that were read on any node."""
+    """The keys of the node annotations that plugins have read on any node."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()

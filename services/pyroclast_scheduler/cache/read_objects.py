@@ -1,6 +1,6 @@
-"""Records which objects sessions read. A change of any other object wakes no job.
+"""Records which objects sessions read. After a change of any other object, no job is examined again.
 
-Plugins, also of other packages, read objects without declaring them, so that each read is recorded here.
+Plugins, also of other packages, read objects without declaring this, so each read is recorded.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class NotingObjects(Objects):
 
 
 class _Noting(Mapping[str, T]):
-    """Objects of one kind by key."""
+    """The objects of one resource type by key. Each read is recorded."""
 
     __slots__ = ("_found", "_read", "_record")
 

@@ -1,4 +1,4 @@
-"""Finds the resting jobs that the next session tries again.
+"""Finds the resting (unschedulable) jobs that the next session tries again.
 
 Events record changes, and small steps before a snapshot evaluate them.
 """
@@ -41,7 +41,7 @@ _PIECE: Final = 250  # jobs that one step wakes
 
 
 class RetryTriggers:
-    """The unschedulable jobs. A change during a session also wakes the jobs that this session leaves unschedulable.
+    """The unschedulable jobs. A change during a session also affects the jobs that this session leaves unschedulable.
 
     If a kind has several jobs, sessions try the oldest one, and the next one only after the oldest was placed. When one job of
     the kind rests again, the result applies to all of them.
@@ -60,7 +60,7 @@ class RetryTriggers:
         self._rechecks = 0
 
     def regroup(self) -> None:
-        """Wake all jobs, since jobs of one kind may differ now."""
+        """Make the next session examine all jobs, since jobs of one kind may differ now."""
         self._jobs.wake(self._waiting.jobs)
 
     def add(self, job: UnschedulableJob) -> None:
@@ -74,14 +74,14 @@ class RetryTriggers:
             self._jobs.wake(self._waiting.add(job))
 
     def draw(self, job: str) -> None:
-        """Record that the last session examined a resting job."""
+        """Record that the last session examined a resting job, so that the next session examines the job again."""
         self._waiting.discard(job)
         self._jobs.draw(job)
 
     def recheck(self) -> None:
-        """Handle that a schedule period began: wake the jobs that time may help, and some others, oldest first.
+        """Handle that a schedule period began: retry the jobs that time may help, and some other jobs, oldest first.
 
-        The others guard against missing triggers: a job that no trigger wakes waits for minutes and not for ever.
+        The other jobs are retried in case a trigger is missing. Such a job then waits for minutes and not for ever.
         """
         self._wake([*self._waiting.due(), *self._waiting.oldest(_ROUND)])
         self._rechecks += 1
@@ -105,20 +105,20 @@ class RetryTriggers:
         return found
 
     def discard(self, jobs: Iterable[str]) -> None:
-        """Remove jobs that no longer rest."""
+        """Remove jobs that no longer rest, because they are not unschedulable any more."""
         for job in jobs:
             self._waiting.discard(job)
 
     @property
     def left(self) -> int:
-        """The number of woken jobs that `rouse` has not handled, plus one while the search is not finished."""
+        """The number of jobs to be retried that `rouse` has not handled, plus one while the search is not finished."""
         return self._jobs.woken + (self._changes.is_any or self._search is not None)
 
     def rouse(self, queues: Mapping[str, QueueFacts], *, at_most: int | None = None) -> None:
         """Search for the jobs that the changes concern, and make the next session examine them.
 
-        The facts of all jobs must be up to date. `queues`: the existing queues. `at_most`: do only a part of the work, with at
-        most this number of jobs; None: all of it.
+        The facts of all jobs must be up to date. `queues`: the existing queues. `at_most`: the number of jobs after which the
+        search is interrupted; None to finish the search.
         """
         steps = None if at_most is None else _STEPS
         if self._objects.is_read_late():

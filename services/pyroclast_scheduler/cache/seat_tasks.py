@@ -35,7 +35,7 @@ class SeatTasks:
         self._carry_out(self.table.follow(key, group, names, self._port.now()))
 
     def pod(self, pod: records.Pod, *, is_there: bool) -> None:
-        """Handle that a pod was created or deleted. A seat whose pod exists is no task."""
+        """Handle that a pod was created or deleted. A seat is no task while its pod exists."""
         key = group_of(pod)
         if key in self.table:
             self._carry_out(self.table.pod(key, pod.metadata.name, self._port.now(), is_there=is_there))
@@ -45,7 +45,7 @@ class SeatTasks:
         self._in_session = self.table.asking()
 
     def seal(self, seen: Collection[str], *, may: Callable[[str], bool]) -> None:
-        """Make the claimed seats the final answer to those PodGroups in `seen` that request seats. The answer may be empty.
+        """Make the claimed seats the final placement of each PodGroup in `seen` that requests seats. The placement may be empty.
 
         `seen`: the keys of the PodGroups that a session examined. `may`: whether the answer to a PodGroup can be written.
         """

@@ -39,7 +39,7 @@ _NOTHING: Final = Seats()
 class Change(NamedTuple):
     """A change to the task of a seat. `pod`: the pod of the task, None if the task is removed.
 
-    `node`: its node, empty if none.
+    `node`: the node of the task, empty if it has none.
     """
 
     uid: str
@@ -48,9 +48,10 @@ class Change(NamedTuple):
 
 
 class Outstanding(NamedTuple):
-    """The used seats of a PodGroup.
+    """The used seats of a PodGroup: its placement is written, and the pods of these seats do not exist yet.
 
-    `nodes`: one pod for each of their nodes. `since`: when the last pod was created, in seconds of the cache's clock.
+    `nodes`: one pod for each node of these seats. `since`: when the last pod of this gang or of an earlier gang was created, in
+    seconds of the cache's clock.
     `withdrawn`: why no more pods may be created on the seats; empty while the placement is valid.
     """
 
@@ -162,19 +163,19 @@ class SeatTable:
         return self._refresh(gang, gang.names)
 
     def claims(self) -> list[str]:
-        """Return the PodGroups with claims or with an empty answer that must be written."""
+        """Return the PodGroups with claimed seats, or for which no seat was placed, so that the result must be written."""
         return [key for key, gang in self._gangs.items() if gang.claimed or gang.is_sealed]
 
     def asking(self) -> frozenset[str]:
-        """Return the PodGroups that ask for seats after they were enqueued and have no answer."""
+        """Return the PodGroups that ask for seats after they were enqueued, and for which no placement was decided yet."""
         return frozenset(self._asking)
 
     def answers(self) -> list[str]:
-        """Return those of the asking PodGroups whose answer is fixed and must be written."""
+        """Return those of the asking PodGroups whose placement is decided and must be written."""
         return [key for key in self._asking if self._gangs[key].is_sealed]
 
     def seal(self, key: str) -> list[Change]:
-        """Make the claimed seats the final answer to PodGroup `key`, which requests seats and was examined by a session."""
+        """Make the claimed seats the final placement of PodGroup `key`, which requests seats and was examined by a session."""
         gang = self._gangs.get(key)
         if gang is None or key not in self._asking or gang.is_sealed:
             return []
@@ -208,10 +209,10 @@ class SeatTable:
         return gang is not None and bool(gang.placed) and not any(shown.node for shown in gang.shown.values())
 
     def outstanding(self) -> Iterator[tuple[str, Outstanding]]:
-        """Yield the PodGroups whose placement is written and lacks pods.
+        """Yield the PodGroups that have a placement, but not yet all pods of the placement, in the order of placement.
 
-        The creator of the pods starts with the gang that was placed first. While pods of an earlier gang are created, the time
-        limit of later gangs does not run.
+        The job controller creates the pods of the gang that was placed first, then those of the next gang. So the time limit for
+        creating the pods of a gang starts only when the pods of all earlier gangs exist: see `Outstanding.since`.
         """
         latest = 0.0
         for key, gang in sorted(self._gangs.items(), key=lambda item: item[1].placed_at or 0.0):

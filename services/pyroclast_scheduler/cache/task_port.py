@@ -1,4 +1,4 @@
-"""Access to the tasks of the cache for code that changes them besides the watches."""
+"""The interface through which code besides the watches changes the tasks in the cache."""
 
 from __future__ import annotations
 

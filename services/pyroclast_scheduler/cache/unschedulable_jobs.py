@@ -71,15 +71,15 @@ class UnschedulableJobs:
 
     @property
     def all(self) -> KeysView[JobOrClass]:
-        """All single jobs and kinds."""
+        """The keys of all unschedulable jobs without a kind, and all kinds of unschedulable jobs."""
         return self._latest.keys()
 
     def of(self, trigger: Trigger) -> Collection[JobOrClass]:
-        """Return the jobs and kinds with this trigger."""
+        """Return the unschedulable jobs and kinds that are tried again when `trigger` fires."""
         return self._index.get(type(trigger), {}).get(trigger, ())
 
     def by(self, sort: type[T]) -> ItemsView[T, Collection[JobOrClass]]:
-        """Return the triggers of one type, with the jobs and kinds for each."""
+        """Return the triggers of the type `sort`, each with the jobs and kinds that are tried again when the trigger fires."""
         return self._index.get(sort, {}).items()
 
     def due(self) -> Sequence[JobOrClass]:
@@ -93,7 +93,7 @@ class UnschedulableJobs:
         return () if queue is None else queue.order
 
     def oldest(self, parts: int) -> list[str]:
-        """Return the jobs that have waited longest: one of `parts` of all jobs, rounded up."""
+        """Return the keys of the jobs that have waited longest: the fraction 1/`parts` of all unschedulable jobs, rounded up."""
         return list(islice(self._jobs, -(-len(self._jobs) // parts)))
 
     def _keep(self, who: JobOrClass, job: UnschedulableJob) -> None:

@@ -1,4 +1,4 @@
-"""Infeasible nodes: those on which evictions do not help tasks of a kind. The results are used until the nodes change.
+"""Infeasible nodes: nodes on which evictions do not help tasks of a kind. The results are used until the nodes change.
 
 A gang with hundreds of equal pods tries the same nodes for each pod. The result for the first pod applies to the others.
 """
@@ -64,7 +64,7 @@ class InfeasibleNodesCache:
 
 
 class InfeasibleNodes:
-    """The infeasible nodes by kind of task, for one action. `book`: the cache for the next session, which is filled on `close`.
+    """The infeasible nodes by kind of task, for one action. `book`: the results for the next session, which `close` fills.
 
     Tasks of the same shape, role and priority are of one kind, unless other pods or claims distinguish them. A kind spans one
     job, or all unchanged jobs of one equivalence class.
@@ -83,7 +83,7 @@ class InfeasibleNodes:
             self._reopen_changed()
 
     def kind(self, job: Job, task: Task) -> Hashable:
-        """Return the kind of `task` of `job`."""
+        """Return the kind of `task`: tasks of one kind have the same infeasible nodes."""
         facts = task.facts
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
         own = self._claims(facts) if facts.shape.has_claims else ()

@@ -27,8 +27,8 @@ _ENDLESS: Final = 1 << 50
 def room_for_part(session: Session, job: Job, part: GroupPart, make: Callable[[SubJob], Statement | None]) -> Statement | None:
     """Return the evictions and placements with which `part` can start; None, with everything undone, if it cannot.
 
-    `make`: does this for a part with members and returns None, without any change, if it fails. A part that fails causes no
-    eviction.
+    `make`: does the same for a leaf part; returns None, without any change, if the part cannot start. No pod is evicted for a
+    part that cannot start.
     """
     if job.is_part_ready(part, pipelined=True):
         return session.statement()
@@ -48,7 +48,7 @@ def room_for_part(session: Session, job: Job, part: GroupPart, make: Callable[[S
 
 
 def least_request(session: Session, job: Job, part: GroupPart, waiting: Mapping[str, Iterable[Task]]) -> Ints:
-    """Return for each resource the smallest amount that `part` needs to start, over all selections of its parts.
+    """Return for each resource the smallest amount that `part` needs to start, over all selections of its child parts.
 
     `waiting`: the pending tasks in order, by UID of their sub-job.
     """

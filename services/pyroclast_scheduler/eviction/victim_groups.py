@@ -1,4 +1,4 @@
-"""Bundles: pods of one job that are evicted together, either pods that the job can spare or the rest of its gang."""
+"""Bundles: pods of one job that are evicted together, either pods that the job can spare, or all other pods of its gang."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Bundle:
 
 
 def split(job: Job, tasks: Sequence[Task]) -> list[Bundle]:
-    """Return the pods among `tasks` that `job` can spare, and the others, as bundles; the least important pods are spare.
+    """Return two bundles: the pods among `tasks` that `job` can spare, and its other pods; the least important pods are spare.
 
     If the job has fewer pods than its minimum, its gang is broken already and all pods are spare.
     """

@@ -97,7 +97,7 @@ class Residents:
         return mask
 
     def going(self, row: int) -> list[Task]:
-        """Return the pods on node `row` that are being deleted."""
+        """Return the tasks of the pods on node `row` that are being deleted."""
         return [task for _, task in self.on(row, lambda *_: True, among=_GOING)]
 
 
@@ -152,7 +152,7 @@ def has_enough(session: Session, plan: PlacementPlan, row: int, victims: Sequenc
 
 
 def needed(victims: Sequence[Candidate], is_enough: Callable[[Sequence[Candidate]], bool]) -> list[Candidate]:
-    """Return a minimal subset of `victims` for which `is_enough` is true. The last victims are spared first."""
+    """Return a minimal subset of `victims` for which `is_enough` is true. Victims at the end of the list are left out first."""
     found = list(victims)
     for victim in reversed(victims):
         rest = [each for each in found if each is not victim]

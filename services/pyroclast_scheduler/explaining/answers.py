@@ -35,14 +35,14 @@ Names = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Answerer:
-    """The data for answers.
+    """The data from which requests for explanations are answered.
 
     Attributes:
-        book: the waiting jobs.
+        book: the waiting book, which contains the waiting jobs and their causes.
         jobs: all jobs by key.
         now: seconds since the epoch.
         reservations: the reservations by job.
-        start: returns the estimated start of a job, or a text that tells why there is none.
+        start: returns the estimated start of a job, or a text that says why there is none.
         end: returns the estimated end of a running job; None if it is unknown.
     """
 

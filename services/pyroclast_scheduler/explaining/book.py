@@ -28,7 +28,7 @@ class PastCode:
 
 @dataclass(slots=True)
 class WaitingEntry:
-    """One waiting job. `seen`: when a session examined it last. `past`: its last codes, the present one at the end."""
+    """One waiting job. `seen`: when a session last examined the job. `past`: its last codes, ending with the present code."""
 
     key: str
     record: WaitingRecord
@@ -37,12 +37,12 @@ class WaitingEntry:
 
     @property
     def code(self) -> PendingReason:
-        """The present code."""
+        """The code of the cause for which the job waits now."""
         return self.record.code
 
     @property
     def since(self) -> float:
-        """The time from which the present code applies."""
+        """The time from which the present code applies, in seconds since the epoch."""
         return self.past[-1].since
 
     @property
@@ -52,7 +52,7 @@ class WaitingEntry:
 
     @property
     def short(self) -> Sequence[Shortage]:
-        """The resources that are short."""
+        """The resources of which the job needs more than is free."""
         return self.record.short or ()
 
 
@@ -106,11 +106,11 @@ class WaitingBook:
         return [key for _, key in self._queues.get(queue, ())]
 
     def between(self, queue: str, start: int, stop: int) -> list[WaitingEntry]:
-        """Return the entries at the positions from `start` to `stop` of a queue."""
+        """Return the waiting jobs at the positions from `start` to `stop` of a queue."""
         return [self._entries[key] for _, key in self._queues.get(queue, ())[start:stop]]
 
     def ranks(self, entry: WaitingEntry) -> dict[str, float]:
-        """Return the numeric ranks of an entry by plugin. Smaller ranks are served earlier."""
+        """Return the numeric ranks of a waiting job by plugin. Jobs with smaller ranks are served earlier."""
         pairs = zip(self.ranked_by, entry.record.rank, strict=False)
         return {name: float(rank) for name, rank in pairs if isinstance(rank, int | float)}
 
@@ -135,7 +135,7 @@ class WaitingBook:
         return self.position(queue, entry.record.rank, key)
 
     def rank(self, key: str) -> tuple[Any, ...]:
-        """Return the rank of a waiting job."""
+        """Return the rank of a waiting job, which determines its position in the queue."""
         return self._entries[key].record.rank
 
     def order_of(self, queue: str) -> Iterator[str]:

@@ -64,9 +64,10 @@ class Calibration:
         self._scores.setdefault(queue, deque(maxlen=_KEPT)).append(score)
 
     def wait_for(self, overdue: Mapping[str, list[Score]]) -> None:
-        """Set the overdue estimates by queue: their interval is over, but their jobs still wait. `actual`: the wait so far.
+        """Set the overdue estimates by queue. The interval of an overdue estimate is over, but its job still waits.
 
-        Overdue estimates count before their jobs start, since a change of the load would otherwise show much too late.
+        In these scores, `actual` is the wait so far. Overdue estimates count before their jobs start, since a change of the load
+        would otherwise affect the estimates much too late.
         """
         self._overdue = {queue: scores[-_JUDGED:] for queue, scores in overdue.items()}
 
@@ -80,12 +81,12 @@ class Calibration:
         return len(self._scores.get(queue, ()))
 
     def held(self, queue: str) -> float | None:
-        """Return the part of the last estimates that held; None if too few were scored."""
+        """Return the fraction of the last estimates that were right; None if too few estimates were scored."""
         scores = self._known(queue)[-_JUDGED:]
         return None if len(scores) < _LEAST else sum(score.held for score in scores) / len(scores)
 
     def width(self, queue: str) -> float:
-        """Return the median width of the last intervals of a queue, in seconds."""
+        """Return the median width of the last estimated intervals of a queue, in seconds."""
         widths = [score.told.latest - score.told.earliest for score in list(self._scores.get(queue, ()))[-_JUDGED:]]
         return float(np.median(widths)) if widths else 0.0
 

@@ -88,7 +88,7 @@ class Situation:
 
 
 def candidates(case: Situation) -> Iterator[Change]:
-    """Yield the changes that are worth a trial, the most promising first."""
+    """Yield the changes of a Job that are worth a trial, the most promising first."""
     code = case.code
     if code is Code.NO_NODE_BIG_ENOUGH:
         yield from _smaller_pods(case)

@@ -57,7 +57,7 @@ class Estimator:
     _running: dict[str, tuple[JobFacts, float]] = field(default_factory=dict)
 
     def start(self, key: str) -> Start | str:
-        """Return the estimated start of a job, or a text that tells why there is none."""
+        """Return the estimated start of a job, or a text that says why there is none."""
         return self._starts.get(key, "no estimate has been made yet")
 
     def saw(self, key: str, facts: JobFacts | None, now: float) -> None:
@@ -83,7 +83,7 @@ class Estimator:
         self._starts.pop(key, None)
 
     def take(self, done: Pass) -> None:
-        """Store the results of a pass."""
+        """Store the estimated starts that the pass `done` found."""
         self.calibration.wait_for(self._overdue(done))
         for key, raw in done.found.items():
             if isinstance(raw, str):
@@ -113,7 +113,7 @@ class Estimator:
 class Pass:
     """One estimation of all waiting jobs: `step` simulates one scenario, until `is_done`.
 
-    `found`: by job the interval in seconds from `now`, or a text that tells why there is none. `latest`: the promises of the
+    `found`: by job the interval in seconds from `now`, or a text that says why there is none. `latest`: the promises of the
     targets of reservations, by job.
     """
 
@@ -128,7 +128,7 @@ class Pass:
 
     @property
     def is_done(self) -> bool:
-        """Whether all scenarios were simulated."""
+        """Whether all scenarios of this pass were simulated."""
         return len(self._drawn) >= SCENARIOS or not self.world.keys
 
     def step(self) -> None:
@@ -228,7 +228,7 @@ class _Running:
 
     @property
     def basis(self) -> str:
-        """The data behind the run times, in words."""
+        """The text that names the data from which the run times are estimated."""
         declared = sum(each.kind == "declared" for each in self._bases)
         known = [each.count for each in self._bases if each.kind == "history"]
         unknown = len(self._bases) - declared - len(known)

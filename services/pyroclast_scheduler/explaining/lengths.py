@@ -63,7 +63,7 @@ class Lengths:
     _usual: dict[str, float] = field(default_factory=dict)
 
     def ended(self, facts: JobFacts, seconds: float) -> None:
-        """Record that a job succeeded after `seconds`."""
+        """Record that the job `facts` succeeded after a run time of `seconds`."""
         for key in keys_of(facts):
             for gone in _remember(self._ended, key, seconds):
                 self._usual.pop(gone, None)

@@ -119,7 +119,7 @@ class Prover:
 
 
 def proved(prover: Prover) -> dict[str, Any]:
-    """Return the fields `change` and `changeReason` of an answer."""
+    """Return the fields `change` and `changeReason` of the document `Explanation`."""
     found: list[dict[str, Any]] = []
     reason = ""
     try:

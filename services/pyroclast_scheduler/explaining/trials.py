@@ -50,7 +50,7 @@ class Verdict:
 def tried(snapshot: Snapshot, gang: JobFacts, engine: Engine, *, instead: str = "") -> Verdict:
     """Return the decision of the next session about `gang`. `instead`: the key of the job that `gang` replaces.
 
-    Unschedulable jobs keep resting, since nothing changes for them. No decision is committed, and `snapshot` does not change.
+    Unschedulable jobs are not examined, since nothing changes for them. No decision is committed, and `snapshot` does not change.
     """
     commits: list[Commit] = []
     outcome = run_cycle(

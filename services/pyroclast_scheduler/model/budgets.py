@@ -45,7 +45,7 @@ class BudgetStanding:
         return self.written.get(resource, 0.0) + self.ran.get(resource, 0.0)
 
     def ratio(self, resource: str) -> float:
-        """Return the part of the limit of `resource` that is spent, 1.0 if the limit is 0."""
+        """Return the fraction of the limit of `resource` that is spent, 1.0 if the limit is 0."""
         limit = self.budget.limits[resource]
         return self.spent(resource) / limit if limit else 1.0
 
@@ -68,8 +68,8 @@ class BudgetStanding:
     def asked(self, resources: Collection[str] | None) -> list[str]:
         """Return the resources that the budget limits and the gang requests, sorted.
 
-        `resources`: the names of the resources that the gang requests. None: the requests are unknown, and all limited resources
-        count.
+        `resources`: the names of the resources that the gang requests. None when the requests are unknown; then all limited
+        resources count.
         """
         return sorted(name for name in self.budget.limits if resources is None or name in resources)
 

@@ -16,7 +16,7 @@ __all__ = ["Cause", "Shortage", "WaitingRecord", "Withheld"]
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource that is short, with amounts as quantities. None: the amount plays no part in this cause.
+    """A resource that is short, with amounts as quantities. None means that the amount does not matter for this cause.
 
     Attributes:
         asked: the amount that the gang requests, or one pod if `largest` is given.
@@ -76,7 +76,7 @@ class WaitingRecord:
         sentence: the explanation without the code.
         queue: the name of the queue.
         rank: the position of the job in its queue as a sort key; a smaller one is served earlier.
-        short: the resources that are short; None if the numbers of the previous record still apply, as in `sentence`.
+        short: the resources that are short; None if the numbers of the previous record still apply.
         holder: the key of the job for which nodes are reserved, empty if there is no such job.
     """
 

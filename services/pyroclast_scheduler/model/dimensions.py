@@ -66,7 +66,7 @@ class Dimensions:
         return len(self.names)
 
     def row(self, name: str) -> int:
-        """Return the row in which resource `name` is counted."""
+        """Return the row of the arrays in which resource `name` is counted."""
         return self._rows.get(name, UNKNOWN)
 
     def find(self, name: str) -> int | None:

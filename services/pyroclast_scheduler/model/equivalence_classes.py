@@ -55,7 +55,7 @@ def equivalence_class(
 ) -> bytes | None:
     """Return a digest that is equal for all jobs of one kind; None if the job of `queue` is the only job of its kind.
 
-    `minded`: the pod labels that decide the placement of pods, if no plugin reads other labels. None: any label may decide.
+    `minded`: the pod labels that decide the placement of pods, if no plugin reads other labels. None when any label may decide.
 
     A job is the only one of its kind if one of these holds:
 

@@ -1,6 +1,6 @@
-"""Features of nodes as columns: label values as codes, sets of taints as numbers.
+"""Features of nodes as arrays with one value per node: label values as codes, sets of taints as numbers.
 
-A selector is evaluated once per distinct value instead of once per node. The columns are kept from session to session, and
+A selector is evaluated once per distinct value instead of once per node. The arrays are kept from session to session, and
 `NodeFeatures.update` only reads the nodes that changed.
 """
 
@@ -70,7 +70,7 @@ class _Column(Generic[V]):
         return np.fromiter(map(test, self.values), dtype=np.bool_, count=len(self.values))[self.codes]
 
     def map(self, measure: Callable[[V], float]) -> Floats:
-        """Return the result of `measure` for each node's value."""
+        """Return for each node the result of `measure` for the value of the node."""
         if not self.values:
             return np.zeros(len(self.codes))
         return np.fromiter(map(measure, self.values), dtype=np.float64, count=len(self.values))[self.codes]
@@ -94,7 +94,7 @@ class Domains:
 
 
 class NodeFeatures:
-    """The columns of all features. A column is made when it is first used, and `update` must be called before each session.
+    """The arrays of all features. An array is made when it is first used, and `update` must be called before each session.
 
     `jobs`: the rows of the nodes on which each job has pods.
     """
@@ -137,7 +137,7 @@ class NodeFeatures:
             column.compact()
 
     def label(self, key: str) -> _Column[str | None]:
-        """Return the column of label `key`. The value is None for a node without the label."""
+        """Return the values of label `key` for all nodes. The value is None for a node without the label."""
         column = self._labels.pop(key, None) or self._made(lambda node: node.metadata.labels.get(key), None)
         self._labels[key] = column  # the last used are at the end
         return column

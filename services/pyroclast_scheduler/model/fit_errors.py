@@ -20,7 +20,7 @@ FOREIGN: Final = "node isn't in scheduler node shard"
 
 
 class Code(IntEnum):
-    """The finality of a refusal. All codes but UNSCHEDULABLE end the examination of a node."""
+    """How final it is that a node is infeasible for a pod. All codes but UNSCHEDULABLE end the examination of a node."""
 
     ERROR = 1
     UNSCHEDULABLE = 2

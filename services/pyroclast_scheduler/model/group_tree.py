@@ -1,4 +1,4 @@
-"""A group as a tree of parts. Each part is a gang of its own, with a minimum, a topology and an eviction rule."""
+"""A group of pods as a tree of parts. Each part is a gang of its own, with a minimum, a topology and an eviction rule."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ class GroupClaim(NamedTuple):
 
 
 class GroupPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of a group: it has either members or further parts.
+    """One part of a group. A leaf part has pods; every other part has further parts, its children.
 
     Attributes:
         name: the name that tasks and explanations use for the part; unique in the group.
-        minimum: how many of its members, or of its parts, must be allocated before the part can start.
-        parts: the parts below this part; empty if it has members itself.
-        topology_key: a label; all nodes of the part have the same value of it, within the domain of the parent part.
-        evicts_whole: whether either all pods of the part are evicted or none.
+        minimum: how many pods of a leaf part must be allocated, or how many children must be ready, before the part
+            can start.
+        parts: the children of this part; empty for a leaf part.
+        topology_key: the key of a node label. All nodes of the part must have the same value of this label.
+            These nodes must also have one value of the label of the parent part.
+        evicts_whole: whether the pods of the part are evicted all together or not at all.
         claims: the ResourceClaims that belong to the part and not to its pods.
         consumer: the object for which `claims` are reserved, as a reference in the status of a claim.
     """
@@ -40,7 +42,7 @@ class GroupPart(msgspec.Struct, frozen=True, kw_only=True):
     consumer: Mapping[str, str] = {}
 
     def paths(self, above: tuple[GroupPart, ...] = ()) -> Iterator[tuple[GroupPart, ...]]:
-        """Yield for each part with members the path from this part down to that part."""
+        """Yield for each leaf part the path from this part down to the leaf part."""
         path = (*above, self)
         if not self.parts:
             yield path
@@ -48,13 +50,13 @@ class GroupPart(msgspec.Struct, frozen=True, kw_only=True):
             yield from part.paths(path)
 
     def is_ready(self, test: Callable[[str], bool]) -> bool:
-        """Whether enough parts are ready. `test` decides, by name, whether a part with members is ready."""
+        """Whether enough children are ready. For a leaf part, `test` is called with the name of the part, and decides."""
         if not self.parts:
             return test(self.name)
         return sum(part.is_ready(test) for part in self.parts) >= self.minimum
 
     def cheapest(self, cost: Callable[[GroupPart], int]) -> list[GroupPart]:
-        """Return the cheapest selection of parts with members that satisfies all minimums."""
+        """Return the leaf parts that satisfy all minimums at the lowest total `cost`."""
         if not self.parts:
             return [self]
         found = sorted((part.cheapest(cost) for part in self.parts), key=lambda each: sum(map(cost, each)))

@@ -49,7 +49,7 @@ class Held:
 
 
 class HeldTerms:
-    """All terms of one kind, such as required anti-affinity."""
+    """All affinity terms of one type, such as required anti-affinity."""
 
     def __init__(self) -> None:
         self._by_slot: dict[Slot, Held] = {}
@@ -79,7 +79,7 @@ class HeldTerms:
         return self._by_slot.get(slot)
 
     def meaning(self, task: TaskFacts) -> Iterator[tuple[Slot, Held]]:
-        """Yield the terms that select `task`."""
+        """Yield the affinity terms of pods on nodes that select `task`."""
         for group in groups_with(task):
             for slot in self._groups.get(group, ()):
                 held = self._by_slot[slot]

@@ -1,4 +1,4 @@
-"""Hypernodes: domains of the network in tiers, as masks and columns over the rows of nodes. Lower tiers are closer together."""
+"""Hypernodes: domains of the network in tiers, as masks and arrays over the rows of nodes. Lower tiers are closer together."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class HyperNode:
 
 
 class HyperNodes(Mapping[str, HyperNode]):
-    """All hypernodes by name, with a root above those without a parent.
+    """All hypernodes by name, with a root above the hypernodes without a parent.
 
-    The root contains all nodes and is one tier above the rest.
+    The root contains all nodes and is one tier above all other hypernodes.
 
     `tier_names`: the numbers of tiers by name. `is_ready`: False while the HyperNode objects contradict each other. Jobs that
     require a network topology wait while it is False.

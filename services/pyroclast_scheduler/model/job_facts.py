@@ -136,7 +136,7 @@ class JobFacts:
         return found
 
     def is_of(self, kind: bytes) -> bool:
-        """Whether `kind` is the present class of the job, either `kind` or `strict_kind`."""
+        """Whether `kind` is the present `kind` or `strict_kind` of the job."""
         if kind == self.kind:
             return True
         return kind == self.strict_kind

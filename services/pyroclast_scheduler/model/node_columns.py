@@ -1,4 +1,4 @@
-"""Columns of nodes: the allocatable and used amounts of each node. An array has a row per resource and a column per node.
+"""Columns of nodes: arrays of the allocatable and used amounts, with one row per resource and one column per node.
 
 The cache keeps one `Columns` object up to date, and each session works on a copy.
 """
@@ -42,7 +42,7 @@ class Columns:
 
     @classmethod
     def empty(cls, dimensions: int, nodes: int) -> Columns:
-        """Return columns that contain only zeros."""
+        """Return arrays of zeros for that many dimensions and nodes."""
         allocatable, used, releasing, pipelined = np.zeros((4, dimensions, nodes), dtype=np.int64)
         return cls(allocatable, used, releasing, pipelined, np.zeros((2, nodes), dtype=np.int64), np.zeros(nodes, dtype=np.int64))
 
@@ -62,7 +62,7 @@ class Columns:
         return other
 
     def copy(self) -> Columns:
-        """Return an independent copy."""
+        """Return a copy of all arrays."""
         return Columns(
             self.allocatable.copy(),
             self.used.copy(),

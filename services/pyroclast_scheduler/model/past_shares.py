@@ -22,7 +22,9 @@ def past_share(amounts: Amounts, total: Floats, dimensions: Dimensions) -> float
 
 
 def weighed(weights: Floats, past: Floats, factor: float) -> Floats:
-    """Return the weights of queues adjusted by past usage: w + factor × (w − u). Weights w and usage u are parts of their sums.
+    """Return the weights of queues adjusted by past usage: w + factor × (w − u).
+
+    The weight w and the usage u of a queue are fractions of the sums over all queues.
 
     A queue whose usage matches its weight keeps its weight, and a queue that used less gets a higher one. No weight falls below a
     hundredth of its own value.

@@ -70,7 +70,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     def open_until(self) -> float | None:
         """The time before which other jobs must end to use the locked nodes, in seconds since the epoch.
 
-        None: other jobs may not use the nodes.
+        None when other jobs may not use the nodes.
         """
         return None if self.promise is None or self.fill_until is None else min(self.promise, self.fill_until)
 
@@ -81,7 +81,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def written(reservation: Reservation) -> str:
-    """Return the text of the annotation.
+    """Return the reservation as the text of an annotation.
 
     Job and UID are left out, since the PodGroup with the annotation determines them. Schedule periods are left out, since they
     are counted anew after a restart.

@@ -36,7 +36,7 @@ class Snapshot:
         queue_sums: sums over the jobs of each queue.
         features: the labels and taints of nodes; kept from session to session.
         number: the number of the snapshot.
-        touched: the rows whose feasibility for some pod may have changed since the previous snapshot; None: any row.
+        touched: the rows whose feasibility for some pod may have changed since the previous snapshot; None for any row.
         lines: the waiting jobs of each kind that the session may try too, oldest first; some may have stopped waiting.
         let_in: the jobs with pods that passed the gate of their queue and are not allocated.
         is_coupled: whether the placement of some pod depends on other pods.

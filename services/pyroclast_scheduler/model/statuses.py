@@ -24,7 +24,7 @@ class TaskStatus(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name of the status in messages."""
+        """The name of this status in messages for users."""
         return self.name.capitalize()
 
 

@@ -1,4 +1,4 @@
-"""Sub-jobs: the parts of a gang, each with its own minimum. The tree of the group or its subgroup policies define the parts."""
+"""Sub-jobs: groups of tasks of one job, each with its own minimum, by the parts of the group or its subgroup policies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAFE: Final = "456789bcdf"  # the characters by which Kubernetes encodes the di
 
 @dataclass(slots=True, eq=False)
 class SubJob:
-    """A part of a job in a session.
+    """A group of tasks of one job that is ready or not by itself, in a session.
 
     Attributes:
         uid: the identity of the sub-job.
@@ -84,7 +84,7 @@ def divide(job: str, group: Group, tasks: Iterable[Task]) -> dict[str, SubJob]:
 
 
 def sub_job_uid(job: str, part: str) -> str:
-    """Return the UID of the sub-job for the part `part` of a tree."""
+    """Return the UID of the sub-job for the part `part` of a group."""
     return f"{job}/{part}"
 
 

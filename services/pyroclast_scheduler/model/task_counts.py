@@ -47,7 +47,7 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """The number of all tasks."""
+        """The number of all tasks, in any status."""
         return sum(self.counts[:_IDLE])
 
     @property

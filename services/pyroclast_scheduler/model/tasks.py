@@ -26,7 +26,7 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     Attributes:
         job: the key of the PodGroup; empty if the pod has none.
-        index: the number at the end of a pod name with three or more parts, −1 without such a number.
+        index: the number at the end of a pod name that has three or more words joined by dashes, −1 without such a number.
         created: seconds since the epoch.
         node: the name of the node; empty if the pod has none.
         gates: the names of the scheduling gates.

@@ -34,7 +34,7 @@ class _Counted:
 
 
 class TermBook:
-    """Counts that are kept from session to session. Only nodes whose pods changed are counted again."""
+    """The counts of pods by affinity term, kept from session to session. Only nodes whose pods changed are counted again."""
 
     def __init__(self) -> None:
         self.spaces: Spaces = {}
@@ -72,7 +72,7 @@ class TermBook:
         return known.counts.copy()
 
     def held(self, residents: Residents) -> Mapping[str, HeldTerms]:
-        """Return the terms of residents, by kind. The caller must not change them."""
+        """Return the affinity terms of the pods on nodes, by type of the term. The caller must not change them."""
         for row in changed_rows(self._seen, residents):
             before = self._seen[row] if row < len(self._seen) else ()
             for tasks, sign in ((before, -1), (residents[row], 1)):

@@ -1,4 +1,4 @@
-"""Network topology of jobs: the highest allowed tier of a job or of its parts, and the hypernode of its allocated pods."""
+"""Network topology of jobs: the highest allowed tier of a job or of its sub-jobs, and the hypernode of its allocated pods."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def job_limit(job: Job, hyper_nodes: HyperNodes) -> int | None:
 
 
 def sub_job_limit(job: Job, sub_job: SubJob, hyper_nodes: HyperNodes) -> int | None:
-    """Return the highest tier that may contain all of `sub_job`; None as in `job_limit`.
+    """Return the highest tier that may contain all of `sub_job`.
 
-    A soft topology of a sub-job is limited by the topology of the job.
+    Return None if the sub-job declares no topology or names an unknown tier. A soft topology has the limit of the job.
     """
     limit = _limit(sub_job.topology, hyper_nodes)
     if limit is None or sub_job.topology is None or sub_job.topology.mode is not NetworkTopologyMode.SOFT:

@@ -134,8 +134,8 @@ Trigger: TypeAlias = (
 class UnschedulableJob:
     """A job that is not tried again until its facts or its queue change or one of the triggers `retry_when` fires.
 
-    `kind`: the equivalence class; one of its jobs is tried for all of them. None: the job is the only one of its class. `reason`:
-    why the job waits.
+    `kind`: the equivalence class; one of its jobs is tried for all of them. None when the job is the only one of its class.
+    `reason`: why the job waits.
     """
 
     facts: JobFacts

@@ -1,1 +1,1 @@
-"""Placement of pods as pure functions over columns: plans per shape, greedy placement, inter-pod affinity, topology spread."""
+"""Places pods by pure functions over arrays of node data: one plan for each shape, greedy placement, affinity and spread."""

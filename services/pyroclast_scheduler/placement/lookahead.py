@@ -19,7 +19,10 @@ _MOST: Final = 1024  # the largest number of pods to look ahead: the cost of a s
 
 
 class Ahead:
-    """Rows for the next pods of one plan. A position is a length of the session's log of moves, which every move increases."""
+    """The nodes, as rows, that were chosen in advance for the next pods of one placement plan.
+
+    A position is a length of the session's log of moves, which every move increases.
+    """
 
     def __init__(self) -> None:
         self.candidates: Bools = np.zeros(0, dtype=np.bool_)
@@ -42,7 +45,7 @@ class Ahead:
         self._rows, self.candidates, self._at = rows, candidates, at
 
     def placed(self, rows: Rows, at: int) -> None:
-        """Record that pods of the plan were placed on `rows`. `at`: the position after this move."""
+        """Record that pods of the placement plan were placed on `rows`. `at`: the position after this move."""
         if at == self._at + 1 and (not len(self._rows) or np.array_equal(rows, self._rows[: len(rows)])):
             self._rows, self._at = self._rows[len(rows) :], at
         else:

@@ -57,8 +57,8 @@ def find(
         plan: the plan of the pods' shape.
         count: the number of pods.
         log: the rows that changed since the start of the session.
-        allowed: a mask of the allowed nodes; None: all nodes.
-        preferred: a mask of the preferred nodes; None: no preference.
+        allowed: a mask of the allowed nodes; None for all nodes.
+        preferred: a mask of the preferred nodes; None for no preference.
         scorers: the plugins that rate all candidates together.
         limits: how many more of these pods each topology domain accepts.
     """

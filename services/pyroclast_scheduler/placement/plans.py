@@ -35,19 +35,19 @@ class Predicate(Protocol):
     """The filters of a plugin for a shape. All arrays have one entry per node."""
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Return the nodes that are feasible by shape and node object alone; None: all nodes."""
+        """Return a mask of the nodes that are feasible by shape and node object alone; None if all nodes are."""
 
     def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
-        """Return how many more pods of this shape each of `rows` accepts in the present state; None: no limit."""
+        """Return how many more pods of this shape each of `rows` accepts in the present state; None if there is no limit."""
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """Return all refusals with their reasons, in the order of examination."""
+        """Return which nodes are infeasible and why, in the order in which the filters examine nodes."""
 
 
 class PlacementPlan:
-    """The feasibility and scores of one shape. `request`: the request over all dimensions.
+    """The feasibility and scores of all nodes for one shape. `request`: the request of one pod as a vector over all dimensions.
 
-    `present`: the rows that the shape names.
+    `present`: the rows of the resources that the shape requests.
     """
 
     def __init__(self, shape: Shape, dimensions: Dimensions, columns: Columns, ready: Bools) -> None:
@@ -80,11 +80,11 @@ class PlacementPlan:
                 self.mask = self.mask & mask
 
     def asks_for(self, row: int) -> bool:
-        """Whether the shape requests an amount above 0 in the dimension `row`."""
+        """Whether the shape requests more than 0 of the resource whose row in the arrays of resources is `row`."""
         return row in self._wanted
 
     def once(self, what: Hashable, measure: Callable[[], T]) -> T:
-        """Return the result of `measure`, calculated once per plan and `what`."""
+        """Return the result of `measure`, which is calculated only once for each `what` in this plan."""
         if what not in self._memory:
             self._memory[what] = measure()
         found: T = self._memory[what]
@@ -153,9 +153,9 @@ class PlacementPlan:
         return self._scored
 
     def place(self, first: Floats, count: int, *, future: bool, extra: Floats | None = None) -> Rows:
-        """Return rows for up to `count` pods, best first.
+        """Return the rows of the best nodes for up to `count` pods, best first.
 
-        `first`: the scores for one pod, as in `greedy`. `extra`: a constant per node that is part of all scores.
+        `first`: the score of each node for one pod, see `greedy`. `extra`: a constant per node that is added to its scores.
         """
         room: Callable[[Rows], Ints] = lambda rows: self.room(rows, future=future)  # noqa: E731
 

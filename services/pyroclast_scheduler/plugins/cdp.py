@@ -17,7 +17,7 @@ __all__ = ["Cdp"]
 
 
 class Cdp:
-    """No arguments.
+    """The plugin cdp, which has no arguments.
 
     The label, or else the annotation, `volcano.sh/cooldown-time` of a pod declares how long the pod is protected.
     """
@@ -26,7 +26,7 @@ class Cdp:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
 
         def unprotected(preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate]:
             del preemptor, job

@@ -17,13 +17,13 @@ _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"}
 
 
 class Conformance:
-    """No arguments."""
+    """The plugin conformance, which has no arguments."""
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         del session
         return Extensions(preemptable=_of_one, reclaimable=_of_one, unified_evictable=lambda _, candidates: _ordinary(candidates))
 

@@ -17,13 +17,13 @@ __all__ = ["Gang", "is_left_alone"]
 
 
 class Gang:
-    """No arguments."""
+    """The plugin gang, which has no arguments."""
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         return Extensions(
             job_order=lambda job: job.is_ready,
             sub_job_order=lambda _, sub_job: sub_job.is_ready,

@@ -65,7 +65,7 @@ class Wishes:
         return group in self.anti_preferred or (wanted and group not in self.anti_required)
 
     def score(self, group: str, *, is_ordered: bool) -> float:
-        """Return the score of the group. `is_ordered`: whether earlier preferred groups get more."""
+        """Return the score of a node group for this queue. `is_ordered`: whether earlier preferred groups get a higher score."""
         if group in self.anti_preferred:
             return _AVOIDED
         total = _REQUIRED if group in self.required else 0.0
@@ -87,7 +87,7 @@ class NodeGroup:
         self._inherits = arguments.is_on("enableHierarchy")
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         queues = {name: queue.facts for name, queue in session.queues.items()}
         wishes = {name: wishes_of(name, queues, inherits=self._inherits) for name in queues}
         limits = {name: _limits_of(facts) for name, facts in queues.items()}
@@ -136,7 +136,7 @@ class _Taken:
                         self._add(job.facts.queue, task.row, session.dimensions.vector(task.facts.shape.request))
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the sums."""
+        """Update the sums by node group after a placement or an eviction."""
         if move.job.facts.queue in self.queues:
             each = sign * move.change // len(move.tasks)
             for row, count in zip(move.nodes.tolist(), move.counts.tolist(), strict=True):
@@ -169,7 +169,10 @@ class _Taken:
 
 
 def wishes_of(name: str, queues: Mapping[str, QueueFacts], *, inherits: bool) -> Wishes:
-    """Return the group affinity of queue `name`. `inherits`: the queue uses that of its nearest ancestor if it has none."""
+    """Return the group affinity of queue `name`.
+
+    `inherits`: whether a queue without group affinity uses the group affinity of its nearest ancestor.
+    """
     seen: set[str] = set()
     while name in queues and name not in seen:
         seen.add(name)

@@ -31,7 +31,7 @@ class Overcommit:
         self._factor = arguments.number("overcommit-factor", _FACTOR, least=1)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         dimensions = session.dimensions
         used = session.columns.used[:, session.snapshot.is_ready].sum(axis=1, dtype=np.float64)
         idle = session.total * min(self._factor, _ENDLESS) - used

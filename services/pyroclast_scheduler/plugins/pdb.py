@@ -18,7 +18,7 @@ __all__ = ["Pdb"]
 
 
 class Pdb:
-    """No arguments. The plugin proposes no victims (victim_tasks): a budget that allows an eviction is no reason for one."""
+    """The plugin pdb, which has no arguments. It proposes no victims: a budget allows evictions, and asks for none."""
 
     watches = (Watch(POD_DISRUPTION_BUDGETS, records.PodDisruptionBudget),)
 
@@ -26,7 +26,7 @@ class Pdb:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         budgets: dict[str, list[records.PodDisruptionBudget]] = {}
         for budget in session.objects(records.PodDisruptionBudget).values():
             budgets.setdefault(budget.metadata.namespace, []).append(budget)

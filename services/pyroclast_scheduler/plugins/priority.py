@@ -15,13 +15,13 @@ __all__ = ["Priority"]
 
 
 class Priority:
-    """No arguments."""
+    """The plugin priority, which has no arguments."""
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         del session
         return Extensions(
             task_order=lambda task: -task.facts.priority,

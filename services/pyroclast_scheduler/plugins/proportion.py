@@ -31,7 +31,7 @@ class Proportion:
         self._past_weight = arguments.number("pastUsageWeight", 0.0, least=0, most=100)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         queues = _Queues(session, self._past_weight)
         return Extensions(
             queue_order=lambda queue: (-queue.facts.priority, queues.share(queue.name)),
@@ -97,7 +97,7 @@ class _Queues:
         self._deserved = water_fill(total.astype(np.float64), weights, requests, limits, guarantees)
 
     def measure(self) -> None:
-        """Set the numbers for the metrics."""
+        """Report the amounts of each queue for the metrics."""
         found, rows = self._session.report.measures, self._rows
         kinds = {
             "allocated": self._allocated,

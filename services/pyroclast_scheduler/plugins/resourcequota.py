@@ -25,7 +25,9 @@ _Amounts = Mapping[str, Quantity]
 
 
 class ResourceQuota:
-    """No arguments. Names must be equal: a quota of `requests.cpu` limits a minimum of `requests.cpu`, not of `cpu`.
+    """The plugin resourcequota, which has no arguments.
+
+    Resource names must be equal: a quota of `requests.cpu` limits a minimum of `requests.cpu`, not of `cpu`.
 
     The scopes of quotas are ignored.
     """
@@ -36,7 +38,7 @@ class ResourceQuota:
         del arguments
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         quotas: dict[str, list[tuple[_Amounts, _Amounts]]] = defaultdict(list)
         for quota in session.objects(records.ResourceQuota).values():
             status = quota.status

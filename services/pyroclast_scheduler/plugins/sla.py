@@ -27,7 +27,7 @@ class Sla:
             arguments.warnings.append(f"argument {_ARGUMENT}: {text!r} is no duration above 0 such as 1h30m; there is no limit")
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
 
         def vote(job: Job) -> Vote:
             limit = self._limit(job)

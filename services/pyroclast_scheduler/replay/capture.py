@@ -70,7 +70,7 @@ def _strangers(entries: Iterable[Entry]) -> dict[str, dict[str, str]]:
 
 
 def circumstances(ports: Ports) -> Circumstances:
-    """Return the part of `ports` that can be stored."""
+    """Return the values of `ports` that can be stored in a capture."""
     memory, unwritten = _written(ports.memory)
     return Circumstances(
         ports.now,

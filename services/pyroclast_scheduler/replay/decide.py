@@ -1,4 +1,4 @@
-"""Restores a captured state and decides it."""
+"""Restores a captured state of the scheduler, and runs a session over this state."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class NotReplayable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """The stored part of a session's ports, see `Ports`.
+    """The values of a session's ports that can be stored, see `Ports`.
 
     `shard`: the nodes of this scheduler, None if it may use all. `is_hard`: whether the shard is hard. `memory`: the plugins'
     memory that can be stored. `unwritten`: the names of the values that cannot be stored.

@@ -45,7 +45,7 @@ class Arguments(Mapping[str, Any]):
         return len(self._values)
 
     def integer(self, key: str, default: int, *, least: int | None = None, most: int | None = None) -> int:
-        """Return a YAML integer from `least` to `most`; None: no bound."""
+        """Return a YAML integer from `least` to `most`; None for no bound."""
         value = self._take(key, default)
         if not isinstance(value, int) or isinstance(value, bool):
             return self.wrong(key, value, "an integer", default)
@@ -54,7 +54,7 @@ class Arguments(Mapping[str, Any]):
         return self._bounded(key, value, default, least, most)
 
     def number(self, key: str, default: float, *, least: float | None = None, most: float | None = None) -> float:
-        """Return a YAML float or integer from `least` to `most`; None: no bound."""
+        """Return a YAML float or integer from `least` to `most`; None for no bound."""
         value = self._take(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool):
             return self.wrong(key, value, "a number", default)
@@ -100,7 +100,7 @@ class Arguments(Mapping[str, Any]):
         return flag in self._flags
 
     def unknown(self) -> list[str]:
-        """Return the keys that no code has read."""
+        """Return the keys of the arguments that no code has read, and that are therefore unknown."""
         own = sorted(f"{self._path}{key}" for key in set(self._values) - self.known)
         return own + [key for section in self._sections for key in section.unknown()]
 

@@ -35,7 +35,7 @@ _ALL_ON: Final = points.FLAGS - points.DEFAULT_OFF
 
 
 class BadConfiguration(ValueError):
-    """The file cannot be used. `line`: the line number from 1, 0 if unknown."""
+    """The configuration file cannot be used. `line`: the line number from 1, 0 if unknown."""
 
     def __init__(self, reason: str, *, line: int = 0) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)

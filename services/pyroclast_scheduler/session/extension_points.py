@@ -1,6 +1,6 @@
 """The extension points of a session: when a plugin is called, with which arguments, and what its result means.
 
-Each point is a field of `Extensions`. The module `rules` combines the results of several plugins.
+Each extension point is a field of `Extensions`. The module `rules` combines the results of several plugins.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Purpose(Enum):
 class Invalid(NamedTuple):
     """Why a job cannot be scheduled: reason and message of a condition.
 
-    `retry_when`: the triggers, besides a change of the job or its queue, that may make the job valid; None: any change may.
+    `retry_when`: the triggers, besides a change of the job or its queue, that may make the job valid; None if any change may.
     """
 
     reason: str
@@ -125,7 +125,7 @@ FLAGS: Final = DEFAULT_OFF | frozenset(_FLAG_OF.values())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extensions:
-    """The extensions of one plugin in one session; None for each point that the plugin does not use.
+    """The extensions of one plugin in one session; None for each extension point that the plugin does not implement.
 
     Order, the smallest rank first:
         job_order (job), queue_order (queue), task_order (task), sub_job_order (job, sub-job): ranks.
@@ -178,7 +178,7 @@ class Extensions:
     Events:
         pre_bind (task, row): the steps that binding `task` to the node requires, or None. It is called when the bind is decided.
         moved (move, sign): called after a move was made (1) or undone (−1).
-        objection (move): why a placement made just now must be undone, or None. If any plugin has this point, each move
+        objection (move): why a placement made just now must be undone, or None. If any plugin implements this point, each move
         consists of one task.
         close (): called at the end of the session.
     """
@@ -234,7 +234,7 @@ class Extensions:
     close: Callable[[], None] | None = None
 
     def only(self, enabled: frozenset[str]) -> Extensions:
-        """Return these extensions without the points whose flag is not in `enabled`."""
+        """Return these extensions without the extension points whose flag is not in `enabled`."""
         off: dict[str, Any] = {
             name: None for name, flag in _FLAG_OF.items() if flag not in enabled and getattr(self, name) is not None
         }

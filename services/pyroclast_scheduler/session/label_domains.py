@@ -28,7 +28,7 @@ _MOST_CHOICES: Final = 256  # combinations of domains that are tried for evictio
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
-    """One value of the label, its code in the column of the label, and its nodes."""
+    """One value of the label, its code in the array of the label, and its nodes."""
 
     value: str
     code: int
@@ -144,7 +144,7 @@ def _domains(session: Session, job: Job, key: str, within: Bools | None) -> list
 
 
 def _fullness(session: Session, domain: _Domain) -> float:
-    """Return the mean, over all resources, of the used part of the domain's amounts after the trial placement."""
+    """Return the mean, over all resources, of the used fraction of the domain's amounts after the trial placement."""
     rows = np.flatnonzero(domain.nodes)
     whole = session.columns.allocatable[:, rows].sum(axis=1)
     taken = whole - session.columns.idle(rows).sum(axis=1)

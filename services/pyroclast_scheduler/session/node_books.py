@@ -1,4 +1,4 @@
-"""Node books: accounts of what pods use on a node beside resources, such as cards or CPUs. Several plugins share this code.
+"""Node books: records of what pods use on each node besides resources, such as cards or CPUs. Several plugins share this code.
 
 A plugin defines the state of a node and the choice for a pod. A result for a pod is used again for all pods of its kind until the
 version of the node changes. After a placement, only one node is examined again.
@@ -30,7 +30,10 @@ _MOST_KINDS: Final = 64  # kinds of pods whose results are kept, the most recent
 
 
 class Refused(Exception):
-    """A node is infeasible for a pod by this book. `code`: UNSCHEDULABLE if evictions could make the node feasible."""
+    """A node is infeasible for a pod, because too little is free of what a node book records.
+
+    `code`: UNSCHEDULABLE if evictions could make the node feasible.
+    """
 
     def __init__(self, reason: str, code: Code = Code.UNSCHEDULABLE) -> None:
         super().__init__(reason)
@@ -52,7 +55,10 @@ class _Results:
 
 
 class NodeBook(ABC, Generic[S, C]):
-    """The account of one kind of device on all nodes in a session. `S`: the state of a node. `C`: the claim of a pod."""
+    """The node book of one type of device: what the pods use on each node of a session.
+
+    `S`: the type of the state of a node. `C`: the type of the claim of a pod.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -66,22 +72,22 @@ class NodeBook(ABC, Generic[S, C]):
 
     @abstractmethod
     def wants(self, task: TaskFacts) -> bool:
-        """Whether a pod requests any of these devices."""
+        """Whether a pod requests devices of the type that this node book records."""
 
     @abstractmethod
     def kind(self, task: TaskFacts) -> Hashable:
-        """Return a key that is equal for pods with equal results on every node."""
+        """Return a key that is equal for pods for which every node gives the same result."""
 
     @abstractmethod
     def state(self, row: int) -> S:
         """Return the state of node `row` without the claims of its pods that `held` returns.
 
         Raises:
-            Refused: the node has none of these devices.
+            Refused: the node has no devices of this type.
         """
 
     def held(self, task: TaskFacts) -> C | None:
-        """Return the claim of a pod on a node, which is freed when the pod is evicted; None if the claim is part of `state`."""
+        """Return the claim of a pod on a node, which an eviction of the pod frees; None if `state` already contains the claim."""
         del task
         return None
 
@@ -90,30 +96,30 @@ class NodeBook(ABC, Generic[S, C]):
         """Return the claim that the pod would get on a node; None if the pod needs nothing on this node.
 
         Raises:
-            Refused: the node has not enough.
+            Refused: the node has too few free devices.
         """
 
     def examine(self, state: S, task: TaskFacts) -> float:
         """Return the score of the node for the pod.
 
         Raises:
-            Refused: the node has not enough.
+            Refused: the node has too few free devices.
         """
         self.choose(state, task)
         return 0.0
 
     @abstractmethod
     def take(self, state: S, task: TaskFacts, claim: C) -> None:
-        """Add `claim` of the pod to the state."""
+        """Add `claim` of the pod to the state of a node."""
 
     @abstractmethod
     def undo(self, state: S, task: TaskFacts, claim: C) -> None:
-        """Remove `claim` of the pod from the state."""
+        """Remove `claim` of the pod from the state of a node."""
 
     # -- used by plugins -------------------------------------------------------------------------------------------------
 
     def of(self, row: int) -> S | None:
-        """Return the present state of node `row`; None if the node has none of these devices."""
+        """Return the present state of node `row`; None if the node has no devices of this type."""
         try:
             return self._of(row)
         except Refused:
@@ -167,7 +173,7 @@ class NodeBook(ABC, Generic[S, C]):
                 del self._given[facts.uid]
 
     def changed_everywhere(self) -> None:
-        """Discard all results, since a claim on one node changed other nodes too."""
+        """Discard the results for all nodes, since a claim on one node changed other nodes too."""
         self._versions += 1
 
     def _of(self, row: int) -> S:

@@ -1,4 +1,4 @@
-"""The nodes that a session may use: the ready ones, limited to those of this scheduler's shard."""
+"""The nodes that a session may use: the ready nodes, limited to the NodeShard of this scheduler."""
 
 from __future__ import annotations
 

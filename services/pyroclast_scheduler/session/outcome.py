@@ -31,9 +31,10 @@ class Write:
         patch: the merge patch.
         undo: a merge patch that reverts `patch` if the pod cannot be bound; None if the patch may stay.
         subresource: the subresource that is patched; empty for the object itself.
-        record: the type to which a plugin's watch decodes the object; sessions see the patch before the API server confirms it.
-            None: no plugin watches the object.
-        is_shared: whether the patch serves all pods of a gang or part; it is reverted when none of these pods is allocated.
+        record: the class to which the watch of a plugin decodes the object, so that sessions see the patch before the API server
+            confirms it; None if no plugin watches the object.
+        is_shared: whether the patch serves all pods of a gang, or of a part of a gang. Such a patch is only reverted when none of
+            these pods is allocated.
     """
 
     kind: ResourceType
@@ -50,7 +51,7 @@ class Await:
     """A condition on a watched object that must be true before a pod can be bound.
 
     Attributes:
-        record: the type to which the object is decoded.
+        record: the class to which the watch decodes the object.
         key: namespace/name of the object.
         judge: called with the object, or None if it does not exist. Returns True when the condition is true, False while it is
             false, and a reason if it can never become true.
@@ -184,5 +185,5 @@ class Outcome:
 
     @property
     def promised(self) -> dict[str, str]:
-        """The node of each pipelined pod, by UID."""
+        """The node of each pipelined pod, by UID of the pod."""
         return {uid: place.node for uid, place in self.kept.items() if place.is_coming}

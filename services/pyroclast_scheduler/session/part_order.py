@@ -1,4 +1,4 @@
-"""Finds the parts of a gang that are the cheapest to start: those that lack the fewest pods."""
+"""Finds the parts of a gang that lack the fewest pods, and so are the cheapest to start."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def lacking(job: Job, part: GroupPart) -> int:
 
 
 def sub_job_of_part(job: Job, part: GroupPart) -> SubJob | None:
-    """Return the sub-job of `part` in this session; None if the part has no pods."""
+    """Return the sub-job of the part `part` of a group; None if the part has no pods."""
     return job.sub_jobs.get(sub_job_uid(job.facts.key, part.name))

@@ -1,4 +1,4 @@
-"""Placement of a gang with parts: each part is placed whole or not at all, in its own topology domain if it requires one."""
+"""Places a gang that has parts: each part is placed whole or not at all, in its own topology domain if it requires one."""
 
 from __future__ import annotations
 

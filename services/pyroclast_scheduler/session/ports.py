@@ -106,7 +106,7 @@ class Ports:
         scheduler: the scheduler name in the specs of pods.
         reservations: the reservations after the previous session; None before the first session.
         elsewhere: the amounts that other members of a ring of schedulers allocated, by queue.
-        waiting: the positions of waiting jobs; None: positions are calculated from all jobs when needed.
+        waiting: the positions of waiting jobs; None if positions are calculated from all jobs when needed.
         budget_patience: for how many seconds a reported amount of a budget is used.
         usual_seconds: returns the run time that nine of ten similar jobs do not exceed; None if too few are known.
     """

@@ -12,7 +12,9 @@ __all__ = ["Reserved"]
 
 @dataclass(slots=True)
 class Reserved:
-    """`current`: the reservations by job, None if no plugin makes any.
+    """The reservations of nodes, now and at the start of the session.
+
+    `current`: the reservations by job, None if no plugin makes any.
 
     `before`: the jobs with a reservation at the session start.
     """

@@ -172,7 +172,7 @@ class Rules:
         return next((found for ask in self._job_valid if (found := ask(job)) is not None), None)
 
     def job_starving(self, job: Job) -> bool:
-        """Whether pods may be evicted for `job`. All plugins of the first tier with this point must agree."""
+        """Whether pods may be evicted for `job`. All plugins of the first tier that implements `job_starving` must agree."""
         tiers = self._job_starving
         return bool(tiers) and all(ask(job) for ask in tiers[0])
 
@@ -273,17 +273,17 @@ class Rules:
 
     @property
     def has_relative_scores(self) -> bool:
-        """Whether a plugin has the point `relative_node_order`."""
+        """Whether a plugin implements the extension point `relative_node_order`."""
         return bool(self._relative_node_order)
 
     @property
     def has_batch_scores(self) -> bool:
-        """Whether a plugin has the point `batch_node_order`."""
+        """Whether a plugin implements the extension point `batch_node_order`."""
         return bool(self._batch_node_order)
 
     @property
     def has_best_node(self) -> bool:
-        """Whether a plugin has the point `best_node`, which overrides scores."""
+        """Whether a plugin implements the extension point `best_node`, which overrides the scores of nodes."""
         return bool(self._best_node)
 
     def best_node(self, task: Task, plan: PlacementPlan, scores: Floats) -> int | None:
@@ -329,7 +329,7 @@ class Rules:
         return next((why for ask in self._objections if (why := ask(move)) is not None), None)
 
     def preparations(self, placed: Sequence[tuple[Task, int]]) -> dict[str, tuple[Preparation, ...]]:
-        """Return the steps that the binds require, by UID. `placed`: tasks with the rows of their nodes."""
+        """Return the steps that the binds require, by UID of the pod. `placed`: tasks with the rows of their nodes."""
         found: dict[str, tuple[Preparation, ...]] = {}
         for prepare in self._pre_bind:
             for task, row in placed:
@@ -360,7 +360,7 @@ class Rules:
         return asked[0](jobs) if asked else None
 
     def reserve_nodes(self) -> None:
-        """Lock a further node for the target."""
+        """Lock a further node for the target, the job for which nodes are reserved."""
         for reserve in self._reserve_nodes:
             reserve()
 

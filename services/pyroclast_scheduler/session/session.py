@@ -56,7 +56,7 @@ class Plugin(Protocol):
     """One instance of a plugin in one session."""
 
     def open(self, session: Session) -> Extensions:
-        """Read the session and return the extensions of the plugin."""
+        """Return the extensions of the plugin for `session`, computed from the data of the session."""
 
 
 PluginFactory: TypeAlias = Callable[[Arguments], Plugin]
@@ -146,7 +146,7 @@ class Session(Rules):
     # -- queries -----------------------------------------------------------------------------------------------------
 
     def plan(self, shape: Shape) -> PlacementPlan:
-        """Return the results of the session for `shape`: feasible nodes and scores."""
+        """Return the placement plan of `shape`: the feasible nodes and scores that this session has calculated."""
         plan = self._plans.get(id(shape))
         if plan is None:
             plan = self._plans[id(shape)] = PlacementPlan(shape, self.dimensions, self.columns, self.nodes.usable)
@@ -278,7 +278,7 @@ class Session(Rules):
 
     @property
     def term_counts(self) -> TermCounts:
-        """The counts of pods per (anti-)affinity term."""
+        """For each affinity and anti-affinity term, the number of matching pods in each topology domain."""
         return self.moves.term_counts
 
     # -- changes -------------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class Session(Rules):
             job.cause = cause
 
     def close_plugins(self) -> None:
-        """Call the close function of each plugin."""
+        """Call the function `close` of each plugin."""
         for name, close in self.plugins.closers:
             self.ports.observe(name, "OnSessionClose", close)
         if self.budgets is not None:

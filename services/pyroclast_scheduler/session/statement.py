@@ -65,7 +65,7 @@ class Move:
 
 
 class Ledger(Protocol):
-    """The object that statements change: a session."""
+    """The interface of a session that statements use to make and undo placements."""
 
     columns: Columns
 
@@ -84,7 +84,7 @@ class Ledger(Protocol):
 
 @dataclass(slots=True)
 class Statement:
-    """Moves in order. Only `commit` sends them to the cluster."""
+    """A group of placements and evictions, in order. Only `commit` sends them to the cluster."""
 
     ledger: Ledger
     moves: list[Move] = field(default_factory=list)

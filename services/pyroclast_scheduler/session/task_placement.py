@@ -95,7 +95,7 @@ class _TaskPlacement:
         self.has_placed = False
 
     def has_failed(self, role: str) -> bool:
-        """Whether a task of that role in the same sub-job is infeasible."""
+        """Whether no node was feasible for a task of the same role in the same sub-job."""
         if role not in self.job.failed_roles or self.sub_job is None or not self.job.is_divided:
             return role in self.job.failed_roles
         return any(task.facts.role == role and task.uid in self.job.fit_errors for task in self.sub_job.tasks)
@@ -159,7 +159,7 @@ class _TaskPlacement:
         return run
 
     def may_go_on(self, missed: Task) -> bool:
-        """Whether the other tasks may still make the job ready although `missed` is infeasible."""
+        """Whether the job may still become ready with other tasks, although no node is feasible for `missed`."""
         job, facts = self.job, self.job.facts
         if facts.min_available >= len(facts.tasks):
             return False

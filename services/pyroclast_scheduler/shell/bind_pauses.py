@@ -31,7 +31,7 @@ class _Record:
 
 
 class BindPauses:
-    """The pauses by key and UID of the PodGroup. Times are seconds of a monotonic clock."""
+    """The pauses after refused binds, by key and UID of the PodGroup. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._records: OrderedDict[str, _Record] = OrderedDict()  # ordered by the last refusal, oldest first

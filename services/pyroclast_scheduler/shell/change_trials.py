@@ -131,7 +131,7 @@ class ChangeTrials:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread on which changes are tried."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _between_sessions(self) -> None:

@@ -19,7 +19,7 @@ _REFUSED: Final = "ConfigurationRefused"
 
 
 class Complaints:
-    """May be used before a recorder exists. Early reports are then recorded as Events later."""
+    """Reports problems of the configuration as Events. Reports from before a recorder exists are recorded later."""
 
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self._metrics = metrics

@@ -1,7 +1,7 @@
 """Decides when a value is written.
 
-A value must be wished for some time before it is written, and writes of one key keep a minimum distance. The code is pure: times
-are parameters.
+A value is written only after it was requested for some time, and two writes of one key have a minimum distance. The code is pure:
+times are parameters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Pace:
 
 
 class Debounce(Generic[K, V]):
-    """The wished values by key. All times are seconds.
+    """The requested values by key. All times are seconds.
 
     Args:
         shortest: the distance between two writes of one key …
@@ -89,7 +89,7 @@ class Debounce(Generic[K, V]):
             self._push(key, wish.due)
 
     def rest(self, key: K, until: float) -> None:
-        """Record that a write of `key` was refused. The key is not due before `until`."""
+        """Record that a write of `key` was refused. `key` is not written again before `until`."""
         self._rests[key] = until
         wish = self._wishes.get(key)
         if wish is not None:
@@ -98,7 +98,7 @@ class Debounce(Generic[K, V]):
             self._push(key, wish.due)
 
     def drop(self, key: K) -> None:
-        """Remove the wish for `key`, since the present value is the right one."""
+        """Remove the pending write of `key`, since the API server has the right value already."""
         self._wishes.pop(key, None)
 
     def due(self, now: float) -> list[tuple[K, V]]:

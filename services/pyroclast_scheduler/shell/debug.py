@@ -20,7 +20,7 @@ __all__ = ["page"]
 async def page(cache: Cache, state: State) -> tuple[str, bytes]:
     """Return content type and body of `/debug/snapshot`, created in a thread, since the size grows with the cluster.
 
-    The part `replay` contains the input of `python -m pyroclast_scheduler replay`.
+    The field `replay` contains the input of `python -m pyroclast_scheduler replay`.
     """
     return "application/json", await asyncio.to_thread(_body, cache.view(), cache.problems, state)
 

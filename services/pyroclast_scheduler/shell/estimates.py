@@ -1,4 +1,4 @@
-"""Estimates the starts of waiting jobs between sessions, with a small part of one core."""
+"""Estimates the starts of waiting jobs between sessions, with a small share of one CPU core."""
 
 from __future__ import annotations
 
@@ -39,11 +39,14 @@ class Estimates:
         self._spent = 0.0
 
     def start(self, key: str) -> Start | str:
-        """Return the estimated start of a job, or a text that tells why there is none."""
+        """Return the estimated start of a job, or a text that says why there is none."""
         return self._estimator.start(key)
 
     def quality(self, queues: Collection[str]) -> dict[str, tuple[float, float]]:
-        """Return by queue the part of the last estimates that held, and their width. Queues with too few scores are left out."""
+        """Return by queue the fraction of the last estimates that were right, and the width of their intervals.
+
+        Queues with too few scored estimates are left out.
+        """
         calibration = self._estimator.calibration
         found = {queue: calibration.held(queue) for queue in queues}
         return {queue: (held, calibration.width(queue)) for queue, held in found.items() if held is not None}

@@ -1,4 +1,4 @@
-"""Updates the waiting book after each session, and the explanations in the annotations of PodGroups."""
+"""Updates the waiting book (all waiting jobs and their causes) and the explanations in annotations after each session."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Explainer:
         self._turns = Turns()
 
     def source(self) -> Answerer:
-        """Return the present data for answers."""
+        """Return the present data from which requests for explanations are answered."""
         return Answerer(
             self.book,
             self._cache.jobs.all_facts(),

@@ -22,7 +22,7 @@ _ALWAYS: Final = frozenset(kind.kind for kind in (NODES, PODS, POD_GROUPS, QUEUE
 
 
 class FaultReports:
-    """Reports each fault once while it lasts."""
+    """Reports each fault of an invalid object once, for as long as the object stays invalid."""
 
     def __init__(self, recorder: EventRecorder, metrics: SchedulerMetrics) -> None:
         self._recorder = recorder

@@ -26,7 +26,10 @@ _Decide = Callable[[Snapshot, Configuration, Ports], Outcome]
 
 
 class Isolation:
-    """Searches on the thread of sessions by deciding on parts of the cluster again. `decide`: runs one session."""
+    """Finds the object or plugin that makes sessions fail, by repeating the session with subsets of the cluster.
+
+    `decide`: runs one session.
+    """
 
     def __init__(self, cache: Cache, decide: _Decide, metrics: SchedulerMetrics) -> None:
         self._cache = cache
@@ -35,7 +38,9 @@ class Isolation:
         self.skipped = SkippedPlugins()
 
     async def isolate(self, thread: Executor, configuration: Configuration, ports: Ports, error: Exception) -> bool:
-        """Leave out the cause of failing sessions, an object until it changes. Return whether a cause was found.
+        """Leave the object or plugin out that makes sessions fail, and return whether one was found.
+
+        An object is left out until it changes.
 
         If the failure does not occur again, nothing is left out, and the next cycle tries again.
 

@@ -36,7 +36,7 @@ class _Said(NamedTuple):
 
     @property
     def mark(self) -> tuple[str, str, str]:
-        """The content without numbers. The condition is only written again when this changes."""
+        """The text of the condition without numbers. The condition is only written again when this text changes."""
         is_exact = self.reason == PendingReason.PODS_MISSING or self.message.endswith(_PRESENT)
         if is_exact or self.type == NativeConditionType.WAITING:
             return self.type, self.status, f"{self.reason}|{self.message}"

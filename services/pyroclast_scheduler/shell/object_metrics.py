@@ -71,7 +71,7 @@ class QueueSeries:
 
 
 class CardSeries:
-    """The shared GPUs by node."""
+    """The metrics of shared GPUs, by node."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
@@ -88,7 +88,7 @@ class CardSeries:
         self._series: dict[str, set[tuple[Gauge, tuple[str, ...]]]] = {}
 
     def take(self, cards: Mapping[str, Sequence[CardUse]], is_known: Callable[[str], bool]) -> None:
-        """Export the shared devices of a session by node, and remove those of deleted nodes."""
+        """Export the shared devices of a session by node, and remove the metrics of deleted nodes."""
         for node, found in cards.items():
             now: dict[tuple[Gauge, tuple[str, ...]], float] = {}
             for card in found:
@@ -134,7 +134,7 @@ class JobSeries(Collector):
         metrics.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of all jobs. Any thread may call it."""
+        """Yield the metrics of all jobs. Any thread may call this method."""
         jobs = list(self._jobs.values())
         for name, text, value in _OF_JOBS:
             yield _family(name, text, _JOB_LABELS, [(job.labels, value(job)) for job in jobs])
@@ -148,14 +148,14 @@ class JobSeries(Collector):
     def placed(self, group: Group, now: float) -> float:
         """Record that pods of the group were placed at `now`, in seconds since the epoch.
 
-        Return the milliseconds since its creation.
+        Return the milliseconds since the creation of the group.
         """
         job = self._job(group)
         job.duration, job.last = max(0.0, now - job.start) * 1000, now
         return job.duration
 
     def shares(self, shares: Mapping[str, float]) -> None:
-        """Set the dominant shares by job."""
+        """Set the dominant share of each job. `shares`: by key of the PodGroup."""
         for key, share in shares.items():
             job = self._jobs.get(key)
             if job is not None:

@@ -49,7 +49,7 @@ def group_patch(old: GroupStatus, new: GroupStatus) -> dict[str, Any] | None:
 def queue_patch(old: records.QueueStatus, new: Amounts, guarantee: Amounts) -> dict[str, Any] | None:
     """Return a merge patch that changes the allocated resources of a queue to `new` (stored units); None if they are equal.
 
-    The patch also has the reserved resources: the part of the queue's guarantee that the queue does not use.
+    The patch also has the reserved resources: the amount of the queue's guarantee that the queue does not use.
     """
     unused = {name: amount - new.get(name, 0) for name, amount in guarantee.items() if amount > new.get(name, 0)}
     if _means(old.allocated, new) and _means(old.reservation.resource or {}, unused):
@@ -66,7 +66,7 @@ def condition(kind: str, status: str, reason: str, message: str, now: str) -> di
 
 
 def disruption(reason: DisruptionReason, message: str, now: str) -> dict[str, Any]:
-    """Return the condition that tells why a pod is about to be deleted."""
+    """Return the condition that says why a pod is about to be deleted."""
     return condition("DisruptionTarget", "True", str(reason), message, now)
 
 

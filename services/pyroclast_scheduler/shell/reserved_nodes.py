@@ -36,7 +36,7 @@ class ReservedNodes:
         self.current = None
 
     def take(self, reservations: Mapping[str, Reservation]) -> None:
-        """Store the reservations of a session."""
+        """Store `reservations`, the result of a session, and export them as metrics."""
         self._cache.reserve(self.by_job, reservations)
         self.current = reservations
         self._locks = {lock.node: (key, lock.since) for key, each in reservations.items() for lock in each.locks}

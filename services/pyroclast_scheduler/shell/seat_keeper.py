@@ -46,7 +46,7 @@ _SAID: Final = {
 
 
 class SeatKeeper:
-    """Checks the placed seats; `run` must be running. `now`: returns seconds of the cache's clock."""
+    """Checks at intervals the seats that have a node; `run` must be running. `now`: returns seconds of the cache's clock."""
 
     def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, *, now: Callable[[], float]) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""Operation beside other schedulers: on the nodes of a NodeShard, or on the part that a hash ring assigns."""
+"""Operation beside other schedulers: on the nodes of a NodeShard, or on the pods and nodes that a hash ring assigns."""
 
 from __future__ import annotations
 
@@ -121,7 +121,10 @@ class ShardKeeper:
 
 
 class RingMember:
-    """The part of a hash ring that this scheduler serves. Allocated amounts of other members count in the queues."""
+    """One member of a hash ring of schedulers: the pods, PodGroups and nodes that this scheduler owns.
+
+    The amounts that the other members have allocated also count in the queues.
+    """
 
     def __init__(self, ring: Ring, cache: Cache, names: tuple[str, ...], *, default_queue: str) -> None:
         self._ring = ring

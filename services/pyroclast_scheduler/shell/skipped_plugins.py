@@ -1,4 +1,4 @@
-"""Plugins that fail in every session: sessions run without them and report this."""
+"""Skips plugins that fail in every session: sessions run without these plugins, and report that they are skipped."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class WaitingSeries:
         )
 
     def show_estimates(self, quality: Mapping[str, tuple[float, float]], now: float) -> None:
-        """Export by queue the part of the last estimates that held, and their width."""
+        """Export by queue the fraction of the last estimates that were right, and the width of their intervals."""
         self._held.show({(queue,): held for queue, (held, _) in quality.items()}, now)
         self._width.show({(queue,): width for queue, (_, width) in quality.items()}, now)
 

@@ -14,7 +14,10 @@ __all__ = ["WaitingText"]
 
 
 class WaitingText:
-    """Makes explanations from the waiting book. `estimates`: the estimated starts, None if they are disabled."""
+    """Makes the explanations of waiting jobs from the waiting book, which contains their causes.
+
+    `estimates`: the estimated starts, None if they are disabled.
+    """
 
     def __init__(self, book: WaitingBook, estimates: Estimates | None) -> None:
         self._book = book
@@ -29,7 +32,7 @@ class WaitingText:
         return said if said and not is_worth_a_write(old, new) else written_waiting(new)
 
     def start(self, key: str) -> Start | str:
-        """Return the estimated start of a job, or a text that tells why there is none."""
+        """Return the estimated start of a job, or a text that says why there is none."""
         entry = self._book.get(key)
         if entry is not None and entry.is_never:
             return "waiting alone does not help"

@@ -1,4 +1,4 @@
-"""The server as a whole: creates, connects, starts and stops its parts."""
+"""The server as a whole: creates, connects, starts and stops its components."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _SHUTDOWN_SECONDS: Final = 2.0
 
 
 class Server:
-    """The parts of a server that does not listen yet."""
+    """The components of a server that does not listen yet."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Server:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no background work is left."""
+        """Whether all controllers inside the server are idle."""
         return all(each.worker.is_idle for each in self._controllers)
 
     @property

@@ -38,7 +38,7 @@ class Faults(Protocol):
     """Faults that a test injects into requests."""
 
     async def before(self, info: RequestInfo) -> status.StatusError | None:
-        """Delay the request. Return the error with which it fails, or None."""
+        """Delay a request. Return the error with which the request must fail, or None."""
 
 
 class Front:

@@ -33,7 +33,7 @@ class _Mishaps:
     seen: list[RequestInfo] = field(default_factory=list)
 
     async def before(self, info: RequestInfo) -> status.StatusError | None:
-        """Delay and record the request. Return the planned error for it, or None."""
+        """Delay and record a request. Return the error that is planned for the request, or None."""
         self.seen.append(info)
         if self.latency:
             await asyncio.sleep(self.latency)

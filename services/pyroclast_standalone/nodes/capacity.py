@@ -47,7 +47,7 @@ class Ledger:
     _held: dict[str, Counter[str]] = field(default_factory=dict)
 
     def take(self, uid: str, requests: Counter[str]) -> Refusal | None:
-        """Add a pod. Return the rejection if it does not fit."""
+        """Add a pod to the node. Return the reason of the rejection if the pod does not fit."""
         if uid in self._held:
             return None
         for name, wanted in requests.items():

@@ -35,7 +35,7 @@ class Endpoint:
 
     @asynccontextmanager
     async def serving(self, address: str, port: int) -> AsyncIterator[int]:
-        """Serve until the block ends. Yield the port."""
+        """Serve the logs of containers until the block ends. Yield the port."""
         application = web.Application()
         application.router.add_get("/healthz", self._health)
         application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)

@@ -38,7 +38,7 @@ SIMULATED: Final = _PREFIX + "simulated"
 
 
 class NodeState(StrEnum):
-    """The state that a node simulates."""
+    """The state of a simulated node, which an annotation can set."""
 
     READY = "ready"
     NOT_READY = "not-ready"

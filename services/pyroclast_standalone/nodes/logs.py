@@ -45,7 +45,7 @@ class LogOptions:
 
 
 def selected(lines: Sequence[LogLine], options: LogOptions) -> Sequence[LogLine]:
-    """Return the lines that `options` select."""
+    """Return the lines of a container log that `options` select."""
     if options.since is not None:
         lines = [line for line in lines if line[0] >= options.since]
     if options.tail is not None:
@@ -54,7 +54,7 @@ def selected(lines: Sequence[LogLine], options: LogOptions) -> Sequence[LogLine]
 
 
 def written(line: LogLine, options: LogOptions) -> bytes:
-    """Return a line as it is sent."""
+    """Return a line of a container log in the form in which it is sent to the client."""
     stamp = times.nano_rfc3339(line[0]) + " " if options.timestamps else ""
     return f"{stamp}{line[1]}\n".encode()
 

@@ -19,7 +19,7 @@ class ProbeKind(StrEnum):
 
 
 class Verdict(StrEnum):
-    """The verdict that follows from the results so far."""
+    """The verdict of a probe that follows from all its results so far."""
 
     UNDECIDED = "Undecided"
     SUCCESS = "Success"
@@ -28,7 +28,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """One result. With `is_constant` all results are equal, so that the probe is not repeated after its verdict."""
+    """The result of one run of a probe.
+
+    `is_constant`: whether all runs have this result, so that the probe is not repeated after its verdict.
+    """
 
     ok: bool
     message: str = ""
@@ -57,7 +60,7 @@ class ProbeState:
         return cls(kind, spec, since + spec.initial_delay_seconds)
 
     def take(self, result: ProbeResult, now: float) -> None:
-        """Add a result."""
+        """Add the result of one run of the probe."""
         self.is_asked = False
         self._in_row = self._in_row + 1 if result.ok is self._last_ok else 1
         self._last_ok = result.ok

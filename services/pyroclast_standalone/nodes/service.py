@@ -1,4 +1,4 @@
-"""Wires and runs the parts of the nodes service."""
+"""Creates, connects and runs the components of the nodes service."""
 
 from __future__ import annotations
 

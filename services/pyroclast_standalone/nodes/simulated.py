@@ -48,7 +48,7 @@ class SimulatedRuntime:
         self._plain_run = functools.lru_cache(_MAX_PLAIN_RUNS)(self._simulate_plain)
 
     async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
-        """Compute the run of the container."""
+        """Compute when and how the run of the container will end."""
         started_at = self._now()
         try:
             if any(reference for reference in volumes.references(pod) if not reference.is_optional):
@@ -80,7 +80,7 @@ class SimulatedRuntime:
             execution.ends_at, execution.exit_code = ends_at, stop.exit_code
 
     async def kill(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
-        """End the container now."""
+        """End the run of the container now."""
         del pod, life
         if container.execution is not None:
             container.execution.ends_at, container.execution.exit_code = self._now(), _KILLED

@@ -1,4 +1,4 @@
-"""Checks Volcano's configuration files: the faults, and the parts that Pyroclast ignores."""
+"""Checks Volcano's configuration files: finds faults, and settings that Pyroclast ignores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KNOWN: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationAnswer:
-    """The result for a configuration: the fault that makes it unusable, or warnings about ignored parts."""
+    """The result for a configuration: the fault that makes it unusable, or warnings about ignored settings."""
 
     error: str
     warnings: tuple[str, ...]

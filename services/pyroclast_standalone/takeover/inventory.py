@@ -1,4 +1,4 @@
-"""Reads the parts and objects of an installed Volcano from a cluster. Nothing is written."""
+"""Reads the components and objects of an installed Volcano from a cluster. Nothing is written."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class WebhookConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The parts of an installed Volcano.
+    """The components of an installed Volcano.
 
     Attributes:
         services: the Services of its programs.

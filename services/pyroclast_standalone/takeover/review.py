@@ -1,4 +1,4 @@
-"""Decides what happens to each part of an installed Volcano when Pyroclast takes over."""
+"""Decides what happens to each component of an installed Volcano when Pyroclast takes over."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXTRA: Final = {
 
 
 class Effect(StrEnum):
-    """The effect of a takeover on a part. A check with any `LOST` fails."""
+    """The effect of a takeover on a component of Volcano. A check with any `LOST` fails."""
 
     KEPT = "kept"
     REPLACED = "replaced"

@@ -65,7 +65,7 @@ def _clean(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the data files beside this module."""
+    """Write the data files about built-in kinds into the folder `data` beside this module."""
     folder = Path(__file__).parent / "data"
     folder.mkdir(exist_ok=True)
     for name, content in generate().items():

@@ -103,8 +103,9 @@ class CsiDriver(ObjectRecord, frozen=True, kw_only=True):
 
 
 class CsiStorageCapacity(ObjectRecord, frozen=True, kw_only=True):
-    """The free capacity for volumes of a class on some nodes; there is none when `capacity` and `maximum_volume_size`
-    are None.
+    """The free capacity for volumes of a StorageClass on some nodes.
+
+    No capacity is free when both `capacity` and `maximum_volume_size` are None.
     """
 
     storage_class_name: str = ""

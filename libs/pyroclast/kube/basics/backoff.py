@@ -28,5 +28,5 @@ class Backoff:
         return delay * (1.0 - self.jitter * random.random())  # noqa: S311 - not a secret
 
     def reset(self) -> None:
-        """Forget the failures after a success."""
+        """Set the number of failures to 0 after a success, so that the next delay is the first delay."""
         self.failures = 0

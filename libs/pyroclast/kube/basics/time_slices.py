@@ -29,7 +29,7 @@ class Turn:
         self.begin()
 
     def begin(self) -> None:
-        """Begin the slice now."""
+        """Begin a new slice of time now."""
         self._until = self._clock() + TURN_SECONDS
 
     @property

@@ -21,8 +21,9 @@ class Credentials(Protocol):
 
     @property
     def identity(self) -> Identity | None:
-        """The client certificate that belongs to the last header; None: the certificate of the configuration is used, if there is
-        one.
+        """The client certificate that belongs to the last Authorization header.
+
+        If this is None, the certificate of the configuration is used, if there is one.
         """
 
     async def authorization(self, *, refused: str | None = None) -> str:
@@ -41,7 +42,7 @@ class StaticCredentials:
         self._header = header
 
     async def authorization(self, *, refused: str | None = None) -> str:  # noqa: ARG002 - there is only one header
-        """Return the header."""
+        """Return the Authorization header."""
         return self._header
 
     @classmethod

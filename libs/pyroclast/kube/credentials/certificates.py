@@ -26,7 +26,7 @@ class Pem:
 
     @property
     def stamp(self) -> object:
-        """A value that changes when the file is replaced."""
+        """A value that changes when the file with the PEM text is replaced."""
         if self.path is None:
             return None
         try:
@@ -36,7 +36,7 @@ class Pem:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def read(self) -> bytes:
-        """Return the present text."""
+        """Return the present PEM text."""
         return self.path.read_bytes() if self.path is not None else self.data
 
 

@@ -89,7 +89,7 @@ class Connections:
             await self._connector.close()
 
     async def retire(self) -> None:
-        """Close the connections as soon as no request uses them; no new request follows."""
+        """Accept no new request, and close each connection as soon as its running request has ended."""
         self._retired = True
         if not self._users:
             await self._connector.close()
@@ -169,7 +169,7 @@ class Exchange:
         self.status, self.headers = answer.code, answer.headers
 
     async def read(self) -> bytes:
-        """Return the whole body."""
+        """Return the whole body of the response."""
         return self.content.read_nowait() if self.content.is_eof() else await self.content.read()
 
     async def end(self) -> None:

@@ -31,7 +31,7 @@ class LeaseView:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> LeaseView:
-        """Read the object; fields that are missing or have a wrong type count as unset."""
+        """Read a Lease object. Fields that are missing or have a wrong type are treated as not set."""
         spec = body.get("spec") or {}
         metadata = body.get("metadata") or {}
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")

@@ -1,4 +1,4 @@
-"""Shards of work, each of which one replica at a time holds through a Lease. One shard is plain leader election."""
+"""Shards of the objects of a service. One replica at a time leads a shard, by holding its Lease. One shard is leader election."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ log = structlog.get_logger()
 class ShardLeases:
     """Campaigns for the Leases of all shards: `name` when there is one shard, else `name-0`, `name-1`, ….
 
-    Replicas share the shards evenly: a replica that has at least two shards fewer than another asks that one to hand over a
-    shard.
+    Replicas share the shards evenly: a replica that has at least two shards fewer than another asks the other replica to
+    hand over a shard.
 
     Args:
         client: the API server.
@@ -149,7 +149,7 @@ class _Keeping:
         self.handed_over = False
 
     async def run(self, leading: asyncio.Task[None]) -> None:
-        """Renew until cancelled; raises LeaseLost like `Lease.keep`."""
+        """Renew the Lease until cancelled; raises LeaseLost like `Lease.keep`."""
         try:
             await self._lease.keep(self._may_hand_over)
         except HandedOver:

@@ -1,4 +1,4 @@
-"""The shard of a key, and the shards that this replica leads."""
+"""Shards: the objects of a kind are divided among replicas by a hash of their keys. Each shard has a Lease and one leader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shard_of(key: Key, shards: int) -> int:
 
 
 class Shards:
-    """The shards that this replica leads, of `total` shards."""
+    """The shards that this replica leads, that is, whose Leases it holds. `total`: the number of all shards."""
 
     def __init__(self, total: int = 1) -> None:
         self.total = total
@@ -42,16 +42,16 @@ class Shards:
     def on_give(self, forget: Callable[[Callable[[Key], bool]], None]) -> None:
         """Call `forget(selected)` when a shard is given up; `selected(key)` is true for the keys of that shard.
 
-        What a component remembers of these keys is out of date when the shard comes back.
+        If this replica leads the shard again later, the stored data about these keys are out of date.
         """
         self._on_give.append(forget)
 
     def take(self, shard: int) -> None:
-        """Add `shard`, whose Lease this replica now holds."""
+        """Add `shard` to the shards that this replica leads, after the replica acquired the Lease of the shard."""
         self._led.add(shard)
 
     def give(self, shard: int) -> None:
-        """Remove `shard`, whose Lease this replica no longer holds."""
+        """Remove `shard` from the shards that this replica leads, after the replica lost the Lease of the shard."""
         self._led.discard(shard)
         for forget in self._on_give:
             forget(lambda key: self.shard_of(key) == shard)

@@ -121,7 +121,7 @@ class Informer(Generic[T]):
         return self._store.by_index(name, value)
 
     def on_change(self, handler: Handler[T]) -> None:
-        """Call `handler(old, new)` for each add (old None), update and delete (new None), also for those that a relist finds.
+        """Call `handler(old, new)` for each add (old None), update and delete (new None), also for changes that a relist finds.
 
         The informer calls the handler synchronously, in the order of the server's history, and at once for all existing objects.
         A handler should only note keys.
@@ -159,7 +159,7 @@ class Informer(Generic[T]):
         return asyncio.get_running_loop().time() - self._unheard_since
 
     async def run(self) -> None:
-        """Keep the copy up to date, until cancelled."""
+        """Keep the local copy of the objects up to date, until cancelled."""
         backoff = Backoff(self._timing.first_pause, self._timing.longest_pause)
         try:
             while True:

@@ -73,7 +73,7 @@ class Listing(Generic[T]):
         """The version of the list; empty until the list has ended."""
 
     async def page(self, query: Mapping[str, str]) -> Page[T | Undecodable]:
-        """Return the page for `query`."""
+        """Read the page of the list that the query parameters `query` select."""
         return self._decoder.page(await self._client.list_page(self._kind, self._namespace, {**self._selectors, **query}))
 
     async def parts(self) -> AsyncGenerator[ListPart[T]]:

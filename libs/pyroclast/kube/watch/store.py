@@ -128,7 +128,7 @@ class Refill(Generic[T]):
         """The keys of the records that `finish` has dropped."""
 
     def take(self, record: T) -> None:
-        """Take `record`, which is in the list, into the store."""
+        """Put `record`, which is in the list, into the store."""
         key = record.key
         held = self._records.get(key)
         if held is None or _identity(held) != _identity(record):
@@ -137,7 +137,7 @@ class Refill(Generic[T]):
         self._listed.add(id(held))
 
     def restart(self) -> None:
-        """Begin again, because the list begins anew."""
+        """Forget which records were in the list, because the list is read again from its start."""
         self._listed.clear()
 
     def finish(self) -> Iterator[None]:

@@ -33,7 +33,7 @@ class Pace:
         return max(0.0, left)
 
     def written(self) -> None:
-        """Record that the status was written."""
+        """Record that the status was written now, and adapt the write interval."""
         now = self.clock()
         if self._waited:
             self._interval = min(self._interval * 2, LONGEST)

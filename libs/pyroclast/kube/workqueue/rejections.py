@@ -79,7 +79,7 @@ class Refusals(Generic[K]):
         return pause
 
     async def attempt(self, key: K, write: Callable[[], Awaitable[object]]) -> float:
-        """Run `write` unless it is too early; return the seconds until it may be tried again, 0 if it succeeded.
+        """Run `write`, but not during the pause after a refusal. Return the seconds until the next try, 0 after success.
 
         Raises:
             KubeError: a transient error.

@@ -44,7 +44,7 @@ def condition_holds(facts: FlowFacts, node: Node, states: States) -> bool | None
 def chosen_by_switch(node: Node, states: States, exit_codes: Mapping[str, int | None]) -> frozenset[str] | None:
     """Return the entries that the `switch` of `node` chooses: those of the first case that holds, else the default entries.
 
-    None: the switch is not decided yet.
+    Return None while the switch is not decided.
     """
     switch = node.entry.switch
     if switch is None:
@@ -65,9 +65,9 @@ def chosen_by_switch(node: Node, states: States, exit_codes: Mapping[str, int | 
 
 
 def exit_code_of(state: EntryState, exit_codes: Mapping[str, int | None]) -> int | None:
-    """Return the exit code of a done entry: 0 when the entry completed, else that of its first Job that did not complete.
+    """Return the exit code of a done entry; None when the exit code is unknown.
 
-    None: the exit code is unknown.
+    The exit code is 0 when the entry completed, else the exit code of its first Job that did not complete.
     """
     if state.has_completed:
         return 0

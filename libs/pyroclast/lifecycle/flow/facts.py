@@ -81,7 +81,7 @@ class FlowFacts:
         template: returns the raw spec of the template of an entry; None when there is no such template.
         answers: results of probes, by request. The result for other pods is not used.
         refused: failed creations of Jobs, by name of the Job.
-        exit_codes: exit codes of Jobs that ended, by name; None: looked up but not found.
+        exit_codes: exit codes of Jobs that ended, by name; None when the exit code was looked up but not found.
         cancelled: UIDs of the Jobs that were told to terminate.
     """
 

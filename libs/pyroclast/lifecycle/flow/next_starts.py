@@ -40,7 +40,7 @@ class Starts:
     waits_for_status: bool = False
 
     def wait_until(self, when: float) -> None:
-        """Decide again at `when`, or earlier."""
+        """Request another decision at `when` (seconds since the epoch) or earlier."""
         self.recheck_at = when if self.recheck_at is None else min(self.recheck_at, when)
 
 

@@ -106,7 +106,9 @@ _JOB: Final = _Map(
 
 
 def patched(template: Mapping[str, Json], patch: Json) -> dict[str, Json]:
-    """Return the spec of a template merged with `spec` of the entry's `patch`, or with `jobSpec` when `spec` is not set.
+    """Return the spec `template` of a JobTemplate, merged with the `patch` of a flow entry.
+
+    The changes are in `patch.spec`. If `patch.spec` is not set, they are in `patch.jobSpec`.
 
     Raises:
         PatchError: the patch does not fit the template.

@@ -14,7 +14,7 @@ __all__ = ["EntryState", "Stage", "States"]
 
 
 class Stage(Enum):
-    """State of an entry."""
+    """The state of a flow entry."""
 
     WAITING = "waiting"
     """None of the entry's Jobs was created."""
@@ -50,7 +50,7 @@ class EntryState:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the entry has an outcome."""
+        """Whether the entry is done or skipped, so that its outcome is known."""
         return self.stage in (Stage.DONE, Stage.SKIPPED)
 
     @property

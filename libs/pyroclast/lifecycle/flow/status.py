@@ -44,8 +44,9 @@ _EXPLAINED: Final = (JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED)
 
 
 def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle], phase: FlowPhase) -> FlowStatus:
-    """Return the status of a flow in phase `phase`. `states`: the states of its entries; `obstacles`: why wanted Jobs wait, by
-    name.
+    """Return the status of a flow in phase `phase`.
+
+    `states`: the states of its entries; `obstacles`: why Jobs that should be created wait, by name of the Job.
 
     Jobs that ended and were removed stay in the status. The Jobs come in the order of the flow, then by name for Jobs without an
     entry.

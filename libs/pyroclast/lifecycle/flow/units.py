@@ -28,7 +28,7 @@ LONGEST_BACKOFF: Final = 3600.0
 
 
 class UnitStage(Enum):
-    """State of a Job."""
+    """The state of one Job of a flow."""
 
     NEW = "new"
     """The Job was never created."""
@@ -48,8 +48,8 @@ class UnitStage(Enum):
 class Unit:
     """One Job of an entry. `index`: its round in a loop; None outside of loops.
 
-    `retry_at` (seconds since the epoch) is only used for RETRYING. `job`: the Job; None when it does not exist. `known`: the row
-    of the Job in the status; None when there is none.
+    `retry_at` (seconds since the epoch) is only used for RETRYING. `job`: None when the Job does not exist. `known`: the row
+    of the Job in the status of the flow; None when the status has no such row.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Unit:
 
 
 def unit_of(name: str, index: int | None, job: Job | None, known: FlowJobStatus | None, retry: FlowRetry | None) -> Unit:
-    """Return the state of the Job `name`."""
+    """Return the Job `name` of a flow entry with its state."""
     phase = job.status.state.phase if job is not None else _phase(known)
     retries = max(known.retries if known is not None else 0, retries_of(job) if job is not None else 0)
     if phase in BAD_ENDS and retry is not None and retries < retry.limit:

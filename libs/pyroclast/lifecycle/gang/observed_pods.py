@@ -68,7 +68,7 @@ class ObservedPods:
         return tuple(self.by_name[name] for name, state in self.states.items() if state in wanted) if wanted else ()
 
     def indexes(self, task: str, is_wanted: Callable[[PodState], bool]) -> list[int]:
-        """Return the indexes of `task` whose pod has a state that satisfies `is_wanted`, in ascending order."""
+        """Return the indexes of the pods of `task` whose state satisfies `is_wanted`, in ascending order."""
         wanted = set(filter(is_wanted, self.numbers))
         return [index for index, name in enumerate(self.names[task]) if self.states.get(name) in wanted] if wanted else []
 

@@ -43,7 +43,7 @@ class GangPlan:
     """Unfinished pods of an older version, and pods that the controller has marked for deletion."""
 
     def effects(self) -> Iterator[Effect]:
-        """Yield the plan as effects: deletions first, then creations."""
+        """Yield the changes of this plan as effects: deletions first, then creations."""
         if self.stale:
             yield DeletePods(victims_of(self.stale))
         if self.surplus:
@@ -63,7 +63,7 @@ def plan(job: Job, pods: ObservedPods) -> GangPlan:
 def release(pods: ObservedPods, keep: Keep, *, older_than: int | None = None) -> tuple[Pod, ...]:
     """Return the pods that a kill deletes: all pods except those that `keep` spares and those already being deleted.
 
-    `older_than`: delete only pods of a lower version; None: pods of every version.
+    `older_than`: delete only pods of a lower version; None for pods of every version.
     """
     return pods.where(
         lambda state: (

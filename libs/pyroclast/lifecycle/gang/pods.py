@@ -57,7 +57,7 @@ def template_of(task: Task) -> dict[str, Any]:
 
 
 def labels_of(job: Job, task: str, index: int, *, forwarding: bool = False) -> dict[str, str]:
-    """Return the labels of pod `index` of the named task, including those of its template; empty when there is no such task."""
+    """Return the labels of pod `index` of task `task`, including the labels of its template; empty when no task has that name."""
     found = next((each for each in job.spec.tasks if each.name == task), None)
     if found is None:
         return {}

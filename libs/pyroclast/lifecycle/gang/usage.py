@@ -35,7 +35,7 @@ def pod_usage(spec: Mapping[str, Any]) -> Usage:
 
 
 def add(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Usage:
-    """Return the sum by name."""
+    """Return the sum of both usages, by name of the resource."""
     return combined(one, other, Quantity.__add__)
 
 

@@ -30,7 +30,7 @@ class Claims:
 
 
 def examine(job: Job, existing: Collection[str]) -> Claims:
-    """Return the missing claims. `existing`: the names of the claims in the Job's namespace."""
+    """Return the volume claims of the Job that do not exist. `existing`: the names of the claims in the Job's namespace."""
     volumes = list(enumerate(job.spec.volumes))
     absent = [(i, volume) for i, volume in volumes if volume.volume_claim_name and volume.volume_claim_name not in existing]
     return Claims(

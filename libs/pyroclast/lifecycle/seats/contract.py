@@ -59,7 +59,7 @@ class SeatsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """The place of one pod of a gang: its role and its index in the role."""
+    """One pod of a gang that does not exist yet: its role and its index in the role."""
 
     role: str
     index: int
@@ -86,8 +86,8 @@ class Seats(Wire, frozen=True, kw_only=True):
     """The seats of a gang. `way`: the `SeatRefusal` because of which the gang has no seats; `tasks` is empty then.
 
     A later `generation` replaces an earlier one and its placement. `asked`: the seats, by role, for which the creator of the pods
-    requests a placement after the gang was admitted. The creator waits for the placement. None: a placement of all seats is
-    requested, at the admission of the gang.
+    requests a placement after the gang was admitted. The creator waits for the placement. None when a placement of all seats is
+    requested at the admission of the gang.
     """
 
     version: int = VERSION

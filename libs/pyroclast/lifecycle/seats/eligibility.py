@@ -17,7 +17,7 @@ __all__ = ["SeatRefusal", "refusal_of_job", "refusal_of_pod"]
 
 
 class SeatRefusal(StrEnum):
-    """Why the pods of a gang are created without a node, in one word."""
+    """The reason, in one word, why a gang is not placed before its pods exist."""
 
     ADMISSION = "Admission"
     """Admission created a pod that differs from the dry run of the same template."""
@@ -84,7 +84,10 @@ def refusal_of_job(job: records.Job, *, schedulers: Collection[str], forwarding:
 
 
 def refusal_of_pod(pod: records.Pod, *, schedulers: Collection[str]) -> SeatRefusal | None:
-    """Return why a gang with such a pod gets no seats; None if it may. `pod`: the result of a dry run by the API server."""
+    """Return why a gang with this pod gets no seats; None if the gang may get seats.
+
+    `pod`: the result of a dry run by the API server.
+    """
     spec = pod.spec
     if spec.node_name:
         return SeatRefusal.NODE

@@ -26,7 +26,7 @@ _NEEDED: Final = (
 
 
 def check_plugins(plugins: Json, path: str, known: Collection[str]) -> list[Finding]:
-    """Return the faults of plugins that are not in `known`."""
+    """Return a fault for each plugin of a Job that is not in `known`."""
     return [_unknown(name, path, known) for name in mapping(plugins) if name not in known]
 
 

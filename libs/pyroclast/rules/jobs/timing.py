@@ -53,5 +53,5 @@ def check_retry(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
 
 
 def said_of_duration(error: FieldError) -> Finding:
-    """Return the finding of such an error, which Volcano does not report."""
+    """Return the finding for an invalid duration, which Volcano does not report."""
     return Finding(f"{error.detail.partition(';')[0]};", (error,), extra=True)

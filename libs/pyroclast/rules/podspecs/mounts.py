@@ -113,5 +113,5 @@ def check_descending(path_text: str, path: str, errors: list[FieldError]) -> Non
 
 
 def has_backsteps(path_text: str) -> bool:
-    """Whether a path contains `..` as a part."""
+    """Whether a segment of a path is `..`."""
     return ".." in path_text.split("/")

@@ -180,7 +180,7 @@ def container_resource_problems(name: str) -> tuple[str, ...]:
 
 @lru_cache(1024)
 def resource_problems(name: str) -> tuple[str, ...]:
-    """Return the faults of a name of a resource."""
+    """Return the faults of a resource name, such as `nvidia.com/gpu`."""
     if problems := qualified_name(name):
         return problems
     if "/" in name or name in STANDARD or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):

@@ -23,7 +23,7 @@ field that a new object does not have.
 
 
 def coverage_page() -> str:
-    """Return the page in Markdown."""
+    """Return the page about admission policies in Markdown."""
     lines = [_HEAD, "## Checks\n", "| Kind | Rule | When | Message |", "|---|---|---|---|"]
     for policy in VALIDATING:
         for validation in policy.validations:

@@ -45,7 +45,7 @@ class Amounts:
         return cls(cpu, memory, others)
 
     def dimensions(self) -> dict[str, int]:
-        """Return every dimension by name; cpu and memory are always included."""
+        """Return the amount of every resource by name; cpu and memory are always included."""
         return {"cpu": self.cpu, "memory": self.memory, **self.others}
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ def exceeds(whole: Amounts, limit: Amounts) -> bool:
 
 
 def shown(name: str, value: int) -> str:
-    """Return one dimension in the form of messages."""
+    """Return the amount of one resource in the form that messages use."""
     if name == "cpu":
         return str(from_millis(value))
     return str(from_value(value, Format.BINARY_SI)) if name == "memory" else f"{value}.00"

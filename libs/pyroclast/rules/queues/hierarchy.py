@@ -19,7 +19,7 @@ _SHARES: tuple[tuple[str, str, Callable[[QueueView], Mapping[str, Any]]], ...] =
 
 
 def check_hierarchy(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]:
-    """Yield the contradictions between the resources of `queue` and those of its ancestors, siblings or descendants."""
+    """Yield the contradictions between the resources of `queue` and the resources of its ancestors, siblings or descendants."""
     if queue.parent not in ("", ROOT_QUEUE):
         parent = queues.get(queue.parent)
         if parent is None:

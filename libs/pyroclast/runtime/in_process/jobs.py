@@ -32,7 +32,7 @@ _NAME: Final = "validatejob.volcano.sh"
 
 
 class JobCreator:
-    """Creates Jobs. Applies the defaults and checks of those webhooks that skip this program.
+    """Creates Jobs, with the defaults and checks of the webhooks that skip this program.
 
     Args:
         client: the API server.

@@ -26,7 +26,7 @@ _MOST_READ: Final = 32
 
 
 def queue_view(queue: Queue) -> QueueView:
-    """Return the part of a Queue record that the rules read."""
+    """Return the fields of a Queue record that the rules read."""
     annotations = queue.metadata.annotations
     pods = amount((queue.status.allocated or {}).get("pods"))
     return QueueView(

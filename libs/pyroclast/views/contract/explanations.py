@@ -17,7 +17,7 @@ Quantities = dict[str, str]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A document or a part of one. A field that may be absent has the default `UNSET`."""
+    """A document or an object inside a document. A field that may be absent has the default `UNSET`."""
 
 
 class NamedObject(Record, frozen=True, kw_only=True):

@@ -120,7 +120,7 @@ class PodTimeline(Record, frozen=True, kw_only=True):
 
 
 class ResourceUsage(Record, frozen=True, kw_only=True):
-    """The used part of requested resources; null where nothing was measured."""
+    """The fraction of requested resources that is used; null where nothing was measured."""
 
     name: str
     pods: int
@@ -217,7 +217,7 @@ class UsageRecord(Record, frozen=True, kw_only=True):
 
 
 class ClusterRecord(Record, frozen=True, kw_only=True):
-    """The allocated, reserved, idle and unavailable parts of the nodes."""
+    """The allocated, reserved, idle and unavailable resources of the nodes."""
 
     resource: str
     allocated: int

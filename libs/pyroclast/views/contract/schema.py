@@ -46,7 +46,7 @@ def _list_of(kind: str, record: str) -> dict[str, Any]:
 
 
 def main(path: str) -> int:
-    """Write the schema; return the exit status."""
+    """Write the JSON Schema of the documents to `path`; return the exit status."""
     Path(path).write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
 

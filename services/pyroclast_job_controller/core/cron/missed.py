@@ -1,4 +1,7 @@
-"""Computes the scheduled time that is due and how many times were missed. Of the missed times, only the latest is made up for."""
+"""Computes the scheduled time that is due and how many times were missed.
+
+Of the missed times, only the latest one still gets a Job.
+"""
 
 from __future__ import annotations
 

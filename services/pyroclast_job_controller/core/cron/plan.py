@@ -61,7 +61,7 @@ CronDecision: TypeAlias = tuple[Review, CronPlan]
 
 
 def decide(facts: CronFacts) -> CronDecision:
-    """Return the decision that follows from the facts."""
+    """Return the decision about a CronJob that follows from the facts."""
     cron_job = facts.cron_job
     if cron_job.metadata.is_terminating:
         # the garbage collector deletes the Jobs by their owner references

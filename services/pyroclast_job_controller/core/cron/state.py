@@ -36,15 +36,15 @@ class CronState:
         return cls(status.active, last, status.last_successful_time)
 
     def without(self, uid: str) -> Self:
-        """Return the state without the Job with this UID."""
+        """Return this state without the Job with this UID."""
         return replace(self, active=tuple(each for each in self.active if each.uid != uid))
 
     def with_job(self, job: Job) -> Self:
-        """Return the state with `job` as a running Job."""
+        """Return this state with `job` added as a running Job."""
         return self.without(job.metadata.uid)._plus(reference(job))
 
     def acted_on(self, time: float) -> Self:
-        """Return the state after the scheduled time `time` was acted on. Earlier times then no longer need a Job."""
+        """Return this state after the scheduled time `time` was acted on. Earlier times then no longer need a Job."""
         return replace(self, last_schedule=max(self.last_schedule or time, time))
 
     def has(self, uid: str) -> bool:
@@ -52,9 +52,10 @@ class CronState:
         return any(each.uid == uid for each in self.active)
 
     def patch(self, cron_job: CronJob) -> dict[str, Any]:
-        """Return the merge patch that writes this state to the status. Empty when the status equals it.
+        """Return the merge patch that writes this state to the status of the CronJob.
 
-        The patch fails with a conflict if `cron_job` has changed meanwhile.
+        The patch is empty when the status already equals this state. The patch fails with a conflict if `cron_job` has changed
+        meanwhile.
         """
         if self == CronState.of(cron_job):
             return {}

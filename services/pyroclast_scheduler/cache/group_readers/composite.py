@@ -41,11 +41,11 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The name of the part."""
+        """The name of the part of the group that this object describes."""
         return f"{self.kind.kind} {self.record.metadata.name}"
 
     def below(self) -> Iterator[Child]:
-        """Yield all descendants."""
+        """Yield all CompositePodGroups and PodGroups below this CompositePodGroup."""
         for child in self.children:
             yield child
             if isinstance(child, Node):
@@ -61,7 +61,7 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """The name of the part."""
+        """The name of the part of the group that this object describes."""
         return part_name(self.record.metadata.name)
 
 
@@ -174,7 +174,7 @@ def held(node: Node, group: Group, hold: Hold) -> Group:
 
 
 def has_part_started(part: GroupPart, tasks: Sequence[TaskFacts]) -> bool:
-    """Whether the minimum of `part` has or had nodes."""
+    """Whether enough pods of `part` have or had nodes for its minimum, and for the minimums of the parts below it."""
     least = {path[-1].name: path[-1].minimum for path in part.paths()}
     counts = dict.fromkeys(least, 0)
     for task in tasks:

@@ -89,7 +89,7 @@ class Quorum(NamedTuple):
 
     @property
     def minimum(self) -> int:
-        """The number of members that must be or have been placed."""
+        """The number of pods that must be placed together, or have been placed, before the group can start."""
         return self.needed + self.succeeded
 
     @property
@@ -220,7 +220,7 @@ def claims_of(spec: records.NativePodGroupSpec) -> tuple[GroupClaim, ...]:
 
 
 def goes_whole(spec: records.NativePodGroupSpec | records.CompositePodGroupSpec) -> bool:
-    """Whether either all pods of the group are evicted or none."""
+    """Whether the pods of the group are evicted all together or not at all."""
     return spec.disruption_mode is not None and spec.disruption_mode.all is not None
 
 

@@ -60,7 +60,7 @@ class QueueSources:
         return self._jobs, self._namespaces
 
     def restore(self, jobs: Mapping[str, str], namespaces: Mapping[str, str]) -> None:
-        """Restore the state that `known` returned."""
+        """Restore the queue names that `known` returned: by Job, and by namespace."""
         self._jobs, self._namespaces = dict(jobs), dict(namespaces)
 
 

@@ -10,7 +10,7 @@ __all__ = ["group_of", "record_of"]
 
 
 def group_of(record: records.PodGroup) -> Group:
-    """Return the group that `record` describes."""
+    """Return the group of pods that the PodGroup `record` describes."""
     spec = record.spec
     return Group(
         kind=POD_GROUPS,

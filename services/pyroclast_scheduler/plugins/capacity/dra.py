@@ -129,7 +129,7 @@ class Accounts:
             self._inqueue[each] += Counter(self._wanted(each, tasks))
 
     def limited(self, row: int) -> Iterator[int]:
-        """Yield those of queue `row` and its ancestors that have a limit."""
+        """Yield the rows of the queues that have a limit, among queue `row` and its ancestors."""
         return (each for each in self._paths[row] if each in self._limits)
 
     def _counts(self, key: str) -> Mapping[str, int]:

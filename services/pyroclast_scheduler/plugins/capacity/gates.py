@@ -14,7 +14,7 @@ __all__ = ["LetIn", "let_in"]
 
 
 class LetIn:
-    """Sums of the requests of such pods, in all and by shape, as vectors over `size` dimensions."""
+    """The sums of the requests of pods whose queue gate was removed: in all, and by shape. Vectors have `size` dimensions."""
 
     def __init__(self, size: int) -> None:
         self._sum: Floats = np.zeros(size)

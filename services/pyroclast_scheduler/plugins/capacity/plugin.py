@@ -57,7 +57,7 @@ class Capacity:
         self._counts_capacity = arguments.boolean("capacity.DRAConsumableCapacityEnable", default=False)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         make = tree.hierarchical if self._is_hierarchical else tree.flat
         found = make(session.queues, session.total, session.dimensions)
         if found is None:
@@ -129,7 +129,7 @@ class _Queues:
         self._let_in = let_in(session, found.rows)
 
     def measure(self) -> None:
-        """Set the numbers for the metrics."""
+        """Report the amounts of each queue for the metrics."""
         found, rows = self._session.report.measures, self._tree.rows
         kinds = {
             "allocated": self._allocated,
@@ -165,7 +165,7 @@ class _Queues:
         return -max(self._tree.common(self._tree.rows[queue.name], self._tree.rows[preemptor.name]), 1)
 
     def allocatable(self, queue: Queue, plan: PlacementPlan, count: int) -> int:
-        """Return how many of `count` such pods fit into the limits of the queue and its ancestors."""
+        """Return how many of `count` pods of a shape fit into the limits of the queue and its ancestors."""
         row = self._tree.rows[queue.name]
         if not queue.facts.is_open or row in self._tree.outside:
             return 0
@@ -222,7 +222,7 @@ class _Queues:
         return [each for each in ordered if self._goes(rule, each)]
 
     def evictable(self, eviction: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Return victims for a whole gang: all candidates in the same queue, or those of other queues.
+        """Return victims for a whole gang: all candidates in the same queue, or candidates of other queues.
 
         Queues lose only pods beyond their deserved amounts to another queue.
         """
@@ -259,13 +259,13 @@ class _Queues:
         return Vote.PERMIT
 
     def enqueued(self, job: Job) -> None:
-        """Reserve the minimum of the job."""
+        """Reserve the minimum of the enqueued job in its queue and in all ancestors of the queue."""
         self._inqueue[list(self._tree.path(self._tree.rows[job.facts.queue]))] += demand.reserved(
             job, self._session.dimensions, less_allocated=False
         )
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the sums."""
+        """Update the allocated amounts of the queues after a placement or an eviction."""
         row = self._tree.rows.get(move.job.facts.queue)
         if row is not None:
             if row in self._let_in and move.status is not TaskStatus.RELEASING:

@@ -40,7 +40,7 @@ class Tree:
     outside: Mapping[int, str]
 
     def path(self, row: int) -> tuple[int, ...]:
-        """Return the row of the queue and those of all its ancestors."""
+        """Return the row of the queue and the rows of all its ancestors."""
         return (row, *self.ancestors[row])
 
     def near(self, row: int, levels: int) -> tuple[int, ...]:

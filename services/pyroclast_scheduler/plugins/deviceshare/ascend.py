@@ -36,7 +36,7 @@ class _Announced(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Ascend:
-    """One kind of chip. `policy`: binpack fills used chips, spread prefers idle chips, empty uses the first chips."""
+    """One type of chip. `policy`: binpack fills used chips, spread prefers idle chips, empty uses the first chips."""
 
     chip: Chip
     policy: str = ""
@@ -78,7 +78,7 @@ class Ascend:
         return Claim(tuple(chosen))
 
     def score(self, cards: Sequence[Card], claim: Claim) -> float:
-        """Return the score of the policy, plus up to 10 for the largest part of the chips that is in one network."""
+        """Return the score of the policy, plus up to 10 for the largest fraction of the chips that is in one network."""
         found = policy_score(self.policy, cards, claim)
         chosen = {part.card for part in claim.parts}
         together = Counter(card.network for card in cards if card.name in chosen)

@@ -14,9 +14,9 @@ __all__ = ["Card", "CardKind", "CardShare", "Claim", "order", "policy_score"]
 
 @dataclass(frozen=True, slots=True)
 class CardShare:
-    """The part of one card that one container uses: memory in the unit of the kind, cores in hundredths of the card.
+    """The share of one card that one container uses: memory in the unit of the device type, cores in hundredths of the card.
 
-    `instance`: the name of the instance if the driver divides the card (MIG), else empty.
+    `instance`: the name of the MIG instance if the driver divides the card into instances, else empty.
     """
 
     card: str
@@ -32,7 +32,7 @@ class Card:
     Attributes:
         name: the name of the device.
         index: the number of the device on the node.
-        memory: the memory in the unit of the kind.
+        memory: the memory in the unit of the device type.
         slots: how many containers may share the device.
         type: the model.
         users: the shares of pods, by UID of the pod.
@@ -52,17 +52,17 @@ class Card:
     network: int | None = None
 
     def copy(self) -> Card:
-        """Return a copy, on which a trial may allocate shares."""
+        """Return a copy of the card, on which a trial may allocate shares."""
         return replace(self, users={uid: list(parts) for uid, parts in self.users.items()}, groups=dict(self.groups))
 
     @property
     def used_memory(self) -> int:
-        """The sum of the memory of all users."""
+        """The memory that all users of the card have together."""
         return sum(part.memory for parts in self.users.values() for part in parts)
 
     @property
     def used_cores(self) -> int:
-        """The sum of the cores of all users, in hundredths of the card."""
+        """The cores that all users of the card have together, in hundredths of the card."""
         return sum(part.cores for parts in self.users.values() for part in parts)
 
     @property
@@ -77,7 +77,7 @@ class Card:
 
     @property
     def instances(self) -> set[str]:
-        """The names of the instances in use."""
+        """The names of the MIG instances that pods use."""
         return {part.instance for parts in self.users.values() for part in parts if part.instance}
 
 
@@ -114,13 +114,13 @@ def policy_score(policy: str, cards: Sequence[Card], claim: Claim) -> float:
 
 
 class CardKind(Protocol):
-    """One kind of device and the rules of sharing it."""
+    """One type of device, and the rules by which pods share devices of this type."""
 
     def wants(self, pod: records.Pod) -> bool:
         """Whether a pod requests such devices."""
 
     def cards(self, node: records.Node) -> list[Card] | None:
-        """Return the cards of a node; None if the node has none of this kind."""
+        """Return the cards of a node; None if the node has no cards of this type."""
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
         """Return the claim of a placed pod, by the annotations of its bind."""

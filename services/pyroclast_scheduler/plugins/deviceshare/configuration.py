@@ -1,4 +1,4 @@
-"""The ConfigMap of devices: the MIG geometries of cards, and the kinds of Ascend chips."""
+"""The ConfigMap of devices: the MIG geometries of cards, and the types of Ascend chips."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A kind of Ascend chip. `word`: its name in annotations.
+    """A type of Ascend chip. `word`: its name in annotations.
 
-    `capacity`, `allocatable`: all memory and the shareable part, in MiB.
+    `capacity`, `allocatable`: all memory and the shareable memory, in MiB.
     """
 
     word: str

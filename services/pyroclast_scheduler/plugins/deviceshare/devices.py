@@ -1,4 +1,4 @@
-"""The cards of one kind on all nodes in a session: their users, possible claims, annotations and metrics."""
+"""The cards of one device type on all nodes in a session: their users, possible claims, annotations and metrics."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Devices(NodeBook[NodeCards, Claim]):
         self._wanted: dict[int, bool] = {}
 
     def wants(self, task: TaskFacts) -> bool:
-        """Whether a pod requests such cards. The answer is the same for all pods of a shape."""
+        """Whether a pod requests cards of this device type. The result is the same for all pods of a shape."""
         found = self._wanted.get(id(task.shape))
         if found is None:
             found = self._wanted[id(task.shape)] = self._kind.wants(task.pod)
@@ -65,7 +65,7 @@ class Devices(NodeBook[NodeCards, Claim]):
         return id(task.shape), frozenset(matching(self._rules, task.pod.metadata.labels)), group
 
     def state(self, row: int) -> NodeCards:
-        """Return the cards that the node reports."""
+        """Return the cards that node `row` reports."""
         node = self.session.snapshot.nodes[row]
         cards = None if node is None else self._kind.cards(node)
         if node is None or cards is None:
@@ -73,7 +73,7 @@ class Devices(NodeBook[NodeCards, Claim]):
         return NodeCards(node, cards)
 
     def held(self, task: TaskFacts) -> Claim | None:
-        """Return the claim in the annotations of the bind."""
+        """Return the claim of a bound pod, as the annotations of its bind record the claim."""
         found = self._kind.held(task.pod, task.pod.metadata.annotations)
         return found or self._kind.held(task.pod, self._bound.get(task.uid, {}))
 
@@ -90,11 +90,11 @@ class Devices(NodeBook[NodeCards, Claim]):
             raise
 
     def examine(self, state: NodeCards, task: TaskFacts) -> float:
-        """Return the score of the claim by the kind of device."""
+        """Return the score of the claim by the rules of the device type."""
         return self._kind.score(state.cards, self.choose(state, task))
 
     def take(self, state: NodeCards, task: TaskFacts, claim: Claim) -> None:
-        """Add the pod to its cards."""
+        """Allocate the shares of `claim` to the pod on the cards of its node."""
         by_name = {card.name: card for card in state.cards}
         for part in claim.parts:
             card = by_name.get(part.card)
@@ -104,7 +104,7 @@ class Devices(NodeBook[NodeCards, Claim]):
         self._rules_by_pod[task.uid] = matching(self._rules, task.pod.metadata.labels)
 
     def undo(self, state: NodeCards, task: TaskFacts, claim: Claim) -> None:
-        """Remove the pod from its cards."""
+        """Release the shares of the pod on the cards of its node."""
         del claim
         for card in state.cards:
             card.users.pop(task.uid, None)

@@ -18,7 +18,7 @@ _MOST: Final = 1024  # the largest number of cards of a node; a larger number is
 
 @dataclass(frozen=True, slots=True)
 class GpuShare:
-    """Sharing of GPUs. `by_number`: pods get whole cards; else a part of the memory of one card."""
+    """Sharing of GPUs. `by_number`: pods get whole cards; else a share of the memory of one card."""
 
     by_number: bool
 
@@ -35,7 +35,7 @@ class GpuShare:
         return [Card(str(at), at, memory // number) for at in range(number) if str(at) not in broken]
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
-        """Return the cards in the annotation of the bind."""
+        """Return the cards of a bound pod, as the annotation of its bind records them."""
         names = [name for name in annotations.get(keys.GPU_INDEX, "").split(",") if name]
         return Claim((tuple(CardShare(name, 0 if self.by_number else self._asked(pod)) for name in names),)) if names else None
 

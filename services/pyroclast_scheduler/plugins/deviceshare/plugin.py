@@ -72,11 +72,11 @@ class DeviceShare:
 
     @property
     def further_watches(self) -> Sequence[Watch]:
-        """The ConfigMap, if a configured kind of device uses it."""
+        """The watch of the ConfigMap of devices, if a configured device type uses the ConfigMap."""
         return (Watch(CONFIG_MAPS, records.ConfigMap, key=self._config_map),) if self._virtual or self._ascend else ()
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions, none if no kind of device is shared."""
+        """Return the extensions of this plugin for one session, none if no device type is shared."""
         bound: dict[str, Mapping[str, str]] = session.ports.memory.setdefault(_MEMORY, {})
         there = {task.uid for residents in session.snapshot.residents for task in residents} if bound else set()
         for uid in [uid for uid in bound if uid not in there]:

@@ -1,4 +1,4 @@
-"""Virtual GPUs as HAMi shares them: parts of memory and cores of the cards that the agent of the node reports in an annotation.
+"""Virtual GPUs as HAMi shares them: shares of memory and cores of the cards that the agent of the node reports in an annotation.
 
 On nodes in mode `mig`, the driver divides the cards, and a container gets an instance.
 """
@@ -62,7 +62,7 @@ class Vgpu:
         return registered(node.metadata.annotations.get(keys.VGPU_NODE_REGISTER, ""), self.configuration.geometries)
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
-        """Return the claim in the annotation of the bind."""
+        """Return the claim of a bound pod, as the annotation of its bind records the claim."""
         del pod
         return decode(annotations.get(keys.VGPU_IDS_NEW, ""))
 
@@ -117,7 +117,7 @@ class Vgpu:
 
 
 def registered(text: str, geometries: Callable[[str], tuple[Geometry, ...]] = BUILT_IN.geometries) -> list[Card] | None:
-    """Return the cards in the annotation, each as `uuid,slots,MiB,type,health,mode` with `:` at its end; None if it is malformed.
+    """Return the cards in the annotation of a node, each as `uuid,slots,MiB,type,health,mode` and `:`; None if it is malformed.
 
     The mode of the last card applies to all. In mode `mig`, a card without known geometries is shared undivided.
     """

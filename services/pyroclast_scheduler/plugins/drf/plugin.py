@@ -39,7 +39,7 @@ class Drf:
         self._past_weight = arguments.number("pastUsageWeight", 0.0, least=0, most=100)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         shares = _Shares(session)
         job_order = _WithPast(session, shares, self._past_weight).of if self._past_weight else shares.of
         if not self._is_hierarchical:
@@ -134,7 +134,7 @@ class _Branches:
         return cast(Rank, _by_branch(self._tree)(queue.name))
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the tree."""
+        """Update the tree of queues after a placement or an eviction."""
         self._tree.add(move.job.facts.key, move.change * sign)
 
     def victims(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:

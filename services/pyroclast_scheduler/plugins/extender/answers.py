@@ -31,7 +31,7 @@ class Scores(Anything, frozen=True):
 
 
 class Victim(Anything, frozen=True):
-    """A pod that may be evicted."""
+    """A pod that may be evicted, as the extender names it."""
 
     uid: str = msgspec.field(name="UID")
 
@@ -44,25 +44,25 @@ class Victims(Anything, frozen=True):
 
 
 class Enqueueable(Anything, frozen=True):
-    """Whether a job may be enqueued. `status`: above 0 permits, below 0 rejects, 0 abstains."""
+    """The response whether a job may be enqueued. `status`: above 0 permits, below 0 rejects, 0 abstains."""
 
     status: int | None = None
 
 
 class Overused(Anything, frozen=True):
-    """Whether a queue exceeds its share."""
+    """The response whether a queue exceeds its share."""
 
     overused: bool | None = None
 
 
 class Ready(Anything, frozen=True):
-    """Whether a job is ready."""
+    """The response whether a job is ready."""
 
     status: bool | None = None
 
 
 class Objection(Anything, frozen=True):
-    """Why a placement must be undone."""
+    """The response why a placement must be undone."""
 
     error_message: str | None = None
 

@@ -45,7 +45,7 @@ class Unanswered(Exception):
 
 
 class ExtenderPlugin:
-    """Arguments: see `ExtenderSettings`."""
+    """The plugin extender. For its arguments, see `ExtenderSettings`."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._settings = ExtenderSettings.of(arguments)
@@ -149,7 +149,7 @@ class _Asking:
         return scores
 
     def victims(self, hook: str) -> VictimRule:
-        """Return the rule that sends the request of `hook`."""
+        """Return the rule that asks the extender for victims by the request of `hook`."""
 
         def rule(preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate] | None:
             del job
@@ -167,7 +167,7 @@ class _Asking:
         return rule
 
     def enqueueable(self, job: Job) -> Vote:
-        """Return the vote of the extender."""
+        """Return the vote of the extender on whether a job may be enqueued."""
         answer = self._asked("jobEnqueueable", {"job": job_body(job)}, Enqueueable)
         if answer is None:
             return Vote.PERMIT if self._settings.is_ignorable else Vote.REJECT

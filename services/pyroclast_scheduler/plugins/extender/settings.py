@@ -47,7 +47,7 @@ class ExtenderSettings:
 
     @classmethod
     def of(cls, arguments: Arguments) -> ExtenderSettings:
-        """Return the settings of these arguments."""
+        """Return the settings that the arguments of the plugin define."""
         arguments.known.add("extender.managedResources")
         managed = arguments.get("extender.managedResources") or []
         if not isinstance(managed, list) or not all(isinstance(each, str) for each in managed):

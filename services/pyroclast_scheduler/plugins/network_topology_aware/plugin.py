@@ -34,7 +34,7 @@ _PLACED = ALLOCATED | {TaskStatus.PIPELINED}
 
 
 class NetworkTopologyAware:
-    """Arguments: see `TopologySettings`."""
+    """The plugin network-topology-aware. For its arguments, see `TopologySettings`."""
 
     watches = (Watch(HYPER_NODES, records.HyperNode),)
 
@@ -42,7 +42,7 @@ class NetworkTopologyAware:
         self._settings = TopologySettings.of(arguments)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         network = _Network(session, self._settings)
         return Extensions(
             hyper_node_order=network.order,
@@ -95,7 +95,7 @@ class _Network:
     def order(self, job: Job, sub_job: SubJob, candidates: Sequence[HyperNode]) -> Floats:
         """Return for each hypernode how full it would be with the whole sub-job.
 
-        Among the fullest, those with tasks of it get more.
+        Of the fullest hypernodes, those with tasks of the sub-job get a higher score.
         """
         del job
         request = np.sum([self._session.plan(task.facts.shape).request for task in sub_job.tasks], axis=0)
@@ -131,7 +131,7 @@ class _Network:
         return closeness(self._all, allocated, counts, len(sub_job.tasks)) * scale
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the used amounts."""
+        """Update the used amounts of the hypernodes after a placement or an eviction."""
         if len(self._all) > 1 and move.status is not TaskStatus.PIPELINED:
             each = sign * move.change // len(move.tasks)
             for row, count in zip(move.nodes.tolist(), move.counts.tolist(), strict=True):

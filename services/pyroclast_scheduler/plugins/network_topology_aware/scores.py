@@ -16,7 +16,8 @@ __all__ = ["Sums", "closeness", "filling", "normal"]
 class Sums:
     """Sums over hypernodes as vectors in stored units, calculated on first use.
 
-    The used amounts are updated when nodes change. The idle and future idle amounts stay those of the session start.
+    The used amounts are updated when nodes change. The idle and future idle amounts are always the amounts at the start of the
+    session.
     """
 
     def __init__(self, columns: Columns, hyper_nodes: HyperNodes) -> None:
@@ -118,5 +119,5 @@ def normal(hyper_nodes: HyperNodes, sums: Sums, request: Ints, weights: Sequence
 
 
 def weights_of(weights: Mapping[str, int], dimensions: Dimensions) -> list[tuple[int, int]]:
-    """Return the weights by row of the columns. Resources without a row are left out."""
+    """Return the weights of resources, by row of the resource. Resources without a row are left out."""
     return [(row, weight) for name, weight in weights.items() if (row := dimensions.find(name)) is not None]

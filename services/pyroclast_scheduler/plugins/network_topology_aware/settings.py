@@ -32,7 +32,7 @@ class TopologySettings:
 
     @classmethod
     def of(cls, arguments: Arguments) -> TopologySettings:
-        """Return the settings of these arguments."""
+        """Return the settings that the arguments of the plugin define."""
         listed = filter(None, map(str.strip, arguments.text(f"{_PREFIX}.resources", "").split(",")))
         weights = {name: arguments.integer(f"{_PREFIX}.resources.{name}", 1, least=0) for name in listed}
         weights["cpu"] = arguments.integer(f"{_PREFIX}.cpu", 1, least=0)

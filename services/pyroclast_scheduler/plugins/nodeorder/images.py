@@ -1,4 +1,4 @@
-"""The score for images of a pod that nodes already have."""
+"""Scores nodes higher if they already have the images of a pod."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST: Final = 1000 * _MIB  # per container
 def locality(shape: Shape, features: NodeFeatures, usable: Bools) -> Floats | None:
     """Return a score from 0 to 100 per node by the sizes of its images; None if no node has any of them.
 
-    The size of an image is scaled by the part of the nodes that have it.
+    The size of an image is multiplied by the fraction of the nodes that have the image.
     """
     total = int(usable.sum())
     if not shape.images or not total:

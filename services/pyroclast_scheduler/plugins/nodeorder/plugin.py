@@ -43,7 +43,7 @@ _SOFT: Final = frozenset({"PreferNoSchedule"})
 
 
 class NodeOrder:
-    """Arguments: `<sub-score>.weight`; 0 disables a sub-score."""
+    """The plugin nodeorder. Its arguments are `<sub-score>.weight`; the weight 0 disables a sub-score."""
 
     watches = (
         Watch(NAMESPACES, records.Namespace),
@@ -134,7 +134,7 @@ def _weighed(weight: int, scores: Floats) -> Floats:
 
 
 def _least(after: Ints, nodes: _Nodes) -> Floats:
-    """Return the free part of cpu and memory, in percent, as a mean."""
+    """Return the mean of the free fractions of cpu and memory, in percent."""
     left = nodes.capacity - after
     left *= _BEST
     left /= nodes.whole
@@ -144,7 +144,7 @@ def _least(after: Ints, nodes: _Nodes) -> Floats:
 
 
 def _most(after: Ints, nodes: _Nodes) -> Floats:
-    """Return the used part of cpu and memory, in percent, as a mean."""
+    """Return the mean of the used fractions of cpu and memory, in percent."""
     taken = np.floor(np.minimum(after, nodes.capacity) * _BEST / nodes.whole)
     scores: Floats = np.floor((taken[0] + taken[1]) / nodes.known)
     return scores
@@ -172,7 +172,7 @@ def _balanced(plan: PlacementPlan, load: Load, nodes: _Nodes, gpu: int | None) -
 
 
 def _evenness(used: Ints, nodes: _Nodes) -> Floats:
-    """Return 100 less the standard deviation of the used parts of cpu and memory. A missing dimension does not count."""
+    """Return 100 less the standard deviation of the used fractions of cpu and memory. A missing dimension does not count."""
     parts = used / nodes.whole
     np.minimum(parts, 1.0, out=parts)
     deviation: Floats = parts[0] - parts[1]  # halved below: the root of a square would lose the last bit

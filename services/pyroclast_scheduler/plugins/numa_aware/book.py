@@ -1,4 +1,4 @@
-"""The state that numa-aware keeps between sessions: parsed Numatopologies, and CPUs that no Numatopology shows as used yet."""
+"""The data that numa-aware stores between sessions: parsed Numatopologies, and CPUs that no Numatopology shows as used yet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Held:
 
 
 class NumaAllocations:
-    """The state in the memory of the scheduler. Lost state is calculated again from the pods."""
+    """The allocations of CPUs in the memory of the scheduler. After a loss, they are calculated again from the pods."""
 
     is_derived: Final = True
 
@@ -72,7 +72,7 @@ class NumaAllocations:
         return found[0]
 
     def examined(self, inside: Inside, free: int, counts: tuple[int, ...]) -> Examined:
-        """Return the result for a pod on a node with these free CPUs, calculated once."""
+        """Return the result for a pod on a node with these free CPUs. Equal results are calculated only once."""
         key = (inside.policy, inside.layout, free, counts)
         found = self._examined.get(key)
         if found is None:

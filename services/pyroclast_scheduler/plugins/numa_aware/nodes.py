@@ -90,7 +90,7 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         return self._book.wanted(task)
 
     def state(self, row: int) -> NodeCpus:
-        """Return the free CPUs of the Numatopology, without those of pods that it does not show yet."""
+        """Return the free CPUs in the Numatopology of the node, without the CPUs of pods that it does not show yet."""
         inside = self._table.by_row[row]
         if inside is None:
             raise Refused("numa info is empty")
@@ -119,12 +119,12 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         return assigned(state.inside.policy, state.inside.layout, state.free & ~state.inside.reserved, want.counts)
 
     def take(self, state: NodeCpus, task: TaskFacts, claim: tuple[int, ...]) -> None:
-        """Mark the CPUs as used."""
+        """Mark the CPUs of `claim` as used on the node."""
         del task
         state.free &= ~sum(claim)
 
     def undo(self, state: NodeCpus, task: TaskFacts, claim: tuple[int, ...]) -> None:
-        """Mark the CPUs as free."""
+        """Mark the CPUs of `claim` as free on the node."""
         del task
         state.free |= sum(claim)
 

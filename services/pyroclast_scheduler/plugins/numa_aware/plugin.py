@@ -29,7 +29,7 @@ class NumaAware:
         self._weight = arguments.integer("weight", 1)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         nodes = Nodes(session)
 
         def scores(job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:

@@ -19,7 +19,7 @@ NO_CPUS: Final = "cpu allocatable map is empty"
 
 
 class Profile(NamedTuple):
-    """The properties that decide whether a node must be examined."""
+    """The properties of a node that decide whether the node must be examined for a pod."""
 
     is_there: bool = False
     is_sound: bool = True

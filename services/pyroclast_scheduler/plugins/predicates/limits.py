@@ -49,7 +49,7 @@ class VolumeLimits:
         return found
 
     def refusal(self, task: TaskFacts) -> Refusal | None:
-        """Return the nodes that cannot attach the pod's volumes; None if no limit applies."""
+        """Return which nodes cannot attach the volumes of the pod; None if no limit applies."""
         wanted = self._of(task)
         if not wanted or not self._limits:
             return None
@@ -78,7 +78,7 @@ class VolumeLimits:
         }
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the counts."""
+        """Update the counts of volumes after a placement or an eviction."""
         if not move.plan.shape.has_claims or not self._limits:
             return
         users = self._counted()

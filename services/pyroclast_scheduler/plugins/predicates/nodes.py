@@ -27,7 +27,7 @@ _ANYWHERE: Final = "0.0.0.0"
 
 
 class NodeFilter:
-    """The filters of nodes as a predicate. `filters`: the names of those that are on."""
+    """The filters of nodes as a predicate. `filters`: the names of the filters that are enabled."""
 
     def __init__(self, session: Session, filters: frozenset[str]) -> None:
         self._session = session
@@ -50,7 +50,7 @@ class NodeFilter:
         return room
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """Return all refusals with their reasons."""
+        """Return which nodes are infeasible for the pods of `plan`, and why."""
         columns = self._session.columns
         full = columns.allocatable[PODS] <= columns.pod_count
         found = [Refusal(full, "node(s) pod number exceeded"), *self._stable(plan)]
@@ -62,7 +62,7 @@ class NodeFilter:
         return found
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the used host ports."""
+        """Update the used host ports after a placement or an eviction."""
         if not move.plan.shape.ports:
             return
         change = -sign if move.status is TaskStatus.RELEASING else sign

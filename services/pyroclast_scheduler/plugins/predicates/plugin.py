@@ -99,7 +99,7 @@ class Predicates:
                 arguments.warnings.append(f"argument {key} has no effect: {why}")
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         nodes = NodeFilter(session, frozenset(self.filters))
         others = _PodFilters(session, frozenset(self.filters), float(self._patience))
 
@@ -157,7 +157,7 @@ class _PodFilters:
         return refusals
 
     def retry_when(self, task: Task, plan: PlacementPlan) -> Collection[Trigger] | None:
-        """Return the triggers by the pod's claims and by pods that its feasibility depends on."""
+        """Return the triggers after which other nodes may be feasible for the pod, by its claims and by other pods."""
         found = coupled_to(self._session, task, self._filters) if self._is_coupled else None
         return {*(found or ()), *self._claims_retry_when(task.facts)} if plan.shape.has_claims else found
 
@@ -170,7 +170,7 @@ class _PodFilters:
         return found
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the claims in use."""
+        """Update which claims are in use after a placement or an eviction."""
         if move.plan.shape.has_claims:
             self._limits.moved(move, sign)
             self._devices.moved(move, sign)

@@ -49,7 +49,7 @@ def is_delayed(claim: records.PersistentVolumeClaim, chosen: records.StorageClas
 
 
 class Storage:
-    """Volumes, classes and free storage. Results are calculated once."""
+    """The volumes, StorageClasses and free storage of a session. Each result is calculated only once."""
 
     def __init__(self, session: Session) -> None:
         self._features: NodeFeatures = session.features
@@ -66,7 +66,7 @@ class Storage:
 
     @property
     def node_count(self) -> int:
-        """The length of masks."""
+        """The number of rows in the table of nodes, and so the length of each mask of nodes."""
         return len(self._nodes)
 
     def class_of(self, claim: records.PersistentVolumeClaim) -> records.StorageClass | None:
@@ -74,12 +74,12 @@ class Storage:
         return self._classes.get(_class_name(claim))
 
     def reach(self, volume: records.PersistentVolume) -> Rows | None:
-        """Return the nodes that can use `volume`; None for all."""
+        """Return a mask of the nodes that can use `volume`; None if all nodes can use it."""
         required = (volume.spec.node_affinity or {}).get("required")
         return None if required is None else self._matching(required.get("nodeSelectorTerms") or ())
 
     def mask(self, rows: Rows | None) -> Bools:
-        """Return `rows` as a mask."""
+        """Return a mask of the nodes whose rows are `rows`."""
         if rows is None:
             return np.ones(self.node_count, dtype=np.bool_)
         mask = np.zeros(self.node_count, dtype=np.bool_)

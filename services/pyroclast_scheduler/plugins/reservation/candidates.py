@@ -36,7 +36,7 @@ class Candidates:
         self._swept = 0
 
     def open(self, snapshot: Snapshot, *, by_queue: bool) -> None:
-        """Add the changes since the last session. It must be called for each session."""
+        """Apply the changes since the last session. This method must be called for each session."""
         is_next = snapshot.number == self._number + 1 and by_queue == self._by_queue
         self._number, self._by_queue = snapshot.number, by_queue
         if not is_next:

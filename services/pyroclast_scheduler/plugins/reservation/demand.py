@@ -43,7 +43,7 @@ def need_of(session: Session, job: Job) -> Need:
 
 
 class Cluster:
-    """The nodes of a session from the view of a target."""
+    """The nodes of a session, and the amounts that a target could use on them."""
 
     def __init__(self, session: Session, lasting: LastingPods) -> None:
         self._session = session
@@ -107,7 +107,7 @@ class Cluster:
         return np.asarray(passing & open_nodes)
 
     def _capacity(self, job: Job) -> Floats:
-        """Return the allocatable amounts of each node less the requests of pods that do not drain and of the pods of `job`."""
+        """Return the allocatable amounts of each node less the requests of lasting pods and of the pods of `job`."""
         whole = self._lasting()
         own = [task for task in job.tasks if task.row >= 0 and task.status in ALLOCATED]
         if own:

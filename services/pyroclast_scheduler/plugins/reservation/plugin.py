@@ -32,13 +32,13 @@ PATIENCE: Final = 5
 
 
 class ReservationPlugin:
-    """Arguments: see `ReservationSettings`. The plugin needs the actions elect and reserve."""
+    """The plugin reservation. For its arguments, see `ReservationSettings`. The plugin needs the actions elect and reserve."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._settings = ReservationSettings.of(arguments)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         book = _Book(session, self._settings, session.ports.memory.setdefault(_MEMORY, _Memory()))
         return Extensions(
             target_job=book.target,

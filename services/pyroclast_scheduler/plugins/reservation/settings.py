@@ -40,7 +40,7 @@ class ReservationSettings:
 
     @classmethod
     def of(cls, arguments: Arguments) -> ReservationSettings:
-        """Return the settings of these arguments. An invalid value is replaced by the default, with a warning."""
+        """Return the settings in the arguments of the plugin. An invalid value is replaced by the default, with a warning."""
         return cls(
             order=_one_of(arguments, "nodeOrder", ("capacity", "idle")),
             locks_per_period=_locks(arguments),

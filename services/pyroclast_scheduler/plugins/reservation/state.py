@@ -42,12 +42,12 @@ class Nodes:
     """The nodes that a target may use, as arrays over nodes.
 
     Attributes:
-        names: the names by row.
-        rows: the rows by name.
-        passing: nodes that are ready, open and feasible for the target.
-        whole: (dimensions, nodes), the allocatable amounts less the requests of pods that do not drain.
-        idle: the amounts that are free now.
-        taken: nodes that are locked for other targets.
+        names: the name of each node, by its index in the arrays (its row).
+        rows: the row of each node, by its name.
+        passing: a mask of the nodes that are ready, not marked unschedulable, and feasible for the target.
+        whole: (dimensions, nodes), the allocatable amounts of each node less the requests of its lasting pods.
+        idle: (dimensions, nodes), the amounts that are free now.
+        taken: a mask of the nodes that are locked for other targets.
     """
 
     names: list[str]

@@ -125,7 +125,7 @@ class _Proportional:
         return None
 
     def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
-        """Return how many pods leave enough room for each kind of device."""
+        """Return how many more pods each node can take and still have enough room for each type of device."""
         if self._is_user(plan):
             return None
         most = np.full(len(rows), _ENDLESS, dtype=np.int64)
@@ -134,7 +134,7 @@ class _Proportional:
         return most
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """Return the nodes on which one more pod would leave too little room, by kind of device."""
+        """Return the nodes on which one more pod would leave too little room, by type of device."""
         if self._is_user(plan):
             return []
         rows = np.arange(self._columns.nodes)

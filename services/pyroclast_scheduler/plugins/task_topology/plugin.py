@@ -24,13 +24,13 @@ _ANNOTATIONS: Final = (keys.TASK_TOPOLOGY_AFFINITY, keys.TASK_TOPOLOGY_ANTI_AFFI
 
 
 class TaskTopology:
-    """Argument: `task-topology.weight` (1)."""
+    """The plugin task-topology. Its argument is `task-topology.weight`, by default 1."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("task-topology.weight", 1)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions, none if no waiting job declares relations of its tasks."""
+        """Return the extensions of this plugin for one session, none if no waiting job declares relations of its tasks."""
         found = {job.facts.key: _buckets(session, job) for job in session.jobs.values()}
         if not any(found.values()):
             return Extensions()

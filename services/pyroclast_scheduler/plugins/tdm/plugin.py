@@ -36,7 +36,10 @@ _NOT_ALLOWED: Final = "not allow to dispatch to revocable node"
 
 
 class Tdm:
-    """Arguments: `tdm.revocable-zone.<zone>`, hours such as `22:00-6:30` in local time; `tdm.evict.period` (1m)."""
+    """The plugin tdm.
+
+    Arguments: `tdm.revocable-zone.<zone>`, hours such as `22:00-6:30` in local time; `tdm.evict.period` (1m).
+    """
 
     def __init__(self, arguments: Arguments) -> None:
         self._windows: dict[str, Window] = {}
@@ -52,7 +55,7 @@ class Tdm:
         self._period = arguments.seconds(_PERIOD, "1m")
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         memory, now = session.ports.memory, session.now()
         zones = _Zones(session, self._windows, self._texts, now=now)
 
@@ -86,7 +89,7 @@ class _Zones:
         self._is_open = self._labels.where(lambda zone: zone in self._open)
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Return the nodes without a zone, and for revocable pods also those of open zones."""
+        """Return a mask of the nodes without a zone, and for revocable pods also of the nodes of open zones."""
         if not self._has_zone.any():
             return None
         return ~self._has_zone | (self._is_open & is_revocable(plan.shape.marks))

@@ -18,13 +18,13 @@ _MEBI = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """The parts of request and limit that a pod is expected to use, and an additional factor for full nodes.
+    """The fractions of request and limit that a pod is expected to use, and an additional factor for full nodes.
 
     Attributes:
-        request_ratio: the used part of the request.
-        burst_ratio: the used part of the difference between limit and request.
-        risk_threshold: the load of a node, as a part of 1, from which `risk_factor` applies.
-        risk_factor: a factor for both parts on such nodes.
+        request_ratio: the used fraction of the request.
+        burst_ratio: the used fraction of the difference between limit and request.
+        risk_threshold: the load of a node, from 0 to 1, from which `risk_factor` applies.
+        risk_factor: a factor for both fractions on such nodes.
         idle_cpu: the milli-cores that a pod without requests uses.
         idle_memory: the bytes that a pod without requests uses.
     """

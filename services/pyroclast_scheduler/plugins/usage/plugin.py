@@ -53,7 +53,7 @@ class Usage:
         self._estimator = Estimator.of(arguments)
 
     def open(self, session: Session) -> Extensions:
-        """Return the extensions."""
+        """Return the extensions of this plugin for one session."""
         nodes = _Nodes(session, self._weights, self._estimator)
         thresholds = _Thresholds(nodes.measured, nodes.is_fresh, self._thresholds)
 
@@ -71,7 +71,7 @@ class _Thresholds:
         self._memory = is_fresh & (measured[1] > thresholds[1])
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Return the nodes below both thresholds."""
+        """Return a mask of the nodes whose usage of cpu and memory is below the thresholds."""
         del plan
         below: Bools = ~(self._cpu | self._memory)
         return below
@@ -82,7 +82,7 @@ class _Thresholds:
         return None
 
     def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
-        """Return the refusals, cpu first."""
+        """Return which nodes are above a threshold of usage: first by cpu, then by memory."""
         del plan
         return [Refusal(self._cpu, _CPU_FULL, Code.UNRESOLVABLE), Refusal(self._memory, _MEMORY_FULL, Code.UNRESOLVABLE)]
 
@@ -113,7 +113,10 @@ class _Book:
         return self._capacity
 
     def unseen(self, jobs: Mapping[str, JobFacts], since: float) -> list[TaskFacts]:
-        """Return the pods that measurements cannot show yet. A job without such pods is not examined again before it changes."""
+        """Return the pods that measurements cannot show yet.
+
+        A job without such pods is not examined again before the job changes.
+        """
         before, self._shown = self._shown, {}
         found: list[TaskFacts] = []
         for key, facts in jobs.items():
@@ -157,7 +160,7 @@ class _Nodes:
                 self._count([task], np.array([at], dtype=np.intp))
 
     def scores(self, plan: PlacementPlan, load: Load) -> Floats:
-        """Return the free part of nodes, from 0 to 1, for the first, second, … pod of a shape; 0 without recent measurements."""
+        """Return the free fraction of nodes (0 to 1) for the first, second, … pod of a shape; 0 without recent measurements."""
         rows = load.rows[:, 0]
         steps = (load.used[PODS] - self._session.columns.used[PODS, rows, None])[0]
         result = np.zeros((len(rows), len(steps)))

@@ -16,7 +16,7 @@ _PATH: Final = "/apis/custom.metrics.k8s.io/v1beta1/nodes/*/"
 
 
 async def measured(client: Client) -> Measured:
-    """Return the metrics `node_cpu_usage_avg` and `node_memory_usage_avg` of all nodes, which are parts of 1, in percent.
+    """Return the metrics `node_cpu_usage_avg` and `node_memory_usage_avg` of all nodes, which are fractions of 1, in percent.
 
     Raises:
         KubeError: the API server refuses the request, or does not serve custom metrics.

@@ -64,7 +64,7 @@ class AuditLog:
         self._file.write(orjson.dumps(event) + b"\n")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of the audit log."""
         self._file.close()
 
 

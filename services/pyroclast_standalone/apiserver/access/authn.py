@@ -23,7 +23,7 @@ class Peer(Protocol):
     """A TLS connection whose client certificate has been verified, if the client sent one."""
 
     def getpeercert(self, binary_form: bool = False) -> Any:  # noqa: ANN401 - the signature of the library
-        """Return the certificate, as a dictionary or in DER."""
+        """Return the client certificate, as a dictionary or in DER."""
 
 
 def service_account_user(namespace: str, name: str, uid: str = "", extra: Mapping[str, list[str]] | None = None) -> User:

@@ -44,7 +44,7 @@ class Verdict(msgspec.Struct, frozen=True):
     reason: str = ""
 
     def annotations(self) -> dict[str, str]:
-        """The annotations for the audit event of the request."""
+        """The annotations about this verdict in the audit event of the request."""
         return {
             "authorization.k8s.io/decision": "allow" if self.allowed else "forbid",
             "authorization.k8s.io/reason": self.reason,

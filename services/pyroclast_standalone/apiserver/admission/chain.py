@@ -48,7 +48,7 @@ Guard: TypeAlias = Callable[[Review], None]
 
 
 class Admission:
-    """The steps in order. A step raises a StatusError to reject the write."""
+    """The admission steps of a write, in order. A step raises a StatusError to reject the write."""
 
     def __init__(self) -> None:
         self.early: list[Guard] = []  # built-in mutation: fast and without waiting
@@ -57,14 +57,14 @@ class Admission:
         self.guards: list[Guard] = []
 
     async def mutate(self, review: Review) -> None:
-        """Run every mutating step."""
+        """Run every mutating admission step."""
         for change in self.early:
             change(review)
         for step in self.mutating:
             await step(review)
 
     async def validate(self, review: Review) -> None:
-        """Run every validating step."""
+        """Run every validating admission step."""
         for step in self.validating:
             await step(review)
 
@@ -80,7 +80,7 @@ class Admission:
     ) -> Review:
         """Review a `body` that was posted to a subresource.
 
-        Its kind differs from `resource`, and its name is that of the object.
+        The kind of `body` differs from `resource`. The name of `body` is the name of the object with the subresource.
         """
         name, options = body["metadata"]["name"], context.write_options("CreateOptions")
         namespace = context.info.namespace
@@ -90,6 +90,6 @@ class Admission:
         return review
 
     def guard(self, review: Review) -> None:
-        """Run the last checks before the commit."""
+        """Run the last checks of a write, directly before its commit."""
         for check in self.guards:
             check(review)

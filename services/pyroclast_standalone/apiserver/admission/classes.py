@@ -19,7 +19,7 @@ _NO_GROWTH: Final = (
 
 
 class Classes:
-    """Admission steps with the storage classes."""
+    """The admission steps that use the storage classes."""
 
     def __init__(self, store: Store) -> None:
         self._storage = store.collection("storageclasses.storage.k8s.io")

@@ -34,7 +34,7 @@ Seen = tuple["dict[str, Any] | None", "dict[str, Any] | None"]
 
 
 class CallFailed(Exception):
-    """The webhook gave no usable answer. The failure policy of the webhook decides the result."""
+    """The call of a webhook failed: it gave no usable answer. The failure policy of the webhook decides about the request."""
 
 
 class HookClient:

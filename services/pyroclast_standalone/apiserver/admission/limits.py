@@ -16,7 +16,7 @@ _NOTE: Final = "kubernetes.io/limit-ranger"
 
 
 class Limits:
-    """Admission steps with the LimitRange objects of a namespace."""
+    """The admission steps that apply the LimitRange objects of a namespace."""
 
     def __init__(self, store: Store) -> None:
         self._ranges = store.collection("limitranges")

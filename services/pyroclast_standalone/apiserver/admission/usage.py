@@ -28,17 +28,17 @@ _FINISHED: Final = {"Succeeded", "Failed"}
 
 
 def parse(resources: Mapping[str, Any] | None) -> Usage:
-    """Return quantities by name."""
+    """Return the quantities of a resource list, by name of the resource."""
     return {name: quantity.parse(value) for name, value in (resources or {}).items()}
 
 
 def wire(usage: Usage) -> dict[str, str]:
-    """Return the form for API objects."""
+    """Return `usage` as a resource list of an API object."""
     return {name: str(usage[name]) for name in sorted(usage)}
 
 
 def shown(usage: Usage) -> str:
-    """Return the form for messages: `cpu=1,pods=2`."""
+    """Return `usage` as text for messages, such as `cpu=1,pods=2`."""
     return ",".join(f"{name}={usage[name]}" for name in sorted(usage))
 
 

@@ -93,7 +93,7 @@ class Definitions:
         return clashes
 
     def on_change(self, collection: Collection, change: Change) -> None:
-        """Apply a committed change of a definition."""
+        """Update the served resources after a committed change of a CustomResourceDefinition."""
         if collection is not self._definitions:
             return
         body = change.current.load()

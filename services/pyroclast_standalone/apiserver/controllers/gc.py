@@ -51,7 +51,7 @@ class GarbageCollector:
                     self.worker.add((collection.name, stored.key))
 
     def on_change(self, collection: Collection, change: Change) -> None:
-        """Apply a committed change."""
+        """Update the graph of owners after a committed change of an object."""
         item = (collection.name, change.current.key)
         current = None if change.kind is DELETED else change.current
         self._index(item, change.previous, current)

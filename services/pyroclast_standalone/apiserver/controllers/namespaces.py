@@ -46,7 +46,7 @@ class NamespaceController:
             self.worker.add(stored.name)
 
     def on_change(self, collection: Collection, change: Change) -> None:
-        """Apply a committed change."""
+        """Enqueue the namespaces that a committed change of an object concerns."""
         if collection is self._namespaces.collection:
             if change.kind is ADDED:
                 self.furnish(change.current.name)

@@ -37,7 +37,8 @@ def apply(
 ) -> Object:
     """Return the object after `manager` applied `applied` to `live`, including managedFields. `live` is None for a new object.
 
-    The arguments are not modified. The result shares parts of both. An apply without changes returns an object equal to `live`.
+    The arguments are not modified. The result shares values with both. An apply without changes returns an object equal to
+    `live`.
 
     Args:
         live: the present object.

@@ -12,7 +12,7 @@ __all__ = ["merge_configuration", "remove", "with_named_fields"]
 
 
 def merge_configuration(live: Object, applied: Object, schema: Node) -> Object:
-    """Return `live` with the values of `applied`. The arguments are not modified. Unchanged parts are shared."""
+    """Return `live` with the values of `applied`. The arguments are not modified. Unchanged values are shared with `live`."""
     return dict(_merged(live, applied, schema))
 
 

@@ -49,7 +49,7 @@ def fault_of_condition(source: str) -> str:
 
 
 class Conditions:
-    """Match conditions. All of them must be true for a webhook to be called."""
+    """The match conditions of a webhook. The webhook is only called when all conditions are true."""
 
     def __init__(self, conditions: Iterable[Mapping[str, Json]]) -> None:
         self._programs = [compile_stored(each["expression"], _VARIABLES) for each in conditions]

@@ -85,11 +85,11 @@ class DocumentError(Exception):
 
 
 class Undecodable(DocumentError):
-    """The body is not a document of the kind it claims to be."""
+    """A body cannot be decoded as an object of the kind that it names."""
 
 
 class MalformedPatch(DocumentError):
-    """The patch cannot be parsed."""
+    """The body of a patch cannot be parsed."""
 
 
 class MalformedSelector(DocumentError):

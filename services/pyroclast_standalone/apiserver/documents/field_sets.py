@@ -191,7 +191,7 @@ def _joined(is_member: bool, below: FieldSet) -> FieldSet | None:
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Return the members of either set. The arguments are not modified. Parts are shared."""
+    """Return the members of either set. The arguments are not modified. The result shares subtrees with them."""
     if not left or not right:
         return left or right
     result = dict(left)

@@ -1,4 +1,4 @@
-"""The string formats of schemas."""
+"""The values of `format` for strings in schemas, such as `date-time`, each with its check."""
 
 from __future__ import annotations
 

@@ -191,7 +191,9 @@ def _is_met(document: Json, steps: _Steps, wanted: Json) -> bool:
 
 
 def apply(document: Json, patch: Json) -> Json:
-    """Return `document` after the operations of `patch` in order. The document is not modified. Unchanged parts are shared.
+    """Return `document` after the operations of `patch` in order. The document is not modified.
+
+    Unchanged values are shared with it.
 
     Raises:
         MalformedPatch: `patch` is not a list of operations.

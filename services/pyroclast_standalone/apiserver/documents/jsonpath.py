@@ -29,7 +29,7 @@ _FILTER: Final = re.compile(r"\s*@(?P<path>[^=!<>\s]+)\s*(?:(?P<operator>==|!=|<
 
 
 class BadPath(ValueError):
-    """The text is not a path of the subset."""
+    """The text is not a path of the supported subset of JSONPath."""
 
 
 def _named(name: str) -> _Step:
@@ -147,7 +147,7 @@ def compile_path(path: str) -> Callable[[Json], list[Json]]:
 
 
 def is_readable(path: str) -> bool:
-    """Return whether `path` belongs to the subset."""
+    """Return whether `path` belongs to the supported subset of JSONPath."""
     try:
         compile_path(path)
     except BadPath:

@@ -44,16 +44,16 @@ class Owner(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """The identity of an entry. An applier has one entry for all versions."""
+        """The values by which entries of managedFields are distinguished. An applier has one entry for all API versions."""
         version = "" if self.operation == "Apply" else self.api_version
         return self.manager, self.operation, version, self.subresource
 
     def owning(self, fields: FieldSet) -> Owner:
-        """Return the same owner with other fields."""
+        """Return the same entry of managedFields with `fields` as the owned fields."""
         return Owner(self.manager, self.operation, self.api_version, fields, self.time, self.subresource)
 
     def wire(self) -> Object:
-        """Return the entry in its JSON form."""
+        """Return this entry of managedFields as JSON."""
         entry: Object = {
             "manager": self.manager,
             "operation": self.operation,
@@ -114,7 +114,7 @@ def encode(owners: Iterable[Owner]) -> list[Object]:
 
 
 def owned(fields: FieldSet) -> FieldSet:
-    """Return `fields` without those of the system, such as type, name and version."""
+    """Return `fields` without the fields of the system, such as type, name and version."""
     result = {key: child for key, child in fields.items() if key not in {"f:apiVersion", "f:kind"}}
     metadata = result.get("f:metadata")
     if metadata is not None:
@@ -138,7 +138,7 @@ def _without(fields: FieldSet, paths: Iterable[str]) -> FieldSet:
 
 
 def of_endpoint(fields: FieldSet, schema: Node, subresource: str) -> FieldSet:
-    """Return `fields` without those that a write to this endpoint cannot change."""
+    """Return `fields` without the fields that a write to this endpoint cannot change."""
     if not schema.splits_status:
         return fields
     if subresource == "status":

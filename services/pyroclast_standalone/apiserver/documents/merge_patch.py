@@ -8,7 +8,7 @@ __all__ = ["merge"]
 
 
 def merge(target: Json, patch: Json) -> Json:
-    """Return `target` with `patch` merged in. The arguments are not modified. Unchanged parts are shared with `target`."""
+    """Return `target` with `patch` merged in. The arguments are not modified. Unchanged values are shared with `target`."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}

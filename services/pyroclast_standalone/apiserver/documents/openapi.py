@@ -43,14 +43,14 @@ class ServedResource:
 
     @property
     def definition(self) -> str:
-        """The name of the resource's schema in the document."""
+        """The name of the schema of this resource in the OpenAPI document."""
         if self.schema is None:
             return definition_name(self.group, self.version, self.kind)
         return ".".join([*reversed(self.group.split(".")), self.version, self.kind])
 
     @property
     def kinds(self) -> Object:
-        """Return the group, version and kind for an extension."""
+        """Return the group, version and kind for the extension `x-kubernetes-group-version-kind`."""
         return {"group": self.group, "kind": self.kind, "version": self.version}
 
 

@@ -192,7 +192,7 @@ def _annotate(node: Node, schema: Mapping[str, Any]) -> None:
 
 
 def _key_default(node: Node, key: str, holder: Node) -> Json:
-    """Return the default of a key field."""
+    """Return the default of a field that is a key of list items."""
     if "default" in node.source:
         return node.source["default"]
     return "TCP" if key == "protocol" and holder.name.endswith("Port") else None

@@ -30,7 +30,7 @@ _MAX_MESSAGE: Final = 5 * 1024  # characters of a message that a rule computes
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One compiled rule."""
+    """One compiled CEL rule of a schema."""
 
     program: Program | Broken
     source: Mapping[str, Json]

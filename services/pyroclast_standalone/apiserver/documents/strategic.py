@@ -24,7 +24,9 @@ _Identity: TypeAlias = Callable[[Json], Json]
 
 
 def merge(target: Object, patch: Json, schema: Node) -> Object:
-    """Return `target` with `patch` merged in by `schema`. The arguments are not modified. Unchanged parts are shared.
+    """Return `target` with `patch` merged in by `schema`. The arguments are not modified.
+
+    Unchanged values are shared with `target`.
 
     Raises:
         PatchFailure: a list item has no merge key, or a directive is unknown.

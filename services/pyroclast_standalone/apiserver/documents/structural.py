@@ -155,7 +155,7 @@ class _Defaulter:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """The compiled parts of a schema."""
+    """The compiled pruning, defaulting and validation of a schema."""
 
     prune: _Pruner
     default: _Defaulter
@@ -197,7 +197,7 @@ class Structural:
 
     @property
     def node(self) -> Node:
-        """The schema as a tree, created on first use."""
+        """The schema as a tree of nodes, created on first use."""
         if self._node is None:
             self._node = of_openapi(self.source)
         return self._node
@@ -215,7 +215,10 @@ class Structural:
         return [path.removeprefix("\0") for path in sorted(dropped, key=lambda path: (path[0] == "\0", path))]
 
     def default(self, document: Object, *, is_applied: bool = False) -> None:
-        """Set defaults in place. The null of a field that is not nullable becomes the default; an applied null stays."""
+        """Set the defaults of the schema in place.
+
+        A null becomes the default if the field is not nullable; an applied null stays.
+        """
         (self._compiled.default_applied if is_applied else self._compiled.default)(document)
 
     def validate(

@@ -22,7 +22,7 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta."
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. Only `-o wide` shows one with a `priority` above 0.
+    """A column of a table. Only `-o wide` shows a column with a `priority` above 0.
 
     `doc` is a field of a built-in definition (`io.k8s.api.core.v1.PodSpec.nodeName`) whose description the column has.
     """
@@ -35,7 +35,7 @@ class Column:
     doc: str = ""
 
     def wire(self) -> Object:
-        """Return the entry of `columnDefinitions`."""
+        """Return this column as an entry of `columnDefinitions` in a Table."""
         return {
             "name": self.name,
             "type": self.type,
@@ -46,17 +46,17 @@ class Column:
 
 
 class Printer(Protocol):
-    """Prints the objects of one kind."""
+    """Makes the table rows of the objects of one kind."""
 
     @property
     def columns(self) -> Sequence[Column]:
-        """The columns in order."""
+        """The columns of the table, in order."""
 
     def cells(self, document: Mapping[str, Json], now: float) -> list[Json]:
-        """Return one cell for each column. `now` is in seconds since the epoch."""
+        """Return the cells of the table row of an object, one for each column. `now` is in seconds since the epoch."""
 
     def conditions(self, document: Mapping[str, Json]) -> list[Object]:
-        """Return the conditions of the row, such as that a pod has completed."""
+        """Return the conditions of the table row, such as that a pod has completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _CustomPrinter:
     readers: Sequence[Callable[[Mapping[str, Json], float], Json]]
 
     def cells(self, document: Mapping[str, Json], now: float) -> list[Json]:
-        """Return the name, then the values at the paths."""
+        """Return the name of the object, then the values at the paths of the columns."""
         return [document["metadata"]["name"], *(read(document, now) for read in self.readers)]
 
     def conditions(self, document: Mapping[str, Json]) -> list[Object]:
@@ -117,7 +117,7 @@ _AGE: Final = Column("Age", type="date", doc=f"{_META}creationTimestamp")
 
 
 def custom_columns(columns: Sequence[Mapping[str, Json]]) -> Printer:
-    """Return the printer of a custom resource with these `additionalPrinterColumns`. Without any, it prints the age."""
+    """Return the printer of a custom resource with these `additionalPrinterColumns`, by default the column of the age."""
     if not columns:
         return _CustomPrinter((_NAME, _AGE), (_reader(".metadata.creationTimestamp", "date"),))
     shown = [

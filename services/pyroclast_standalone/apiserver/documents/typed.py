@@ -85,9 +85,9 @@ class _Mismatch(Exception):
 
 
 class WrongType(Undecodable):
-    """A value of a wrong type, with the error text for a body.
+    """A value in a request body has the wrong type. The message is the text of the API for this error.
 
-    `form` is the expected form: struct, slice, map or a simple type.
+    `form` is the expected type in the words of Go: struct, slice, map or a simple type.
     """
 
     def __init__(self, message: str, value: Json, wanted: str, form: str) -> None:
@@ -315,13 +315,13 @@ class Codec:
                 document[name] = make()
 
     def zero(self) -> Object:
-        """Return the message as the API writes it when no field is set."""
+        """Return an object of this type as the API writes it when no field is set."""
         if self._fields is None:
             self._compile()
         return {name: make() for name, make in self._fill}
 
     def form(self, value: Json, run: _Run, untouched: Collection[str] = ()) -> Json:
-        """Return the normalised value. See `decode`."""
+        """Return `value` in its normalised form, see `decode`."""
         if value.__class__ is not dict:
             raise _Mismatch(value, self.short, "struct")
         fields = self._fields if self._fields is not None else self._compile()

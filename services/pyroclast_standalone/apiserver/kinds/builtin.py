@@ -60,12 +60,12 @@ class BuiltinStrategy(Strategy):
 
     @property
     def columns(self) -> Sequence[Column]:  # type: ignore[override]
-        """The columns of tables."""
+        """The columns of the table that `kubectl get` prints for this kind."""
         return self._printer[0]
 
     @property
     def schema(self) -> schema.Node:
-        """The schema of the kind."""
+        """The schema of the objects of this kind."""
         if self._schema is None:
             node = schema.builtin_schema(self.group, self.version, self.kind)
             if node is None:
@@ -77,7 +77,7 @@ class BuiltinStrategy(Strategy):
         return self._schema
 
     def decode(self, document: dict[str, Any], untouched: Collection[str] = (), *, is_applied: bool = False) -> list[str]:  # noqa: ARG002
-        """Normalise a parsed body. See `Strategy`."""
+        """Normalise a parsed body, see `Strategy.decode`."""
         metadata = document.get("metadata")
         forgets_owners = isinstance(metadata, dict) and metadata.get("managedFields") == []
         problems = self._codec.decode(document, untouched)
@@ -87,7 +87,7 @@ class BuiltinStrategy(Strategy):
         return problems
 
     def default(self, document: dict[str, Any]) -> None:
-        """Set defaults in place."""
+        """Set the defaults of `document` in place."""
         fill_in(document, self.group, self.kind)
         self.rules.default(document)
 
@@ -124,7 +124,7 @@ class BuiltinStrategy(Strategy):
             new["metadata"]["generation"] = generation + (new.get("spec") != old.get("spec"))
 
     def validate(self, document: dict[str, Any]) -> Verdict:
-        """Return all violations of a new object."""
+        """Return all faults of a new object."""
         rules = self.rules
         errors = check_metadata(document["metadata"], namespaced=self.namespaced, name_rule=rules.name)
         if self._names_finalizers:
@@ -133,7 +133,7 @@ class BuiltinStrategy(Strategy):
         return Verdict(errors)
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
-        """Return all violations of a change."""
+        """Return all faults of a change of an object."""
         times = _CHECKS + (self.group in {"", "rbac.authorization.k8s.io"})
         if subresource == "status":
             errors = check_metadata_update(new["metadata"], old["metadata"], times=_CHECKS)
@@ -150,15 +150,15 @@ class BuiltinStrategy(Strategy):
         return Verdict([*errors, *(rules.check_update(new, old) if rules.check_update else rules.check(new))])
 
     def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
-        """Return the texts for `Warning` headers."""
+        """Return the warnings about an object, for the `Warning` headers."""
         return self.rules.warnings(document, old) if self.rules.warnings else []
 
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
-        """Return one cell for each column."""
+        """Return the cells of the table row of an object, one for each column."""
         return self._printer[1](document, now)
 
     def conditions(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the conditions of the table row."""
+        """Return the conditions of the table row of an object."""
         return self.rules.conditions(document) if self.rules.conditions else []
 
 

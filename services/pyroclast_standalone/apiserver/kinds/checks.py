@@ -31,7 +31,7 @@ def optional_choice(holder: Mapping[str, Any], field: str, supported: Sequence[s
 
 
 def named(value: str, rule: NameRule, path: str) -> list[FieldError]:
-    """Return the violations of `rule` by a name."""
+    """Return the faults of a name by `rule`."""
     sentences = rule(value)
     return [invalid(path, value, sentence) for sentence in sentences] if sentences else []
 

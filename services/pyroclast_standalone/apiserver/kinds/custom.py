@@ -90,11 +90,11 @@ class CustomStrategy(Strategy):
         return [f"unknown field {go_quote(path)}" for path in dropped]
 
     def default(self, document: dict[str, Any]) -> None:
-        """Set defaults in place."""
+        """Set the defaults of `document` in place."""
         self.structural.default(document)
 
     def prepare_create(self, document: dict[str, Any]) -> None:
-        """Remove the status if it has its own endpoint."""
+        """Remove the status of a new object if the kind has a status subresource."""
         if self.has_status:
             document.pop("status", None)
         document["metadata"]["generation"] = 1
@@ -125,14 +125,14 @@ class CustomStrategy(Strategy):
         new["metadata"]["generation"] = generation + changed
 
     def validate(self, document: dict[str, Any]) -> Verdict:
-        """Return all violations of a new object."""
+        """Return all faults of a new object."""
         errors = check_metadata(document["metadata"], namespaced=self.namespaced, name_rule=names.dns_subdomain)
         verdict = self.structural.validate(document, found=errors)
         verdict.errors += self._check_scale(document, "specReplicasPath", "statusReplicasPath")
         return verdict
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
-        """Return all violations of a change."""
+        """Return all faults of a change of an object."""
         errors = check_metadata_update(new["metadata"], old["metadata"], times=_METADATA_CHECKS)
         verdict = self.structural.validate(new, old, subresource=subresource, found=errors)
         paths = ("statusReplicasPath",) if subresource == "status" else ("specReplicasPath", "statusReplicasPath")
@@ -159,5 +159,5 @@ class CustomStrategy(Strategy):
         return errors
 
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
-        """Return one cell for each column."""
+        """Return the cells of the table row of an object, one for each column."""
         return self._printer.cells(document, now)

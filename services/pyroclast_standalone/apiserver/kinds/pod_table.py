@@ -18,7 +18,7 @@ _ENDINGS: Final = {
 
 
 def pod_conditions(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the condition that a pod has ended."""
+    """Return the condition of the table row that says that a pod has ended; empty if it has not."""
     phase = (pod.get("status") or {}).get("phase", "")
     message = _ENDINGS.get(phase)
     return [{"type": "Completed", "status": "True", "reason": phase, "message": message}] if message else []
@@ -131,7 +131,7 @@ class _Summary:
 
 
 def pod_cells(pod: Mapping[str, Any], now: float) -> list[Any]:
-    """Return the cells of `COLUMNS`."""
+    """Return the cells of the table row of a pod, one for each of `COLUMNS`."""
     summary = _Summary(pod)
     spec, status = summary.spec, summary.status
     addresses = status.get("podIPs") or ()

@@ -78,7 +78,7 @@ def _stored(kind: str) -> Rules:
 
 @cache
 def builtin_strategies() -> tuple[Strategy, ...]:
-    """Return the strategies of all built-in resources, in the order of the table."""
+    """Return the strategies of all built-in resources, in the order of the table of built-in kinds."""
     return tuple(BuiltinStrategy(each, _RULES.get((each.group, each.kind)) or _stored(each.kind)) for each in BUILTINS)
 
 

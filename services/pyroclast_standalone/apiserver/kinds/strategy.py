@@ -26,7 +26,7 @@ class Strategy(ABC):
         group: the API group, empty for core kinds.
         namespaced: whether objects belong to a namespace.
         fields: the selectable fields besides name and namespace. None if the kind has no list of its own.
-        columns: the columns of tables.
+        columns: the columns of the table that `kubectl get` prints.
         is_custom: whether a CustomResourceDefinition defines the kind.
         has_generation: whether `metadata.generation` is set: 1 on create, increased by `prepare_update`.
         has_status: whether `/status` exists. Then the main endpoint never changes `status`, and `/status` changes nothing else.
@@ -84,7 +84,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def default(self, document: dict[str, Any]) -> None:
-        """Set defaults in place."""
+        """Set the defaults of `document` in place."""
 
     @abstractmethod
     def prepare_create(self, document: dict[str, Any]) -> None:
@@ -100,20 +100,20 @@ class Strategy(ABC):
 
     @abstractmethod
     def validate(self, document: dict[str, Any]) -> Verdict:
-        """Return all violations of a new object, including its metadata."""
+        """Return all faults of a new object, including its metadata."""
 
     @abstractmethod
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
-        """Return all violations of a change, including its metadata. `metadata.resourceVersion` was checked before."""
+        """Return all faults of a change of an object, including its metadata. `metadata.resourceVersion` was checked before."""
 
     def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
-        """Return the texts for `Warning` headers about valid values."""
+        """Return the warnings about valid but doubtful values of an object, for the `Warning` headers."""
         del document, old
         return []
 
     @abstractmethod
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
-        """Return one cell for each column. `now` is in seconds since the epoch."""
+        """Return the cells of the table row of an object, one for each column. `now` is in seconds since the epoch."""
 
     def conditions(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the conditions of the table row, such as that a pod has completed."""

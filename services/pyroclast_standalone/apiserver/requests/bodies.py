@@ -42,7 +42,7 @@ class BodyKind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def decode(self, document: dict[str, Any]) -> list[str]:
-        """Normalise a parsed body. See `Strategy`."""
+        """Normalise a parsed body, see `Strategy.decode`."""
         return codec_of(definition_name(self.group, self.version, self.kind)).decode(document)
 
 
@@ -51,7 +51,7 @@ Readable: TypeAlias = Strategy | BodyKind
 
 
 def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
-    """Return the value in the body, and a sentence for each duplicate field.
+    """Return the parsed body of a request, and a sentence for each duplicate field.
 
     Raises:
         StatusError: 400 for an invalid body, 415 for an unsupported content type.

@@ -102,11 +102,11 @@ class Context(msgspec.Struct):
 
     @property
     def options_kind(self) -> str:
-        """The kind of the options that the query represents."""
+        """The kind of the options in the query, such as `ListOptions`."""
         return _OPTIONS.get(self.info.verb, "CreateOptions")
 
     def write_options(self, kind: str) -> dict[str, Any]:
-        """Return the options of `kind` that the query represents."""
+        """Return the query parameters of the request as an options object of kind `kind`."""
         options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
         if dry_run := self.query.text("dryRun"):
             options["dryRun"] = [dry_run]

@@ -23,7 +23,7 @@ STREAMS: Final = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 
 
 class Form(StrEnum):
-    """The transformation in `as=`. The value is the kind of the answer."""
+    """The form of the answer that `as=` in an `Accept` header requests. The value is the kind of the answer."""
 
     OBJECT = ""
     TABLE = "Table"

@@ -26,7 +26,7 @@ def served(resource: Resource, stored: Stored) -> dict[str, Any]:
 
 
 def partial(body: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return the PartialObjectMetadata of an object."""
+    """Return the metadata of an object as a PartialObjectMetadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": body["metadata"]}
 
 
@@ -41,12 +41,12 @@ def _unfit(wanted: Wanted, resource: Resource, why: str, suffix: str = "") -> st
 
 
 def json_answer(body: Mapping[str, Any], code: int = 200) -> Answer:
-    """Return an answer with `body` as JSON."""
+    """Return an HTTP answer whose body is `body` in JSON."""
     return Answer(code, orjson.dumps(body))
 
 
 def object_answer(context: Context, resource: Resource, found: Stored | dict[str, Any], code: int = 200) -> Answer:
-    """Return an answer with one object."""
+    """Return the HTTP answer with one object, in the form that the request accepts."""
     wanted = context.wanted
     if isinstance(found, Stored):
         if wanted.form is Form.OBJECT and resource.from_stored is None:
@@ -67,7 +67,7 @@ def object_answer(context: Context, resource: Resource, found: Stored | dict[str
 
 
 def list_answer(context: Context, resource: Resource, items: Iterable[Stored], metadata: Mapping[str, Any]) -> Answer:
-    """Return an answer with a list. `metadata` has resourceVersion and, for a page, continue and remainingItemCount."""
+    """Return the HTTP answer with a list. `metadata` has resourceVersion and, for a page, continue and remainingItemCount."""
     wanted = context.wanted
     if wanted.form is Form.TABLE:
         bodies = [served(resource, item) for item in items]

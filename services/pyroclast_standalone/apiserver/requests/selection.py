@@ -54,7 +54,7 @@ class Selection:
         return True
 
     def filter(self) -> Callable[[Stored], bool] | None:
-        """Return the test of an object, None when all objects pass."""
+        """Return the function that tests whether an object is selected, None when all objects are selected."""
         return self if self.is_selective or self._namespace else None
 
 

@@ -62,7 +62,7 @@ class StatusError(Exception):
         self.plain = plain
 
     def body(self) -> dict[str, Any]:
-        """The `v1 Status` object of the answer."""
+        """Return this error as the `v1 Status` object of an answer."""
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -85,7 +85,7 @@ class StatusError(Exception):
 
 
 def success(code: int | None = None, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a `v1 Status` with Success."""
+    """Return the `v1 Status` of a successful request."""
     body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is not None:
         body["details"] = dict(details)
@@ -95,7 +95,7 @@ def success(code: int | None = None, details: Mapping[str, Any] | None = None) -
 
 
 def cause(reason: str, message: str, field: str = "") -> Cause:
-    """Return one entry of `details.causes`."""
+    """Return an element of `details.causes` in a Status."""
     entry = {"reason": reason, "message": message, "field": field}
     return {key: value for key, value in entry.items() if value}
 
@@ -202,7 +202,10 @@ def expired(message: str, *, continue_token: str = "") -> StatusError:
 
 
 def invalid(group: str, kind: str, name: str, faults: Sequence[FieldError]) -> StatusError:
-    """Return a 422 error with all faults of the object. The message contains equal sentences once, the causes contain all."""
+    """Return a 422 error with all faults of the object.
+
+    The message contains equal sentences only once. `details.causes` contains all faults.
+    """
     message = f'{_qualified(group, kind)} "{name}" is invalid: {aggregate(faults)}'
     return StatusError(422, "Invalid", message, details=_details(group, kind, name, causes=causes_of(faults)))
 

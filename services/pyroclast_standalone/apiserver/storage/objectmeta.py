@@ -30,7 +30,7 @@ def generate_name(base: str, rng: random.Random) -> str:
 
 
 def complete(metadata: dict[str, Any], now: float) -> None:
-    """Set the metadata of a new object."""
+    """Set the UID and the creation time in the metadata of a new object."""
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = times.rfc3339(now)
     metadata.pop("resourceVersion", None)

@@ -1,7 +1,7 @@
 """The data directory: every committed object in one SQLite file with a write-ahead log.
 
 One transaction for each iteration of the event loop contains all its writes, so that an acknowledged write survives a killed
-process. A thread merges the log into the file, because only that merge waits for the disk.
+process. A thread merges the log into the database file, because only that merge waits for the disk.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DamagedData(Exception):
 
 
 class JournalFailed(Exception):
-    """Writes can no longer be stored durably. The message says why."""
+    """The journal can no longer store writes. The message says why."""
 
 
 class SqliteJournal:
@@ -76,7 +76,7 @@ class SqliteJournal:
             raise sqlite3.DatabaseError(verdict)
 
     def revision(self) -> int:
-        """Return the last written revision, 0 for an empty journal."""
+        """Return the last revision in the journal, 0 for an empty journal."""
         row = self._connection.execute("SELECT value FROM revision").fetchone()
         return int(row[0]) if row else 0
 
@@ -106,7 +106,7 @@ class SqliteJournal:
             raise
 
     async def keep_log_short(self) -> None:
-        """Merge the log into the file periodically in a thread, until cancelled."""
+        """Merge the write-ahead log into the database file periodically in a thread, until cancelled."""
         while True:
             await asyncio.sleep(_CHECKPOINT_SECONDS)
             await asyncio.to_thread(self._checkpoint)
@@ -125,7 +125,7 @@ class SqliteJournal:
         return log.stat().st_size if log.exists() else 0
 
     def close(self) -> None:
-        """Merge the log and close the file."""
+        """Merge the write-ahead log into the database file, and close the file."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

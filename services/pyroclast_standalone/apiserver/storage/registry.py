@@ -136,11 +136,11 @@ class Registry:
             self._by_kind[resource.group, resource.version, resource.kind] = resource
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """Return the resource of that path. None when it is not served."""
+        """Return the resource that is served at that path. None when no resource is."""
         return self._resources.get((group, version, plural))
 
     def require(self, group: str, version: str, plural: str) -> Resource:
-        """Return the resource of that path, which must be served."""
+        """Return the resource that is served at that path. The caller knows that it exists."""
         return self._resources[group, version, plural]
 
     def over(self, collection: str) -> Resource | None:

@@ -271,7 +271,7 @@ class Collection:
         self.oldest = max(self.oldest, revision)
 
     def changes(self) -> list[Change]:
-        """Return the stored history, oldest first."""
+        """Return the changes of this collection that the history still contains, oldest first."""
         return list(self._ring)
 
 
@@ -291,7 +291,7 @@ class Store:
         self._waiting: list[asyncio.Future[None]] = []  # waiters for the changes that are not written yet
 
     def collection(self, name: str) -> Collection:
-        """Return the collection of that name. A new one is created."""
+        """Return the collection of that name, and create it if it does not exist."""
         found = self._collections.get(name)
         if found is None:
             found = self._collections[name] = Collection(name, self.ring_size, self._start)

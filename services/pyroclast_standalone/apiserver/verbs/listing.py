@@ -1,4 +1,4 @@
-"""GET of objects and lists: the revision and the page."""
+"""Answers GET requests for objects and lists, with the requested revision and page."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Reader:
         self._store = store
 
     async def get(self, context: Context, resource: Resource) -> Answer:
-        """Answer with one object."""
+        """Answer a GET request with one object."""
         found = self.find(resource, context.info.namespace, context.info.name)
         text = context.query.text("resourceVersion")
         if text:
@@ -70,7 +70,7 @@ class Reader:
         return resource.collection.items.get(key)
 
     async def list(self, context: Context, resource: Resource) -> Answer:
-        """Answer with a whole list or a page."""
+        """Answer a GET request with a whole list or a page of it."""
         query = context.query
         check_list_options(query)
         chosen = selection(query, resource, context.info.namespace)

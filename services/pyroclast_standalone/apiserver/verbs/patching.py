@@ -30,7 +30,7 @@ def check_options(context: Context) -> None:
     """Reject parameters that are not valid for the type of patch.
 
     Raises:
-        StatusError: 422. The message names them.
+        StatusError: 422. The message names these parameters.
     """
     faults: list[FieldError] = []
     if context.content_type == APPLY:

@@ -45,7 +45,7 @@ class Reviews:
                 pass
 
     def answer(self, context: Context, kind: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Return `body` with its status."""
+        """Return the review `body` with its computed status."""
         spec = body.get("spec") or {}
         match kind:
             case "SelfSubjectReview":

@@ -73,7 +73,7 @@ class Scales:
         return json_answer(self._of(resource, shown if isinstance(shown, dict) else shown.load()))
 
     def _scaled(self, context: Context, resource: Resource, live: dict[str, Any], change: Change) -> dict[str, Any]:
-        """Return `live` after its Scale was changed."""
+        """Return the object `live` after `change` was applied to its Scale."""
         path, owners = _paths(resource)[0], live["metadata"].get("managedFields")
         scale = self._of(resource, live)
         entries = scale_owners.of_scale(owners, resource.api_version, path)

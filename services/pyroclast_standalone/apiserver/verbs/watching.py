@@ -139,7 +139,7 @@ class _Form:
         self._has_columns = False
 
     def line(self, kind: str, item: Stored) -> bytes:
-        """Return the line for `item`."""
+        """Return the line of the watch for `item`, with the event type `kind`."""
         if self._is_plain:
             return _line(kind, item.data)
         body = served(self._resource, item)
@@ -168,7 +168,7 @@ class _Form:
         return self.line(kind, change.current)
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
-        """Return the line for a bookmark at `revision`."""
+        """Return the line of the watch for a bookmark at `revision`."""
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}
         if initial_events_end:
             metadata["annotations"] = {_INITIAL_EVENTS_END: "true"}

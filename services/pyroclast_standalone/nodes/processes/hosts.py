@@ -22,7 +22,7 @@ def names_of(address: str, *, hostname: str, subdomain: str, namespace: str) -> 
 
 
 def hosts_file(own: Named, others: Iterable[Named], aliases: Iterable[Mapping[str, Any]]) -> str:
-    """Return the file for a pod: its own address, its host aliases, and the other pods."""
+    """Return the hosts file of a pod: its own address, its host aliases, and the other pods."""
     lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback", _line(own)]
     lines += [_line((str(alias.get("ip")), tuple(alias.get("hostnames") or ()))) for alias in aliases]
     lines += [_line(named) for named in sorted(others)]

@@ -55,17 +55,17 @@ class Layout:
         return self.pod(uid) / "containers" / container / str(attempt)
 
     def running(self, uid: str, container: str, attempt: int) -> Running | None:
-        """Return the process of that start. None if no process was started."""
+        """Return the process of one start of a container. None if no process was started."""
         found = _read(self.run(uid, container, attempt) / "state")
         return None if found is None else Running(int(found["pid"]), int(found["shim"]), float(found["started_at"]))
 
     def outcome(self, uid: str, container: str, attempt: int) -> Outcome | None:
-        """Return the end of that start. None if it has not ended or its end is unknown."""
+        """Return the end of one start of a container. None if the process has not ended or its end is unknown."""
         found = _read(self.run(uid, container, attempt) / "exit")
         return None if found is None else Outcome(int(found["code"]), float(found["ended_at"]))
 
     def lines(self, uid: str, container: str, attempt: int) -> list[LogLine] | None:
-        """Return the output of that start. None if there was no such start."""
+        """Return the output of one start of a container. None if there was no such start."""
         try:
             text = (self.run(uid, container, attempt) / "log").read_bytes()
         except FileNotFoundError:
@@ -74,7 +74,7 @@ class Layout:
         return [(float(stamp), line.decode(errors="replace")) for stamp, _, line in parted]
 
     def termination_log(self, uid: str, container: str, attempt: int) -> Path:
-        """Return the path of the termination message of that start."""
+        """Return the path of the termination message of one start of a container."""
         return self.run(uid, container, attempt) / "termination-log"
 
     def forget(self, uid: str) -> None:

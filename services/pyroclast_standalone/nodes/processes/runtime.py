@@ -174,12 +174,12 @@ class ProcessRuntime:
         hook_run.add_done_callback(lambda _: self._signal(life.uid, container.name, attempt, signal.SIGTERM))
 
     async def kill(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
-        """Send SIGKILL."""
+        """Send SIGKILL to the processes of the container."""
         del pod
         self._signal(life.uid, container.name, container.restarts, signal.SIGKILL)
 
     async def probe(self, pod: records.Pod, life: PodLife, container: ContainerLife, kind: ProbeKind) -> ProbeResult:
-        """Run a probe."""
+        """Run a probe of the container once."""
         if of_pod(pod.metadata.annotations).fail_probe == kind:
             return ProbeResult(ok=False, message=f"{kind} probe fails by annotation")
         spec = container.spec
@@ -200,7 +200,7 @@ class ProcessRuntime:
     async def lines(
         self, pod: records.Pod, life: PodLife, container: ContainerLife, *, previous: bool
     ) -> Sequence[LogLine] | None:
-        """Return the output of the container."""
+        """Return the output of the container. None if there was no such run."""
         del pod
         attempt = container.restarts - (1 if previous and container.retry_at is None else 0)
         return self._layout.lines(life.uid, container.name, attempt) if attempt >= 0 else None

@@ -46,7 +46,7 @@ def main(path: str) -> None:
 
 
 def become(spec: dict[str, Any], output: int) -> None:
-    """In the child, become the container's process."""
+    """In the child process, start the program of the container."""
     try:
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -66,7 +66,7 @@ def become(spec: dict[str, Any], output: int) -> None:
 
 
 def fail(code: int, text: str) -> None:
-    """In the child, exit with `code` and print the reason."""
+    """In the child process, print the reason and exit with `code`."""
     os.write(2, text.encode() + b"\n")
     os._exit(code)
 
@@ -124,7 +124,9 @@ def write(path: str, content: dict[str, Any]) -> None:
 
 
 def isolate(how: str, hostname: str, mounts: list[list[str]], scratch: str) -> None:
-    """Give this process its own host name and mounts: each source over its target, which need not exist on the machine."""
+    """Give this process its own host name and mounts: each source is mounted over its target, which need not exist on the
+    machine.
+    """
     if how == "none":
         return
     user, group = os.getuid(), os.getgid()

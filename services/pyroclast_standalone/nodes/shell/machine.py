@@ -96,7 +96,7 @@ class Shell:
 
     @contextmanager
     def captured(self) -> Iterator[list[str]]:
-        """Capture the output of the block in the list."""
+        """Within the block, append the output of commands to the yielded list."""
         self._captured.append([])
         try:
             yield self._captured[-1]

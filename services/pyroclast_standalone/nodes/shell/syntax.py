@@ -45,7 +45,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """A loop. `until` negates its condition."""
+    """A `while` loop, or an `until` loop, which negates its condition."""
 
     condition: Script
     body: Script
@@ -54,7 +54,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A loop over words."""
+    """A `for` loop over words."""
 
     name: str
     words: tuple[str, ...]
@@ -63,7 +63,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Pairs of condition and body, and the body for the case that no condition is true."""
+    """An `if`: pairs of condition and body, and the body for the case that no condition is true."""
 
     branches: tuple[tuple[Script, Script], ...]
     otherwise: Script | None = None
@@ -71,7 +71,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`{ … }` or `( … )`."""
+    """A group of commands, `{ … }`, or a subshell, `( … )`."""
 
     body: Script
     subshell: bool

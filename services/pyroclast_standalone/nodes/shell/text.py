@@ -141,7 +141,7 @@ def hostname(shell: Shell, _words: list[str], _: str) -> int:
 
 
 def basename(shell: Shell, words: list[str], _: str) -> int:
-    """Print the last part of a path."""
+    """Print the last segment of a path."""
     shell.print((words[0].rstrip("/").rpartition("/")[2] if words else "") + "\n")
     return 0
 

@@ -1,4 +1,4 @@
-"""The table of messages, loaded on first use."""
+"""The table of the wire forms of built-in types, loaded on first use."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Message:
 
     @property
     def short(self) -> str:
-        """The name in error messages: `v1.Pod`."""
+        """The short name of the type in error messages, such as `v1.Pod`."""
         return ".".join(self.name.split(".")[-2:])
 
 
@@ -60,7 +60,7 @@ def _load() -> Mapping[str, Any]:
 
 @cache
 def messages() -> Mapping[str, Message]:
-    """Return all messages by name."""
+    """Return the wire forms of all built-in types (messages), by name."""
     return {
         name: Message(
             name,
@@ -80,5 +80,5 @@ def named_types() -> Mapping[str, tuple[str, str]]:
 
 
 def message_of(name: str) -> Message | None:
-    """Return the message of that name, or None."""
+    """Return the wire form of the type with that name, or None."""
     return messages().get(name)
