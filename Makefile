@@ -15,6 +15,10 @@ EMBEDDED := admission/test_rejection admission/test_rights admission/test_webhoo
     cli/test_kubernetes_asyncio client/test_examples client/test_executor client/test_flows client/test_functions \
     control_plane/test_nodes faults/test_faults faults/test_outage gangs/test_seats install/test_distributions \
     install/test_helm jobs/test_first_light newcomers/test_examples newcomers/test_half_hour newcomers/test_tutorials
+# what `.ci/run` leaves out on the real control plane, as it takes long or as the embedded one tells enough
+LONG := cli/test_kubernetes_asyncio client/test_examples client/test_executor client/test_flows client/test_functions \
+    faults/test_restore install/test_distributions jobs/test_frameworks jobs/test_huge_objects newcomers/test_examples \
+    newcomers/test_half_hour newcomers/test_tutorials queues/test_budgets queues/test_past_usage scheduling/test_reader_codes
 # what also runs with gangs placed before their pods exist
 SEATED := admission/test_in_process faults/test_faults flows/test_flows jobs/test_first_light jobs/test_hyper_jobs jobs/test_job_plugins \
     jobs/test_lifecycle jobs/test_plain_pods queues/test_preemption queues/test_reservation queues/test_reservation_given_back \
@@ -23,7 +27,7 @@ SEATED := admission/test_in_process faults/test_faults flows/test_flows jobs/tes
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.access.certificates cryptography.hazmat.backends.openssl.backend uvloop
 
-.PHONY: run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real up-real soak generate lock clean
+.PHONY: run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real test-real-short up-real soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -72,6 +76,9 @@ control-plane: setup  # kube-apiserver, etcd, kube-controller-manager and helm f
 
 test-real: control-plane  # but what `make test` has tested on control planes of its own
 	@PYROCLAST_TESTED_BEFORE="$(EMBEDDED)" $(WHOLE_E2E) -n $$(($(WORKERS) + 1)) --control-plane=real
+
+test-real-short: export PYROCLAST_LEFT_OUT = $(LONG)
+test-real-short: test-real
 
 up-real: control-plane
 	@$(BIN)/python -m tests.control_plane up --kubernetes $(KUBERNETES) --services --dir $${DIR:-$(VENV)/control-plane}

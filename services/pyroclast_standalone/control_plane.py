@@ -31,7 +31,7 @@ from .removal import remove
 __all__ = ["Options", "Plane", "check", "purge", "running"]
 
 USER_AGENT = "pyroclast"
-DEFAULT_QUEUE_SECONDS = 60.0
+DEFAULT_QUEUE_SECONDS = 180.0
 ANSWER_SECONDS = 2.0
 DATABASE_VARIABLE = "PYROCLAST_DATABASE_URL"
 """The variable with the URL of the recorder's database, because a command line must not contain a password."""

@@ -21,7 +21,7 @@ FIRST_DELAY_SECONDS = 0.5  # a killed service should be back before its Jobs are
 LONGEST_DELAY_SECONDS = 30.0
 STEADY_SECONDS = 60.0  # after this running time, the restart delay does not grow
 STOP_SECONDS = 15.0  # longer than any service needs to drain
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 KILLED = {-signal.SIGKILL, -signal.SIGTERM}  # killed from outside: the process would not end again by itself
 USAGE_STATUS = 2  # a process that rejects its settings would reject them again
 

@@ -79,6 +79,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         again = [item for item in items if workers.module_of(item) in tested and "control_plane" not in item.fixturenames]
         config.hook.pytest_deselected(items=again)
         items[:] = [item for item in items if item not in again]
+    if left_out := os.environ.get("PYROCLAST_LEFT_OUT", "").split():
+        long = [item for item in items if workers.module_of(item) in left_out]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if not {"cluster", "bare"} & set(fixtures):

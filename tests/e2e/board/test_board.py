@@ -15,7 +15,7 @@ from tests.e2e.support.cluster import Cluster, wait_until
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_gang_is_shown_from_its_waiting_to_its_memory(cluster: Cluster, namespace: str) -> None:
     too_big = job("too-big", command=["sleep", "1"], replicas=2).replace("100m", "900")
     cluster.create(too_big, namespace)
@@ -41,7 +41,7 @@ def test_a_gang_is_shown_from_its_waiting_to_its_memory(cluster: Cluster, namesp
     shows(cluster, f"/history?namespace={namespace}&name=small", "small", "Completed")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_board_that_dies_holds_nobody_up(cluster: Cluster, namespace: str) -> None:
     cluster.kill("board")
     cluster.create(job("meanwhile", command=["sleep", "1"], replicas=2), namespace)
@@ -53,7 +53,7 @@ def test_a_board_that_dies_holds_nobody_up(cluster: Cluster, namespace: str) -> 
     assert "History" in page
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_flow_is_drawn(cluster: Cluster, namespace: str) -> None:
     flow = (ROOT / "examples" / "flow.yaml").read_text()
     cluster.create(flow, namespace)

@@ -102,7 +102,7 @@ def _decoded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_tokens_that_are_not_good_open_nothing(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     cluster.kubectl("create", "serviceaccount", "ann", "-n", namespace)
     account = f"--serviceaccount={namespace}:ann"
@@ -124,7 +124,7 @@ def test_tokens_that_are_not_good_open_nothing(cluster: Cluster, namespace: str,
         assert login.status("/jobs", token) == 401
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_headers_of_a_proxy_count_with_its_certificate_alone(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     certificates, foreign = Certificates(tmp_path / "ours"), Certificates(tmp_path / "theirs")
     certificates.server("board")

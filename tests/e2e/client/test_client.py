@@ -17,7 +17,7 @@ import pyroclast.client as pc
 from pyroclast_client import errors
 from tests.e2e.support.cluster import Cluster, wait_until
 
-pytestmark = pytest.mark.timeout(300)  # they start many processes
+pytestmark = pytest.mark.timeout(600)  # they start many processes
 
 
 def job(seconds: float = 0.2, replicas: int = 1, *, cpu: str = "100m", code: int = 0, **spec: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pyroclast_client.loops import run
 from pyroclast_client.planes import LocalClient
 from tests.e2e.support.cluster import wait_until
 
-pytestmark = pytest.mark.timeout(300)  # they start many processes
+pytestmark = pytest.mark.timeout(600)  # they start many processes
 
 
 @pytest.fixture(scope="module")

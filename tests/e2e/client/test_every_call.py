@@ -19,7 +19,7 @@ from pyroclast_client import errors
 from pyroclast_client.loops import run
 from pyroclast_client.planes import LocalClient
 
-pytestmark = pytest.mark.timeout(300)  # they start many processes
+pytestmark = pytest.mark.timeout(600)  # they start many processes
 
 
 @pytest.fixture(scope="module")

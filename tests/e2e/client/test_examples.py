@@ -17,7 +17,7 @@ from tests.e2e.client.test_executor import STAND_IN
 from tests.e2e.support.cluster import Cluster
 from tests.unit.docs.pages import PAGES, ROOT, blocks
 
-pytestmark = pytest.mark.timeout(300)  # they start many processes
+pytestmark = pytest.mark.timeout(600)  # they start many processes
 
 EXAMPLES = ROOT / "examples" / "python"
 

@@ -22,7 +22,7 @@ from pyroclast.kube.http.client import Client as KubeClient
 from pyroclast_client import errors
 from pyroclast_client.loops import run
 
-pytestmark = pytest.mark.timeout(300)  # they start many processes
+pytestmark = pytest.mark.timeout(600)  # they start many processes
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +256,7 @@ class Counting:
     def incident(self, resource: str, what: str) -> None: ...
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_thousand_calls_need_few_pods_and_few_requests(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     counting = Counting()
     monkeypatch.setattr("pyroclast_client.sessions.Client", partial(KubeClient, observer=counting))

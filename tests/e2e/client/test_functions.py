@@ -24,7 +24,7 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast_client import errors
 from pyroclast_client.runner import sealing
 
-pytestmark = pytest.mark.timeout(300)  # they start many processes
+pytestmark = pytest.mark.timeout(600)  # they start many processes
 
 FRAME = sealing.FRAME.encode()
 

@@ -15,7 +15,7 @@ import yaml
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.slow_network import SOURCES, SlowNetwork, port_of, slow_network
 
-pytestmark = pytest.mark.timeout(300)  # they start many processes
+pytestmark = pytest.mark.timeout(600)  # they start many processes
 
 PROGRAM = """
 import sys

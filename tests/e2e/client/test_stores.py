@@ -17,7 +17,7 @@ from pyroclast_client.loops import run
 from pyroclast_client.planes import LocalClient
 from pyroclast_client.runner import sealing
 
-pytestmark = pytest.mark.timeout(300)  # they start many processes
+pytestmark = pytest.mark.timeout(600)  # they start many processes
 
 STORE = "pvc://scratch/results"
 SPEC = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "shared"}

@@ -10,7 +10,7 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast_client import errors
 from pyroclast_client.loops import run
 
-pytestmark = pytest.mark.timeout(300)  # they start many processes
+pytestmark = pytest.mark.timeout(600)  # they start many processes
 
 
 @pc.task(topology=1)

@@ -25,7 +25,7 @@ def judge(found: dict[str, list[compare.Difference]]) -> list[str]:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_every_request_is_answered_as_a_real_server_does(pair: Pair, tmp_path: Path) -> None:
     found = {}
     async for case, real, ours in compared(pair.real, pair.ours, load_cases(), tmp_path):
@@ -39,7 +39,7 @@ async def test_every_request_is_answered_as_a_real_server_does(pair: Pair, tmp_p
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_kubectl_prints_the_same(pair: Pair, tmp_path: Path) -> None:
     if not kubectl_is_there():
         pytest.skip("kubectl is not on this machine")

@@ -18,7 +18,7 @@ from pyroclast.kube.http.client import Client
 from tests.control_plane import build
 from tests.control_plane.real import RealControlPlane, real_control_plane
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(480)
 PODS_AT_ONCE = 60
 
 

@@ -45,7 +45,7 @@ spec: {containers: [{name: a, image: a}]}
 """
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_only_what_is_ours_waits_for_admission(bare: Path, helm: Path, tmp_path: Path) -> None:  # noqa: F811
     def run(*command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "KUBECONFIG": str(bare)}

@@ -39,7 +39,7 @@ def pods_created_twice(cluster: Cluster, namespace: str, *, since: int = 0) -> l
     return [name for name, count in cluster.audit.created("pods", namespace, since=since).items() if count > 1]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", SERVICES)
 def test_kill_in_the_middle_of_fifty_jobs(cluster: Cluster, namespace: str, service: str) -> None:
     submit(cluster, namespace, JOBS // 2)

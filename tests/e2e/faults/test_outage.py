@@ -45,7 +45,7 @@ async def write_until(stop: threading.Event, kubeconfig: str, namespace: str) ->
     return acknowledged
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_what_was_acknowledged_is_there_after_a_kill(cluster: Cluster, namespace: str) -> None:
     stop = threading.Event()
     acknowledged: list[str] = []
@@ -65,7 +65,7 @@ def test_what_was_acknowledged_is_there_after_a_kill(cluster: Cluster, namespace
     assert set(acknowledged) - stored == set()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_services_go_on_after_an_outage(cluster: Cluster, namespace: str) -> None:
     submit(cluster, namespace, JOBS)
     wait_until(lambda: phases(cluster, namespace)["Running"] + phases(cluster, namespace)["Completed"] >= 3, "some Jobs to run")
@@ -79,7 +79,7 @@ def test_services_go_on_after_an_outage(cluster: Cluster, namespace: str) -> Non
     assert ended <= may_end, "\n\n".join(f"{name} ended because the API server did:\n{cluster.log(name)}" for name in ended)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", ["compaction", "etcd restart"])
 def test_services_go_on_when_the_store_changes_under_them(cluster: Cluster, namespace: str, fault: str) -> None:
     if cluster.server is None:

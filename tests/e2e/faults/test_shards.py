@@ -52,7 +52,7 @@ def holders(cluster: Cluster) -> list[str]:
     return [item["spec"].get("holderIdentity") or "" for item in mine]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_shards_move_between_processes_and_nothing_is_lost_or_doubled(cluster: Cluster, namespace: str) -> None:
     with cluster.standing_aside("job-controller"), replica(cluster) as first, replica(cluster) as second:
         wait_until(lambda: len(set(filter(None, holders(cluster)))) == 2, "each replica to lead a shard", seconds=60)

@@ -242,7 +242,7 @@ def test_a_namespace_with_a_running_flow_goes(cluster: Cluster) -> None:
     flows.cluster.kubectl("delete", "namespace", flows.namespace, "--timeout=60s", timeout=90)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 @pytest.mark.parametrize(
     ("kind", "probe"),
     [

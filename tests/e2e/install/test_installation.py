@@ -107,7 +107,7 @@ def whole(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield whole
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [each if each in USUAL else pytest.param(each, marks=pytest.mark.soak) for each in SETS])
 def test_each_set_of_values_from_installation_to_its_end(whole: Whole, helm: Path, tmp_path: Path, name: str) -> None:  # noqa: F811
     """Installed, upgraded, tested and uninstalled by helm; what is there then was there before, or is of our kinds."""

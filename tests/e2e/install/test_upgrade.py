@@ -64,7 +64,7 @@ def replaced(cluster: Cluster, service: str, tree: Path, log: Path) -> Iterator[
             process.wait(30)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", ["job-controller", "jobflow-controller", "scheduler"])
 def test_the_release_before_works_beside_this_one(
     cluster: Cluster, namespace: str, previous: Path, tmp_path: Path, service: str

@@ -26,7 +26,7 @@ from pyroclast_standalone.apiserver.running import running_server
 from tests.control_plane import build
 from tests.control_plane.real import real_control_plane
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(480)
 NS, NOW = "default", 1_741_687_200.0
 SPEC = {"minAvailable": 1, "tasks": [{"name": "t", "replicas": 1, "template": {"spec": {"containers": []}}}]}
 

@@ -53,7 +53,7 @@ def test_a_job_of_kubernetes_is_a_gang_in_one_zone(own: Cluster, namespace: str,
     assert not any("scheduling.k8s.io/group-name" in pod["metadata"]["annotations"] for pod in pods)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("seconds", "start_seconds"), [(10, 15), pytest.param(60, 2, marks=WHOLE)])
 def test_a_gang_that_does_not_fit_says_why_and_writes_little(
     own: Cluster, namespace: str, cpu: str, seconds: int, start_seconds: int

@@ -97,7 +97,7 @@ def recorded(
         yield Recorded(cluster, request.param, pod_log)
 
 
-FEW = pytest.param(30, 6, marks=pytest.mark.timeout(300), id="few")
+FEW = pytest.param(30, 6, marks=pytest.mark.timeout(600), id="few")
 MANY = pytest.param(500, 50, marks=[pytest.mark.soak, pytest.mark.timeout(3600)], id="many")
 
 

@@ -85,7 +85,7 @@ def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
     cluster.kubectl("delete", "queue", name, "--wait=false")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_panels_show_what_goes_on(cluster: Cluster, namespace: str, queue: str, tmp_path: Path) -> None:
     targets = json.loads((cluster.data / "addresses.json").read_text())
     with prometheus(tmp_path, targets) as url:

@@ -169,7 +169,7 @@ def world(control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     "steps",
-    [pytest.param(3, marks=pytest.mark.timeout(300)), pytest.param(12, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])],
+    [pytest.param(3, marks=pytest.mark.timeout(600)), pytest.param(12, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])],
 )
 def test_who_used_all_of_yesterday_goes_later_until_both_had_the_same(world: World, steps: int, tmp_path: Path) -> None:
     even = world.step()

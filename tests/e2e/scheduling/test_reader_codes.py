@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.shell import Shell
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def job(name: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:

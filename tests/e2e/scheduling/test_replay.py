@@ -37,7 +37,7 @@ def fetched(address: str) -> bytes:
     return found
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_the_scheduler_does_what_its_snapshot_says(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     wait_until(lambda: nothing_goes(cluster), "what other tests left to be gone")

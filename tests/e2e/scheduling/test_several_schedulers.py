@@ -79,7 +79,7 @@ def placed(cluster: Cluster, namespace: str) -> list[tuple[str, str, str]]:
     ]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 @pytest.mark.usefixtures("alone")
 def test_no_node_is_used_by_two_schedulers_that_keep_to_their_shards(
     cluster: Cluster, namespace: str, shards: dict[str, list[str]]
@@ -118,7 +118,7 @@ def why(cluster: Cluster, namespace: str, name: str) -> str:
     return " ".join(each.get("message", "") for each in conditions)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 @pytest.mark.usefixtures("alone")
 def test_a_soft_shard_goes_first_and_others_take_what_is_left(
     cluster: Cluster, namespace: str, shards: dict[str, list[str]]
@@ -136,7 +136,7 @@ def test_a_soft_shard_goes_first_and_others_take_what_is_left(
         wait_until(lambda: phases(cluster, namespace) == {"Completed": 2}, "a gang as large as the cluster to complete")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 @pytest.mark.usefixtures("alone")
 def test_members_of_a_ring_divide_jobs_and_nodes(cluster: Cluster, namespace: str) -> None:
     def member(name: str) -> contextlib.AbstractContextManager[None]:

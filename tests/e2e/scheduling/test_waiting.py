@@ -27,7 +27,7 @@ from pyroclast.kube.http.client import Client
 from tests.e2e.support.cluster import Cluster, places_before_pods, running
 from tests.e2e.support.waiting import JOB, STUCK, Asked, Case, ask_everywhere
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits for all of them
+pytestmark = pytest.mark.timeout(600)  # the first test waits for all of them
 NOT_IN = "it has no pods before it is let in"
 HOST = "kubernetes.io/hostname"
 

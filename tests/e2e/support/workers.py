@@ -36,7 +36,7 @@ LONGEST = (
 )
 """Modules that keep a worker busy for long, which therefore begin first."""
 
-OTHERS_SECONDS = 900.0
+OTHERS_SECONDS = 1800.0
 """How long others may still be at work when a worker has nothing else to do."""
 
 

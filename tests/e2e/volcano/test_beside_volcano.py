@@ -45,7 +45,7 @@ def leases() -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_nothing_is_decided_while_volcano_is_at_work(control_plane: str, tmp_path: Path) -> None:
     with running(control_plane, tmp_path, nodes=2) as cluster:
         with volcano_at_work(cluster):
