@@ -9,6 +9,7 @@ CHECKED = {page: text for page, text in PAGES.items() if page != "CHANGELOG.md"}
 MODULES = [file for folder in ("libs", "services") for file in sorted((ROOT / folder).rglob("*.py"))]
 LISTS = {"extension_points.Extensions"}
 """Docstrings that are lists of names, each with a phrase of its own."""
+PRONOUNS = {"It", "Its", "They", "Their", "Those", "That", "There", "As", "Of", "Whom", "Whose"}
 UNRELEASED = PAGES["CHANGELOG.md"].partition("## [Unreleased]\n")[2].partition("\n## ")[0]
 
 
@@ -32,6 +33,11 @@ def test_public_docstrings_have_short_sentences_and_plain_words():
     assert len(texts) > 5000
     wrong = [(name, fault) for name, text in texts for fault in faults(text, most=MOST_WORDS_OF_DOCSTRING)]
     assert wrong == []
+
+
+def test_public_docstrings_begin_with_a_noun_or_a_verb():
+    texts = [(name, text) for file in MODULES for name, text in docstrings(file)]
+    assert [(name, text) for name, text in texts if text.split()[0] in PRONOUNS] == []
 
 
 def test_sections_and_tables_of_a_docstring_are_no_prose(tmp_path):
