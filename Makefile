@@ -17,8 +17,9 @@ EMBEDDED := admission/test_rejection admission/test_rights admission/test_webhoo
     install/test_helm jobs/test_first_light newcomers/test_examples newcomers/test_half_hour newcomers/test_tutorials
 # what `.ci/run` leaves out on the real control plane, as it takes long or as the embedded one tells enough
 LONG := cli/test_kubernetes_asyncio client/test_examples client/test_executor client/test_flows client/test_functions \
-    faults/test_restore install/test_distributions install/test_images jobs/test_frameworks jobs/test_huge_objects newcomers/test_examples \
-    newcomers/test_half_hour newcomers/test_tutorials queues/test_budgets queues/test_past_usage queues/test_reservation_promise scheduling/test_reader_codes
+    faults/test_restore install/test_distributions install/test_images jobs/test_frameworks jobs/test_huge_objects \
+    newcomers/test_examples newcomers/test_half_hour newcomers/test_tutorials queues/test_budgets queues/test_past_usage \
+    queues/test_reservation_promise scheduling/test_reader_codes
 # what also runs with gangs placed before their pods exist
 SEATED := admission/test_in_process faults/test_faults flows/test_flows jobs/test_first_light jobs/test_hyper_jobs jobs/test_job_plugins \
     jobs/test_lifecycle jobs/test_plain_pods queues/test_preemption queues/test_reservation queues/test_reservation_given_back \
