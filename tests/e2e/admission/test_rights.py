@@ -128,7 +128,7 @@ def test_nothing_is_denied(asked: dict[str, Asked], account: str) -> None:
 
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_nothing_is_granted_in_vain(cluster: Cluster, asked: dict[str, Asked], account: str) -> None:
-    if not os.environ.get("PYROCLAST_WHOLE_E2E"):
+    if not os.environ.get("PYROCLAST_WHOLE_E2E") or os.environ.get("PYROCLAST_LEFT_OUT"):
         pytest.skip("judged after a whole run of the end-to-end tests only: `make test-embedded`, `make test-real`")
     rights = granted(cluster, account)
     assert rights, f"no role is bound to pyroclast-{account}"
