@@ -75,14 +75,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what another run has tested and what needs a program that is not there, and order the rest."""
     items.sort(key=workers.rank_of)
     real = config.getoption("--control-plane") == "real"
-    if tested := os.environ.get("PYROCLAST_TESTED_BEFORE", "").split():
-        again = [item for item in items if workers.module_of(item) in tested and "control_plane" not in item.fixturenames]
-        config.hook.pytest_deselected(items=again)
-        items[:] = [item for item in items if item not in again]
-    if left_out := os.environ.get("PYROCLAST_LEFT_OUT", "").split():
-        long = [item for item in items if workers.module_of(item) in left_out]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    tested, left_out = (os.environ.get(f"PYROCLAST_{name}", "").split() for name in ("TESTED_BEFORE", "LEFT_OUT"))
+    chosen = [
+        item
+        for item in items
+        if (module := workers.module_of(item)) in left_out or (module in tested and "control_plane" not in item.fixturenames)
+    ]
+    config.hook.pytest_deselected(items=chosen)
+    items[:] = [item for item in items if item not in chosen]
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if not {"cluster", "bare"} & set(fixtures):
