@@ -111,10 +111,7 @@ class Authorizer:
     def rules_for(
         self, user: User, namespace: str
     ) -> Iterator[tuple[_Binding, Mapping[str, Any], tuple[Mapping[str, Any], ...]]]:
-        """Yield the bindings that name `user`, with the matching subject and the granted rules.
-
-        Cluster-wide bindings are first.
-        """
+        """Yield the bindings that name `user`, with the matching subject and the granted rules; cluster-wide ones first."""
         bindings = self._all_bindings()
         for scope in ("", namespace) if namespace else ("",):
             for binding in bindings.get(scope, ()):

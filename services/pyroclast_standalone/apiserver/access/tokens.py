@@ -45,10 +45,7 @@ class TokenSigner:
         audiences: list[str] | None = None,
         bound: Mapping[str, Any] | None = None,
     ) -> str:
-        """Return a token for the ServiceAccount `account` that is valid for `seconds`.
-
-        The deletion of the object `bound` invalidates the token.
-        """
+        """Return a token for the ServiceAccount `account`, valid for `seconds` and until the object `bound` is deleted."""
         metadata = account["metadata"]
         private: dict[str, Any] = {
             "namespace": metadata["namespace"],

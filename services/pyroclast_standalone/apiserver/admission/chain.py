@@ -19,10 +19,7 @@ __all__ = ["Admission", "Guard", "Review", "Step"]
 
 
 class Review(msgspec.Struct):
-    """One write under review. `body` is the new object, None for a deletion.
-
-    `old` is the previous object, None for a creation.
-    """
+    """One write under review: the new object `body`, None for a deletion, and `old`, None for a creation."""
 
     operation: str  # CREATE, UPDATE, DELETE, CONNECT
     resource: Resource

@@ -25,10 +25,7 @@ class Classes:
         self._storage = store.collection("storageclasses.storage.k8s.io")
 
     def fill_in(self, review: Review) -> None:
-        """Set the default class in a new claim that names no class.
-
-        Of several defaults the newest is used, then the first by name.
-        """
+        """Set the newest default class, of equally old ones the first by name, in a new claim that names no class."""
         body = review.body
         is_claim = review.resource.qualified == "persistentvolumeclaims" and review.operation == "CREATE"
         if not is_claim or review.subresource or body is None or body["spec"].get("storageClassName") is not None:

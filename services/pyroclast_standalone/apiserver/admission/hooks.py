@@ -98,10 +98,7 @@ class Hooks:
 
 
 def rules_match(rules: tuple[Mapping[str, Any], ...], review: Review, registry: Registry, *, exact: bool) -> Resource | None:
-    """Return the resource by which one of `rules` matches the write: the requested version or another one.
-
-    None without a match.
-    """
+    """Return the resource by which one of `rules` matches the write, in the requested version or another one, or None."""
     if any(_matches(rule, review, review.resource) for rule in rules):
         return review.resource
     if exact:

@@ -101,10 +101,7 @@ def _read(document: Json, steps: _Steps) -> Json:
 
 
 def _edited(document: Json, steps: _Steps, edit: Callable[[Json, str], Json]) -> Json:
-    """Return `document` with `edit` applied to the parent of the last step.
-
-    Parents on the path are copied, other parts shared.
-    """
+    """Return `document` with `edit` applied to the parent of the last step. Parents on the path are copied."""
     if not steps or not isinstance(document, dict | list):
         raise _DoesNotApply
     if len(steps) == 1:

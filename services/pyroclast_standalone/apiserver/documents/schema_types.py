@@ -95,10 +95,7 @@ _READERS: Final[Mapping[str, _Reader]] = {
 
 
 def reader_of(schema: Mapping[str, Json]) -> _Reader | None:
-    """Return a function that converts JSON values to the schema's types. None when no conversion is needed.
-
-    A value that cannot be converted stays as it is.
-    """
+    """Return a function that converts the JSON values it can convert to the schema's types; None if no value needs that."""
     if not (items := schema.get("items") or schema.get("additionalProperties")) or not isinstance(items, Mapping):
         fields = {name: reader for name, inner in (schema.get("properties") or {}).items() if (reader := reader_of(inner))}
         return _of_object(fields) if fields else _READERS.get(type_of(schema).kind)

@@ -215,10 +215,7 @@ class Structural:
         return [path.removeprefix("\0") for path in sorted(dropped, key=lambda path: (path[0] == "\0", path))]
 
     def default(self, document: Object, *, is_applied: bool = False) -> None:
-        """Set the defaults of the schema in place.
-
-        A null becomes the default if the field is not nullable; an applied null stays.
-        """
+        """Set the defaults in place, also for a null in a field that is not nullable; an applied null stays."""
         (self._compiled.default_applied if is_applied else self._compiled.default)(document)
 
     def validate(

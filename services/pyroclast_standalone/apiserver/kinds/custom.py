@@ -81,10 +81,7 @@ class CustomStrategy(Strategy):
         return node
 
     def decode(self, document: dict[str, Any], untouched: Collection[str] = (), *, is_applied: bool = False) -> list[str]:  # noqa: ARG002
-        """Prune the object and set its defaults at every level, as the schema may have changed since it was stored.
-
-        See `Strategy`.
-        """
+        """Prune and default the object at every level, as the schema may have changed since it was stored; see `Strategy`."""
         dropped = self.structural.prune(document)
         self.structural.default(document, is_applied=is_applied)
         return [f"unknown field {go_quote(path)}" for path in dropped]

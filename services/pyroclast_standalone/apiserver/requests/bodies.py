@@ -121,10 +121,7 @@ def decode(context: Context, kind: Readable) -> dict[str, Any]:
 
 
 def cannot_be_handled(resource: Readable, why: str, *, kind: str = "", version: str = "") -> status.StatusError:
-    """Return the 400 error for a body that does not fit its kind.
-
-    `kind` and `version` are those of the body, by default the right ones.
-    """
+    """Return the 400 error for a body that does not fit its kind. `kind` and `version`: those of the body."""
     return status.bad_request(
         f'{kind or resource.kind} in version "{version or resource.version}" cannot be handled as a {resource.kind}: {why}'
     )

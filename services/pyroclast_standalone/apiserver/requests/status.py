@@ -181,10 +181,7 @@ def already_exists(group: str, plural: str, name: str, *, message: str = "") -> 
 
 
 def conflict(group: str, word: str, name: str, why: str, *, causes: Iterable[Cause] = ()) -> StatusError:
-    """Return a 409 error: another write was earlier, or a precondition is false.
-
-    `word` is the plural, or the kind for preconditions.
-    """
+    """Return a 409 error: another write was earlier, or a precondition (with the kind as `word`, else the plural) is false."""
     message = f'Operation cannot be fulfilled on {_qualified(group, word)} "{name}": {why}'
     return StatusError(409, "Conflict", message, details=_details(group, word, name, causes=list(causes)))
 

@@ -68,10 +68,7 @@ class Resource:
         )
 
     def seen_as(self, body: dict[str, Any], other: Resource) -> dict[str, Any]:
-        """Return `body`, an object of this resource, as `other` serves it.
-
-        The result is a copy if `other` is another resource.
-        """
+        """Return `body`, an object of this resource, as `other` serves it: a copy if `other` is another resource."""
         if other is self:
             return body
         copy: dict[str, Any] = orjson.loads(orjson.dumps(body))
@@ -103,10 +100,7 @@ class Registry:
     """All served resources. `generation` increases whenever they change."""
 
     def __init__(self, store: Store, strategies: Iterable[Strategy], views: Mapping[str, tuple[View, View]]) -> None:
-        """Serve `strategies`.
-
-        `views` has the conversions for versions whose objects are stored in another version of the same plural.
-        """
+        """Serve `strategies`. `views`: conversions for versions whose objects are stored in another version."""
         self.generation = 0
         self._resources: dict[tuple[str, str, str], Resource] = {}
         self._by_collection: dict[str, Resource] = {}

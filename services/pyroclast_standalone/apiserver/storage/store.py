@@ -110,10 +110,7 @@ class Journal(Protocol):
 
 
 class Subscription:
-    """The changes of a collection after a revision, in order.
-
-    `overrun` is set when the reader was too slow and must list again.
-    """
+    """The changes of a collection after a revision, in order. `overrun`: the reader was too slow and must list again."""
 
     __slots__ = ("_alarm", "_deadline", "_limit", "_position", "_wake", "closed", "overrun", "pending", "selects")
 
@@ -149,10 +146,7 @@ class Subscription:
         self._wake.set()
 
     async def wait(self, now: float, deadline: float) -> None:
-        """Wait until a change is queued, the subscription ends, or `deadline` is reached.
-
-        Both times are seconds of the same clock.
-        """
+        """Wait until a change is queued, the subscription ends, or `deadline` is reached. Both times use one clock."""
         if self.pending or self.closed or self.overrun:
             return
         self._wake.clear()
@@ -313,10 +307,7 @@ class Store:
         return list(self._collections.values())
 
     def put(self, collection: Collection, key: str, body: dict[str, Any]) -> Stored:
-        """Commit `body` under `key` as the next revision. The store takes ownership of `body`.
-
-        The caller has checked for conflicts.
-        """
+        """Commit `body` under `key` as the next revision, and take ownership of `body`. The caller has checked for conflicts."""
         previous = collection.items.get(key)
         self.revision += 1
         body["metadata"]["resourceVersion"] = str(self.revision)

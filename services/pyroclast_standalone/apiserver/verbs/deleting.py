@@ -33,10 +33,7 @@ _DEFAULT_GRACE: Final = 30
 
 @dataclass(slots=True)
 class DeleteOptions:
-    """The options of a deletion. `grace` is in seconds, None for the kind's default.
-
-    `orphan` is the older field for two policies.
-    """
+    """The options of a deletion: `grace` in seconds, None for the kind's default, and `orphan`, the older field for policies."""
 
     grace: int | None = None
     policy: str = ""
@@ -304,10 +301,7 @@ def _grace(resource: Resource, body: dict[str, Any], options: DeleteOptions, now
 
 
 def _choose_finalizers(resource: Resource, metadata: dict[str, Any], options: DeleteOptions) -> None:
-    """Set the finalizers that orphan the dependents or delete them first, by the options.
-
-    Without a policy they stay unchanged.
-    """
+    """Set the finalizers by which the options orphan dependents or delete them first; without a policy they stay."""
     if resource.collection.name == "events":
         return
     finalizers: list[str] = metadata.get("finalizers") or []

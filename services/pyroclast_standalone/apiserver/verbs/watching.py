@@ -151,10 +151,7 @@ class _Form:
         return _line(kind, orjson.dumps(body))
 
     def change(self, change: Change, selects: Callable[[Stored], bool] | None) -> bytes:
-        """Return the line for a change. A selector may turn it into an addition or deletion.
-
-        Empty when the object never matched.
-        """
+        """Return the line for a change, which a selector may turn into an addition or deletion; empty without a match."""
         kind = change.kind
         if selects is not None:
             is_in = kind is not DELETED and selects(change.current)
