@@ -511,6 +511,16 @@ def test_idle_only_the_status_is_decided():
     assert decide(facts(job(phase=P.NEW), group_phase=None), idle=True).status.state.phase is P.PENDING
 
 
+@pytest.mark.parametrize("action", ["RestartPod", "RestartTask"])
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_job_whose_restart_could_not_be_written_does_not_end(action, marked):
+    owner = job(policies=policy("PodFailed", action), phase=P.RUNNING, status={"running": 1, "minAvailable": 1})
+    failed = facts(owner, pod(owner, "a-0", FAIL, marked=marked))
+    decision = decide(failed, idle=True)
+    assert (decision.effects, decision.status.state.phase) == ((), P.RUNNING)
+    assert decide(failed).status.state.phase is P.RESTARTING
+
+
 @pytest.mark.parametrize("hindrance", [{"idle": True}, {"queue": None}])
 def test_a_generation_is_observed_only_when_all_of_it_is_done(hindrance):
     owner = job(task(replicas=3), phase=P.RUNNING, metadata={"generation": 2})

@@ -42,9 +42,9 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     if facts.job.metadata.is_terminating:
         return JobDecision(forget=frozenset(facts.memory.occurrences))  # garbage collection deletes the objects of the Job
     pending = policy_decisions.pending_actions(facts)
-    decision = _carry_out(facts, pending.answer) if pending.answer and not idle else None
-    if decision is None:
-        decision = _keep_up(facts, idle=idle)
+    decision = _carry_out(facts, pending.answer) if pending.answer else None
+    if decision is None or idle:
+        decision = _keep_up(facts, idle=idle, has_action=decision is not None)
     if decision.conclusive:
         decision = dataclasses.replace(decision, status=_with_notes(facts, decision, pending))
     else:
@@ -177,12 +177,17 @@ def _restarting(
     return _releasing(facts, status.entering(following, JobPhase.RESTARTING, reason, message), releasing)
 
 
-def _keep_up(facts: JobFacts, *, idle: bool = False) -> JobDecision:
-    """Return the decision of the current phase when no action is carried out."""
-    return _release(facts, idle=idle) if is_ending(facts.job.status.state.phase) else _synchronise(facts, idle=idle)
+def _keep_up(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecision:
+    """Return the decision of the current phase when no action is carried out.
+
+    `has_action`: an action still has to be carried out, as one of its effects has just failed.
+    """
+    if is_ending(facts.job.status.state.phase):
+        return _release(facts, idle=idle)
+    return _synchronise(facts, idle=idle, has_action=has_action)
 
 
-def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
+def _synchronise(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecision:
     """Return the decision that brings the observed objects in line with the spec."""
     job, phase = facts.job, facts.job.status.state.phase
     broken_off = plan.interrupted(facts.pods) if phase in (JobPhase.PENDING, JobPhase.RUNNING) else ()
@@ -193,10 +198,12 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
     counts = _counted(facts)
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
     if change and change.to in _ENDS:
-        marked = plan.interrupted(facts.pods) if phase is JobPhase.RESTARTING else ()
+        marked = plan.interrupted(facts.pods)
         if marked and not idle:  # pods that were marked for a restart are deleted, although no pod replaces them
             return JobDecision((DeletePods(plan.victims_of(marked)),), conclusive=False)
-        return JobDecision(status=_ended(facts, counts, change))
+        if not (marked or has_action):
+            return JobDecision(status=_ended(facts, counts, change))
+        change = None  # a restart whose first write failed may keep the Job from ending
     if (half := _half_gang(facts, counts)) and not idle:
         return JobDecision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)
     obstacle = preparation.obstacle(facts)
@@ -207,7 +214,7 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
     awaits = seating.awaits_placement(facts.group)
     if is_early or ((effects or awaits) and phase is JobPhase.RESTARTING):
         change = None  # pods of an earlier try may still exist
-    complete = not (effects or obstacle or facts.memory.held or is_early or awaits)
+    complete = not (effects or obstacle or facts.memory.held or is_early or awaits or has_action)
     return JobDecision(status=_synchronised(facts, counts, change, complete=complete), obstacle=obstacle)
 
 
