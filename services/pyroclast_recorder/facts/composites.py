@@ -71,13 +71,13 @@ def tree_run(tree: Tree) -> dict[str, Any]:
     """Return the columns of the root that its tree determines.
 
     `phase` and `ended`: the tree has ended when each PodGroup with pods has ended, and has failed when one of these PodGroups has
-    failed. An ended tree in phase Running lost pods by deletion. `alike` and `owner`: the keys of similar trees, like those of a
-    Job. `declared`: the estimate of the oldest pod.
+    failed. An ended tree in phase Running lost pods by deletion. `queue`: the queue of the pods. `alike` and `owner`: the keys of
+    similar trees, like those of a Job. `declared`: the estimate of the oldest pod.
     """
     root = tree.root
     leaves = list(tree.leaves(root["uid"]))
     pods = [pod for leaf in leaves for pod in tree.pods.get(leaf["uid"], ())]
-    told: dict[str, Any] = {**_outcome(tree, leaves), "alike": None, "owner": None, "declared": None}
+    told: dict[str, Any] = {**_outcome(tree, leaves), "queue": root["queue"], "alike": None, "owner": None, "declared": None}
     oldest = oldest_pod(pods)
     if oldest is None:
         return told
@@ -88,7 +88,7 @@ def tree_run(tree: Tree) -> dict[str, Any]:
     members, asked = _cheapest(tree, root)[1], of_one_pod(orjson.loads(oldest["requests"]))
     alike = alike_keys(meta, namespace, queue or "default", members, asked)
     owner = digest(worth_key(meta, namespace))
-    return {**told, "alike": ",".join(map(digest, alike)), "owner": owner, "declared": oldest["estimate"]}
+    return {**told, "queue": queue, "alike": ",".join(map(digest, alike)), "owner": owner, "declared": oldest["estimate"]}
 
 
 def _outcome(tree: Tree, leaves: Sequence[Row]) -> dict[str, Any]:

@@ -106,8 +106,8 @@ def native_causes(group: NativePodGroup) -> Iterator[dict[str, Any]]:
         yield {"job": group.metadata.uid, "at": at, "name": name, "message": message}
 
 
-def native_prediction(group: NativePodGroup) -> dict[str, Any] | None:
-    """Return the row of `predictions` of a native PodGroup; None when it has no estimated start."""
+def native_prediction(group: NativePodGroup | CompositePodGroup) -> dict[str, Any] | None:
+    """Return the row of `predictions` of a native group; None when it has no estimated start."""
     waiting = _waiting(group)
     return None if waiting is None else prediction_row(group.metadata.uid, waiting)
 

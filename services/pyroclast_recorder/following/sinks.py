@@ -70,10 +70,13 @@ def native_rows(group: NativePodGroup, now: int, *, is_deleted: bool) -> Seen:
 
 
 def composite_rows(group: CompositePodGroup, now: int, *, is_deleted: bool) -> Seen:
-    """Yield the row of a CompositePodGroup."""
+    """Yield the rows of a CompositePodGroup."""
     row = composite_facts(group, now, is_deleted=is_deleted)
     if row is not None:
         yield composites, None, row
+        prediction = native_prediction(group)
+        if prediction is not None:
+            yield predictions, None, prediction
 
 
 def pod_rows(schedulers: frozenset[str], domain_of: Callable[[str | None], str | None]) -> Callable[..., Seen]:

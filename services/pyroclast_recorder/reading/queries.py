@@ -14,6 +14,7 @@ from pyroclast.api.types import JOBS, Key
 from pyroclast.lifecycle.times import format_time
 from pyroclast_recorder.database.tables import (
     Row,
+    composites,
     gaps,
     job_causes,
     job_phases,
@@ -273,19 +274,20 @@ async def waits(
 async def estimates(
     connection: AsyncConnection, cluster: str, since: int, until: int, visible: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the accuracy of the predicted starts of Jobs that started between two times, by queue."""
+    """Return the accuracy of the predicted starts of Jobs and trees of PodGroups that started between two times, by queue."""
     placed_first = and_(jobs.c.placed.is_not(None), jobs.c.placed < jobs.c.started)
-    actual = case((placed_first, jobs.c.placed), else_=jobs.c.started).label(
-        "actual"
-    )  # the earliest recorded time of the placement
-    same = and_(predictions.c.cluster == jobs.c.cluster, predictions.c.job == jobs.c.uid)
-    found = await connection.execute(
-        select(predictions, jobs.c.queue, actual)
-        .join_from(predictions, jobs, same)
-        .where(jobs.c.cluster == cluster, jobs.c.started.between(since, until), jobs.c.namespace.in_(visible))
-        .order_by(predictions.c.job, predictions.c.at)
-    )
-    return prediction_rows(dict(row) for row in found.mappings())
+    placed = case((placed_first, jobs.c.placed), else_=jobs.c.started)  # the earliest recorded time of the placement
+    rows: list[Row] = []
+    for table, actual in ((jobs, placed), (composites, composites.c.started)):
+        same = and_(predictions.c.cluster == table.c.cluster, predictions.c.job == table.c.uid)
+        found = await connection.execute(
+            select(predictions, table.c.queue, actual.label("actual"))
+            .join_from(predictions, table, same)
+            .where(table.c.cluster == cluster, table.c.started.between(since, until), table.c.namespace.in_(visible))
+            .order_by(predictions.c.job, predictions.c.at)
+        )
+        rows += map(dict, found.mappings())
+    return prediction_rows(rows)
 
 
 async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, until: int) -> int:

@@ -16,11 +16,12 @@ from pyroclast_recorder.database.tables import composites, job_alikes, jobs, pod
 from pyroclast_recorder.facts.composites import Tree, composite_facts, tree_run
 from pyroclast_recorder.facts.pods import pod_facts
 from pyroclast_recorder.following.sinks import composite_rows, native_rows
+from pyroclast_recorder.reading.queries import estimates
 from pyroclast_scheduler.explaining.lengths import keys_of
 from tests.unit.scheduler import natives
 
 from .conftest import NewDatabase
-from .test_native_groups import ADMITTED, HAS_PLACES, NOW, T0, member, read, write
+from .test_native_groups import ADMITTED, HAS_PLACES, NOW, T0, member, read, says, write
 
 Rows = list[tuple[Table, int, dict[str, Any]]]
 Outcome = tuple[list[tuple[dict[str, Any], dict[str, Any]]], tuple[str, int | None]]
@@ -125,6 +126,18 @@ async def test_runs_of_trees_and_of_groups_are_told_together_the_newest_first(ne
             await write(database, [(job_alikes, 1, {"job": name, "alike": name, "owner": "o", "at": T0})])
         assert [row["ended"] - T0 for row in await database.runs(0, 9)] == [140, 130, 120]
         assert [row["ended"] - T0 for row in await database.runs(0, 2)] == [140, 130]
+
+
+async def test_the_predicted_start_of_a_tree_is_compared_with_its_start(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        await write(database, rows_of(composite(conditions=[{**ADMITTED, "status": "True"}, says()])))
+        for rows in SEEN:
+            await write(database, [(table, 2, row) for table, _, row in rows])
+        async with database.reading() as connection:
+            (row,) = await estimates(connection, database.cluster, T0, T0 + 90, ["t"])
+            assert await estimates(connection, database.cluster, T0, T0 + 90, ["other"]) == []
+    counts = {"queue": "red", "predictions": 1, "held": 1, "early": 0, "late": 0}
+    assert row == {**counts, "p50WidthSeconds": 60, "p50ErrorSeconds": 0, "basis": {"history": 2}}
 
 
 async def test_a_group_is_below_the_tree_that_was_there_when_it_was_made(new_database: NewDatabase) -> None:
