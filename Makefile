@@ -34,7 +34,7 @@ run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
 
 test: setup
-	@$(PYTEST) -n $$(($(WORKERS) + 1)) --dist worksteal --ignore tests/e2e tests  # one more than cores, as some of them wait
+	@$(PYTEST) -n $$(($(WORKERS) + 2)) --dist worksteal --ignore tests/e2e tests  # two more than cores, as some of them wait
 	@$(if $(shell command -v go),$(E2E) $(EMBEDDED:%=tests/e2e/%.py),$(WHOLE_E2E)) -n 3  # they wait more than they work
 
 test-embedded: setup  # every end-to-end test on the embedded API server, also where there is Go

@@ -124,8 +124,12 @@ def _is_struct(type_: object) -> bool:
     return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
 
 
-def _kinds(type_: Any) -> set[Any]:  # noqa: ANN401 - any annotation
-    """Return the type itself, the types that it consists of, and `msgspec.Raw` if any of them contains raw JSON."""
+@cache
+def _kinds(type_: Any) -> frozenset[Any]:  # noqa: ANN401 - any annotation
+    """Return the type itself, the types that it consists of, and `msgspec.Raw` if any of them contains raw JSON.
+
+    The result is cached, like the types of fields.
+    """
     found: set[Any] = set()
     pending = [type_]
     while pending:
@@ -141,4 +145,4 @@ def _kinds(type_: Any) -> set[Any]:  # noqa: ANN401 - any annotation
             found.add(one)
             if _is_struct(one) and any(msgspec.Raw in _kinds(each) for each in _hints(one).values()):
                 found.add(msgspec.Raw)
-    return found
+    return frozenset(found)
