@@ -28,6 +28,7 @@ _LONG: Final = 10  # schedule periods until an external service is called again 
 _FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})  # reserve only evicts for its target
 _OWN: Final = frozenset({"preempt", "gangpreempt"})  # victims in the same queue
 _OTHERS: Final = frozenset({"reclaim", "gangreclaim"})
+_GANG: Final = frozenset({"gangpreempt", "gangreclaim"})  # victims on several nodes, also for one pod
 WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 
 
@@ -74,8 +75,8 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
         # usage anywhere decides the nodes or victims for the first pods, and thus the room that is left for the other pods
         return found | {AnyChange()}
     others = _beside_room(session, job, waiting, may_evict=bool(found))
-    if AnyChange() in others or (others and found and _missing(session, job) > 1):
-        return found | {AnyChange()}  # the victims for the first pod decide what quotas and other pods leave for the next
+    if AnyChange() in others or (others and found and (actions & _GANG or _missing(session, job) > 1)):
+        return found | {AnyChange()}  # victims on other nodes, or for the first pod, decide what quotas and other pods leave
     if not job.fit_errors:
         return found | others
     lacking = 1 if len(shapes) > 1 else _missing(session, job)

@@ -460,9 +460,9 @@ def test_the_next_of_a_kind_is_tried_also_after_one_got_room_for_a_pod_alone():
     assert sorted(evicted(commits)) == ["v-0", "w-0"]
 
 
-def evicting(capability):
+def evicting(capability, *, action="preempt"):
     """A queue with a limit, of which one Job may go for those that matter more, on one of two nodes."""
-    world = World(plugins=("priority", "gang, enablePreemptable: false", "predicates", "capacity"), actions="allocate, preempt")
+    world = World(plugins=("priority", "gang, enablePreemptable: false", "predicates", "capacity"), actions=f"allocate, {action}")
     world.cache.priority_changed(None, objects.priority_class(1))
     world.queue("q", capability={"cpu": capability})
     world.node("n", 4)
@@ -490,6 +490,18 @@ def test_a_job_is_tried_again_when_its_queue_gives_back_what_it_took_after_the_j
     world.goes("other-0")
     outcome, commits = committed(world.cache, world.configuration)
     assert (evicted(commits), outcome.promised) == (["low-0"], {"t-high-0": "n"})
+
+
+def test_gangpreempt_retries_a_job_beyond_the_limit_of_its_queue_when_a_pod_on_another_node_becomes_preemptable():
+    world = evicting(5, action="gangpreempt")
+    world.node("m", 3)  # too small for the pod of the Job, whose queue needs the CPUs of both victims
+    protected, preemptable = ([name, "side", "m", 2, "1Gi", {"pre": pre}] for name, pre in (("side-0", False), ("side-0", True)))
+    world.cache.group_changed(None, objects.pod_group(["side", "q", 1]))
+    world.cache.pod_changed(None, objects.pod(protected))
+    world.job("high", 4, group={"class": 1})
+    assert "high" in world.settled()
+    world.cache.pod_changed(objects.pod(protected), objects.pod(preemptable))
+    assert sorted(evicted(committed(world.cache, world.configuration)[1])) == ["low-0", "side-0"]
 
 
 def test_a_job_that_a_quota_keeps_back_is_tried_again_when_pods_change_that_it_keeps_away_from():
