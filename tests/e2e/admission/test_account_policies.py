@@ -56,11 +56,11 @@ def in_force(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("account", ["controllers", "jobflow", "scheduler"])
-def test_a_service_writes_no_lease_but_its_own(cluster: Cluster, account: str) -> None:
+def test_admission_policy_refuses_leases_that_do_not_belong_to_the_service(cluster: Cluster, account: str) -> None:
     assert "may only write the Lease" in cluster.refused("create", "-f", "-", ACCOUNT + account, stdin=LEASE)
 
 
-def test_the_controllers_write_nothing_that_no_job_owns(cluster: Cluster, namespace: str) -> None:
+def test_admission_policy_refuses_controller_writes_to_objects_without_a_job_owner(cluster: Cluster, namespace: str) -> None:
     said = cluster.refused("create", "-f", "-", f"{ACCOUNT}controllers", stdin=CONFIG_MAP)
     assert "pyroclast-controllers may only write configmaps that a Job owns" in said
     cluster.kubectl("create", "configmap", "kept", "-n", namespace)
@@ -72,12 +72,12 @@ def test_the_controllers_write_nothing_that_no_job_owns(cluster: Cluster, namesp
     assert "may only create Jobs for a CronJob or a HyperJob" in said
 
 
-def test_the_controllers_create_no_pod_group_that_nothing_controls(cluster: Cluster, namespace: str) -> None:
+def test_admission_policy_refuses_controllers_a_podgroup_without_controller_owner(cluster: Cluster, namespace: str) -> None:
     said = cluster.refused("create", "-n", namespace, "-f", "-", f"{ACCOUNT}controllers", stdin=POD_GROUP)
     assert "may only create PodGroups for a Job, a pod or a workload, which controls them" in said
 
 
-def test_pods_of_others_are_annotated_and_no_more(cluster: Cluster, namespace: str) -> None:
+def test_admission_policy_lets_services_annotate_but_not_label_or_delete_foreign_pods(cluster: Cluster, namespace: str) -> None:
     cluster.create(POD, namespace)
     patch = ("patch", "pod", "other", "-n", namespace, "--type=merge", f"{ACCOUNT}controllers", "-p")
     cluster.kubectl(*patch, '{"metadata": {"annotations": {"scheduling.k8s.io/group-name": "a"}}}')
@@ -91,17 +91,19 @@ def test_pods_of_others_are_annotated_and_no_more(cluster: Cluster, namespace: s
     assert "may only evict pods that it schedules or that are in a PodGroup" in said
 
 
-def test_flows_delete_no_job_of_others(cluster: Cluster, namespace: str) -> None:
+def test_admission_policy_refuses_jobflow_controller_deletes_of_jobs_without_a_jobflow_owner(
+    cluster: Cluster, namespace: str
+) -> None:
     cluster.create(JOB, namespace)
     said = cluster.refused("delete", "vcjob", "strange", "-n", namespace, f"{ACCOUNT}jobflow")
     assert "pyroclast-jobflow may only create and delete Jobs that a JobFlow owns" in said
 
 
-def test_admission_makes_no_secret_but_its_own(cluster: Cluster) -> None:
+def test_admission_policy_refuses_secrets_other_than_the_admission_secret(cluster: Cluster) -> None:
     said = cluster.refused("create", "secret", "generic", "strange", "-n", "pyroclast-system", f"{ACCOUNT}admission")
     assert "may only write the Secret volcano-admission-secret" in said
 
 
-def test_the_roles_allow_what_the_policies_refuse(cluster: Cluster) -> None:
+def test_role_of_the_controllers_allows_a_delete_that_admission_policies_refuse(cluster: Cluster) -> None:
     """Otherwise the refusals above would tell of nothing."""
     assert cluster.kubectl("auth", "can-i", "delete", "configmaps", "-n", "kube-system", f"{ACCOUNT}controllers").strip() == "yes"

@@ -42,7 +42,7 @@ def create(cluster: Cluster, namespace: str, *objects: dict[str, Any]) -> None:
     cluster.create(manifests, namespace)
 
 
-def test_a_job_of_a_flow_is_stored_as_one_of_a_user_without_a_call_of_a_webhook(cluster: Cluster, namespace: str) -> None:
+def test_job_of_a_jobflow_gets_the_same_spec_as_a_user_job_without_webhook_calls(cluster: Cluster, namespace: str) -> None:
     made = template("a", plugins={"svc": []}, maxRetry=0)
     made["spec"]["tasks"].append({"name": "w", **made["spec"]["tasks"][0]})
     create(cluster, namespace, made)
@@ -62,9 +62,7 @@ def test_a_job_of_a_flow_is_stored_as_one_of_a_user_without_a_call_of_a_webhook(
     assert asked == {"/jobs/mutate", "/jobs/validate"}, "the webhooks see what users create"
 
 
-def test_pods_of_our_jobs_call_no_webhook_unless_they_ask_for_what_admission_alone_knows(
-    cluster: Cluster, namespace: str
-) -> None:
+def test_pods_of_vcjobs_call_the_pod_webhook_only_with_a_resource_group_annotation(cluster: Cluster, namespace: str) -> None:
     spec = template("a")["spec"]
     asking = json.loads(json.dumps(spec))
     asking["tasks"][0]["template"]["metadata"] = {"annotations": {"volcano.sh/resource-group": "nobodys"}}

@@ -73,7 +73,7 @@ async def _install(kubeconfig: str) -> None:
 
 @needs_server
 @pytest.mark.timeout(180)
-async def test_verdicts(client: Client) -> None:
+async def test_admission_policies_match_webhook_verdicts_except_for_listed_cases(client: Client) -> None:
     cases = [
         *((JOBS, name, given, False) for name, given in test_job_creation.ALLOWED.items()),
         *((JOBS, name, case[0], True) for name, case in test_job_creation.REFUSED.items()),
@@ -92,7 +92,7 @@ async def test_verdicts(client: Client) -> None:
 
 @needs_server
 @pytest.mark.timeout(180)
-async def test_updates(client: Client) -> None:
+async def test_admission_policies_refuse_invalid_job_updates_with_422(client: Client) -> None:
     wrong = []
     for number, (name, case) in enumerate(test_job_update.REFUSED.items()):
         old, new = deepcopy(test_job_update.OLD), deepcopy(case[0])
@@ -112,7 +112,7 @@ async def test_updates(client: Client) -> None:
 
 @needs_server
 @pytest.mark.timeout(180)
-async def test_defaults(client: Client) -> None:
+async def test_mutating_admission_policies_set_the_same_queue_defaults_as_the_webhook(client: Client) -> None:
     for before, after in test_queues.DEFAULTS.values():
         given = {**deepcopy(before), "metadata": {**before.get("metadata", {}), "name": "q"}}
         if isinstance(before.get("spec", {}).get("weight"), float):
@@ -125,7 +125,7 @@ async def test_defaults(client: Client) -> None:
 
 
 @needs_server
-async def test_only_the_recorder_writes_what_was_spent(client: Client) -> None:
+async def test_admission_policy_lets_only_the_recorder_write_the_budget_spent_annotation(client: Client) -> None:
     name = f"budget-{secrets.token_hex(3)}"
     body = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": {}}
     spent = {"metadata": {"annotations": {QUEUE_BUDGET_SPENT: "{}"}}}

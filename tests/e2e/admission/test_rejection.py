@@ -24,20 +24,20 @@ MANIFESTS = sorted(Path("examples/invalid").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.stem)
-def test_refused_with_its_words(cluster: Cluster, namespace: str, manifest: Path) -> None:
+def test_invalid_manifest_is_refused_with_the_reason_and_stores_no_job(cluster: Cluster, namespace: str, manifest: Path) -> None:
     said = cluster.refused("create", "-n", namespace, "-f", str(manifest))
     assert WORDS[manifest.stem] in said
     assert not cluster.get("vcjob", "-n", namespace)["items"]
 
 
-def test_the_whole_folder_is_refused_at_once(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_create_of_a_folder_reports_the_reason_for_every_invalid_manifest(cluster: Cluster, namespace: str) -> None:
     said = cluster.refused("create", "-n", namespace, "-f", "examples/invalid/")
     for words in WORDS.values():
         assert words in said
     assert not cluster.get("vcjob", "-n", namespace)["items"]
 
 
-def test_a_job_into_a_closed_queue(cluster: Cluster, namespace: str) -> None:
+def test_job_for_a_closed_queue_is_refused(cluster: Cluster, namespace: str) -> None:
     queue = "closed-" + namespace
     manifest = f"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {queue}}}\nspec: {{weight: 1}}\n"
     cluster.create(manifest)

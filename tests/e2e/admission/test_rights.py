@@ -122,12 +122,12 @@ def granted(cluster: Cluster, account: str) -> set[Right]:
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
-def test_nothing_is_denied(asked: dict[str, Asked], account: str) -> None:
+def test_service_account_makes_no_request_that_rbac_denies(asked: dict[str, Asked], account: str) -> None:
     assert asked[account].denied == set()
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
-def test_nothing_is_granted_in_vain(cluster: Cluster, asked: dict[str, Asked], account: str) -> None:
+def test_role_of_a_service_grants_no_unused_permission(cluster: Cluster, asked: dict[str, Asked], account: str) -> None:
     if not os.environ.get("PYROCLAST_WHOLE_E2E") or os.environ.get("PYROCLAST_LEFT_OUT"):
         pytest.skip("judged after a whole run of the end-to-end tests only: `make test-embedded`, `make test-real`")
     rights = granted(cluster, account)

@@ -79,7 +79,9 @@ def ann_everywhere(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator
     cluster.kubectl("delete", "clusterrolebinding", namespace)
 
 
-def test_a_user_submits_looks_suspends_resumes_and_deletes(cluster: Cluster, ann: User, tmp_path: Path) -> None:
+def test_user_role_permits_submitting_viewing_suspending_resuming_and_deleting_jobs(
+    cluster: Cluster, ann: User, tmp_path: Path
+) -> None:
     where = ("-n", ann.namespace)
     ann.said("vcctl", "job", "run", "-N", "mine", *where)
     wait_until(lambda: ann.phase("mine") == "Running", "the Job to run")
@@ -98,7 +100,7 @@ def test_a_user_submits_looks_suspends_resumes_and_deletes(cluster: Cluster, ann
     wait_until(lambda: "step" in ann.said("vcctl", "tree", "etl", *where), "the flow to be seen")
 
 
-def test_a_user_makes_secrets_and_lists_none(cluster: Cluster, ann: User) -> None:
+def test_user_role_permits_creating_and_patching_secrets_but_not_reading_or_deleting_them(cluster: Cluster, ann: User) -> None:
     user, where = f"--as={ann.user}", ("-n", ann.namespace)
     cluster.kubectl(user, "create", "-f", "-", *where, stdin=json.dumps(SECRET))
     labels = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "code", "labels": {"job": "mine"}}}
@@ -148,7 +150,7 @@ def rights_used(cluster: Cluster, user: str) -> set[Right]:
     return used
 
 
-def test_nothing_is_granted_in_vain(cluster: Cluster, ann_everywhere: User, tmp_path: Path) -> None:
+def test_user_role_grants_no_unused_permission(cluster: Cluster, ann_everywhere: User, tmp_path: Path) -> None:
     ann = ann_everywhere
     where = ("-n", ann.namespace)
     manifests = tmp_path / "steps.yaml"

@@ -97,7 +97,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
-def test_refuses_by_field(cluster: Cluster, namespace: str, case: tuple[str, list[str]]) -> None:
+def test_webhook_refusal_names_each_invalid_field(cluster: Cluster, namespace: str, case: tuple[str, list[str]]) -> None:
     text, want = case
     said = cluster.refused("create", "-n", namespace, "-f", "-", stdin=text)
     for words in want:
@@ -105,7 +105,7 @@ def test_refuses_by_field(cluster: Cluster, namespace: str, case: tuple[str, lis
 
 
 @pytest.mark.parametrize(("queue", "warns"), [("default", False), ("no-such-queue", True)])
-def test_a_job_of_kubernetes_that_names_a_missing_queue_is_warned_of(
+def test_webhook_warns_when_a_kubernetes_job_names_a_missing_queue(
     cluster: Cluster, namespace: str, queue: str, warns: bool
 ) -> None:
     spec = {**TASK["template"]["spec"], "restartPolicy": "Never"}  # type: ignore[index]
@@ -118,14 +118,14 @@ def test_a_job_of_kubernetes_that_names_a_missing_queue_is_warned_of(
     assert ('there is no queue "no-such-queue"; the pods wait until there is one' in made.stderr) is warns
 
 
-def test_jobs_get_their_defaults(cluster: Cluster, namespace: str) -> None:
+def test_job_webhook_sets_default_fields_and_plugins(cluster: Cluster, namespace: str) -> None:
     cluster.create(job("plain", plugins={"mpi": ["--master=a"]}), namespace)
     spec = cluster.get("vcjob", "plain", "-n", namespace)["spec"]
     assert (spec["queue"], spec["maxRetry"], spec["minAvailable"], spec["tasks"][0]["minAvailable"]) == ("default", 3, 1, 1)
     assert spec["plugins"] == {"mpi": ["--master=a"], "ssh": [], "svc": []}
 
 
-def test_jobs_may_be_scaled_and_nothing_else(cluster: Cluster, namespace: str) -> None:
+def test_job_update_may_change_replicas_but_not_the_queue(cluster: Cluster, namespace: str) -> None:
     cluster.create(job("fixed"), namespace)
 
     def patch(operation: dict[str, Any]) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def test_jobs_may_be_scaled_and_nothing_else(cluster: Cluster, namespace: str) -
     assert "changed: spec.queue" in said
 
 
-def test_queues_get_their_defaults_and_the_reserved_ones_stay(cluster: Cluster, namespace: str) -> None:
+def test_queue_gets_default_fields_and_root_and_default_queues_cannot_be_deleted(cluster: Cluster, namespace: str) -> None:
     queue = f"q-{namespace}"
     cluster.create(manifest("scheduling.volcano.sh/v1beta1", "Queue", queue, {}))
     spec = cluster.get("queue", queue)["spec"]
@@ -148,7 +148,7 @@ def test_queues_get_their_defaults_and_the_reserved_ones_stay(cluster: Cluster, 
     assert "`default` queue can not be deleted" in cluster.refused("delete", "queue", "default")
 
 
-def test_a_queue_goes_at_once_after_its_children(cluster: Cluster, namespace: str) -> None:
+def test_queue_can_be_deleted_only_once_its_child_queues_are_deleted(cluster: Cluster, namespace: str) -> None:
     parent, children = f"q-{namespace}", [f"q-{namespace}-{number}" for number in range(3)]
     cluster.create(manifest("scheduling.volcano.sh/v1beta1", "Queue", parent, {}))
     for child in children:
@@ -158,7 +158,7 @@ def test_a_queue_goes_at_once_after_its_children(cluster: Cluster, namespace: st
     cluster.kubectl("delete", "queue", *children, parent)
 
 
-def test_podgroups_get_the_queue_of_their_namespace(cluster: Cluster, namespace: str) -> None:
+def test_podgroup_without_a_queue_gets_the_queue_of_its_namespace(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("annotate", "namespace", namespace, "scheduling.volcano.sh/queue-name=default")
     cluster.kubectl(
         "create", "-n", namespace, "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "PodGroup", "p", {"minMember": 1})
@@ -166,7 +166,7 @@ def test_podgroups_get_the_queue_of_their_namespace(cluster: Cluster, namespace:
     assert cluster.get("podgroups.scheduling.volcano.sh", "p", "-n", namespace)["spec"]["queue"] == "default"
 
 
-def test_so_does_that_of_a_job_for_which_no_webhook_is_called(cluster: Cluster, namespace: str) -> None:
+def test_podgroup_of_a_job_gets_the_queue_of_its_namespace(cluster: Cluster, namespace: str) -> None:
     queue = f"q-{namespace}"
     cluster.create(manifest("scheduling.volcano.sh/v1beta1", "Queue", queue, {}))
     cluster.kubectl("annotate", "namespace", namespace, f"scheduling.volcano.sh/queue-name={queue}")
@@ -182,7 +182,7 @@ def test_so_does_that_of_a_job_for_which_no_webhook_is_called(cluster: Cluster, 
     cluster.kubectl("delete", "queue", queue)
 
 
-def test_templates_in_use_stay(cluster: Cluster, namespace: str) -> None:
+def test_jobtemplate_in_use_cannot_be_deleted_until_its_jobflow_is_deleted(cluster: Cluster, namespace: str) -> None:
     flow = {"jobRetainPolicy": "retain", "flows": [{"name": "step"}]}
     cluster.kubectl(
         "create", "-n", namespace, "-f", "-", stdin=manifest("flow.volcano.sh/v1alpha1", "JobTemplate", "step", JOB_SPEC)
@@ -193,7 +193,7 @@ def test_templates_in_use_stay(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("delete", "jobflow/flow", "jobtemplate/step", "-n", namespace)  # one at once after the other
 
 
-def test_pods_of_others_never_reach_the_webhooks(cluster: Cluster, namespace: str) -> None:
+def test_pod_of_another_scheduler_triggers_no_webhook_call(cluster: Cluster, namespace: str) -> None:
     """Counted where the calls arrive: a pod that is not ours leaves no trace there."""
     before = pod_calls(cluster)
     plain = manifest("v1", "Pod", "plain", TASK["template"]["spec"])  # type: ignore[index]

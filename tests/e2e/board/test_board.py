@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.timeout(480)
-def test_a_gang_is_shown_from_its_waiting_to_its_memory(cluster: Cluster, namespace: str) -> None:
+def test_web_page_shows_waiting_completed_and_deleted_jobs(cluster: Cluster, namespace: str) -> None:
     too_big = job("too-big", command=["sleep", "1"], replicas=2).replace("100m", "900")
     cluster.create(too_big, namespace)
     uid = cluster.get("vcjob", "too-big", "-n", namespace)["metadata"]["uid"]
@@ -42,7 +42,7 @@ def test_a_gang_is_shown_from_its_waiting_to_its_memory(cluster: Cluster, namesp
 
 
 @pytest.mark.timeout(480)
-def test_a_board_that_dies_holds_nobody_up(cluster: Cluster, namespace: str) -> None:
+def test_jobs_complete_while_the_board_is_killed_and_history_is_served_without_recorder(cluster: Cluster, namespace: str) -> None:
     cluster.kill("board")
     cluster.create(job("meanwhile", command=["sleep", "1"], replicas=2), namespace)
     wait_until(lambda: phases(cluster, namespace).get("Completed") == 1, "the Job to complete")
@@ -54,7 +54,7 @@ def test_a_board_that_dies_holds_nobody_up(cluster: Cluster, namespace: str) -> 
 
 
 @pytest.mark.timeout(480)
-def test_a_flow_is_drawn(cluster: Cluster, namespace: str) -> None:
+def test_web_page_shows_every_entry_and_the_critical_path_of_a_jobflow(cluster: Cluster, namespace: str) -> None:
     flow = (ROOT / "examples" / "flow.yaml").read_text()
     cluster.create(flow, namespace)
     (found,) = cluster.get("jobflow", "-n", namespace)["items"]

@@ -103,7 +103,9 @@ def _decoded(text: str) -> bytes:
 
 
 @pytest.mark.timeout(480)
-def test_tokens_that_are_not_good_open_nothing(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_board_refuses_missing_expired_and_revoked_tokens_with_401_and_writes_with_405(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
     cluster.kubectl("create", "serviceaccount", "ann", "-n", namespace)
     account = f"--serviceaccount={namespace}:ann"
     cluster.kubectl("create", "rolebinding", "ann", "-n", namespace, "--clusterrole=pyroclast-user", account)
@@ -125,7 +127,9 @@ def test_tokens_that_are_not_good_open_nothing(cluster: Cluster, namespace: str,
 
 
 @pytest.mark.timeout(480)
-def test_headers_of_a_proxy_count_with_its_certificate_alone(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_board_accepts_proxy_user_headers_only_with_the_client_certificate_of_the_proxy(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
     certificates, foreign = Certificates(tmp_path / "ours"), Certificates(tmp_path / "theirs")
     certificates.server("board")
     certificates.client("proxy", "edge")

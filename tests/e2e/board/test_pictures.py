@@ -25,7 +25,9 @@ TALLEST = 1100
 """Pixels of a page that are shown."""
 
 
-async def test_pictures_for_the_documentation(control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_web_page_is_captured_in_light_and_dark_for_the_documentation(
+    control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in SETTINGS.items():
         monkeypatch.setenv(name, value)
     with running(control_plane, tmp_path / "plane", nodes=NODES, prefix="gpu-", scheduler=CONFIGURATION, flags=FLAGS) as cluster:

@@ -43,7 +43,7 @@ def pyroclast(*arguments: str, timeout: float = 120, **environment: str) -> subp
         pytest.param(["down", "--data-dir", "none"], "--data-dir none: no control plane runs here", id="down"),
     ],
 )
-def test_bad_input_is_one_clear_line(arguments: list[str], want: str) -> None:
+def test_invalid_arguments_exit_nonzero_with_a_one_line_error(arguments: list[str], want: str) -> None:
     done = pyroclast(*arguments)
     assert done.returncode != 0
     assert want in done.stderr
@@ -51,7 +51,7 @@ def test_bad_input_is_one_clear_line(arguments: list[str], want: str) -> None:
     assert done.stdout == ""
 
 
-def test_port_in_use(tmp_path: Path) -> None:
+def test_up_refuses_a_port_in_use_and_creates_no_files(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         done = pyroclast("up", "--data-dir", str(tmp_path / "data"), "--port", str(port))
@@ -64,7 +64,7 @@ def test_port_in_use(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["run", "up"])
-def test_a_server_that_is_away(tmp_path: Path, verb: str) -> None:
+def test_command_exits_1_and_creates_no_data_directory_when_no_api_server_answers(tmp_path: Path, verb: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = f"https://127.0.0.1:{listener.getsockname()[1]}"
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
@@ -87,7 +87,7 @@ def test_a_server_that_is_away(tmp_path: Path, verb: str) -> None:
     assert not home.exists()
 
 
-def test_a_damaged_data_directory(tmp_path: Path) -> None:
+def test_up_fails_and_names_the_damaged_database_file(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "state.db").write_bytes(b"this is no database" * 100)
@@ -96,7 +96,9 @@ def test_a_damaged_data_directory(tmp_path: Path) -> None:
     assert re.search(r"apiserver ended with status \d+: .*state.db: file is not a database; restore it", done.stderr), done.stderr
 
 
-def test_run_follows_a_job_to_its_end(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_run_follows_a_job_to_completed_and_replaces_a_completed_job_when_repeated(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
     manifest = tmp_path / "gang.yaml"
     manifest.write_text(Path("examples/gang.yaml").read_text().replace("name: gang", f"name: gang\n  namespace: {namespace}", 1))
     done = pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
@@ -108,7 +110,7 @@ def test_run_follows_a_job_to_its_end(cluster: Cluster, namespace: str, tmp_path
     assert again.returncode == 0, again.stdout + again.stderr
 
 
-def test_run_tells_what_the_server_refuses_and_leaves_nothing(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_run_reports_the_server_refusal_and_leaves_no_created_objects(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     good = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: first, namespace: {namespace}}}\n---\n"
     bad = Path(INVALID).read_text().replace("metadata:", f"metadata:\n  namespace: {namespace}", 1)
     manifest = tmp_path / "both.yaml"
@@ -119,7 +121,7 @@ def test_run_tells_what_the_server_refuses_and_leaves_nothing(cluster: Cluster, 
     assert "first" not in cluster.kubectl("get", "cm", "-n", namespace, "-o", "name")
 
 
-def test_run_leaves_a_job_that_still_runs_alone(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_run_refuses_to_replace_a_running_job_and_creates_nothing(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     running = job("busy", command=["sleep", "600"], replicas=1, min_available=1)
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=running)
     config_map = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: first, namespace: {namespace}}}\n---\n"
@@ -133,7 +135,7 @@ def test_run_leaves_a_job_that_still_runs_alone(cluster: Cluster, namespace: str
     assert "first" not in cluster.kubectl("get", "cm", "-n", namespace, "-o", "name")
 
 
-def test_run_ends_with_another_status_when_the_job_fails(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_run_exits_1_when_the_job_is_terminated(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     text = Path("examples/gang.yaml").read_text().replace("name: gang", f"name: gang\n  namespace: {namespace}", 1)
     text = text.replace("action: RestartJob", "action: TerminateJob").replace("sleep 2", "exit 7")
     manifest = tmp_path / "failing.yaml"
@@ -151,7 +153,9 @@ def follow(cluster: Cluster, namespace: str, tmp_path: Path, *objects: dict[str,
     return pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
 
 
-def test_run_follows_a_flow_as_a_tree(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_run_prints_a_jobflow_as_a_tree_and_replaces_a_succeeded_jobflow_when_repeated(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
     objects = [template("a"), template("b"), flow(entry("a"), entry("b", "a", **{"for": {"count": 2}}))]
     done = follow(cluster, namespace, tmp_path, *objects)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -165,21 +169,23 @@ def test_run_follows_a_flow_as_a_tree(cluster: Cluster, namespace: str, tmp_path
     assert again.returncode == 0, again.stdout + again.stderr
 
 
-def test_run_tells_that_a_flow_failed(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_run_exits_1_and_prints_failed_and_skipped_entries_when_a_jobflow_fails(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
     done = follow(cluster, namespace, tmp_path, template("a", "exit 3"), template("b"), flow(entry("a"), entry("b", "a")))
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(rf"{namespace}/f  Failed +0 of 2 entries completed, 1 skipped\n", done.stdout)
     assert re.search(r"└─ a +Failed ", done.stdout)
 
 
-def test_run_follows_a_pod_to_its_end(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_run_exits_1_and_prints_the_exit_code_when_a_pod_fails(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     spec = {"schedulerName": "volcano", **template("t", "exit 4")["spec"]["tasks"][0]["template"]["spec"]}
     done = follow(cluster, namespace, tmp_path, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(rf"{namespace}/p  Failed +container c ended with exit code 4\n", done.stdout)
 
 
-def test_run_refuses_unknown_fields_and_takes_flows_back(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_run_refuses_unknown_fields_and_deletes_objects_created_before(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     typo = {**template("b"), "specs": {}}
     done = follow(cluster, namespace, tmp_path, template("a", "sleep 600"), flow(entry("a")), typo)
     assert done.returncode == 1
@@ -187,7 +193,7 @@ def test_run_refuses_unknown_fields_and_takes_flows_back(cluster: Cluster, names
     wait_until(lambda: not cluster.kubectl("get", "jf,jt,vcjob", "-n", namespace, "-o", "name"), "all of it to go")
 
 
-def test_run_shows_warnings_and_what_has_no_end(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_run_exits_0_and_reports_that_a_cron_job_has_no_end_to_follow(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     spec = template("t")["spec"]
     spec["tasks"][0]["template"]["spec"]["priorityClassName"] = "nobody"
     cron = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": spec}}
@@ -204,7 +210,7 @@ def test_crds_can_be_printed() -> None:
 
 
 @pytest.mark.timeout(180)
-def test_everything_can_be_taken_away_from_a_cluster_again(bare: Path, tmp_path: Path, control_plane: str) -> None:
+def test_down_removes_all_installed_objects_from_an_existing_cluster(bare: Path, tmp_path: Path, control_plane: str) -> None:
     """An API server that is not ours to keep: services come, work, and leave nothing behind."""
     data = ["--kubeconfig", str(bare), "--data-dir", str(tmp_path / "services")]
     with started(control_plane, bare, tmp_path / "none", [*data, "--nodes", "2"]) as cluster:

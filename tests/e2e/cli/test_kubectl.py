@@ -76,11 +76,11 @@ def rows(output: str) -> list[list[str]]:
     return [re.split(r"\s{2,}", line.strip()) for line in output.splitlines()]
 
 
-def test_version(cluster: Cluster) -> None:
+def test_kubectl_version_prints_the_server_version(cluster: Cluster) -> None:
     assert re.search(r"Server Version: v1\.\d+\.\d+", cluster.kubectl("version"))
 
 
-def test_api_resources_knows_our_short_names(cluster: Cluster) -> None:
+def test_kubectl_api_resources_lists_the_short_names_of_the_custom_resources(cluster: Cluster) -> None:
     table = cluster.kubectl("api-resources")
     for name, short in {
         "jobs": "vcjob,vj",
@@ -92,7 +92,7 @@ def test_api_resources_knows_our_short_names(cluster: Cluster) -> None:
     assert "batch.volcano.sh/v1alpha1" in cluster.kubectl("api-versions").splitlines()
 
 
-def test_get_prints_tables(cluster: Cluster, web: str) -> None:
+def test_kubectl_get_prints_tables_of_pods_and_nodes(cluster: Cluster, web: str) -> None:
     assert rows(cluster.kubectl("get", "pods", "-n", web))[0] == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
     assert rows(cluster.kubectl("get", "pods", "-n", web))[1][:3] == ["web", "1/1", "Running"]
     wide = rows(cluster.kubectl("get", "pod", "web", "-n", web, "-o", "wide"))
@@ -102,7 +102,7 @@ def test_get_prints_tables(cluster: Cluster, web: str) -> None:
     assert "pod/web" in cluster.kubectl("get", "all", "-n", web)
 
 
-def test_get_prints_what_is_asked_for(cluster: Cluster, settings: str) -> None:
+def test_kubectl_get_honours_output_formats_and_selectors(cluster: Cluster, settings: str) -> None:
     assert yaml.safe_load(cluster.kubectl("get", "cm", "settings", "-n", settings, "-o", "yaml"))["data"]["colour"] == "red"
     assert cluster.get("cm", "-n", settings, "-l", "app=demo")["items"][0]["kind"] == "ConfigMap"
     assert cluster.kubectl("get", "cm", "settings", "-n", settings, "-o", "jsonpath={.data.size}") == "small"
@@ -118,14 +118,14 @@ def test_get_prints_what_is_asked_for(cluster: Cluster, settings: str) -> None:
     )
 
 
-def test_get_in_chunks(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_get_with_chunk_size_lists_all_objects_in_order(cluster: Cluster, namespace: str) -> None:
     items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{number}"}} for number in range(7)]
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     names = cluster.kubectl("get", "cm", "-n", namespace, "--chunk-size=2", "-o", "name").split()
     assert [name for name in names if name.startswith("configmap/c")] == [f"configmap/c{number}" for number in range(7)]
 
 
-def test_missing_object_and_type(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_get_reports_a_missing_object_and_an_unknown_resource_type(cluster: Cluster, namespace: str) -> None:
     assert cluster.refused("get", "pod", "nope", "-n", namespace) == 'Error from server (NotFound): pods "nope" not found\n'
     assert (
         cluster.refused("get", "vj", "x", "-n", namespace)
@@ -134,7 +134,7 @@ def test_missing_object_and_type(cluster: Cluster, namespace: str) -> None:
     assert "the server doesn't have a resource type" in cluster.refused("get", "nonsense")
 
 
-def test_watch(cluster: Cluster, settings: str) -> None:
+def test_kubectl_watch_prints_added_modified_and_deleted_events(cluster: Cluster, settings: str) -> None:
     lines: list[str] = []
     watching = subprocess.Popen(
         [
@@ -167,7 +167,7 @@ def test_watch(cluster: Cluster, settings: str) -> None:
     stdout.close()
 
 
-def test_describe(cluster: Cluster, web: str) -> None:
+def test_kubectl_describe_prints_pods_nodes_namespaces_and_deployments(cluster: Cluster, web: str) -> None:
     said = cluster.kubectl("describe", "pod", "web", "-n", web)
     assert re.search(r"^Name:\s+web$", said, re.MULTILINE)
     assert re.search(r"^Status:\s+Running$", said, re.MULTILINE)
@@ -178,7 +178,7 @@ def test_describe(cluster: Cluster, web: str) -> None:
     assert "nginx:1" in cluster.kubectl("describe", "deployment", "front", "-n", web)
 
 
-def test_describe_and_explain_a_job(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_describe_and_explain_print_fields_of_a_vcjob(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("told", command=["sleep", "1"]))
     said = cluster.kubectl("describe", "vj", "told", "-n", namespace)
     assert re.search(r"^Kind:\s+Job$", said, re.MULTILINE)
@@ -189,7 +189,7 @@ def test_describe_and_explain_a_job(cluster: Cluster, namespace: str) -> None:
     assert "restartPolicy" in cluster.kubectl("explain", "pod.spec")
 
 
-def test_events(cluster: Cluster, web: str) -> None:
+def test_kubectl_events_lists_events_of_a_namespace_and_of_a_pod(cluster: Cluster, web: str) -> None:
     event = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -206,7 +206,7 @@ def test_events(cluster: Cluster, web: str) -> None:
     assert "Noticed" in cluster.kubectl("events", "-n", web, "--for", "pod/web")
 
 
-def test_create_from_typed_commands(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_create_subcommands_create_objects_and_refuse_an_existing_name(cluster: Cluster, namespace: str) -> None:
     def create(*arguments: str) -> str:
         return cluster.kubectl("create", *arguments, "-n", namespace)
 
@@ -224,7 +224,7 @@ def test_create_from_typed_commands(cluster: Cluster, namespace: str) -> None:
     assert "already exists" in cluster.refused("create", "configmap", "plain", "-n", namespace)
 
 
-def test_can_i_as_somebody_else(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_auth_can_i_answers_by_the_roles_of_an_impersonated_account(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "serviceaccount", "robot", "-n", namespace)
     cluster.kubectl("create", "role", "reader", "--verb=get", "--resource=pods", "-n", namespace)
     cluster.kubectl("create", "rolebinding", "readers", "--role=reader", f"--serviceaccount={namespace}:robot", "-n", namespace)
@@ -237,7 +237,7 @@ def test_can_i_as_somebody_else(cluster: Cluster, namespace: str) -> None:
     assert "Forbidden" in cluster.refused("get", "secrets", "-n", namespace, robot)
 
 
-def test_apply_on_the_client_side(cluster: Cluster, namespace: str) -> None:
+def test_client_side_apply_reports_created_unchanged_and_configured(cluster: Cluster, namespace: str) -> None:
     def apply(text: str) -> str:
         return cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=text)
 
@@ -253,7 +253,7 @@ def test_apply_on_the_client_side(cluster: Cluster, namespace: str) -> None:
     assert apply(manifest) == "job.batch.volcano.sh/applied configured\n"  # its list of tasks has defaults in it by now
 
 
-def test_apply_on_the_server_side(cluster: Cluster, namespace: str) -> None:
+def test_server_side_apply_refuses_conflicts_unless_forced(cluster: Cluster, namespace: str) -> None:
     def apply(manager: str, text: str, *more: str) -> tuple[str, ...]:
         return ("apply", "--server-side", "--field-manager", manager, "-n", namespace, "-f", "-", *more)
 
@@ -265,7 +265,7 @@ def test_apply_on_the_server_side(cluster: Cluster, namespace: str) -> None:
     assert cluster.get("cm", "settings", "-n", namespace)["data"]["colour"] == "blue"
 
 
-def test_apply_prunes_what_left_the_manifest(cluster: Cluster, namespace: str) -> None:
+def test_apply_prune_deletes_objects_removed_from_the_manifest(cluster: Cluster, namespace: str) -> None:
     prune = ("--prune", "-l", "app=demo", "--prune-allowlist=core/v1/ConfigMap")
     both = f"{CONFIG_MAP}---{CONFIG_MAP.replace('name: settings', 'name: more')}"
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=both)
@@ -273,7 +273,7 @@ def test_apply_prunes_what_left_the_manifest(cluster: Cluster, namespace: str) -
     assert cluster.kubectl("get", "cm", "-n", namespace, "-l", "app=demo", "-o", "name") == "configmap/settings\n"
 
 
-def test_diff(cluster: Cluster, settings: str) -> None:
+def test_kubectl_diff_prints_the_change_and_does_not_store_it(cluster: Cluster, settings: str) -> None:
     said = subprocess.run(
         ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "diff", "-n", settings, "-f", "-"],
         input=CONFIG_MAP.replace("red", "green"),
@@ -294,7 +294,9 @@ def test_diff(cluster: Cluster, settings: str) -> None:
         ("strategic", '{"data":{"colour":"blue"}}'),
     ],
 )
-def test_patch(cluster: Cluster, settings: str, how: str, patch: str) -> None:
+def test_kubectl_patch_changes_one_key_and_reports_no_change_when_repeated(
+    cluster: Cluster, settings: str, how: str, patch: str
+) -> None:
     assert (
         cluster.kubectl("patch", "cm", "settings", "-n", settings, "--type", how, "-p", patch) == "configmap/settings patched\n"
     )
@@ -315,7 +317,7 @@ def test_strategic_patch_merges_containers_and_is_refused_for_custom_resources(c
     assert "application/merge-patch+json" in said
 
 
-def test_status_subresource(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_patches_and_gets_the_status_subresource_of_a_deployment(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=DEPLOYMENT)
     cluster.kubectl(
         "patch",
@@ -331,7 +333,7 @@ def test_status_subresource(cluster: Cluster, namespace: str) -> None:
     assert rows(cluster.kubectl("get", "deployment", "front", "-n", namespace, "--subresource=status"))[0][0] == "NAME"
 
 
-def test_edit(cluster: Cluster, settings: str, tmp_path: Path) -> None:
+def test_kubectl_edit_stores_the_change_made_by_the_editor(cluster: Cluster, settings: str, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i "s/colour: red/colour: pink/" "$1"\n')
     editor.chmod(0o755)
@@ -346,7 +348,7 @@ def test_edit(cluster: Cluster, settings: str, tmp_path: Path) -> None:
     assert cluster.get("cm", "settings", "-n", settings)["data"]["colour"] == "pink"
 
 
-def test_replace(cluster: Cluster, settings: str) -> None:
+def test_kubectl_replace_refuses_a_stale_resource_version_unless_forced(cluster: Cluster, settings: str) -> None:
     replaced = CONFIG_MAP.replace("red", "white")
     assert cluster.kubectl("replace", "-n", settings, "-f", "-", stdin=replaced) == "configmap/settings replaced\n"
     stale = cluster.get("cm", "settings", "-n", settings)
@@ -356,7 +358,7 @@ def test_replace(cluster: Cluster, settings: str) -> None:
     assert "configmap/settings replaced" in forced
 
 
-def test_scale_set_image_and_rollout(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_scale_set_image_and_rollout_restart_update_a_deployment(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=DEPLOYMENT)
     assert cluster.kubectl("scale", "deployment", "front", "--replicas=0", "-n", namespace) == "deployment.apps/front scaled\n"
     said = cluster.refused("scale", "deployment", "front", "--current-replicas=5", "--replicas=2", "-n", namespace)
@@ -365,7 +367,7 @@ def test_scale_set_image_and_rollout(cluster: Cluster, namespace: str) -> None:
     assert "restarted" in cluster.kubectl("rollout", "restart", "deployment/front", "-n", namespace)
 
 
-def test_label_and_annotate(cluster: Cluster, settings: str) -> None:
+def test_kubectl_label_and_annotate_change_metadata(cluster: Cluster, settings: str) -> None:
     assert cluster.kubectl("label", "cm", "settings", "-n", settings, "tier=one") == "configmap/settings labeled\n"
     assert cluster.kubectl("annotate", "cm", "settings", "-n", settings, "note=here") == "configmap/settings annotated\n"
     metadata = cluster.get("cm", "settings", "-n", settings)["metadata"]
@@ -375,7 +377,7 @@ def test_label_and_annotate(cluster: Cluster, settings: str) -> None:
 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
-def test_delete_cascades(cluster: Cluster, namespace: str, cascade: str) -> None:
+def test_kubectl_delete_deletes_or_orphans_dependents_by_cascade_mode(cluster: Cluster, namespace: str, cascade: str) -> None:
     cluster.kubectl("create", "configmap", "owner", "-n", namespace)
     uid = cluster.get("cm", "owner", "-n", namespace)["metadata"]["uid"]
     owned = {
@@ -402,7 +404,7 @@ def test_delete_cascades(cluster: Cluster, namespace: str, cascade: str) -> None
         wait_until(lambda: not left(), "the dependent to go")
 
 
-def test_delete_in_other_ways(cluster: Cluster, web: str) -> None:
+def test_kubectl_delete_supports_dry_run_force_and_label_selector(cluster: Cluster, web: str) -> None:
     assert cluster.kubectl("delete", "pod", "web", "-n", web, "--dry-run=server") == 'pod "web" deleted (server dry run)\n'
     assert cluster.get("pod", "web", "-n", web)["status"]["phase"] == "Running"
     assert 'pod "web" force deleted' in cluster.kubectl("delete", "pod", "web", "-n", web, "--grace-period=0", "--force")
@@ -411,7 +413,7 @@ def test_delete_in_other_ways(cluster: Cluster, web: str) -> None:
     assert cluster.kubectl("delete", "cm", "-l", "group=x", "-n", web) == 'configmap "one" deleted\n'
 
 
-def test_wait(cluster: Cluster, web: str) -> None:
+def test_kubectl_wait_supports_conditions_jsonpath_timeout_and_deletion(cluster: Cluster, web: str) -> None:
     assert cluster.kubectl("wait", "-n", web, "--for=condition=Ready", "pod/web", "--timeout=60s") == "pod/web condition met\n"
     assert "condition met" in cluster.kubectl(
         "wait", "-n", web, "--for=jsonpath={.status.phase}=Running", "pod/web", "--timeout=60s"
@@ -421,14 +423,14 @@ def test_wait(cluster: Cluster, web: str) -> None:
     cluster.kubectl("wait", "-n", web, "--for=delete", "pod/web", "--timeout=60s")
 
 
-def test_wait_for_what_is_not_there_yet(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_wait_for_create_waits_for_an_object_created_later(cluster: Cluster, namespace: str) -> None:
     create = threading.Timer(0.5, cluster.kubectl, ("create", "configmap", "late", "-n", namespace))
     create.start()
     assert "condition met" in cluster.kubectl("wait", "--for=create", "cm/late", "-n", namespace, "--timeout=60s")
     create.join()
 
 
-def test_logs(cluster: Cluster, web: str) -> None:
+def test_kubectl_logs_prints_pod_output_and_follow_ends_with_the_pod(cluster: Cluster, web: str) -> None:
     assert cluster.kubectl("logs", "web", "-n", web) == "hello from the pod\n"
     assert cluster.kubectl("logs", "-l", "app=web", "-n", web, "--tail=5") == "hello from the pod\n"
     assert cluster.kubectl("logs", "web", "-c", "main", "--timestamps", "-n", web).endswith("Z hello from the pod\n")
@@ -438,7 +440,7 @@ def test_logs(cluster: Cluster, web: str) -> None:
     delete.join()
 
 
-def test_cordon_and_drain(cluster: Cluster, web: str) -> None:
+def test_kubectl_cordons_and_taints_a_node_and_drain_evicts_its_pods(cluster: Cluster, web: str) -> None:
     node = cluster.get("pod", "web", "-n", web)["spec"]["nodeName"]
     try:
         assert cluster.kubectl("cordon", node) == f"node/{node} cordoned\n"
@@ -451,13 +453,13 @@ def test_cordon_and_drain(cluster: Cluster, web: str) -> None:
         cluster.kubectl("taint", "nodes", node, "colour-")
 
 
-def test_run_and_expose(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_run_creates_a_pod_and_expose_creates_its_service(cluster: Cluster, namespace: str) -> None:
     assert cluster.kubectl("run", "single", "--image=nginx:1", "--port=80", "-n", namespace) == "pod/single created\n"
     assert "exposed" in cluster.kubectl("expose", "pod", "single", "--port=80", "-n", namespace)
     assert cluster.get("service", "single", "-n", namespace)["spec"]["ports"][0]["port"] == 80
 
 
-def test_what_is_not_there_is_said_clearly(cluster: Cluster, web: str) -> None:
+def test_kubectl_top_and_exec_are_refused_and_cluster_info_prints_the_control_plane(cluster: Cluster, web: str) -> None:
     assert "Metrics API not available" in cluster.refused("top", "pods", "-n", web)
     assert cluster.refused("exec", "web", "-n", web, "--", "true")
     assert "control plane" in cluster.kubectl("cluster-info")

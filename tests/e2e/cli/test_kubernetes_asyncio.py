@@ -31,7 +31,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"made-by": "test"}}, "data": data}
 
 
-async def test_list_and_watch_see_the_same(api: client.ApiClient, namespace: str) -> None:
+async def test_watch_from_the_list_resource_version_yields_later_changes(api: client.ApiClient, namespace: str) -> None:
     core = client.CoreV1Api(api)
     for number in range(3):
         await core.create_namespaced_config_map(namespace, config_map(f"c{number}"))
@@ -52,7 +52,7 @@ async def test_list_and_watch_see_the_same(api: client.ApiClient, namespace: str
     assert seen == [("MODIFIED", "c0"), ("DELETED", "c1")]
 
 
-async def test_every_kind_of_patch(api: client.ApiClient, namespace: str) -> None:
+async def test_json_merge_strategic_and_apply_patches_change_a_config_map(api: client.ApiClient, namespace: str) -> None:
     core = client.CoreV1Api(api)
     await core.create_namespaced_config_map(namespace, config_map("c", a="1"))
 
@@ -67,7 +67,7 @@ async def test_every_kind_of_patch(api: client.ApiClient, namespace: str) -> Non
     assert await patched(applied, "application/apply-patch+yaml", field_manager="me") == {"b": "2", "c": "3", "d": "4"}
 
 
-async def test_custom_objects(api: client.ApiClient, namespace: str) -> None:
+async def test_custom_objects_api_creates_patches_lists_and_deletes_a_vcjob(api: client.ApiClient, namespace: str) -> None:
     custom = client.CustomObjectsApi(api)
     await custom.create_namespaced_custom_object(*GROUP, namespace, "jobs", json.loads(job("mine", command=["sleep", "1"])))
     found = await custom.get_namespaced_custom_object(*GROUP, namespace, "jobs", "mine")

@@ -142,7 +142,7 @@ async def all_run(api: client.ApiClient, namespace: str, number: int) -> None:
         await asyncio.sleep(0.2)
 
 
-async def test_torchx_looks_dry_then_runs_reads_cancels_and_the_job_can_go_on(
+async def test_torchx_job_dry_runs_runs_is_aborted_by_status_write_and_resumes(
     cluster: Cluster, api: client.ApiClient, namespace: str, jobs: Objects, groups: Objects
 ) -> None:
     body = torchx_job("train", ("worker", 2), retries=2)
@@ -188,7 +188,7 @@ def used_of(quota: dict[str, Any]) -> dict[str, str]:
     return (quota.get("status") or {}).get("used") or {}
 
 
-async def test_a_dry_run_is_checked_like_any_other_and_takes_nothing_of_a_quota(
+async def test_dry_run_is_validated_and_defaulted_but_uses_no_quota(
     cluster: Cluster, api: client.ApiClient, namespace: str, jobs: Objects
 ) -> None:
     counted = "pods=1" if cluster.control_plane == "real" else "count/jobs.batch.volcano.sh=1,pods=1"
@@ -225,7 +225,7 @@ def ours(written: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     return [each for each in written if each[0].startswith("system:serviceaccount:")]
 
 
-async def test_training_operator_makes_no_pod_before_its_group_is_let_in_and_replaces_the_spec_at_each_sync(
+async def test_podgroup_is_enqueued_before_pods_exist_and_training_operator_syncs_cause_no_writes(
     cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects
 ) -> None:
     spec = {"minMember": 2, "queue": "default", "minResources": ENOUGH}
@@ -262,7 +262,9 @@ async def test_training_operator_makes_no_pod_before_its_group_is_let_in_and_rep
     assert len(writes(cluster, namespace, before)) == SYNCS
 
 
-async def test_a_spec_without_our_defaults_changes_no_decision(api: client.ApiClient, namespace: str, groups: Objects) -> None:
+async def test_podgroup_replaced_without_defaults_keeps_its_queue_and_resource_version(
+    api: client.ApiClient, namespace: str, groups: Objects
+) -> None:
     await groups.post(podgroup("bare", {"minMember": 1, "minResources": ENOUGH}))
     there = await groups.reaches("bare", "Inqueue")
     assert there["spec"]["queue"] == "default"
@@ -273,7 +275,7 @@ async def test_a_spec_without_our_defaults_changes_no_decision(api: client.ApiCl
     await all_run(api, namespace, 1)
 
 
-async def test_a_spec_without_a_queue_stays_in_the_queue_of_its_namespace(
+async def test_podgroup_replaced_without_a_queue_keeps_the_queue_of_its_namespace(
     cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects
 ) -> None:
     queue = {"apiVersion": "/".join(GROUPS), "kind": "Queue", "metadata": {"name": namespace}, "spec": {"weight": 1}}
@@ -291,7 +293,9 @@ async def test_a_spec_without_a_queue_stays_in_the_queue_of_its_namespace(
     assert made["spec"]["queue"] == namespace
 
 
-async def test_the_manifest_of_a_job_can_be_sent_again(cluster: Cluster, namespace: str, jobs: Objects) -> None:
+async def test_replacing_a_running_job_with_its_manifest_without_defaults_changes_no_spec(
+    cluster: Cluster, namespace: str, jobs: Objects
+) -> None:
     body = torchx_job("again", ("a", 2))
     del body["spec"]["schedulerName"], body["spec"]["queue"], body["spec"]["maxRetry"]
     for task in body["spec"]["tasks"]:
@@ -324,7 +328,7 @@ def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
     cluster.kubectl("delete", "podgroups", "--all", "-n", namespace)
 
 
-async def test_kuberay_posts_a_status_scales_the_group_and_shrinks_it_at_the_end(
+async def test_kuberay_podgroup_created_with_a_status_runs_scales_up_and_shrinks(
     cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
 ) -> None:
     spec = {"minMember": 2, "queue": queue, "minResources": {**ENOUGH, "cpu": "300m"}}  # with that of the submitter
@@ -360,7 +364,7 @@ async def shaped(groups: Objects, name: str, **spec: Any) -> None:
             return
 
 
-async def test_spark_operator_asks_for_one_member_and_the_room_of_all_and_deletes_the_group(
+async def test_spark_operator_pods_keep_running_when_their_podgroup_is_deleted(
     cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
 ) -> None:
     spec = {"minMember": 1, "queue": queue, "minResources": {"cpu": "300m"}}
@@ -375,7 +379,7 @@ async def test_spark_operator_asks_for_one_member_and_the_room_of_all_and_delete
     assert await pods_of(api, namespace) == dict.fromkeys(("driver", "exec-1", "exec-2"), "Running")  # it ends its own pods
 
 
-async def test_a_status_that_typed_clients_send_back_without_what_they_do_not_know_is_enough(
+async def test_podgroup_status_is_restored_after_a_typed_client_writes_only_the_phase(
     api: client.ApiClient, namespace: str, groups: Objects
 ) -> None:
     await groups.post(podgroup("typed", {"minMember": 1, "minResources": ENOUGH}))
@@ -391,7 +395,9 @@ async def test_a_status_that_typed_clients_send_back_without_what_they_do_not_kn
     assert (there["status"]["phase"], there["status"]["running"], there["spec"]["minResources"]) == ("Running", 1, ENOUGH)
 
 
-async def test_spark_makes_an_empty_group_before_its_driver(api: client.ApiClient, namespace: str, groups: Objects) -> None:
+async def test_spark_pods_run_in_a_podgroup_created_with_an_empty_spec(
+    api: client.ApiClient, namespace: str, groups: Objects
+) -> None:
     made = await groups.post(podgroup("spark-1-podgroup", {}))
     assert made["spec"] == {"queue": "default"}
     for name in ("driver", "exec-1", "exec-2"):
@@ -400,7 +406,7 @@ async def test_spark_makes_an_empty_group_before_its_driver(api: client.ApiClien
     assert (await groups.get("spark-1-podgroup"))["spec"].get("minMember", 0) == 0
 
 
-async def test_mpi_operator_finds_the_spec_that_it_wrote_and_has_nothing_to_put(
+async def test_mpi_operator_podgroup_spec_is_unchanged_when_its_pods_run(
     cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
 ) -> None:
     spec = {"minMember": 3, "queue": queue, "minResources": {"cpu": "300m"}}
@@ -412,7 +418,7 @@ async def test_mpi_operator_finds_the_spec_that_it_wrote_and_has_nothing_to_put(
     await is_counted(cluster, groups, "mpi", queue, running=3)
 
 
-async def test_trainer_applies_the_same_again_and_nothing_changes(
+async def test_trainer_repeated_apply_of_a_podgroup_changes_no_resource_version(
     cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
 ) -> None:
     applied = podgroup("t", {"minMember": 2, "queue": queue, "minResources": ENOUGH})
@@ -428,7 +434,7 @@ async def test_trainer_applies_the_same_again_and_nothing_changes(
     assert version_of(await groups.apply(applied)) == version_of(there)
 
 
-async def test_pods_of_one_workflow_share_the_queue_of_the_first_and_the_others_are_told(
+async def test_pods_of_one_workflow_share_the_queue_of_the_first_pod_and_others_get_an_event(
     cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects
 ) -> None:
     other = {
@@ -462,7 +468,7 @@ async def test_pods_of_one_workflow_share_the_queue_of_the_first_and_the_others_
     assert message.startswith(f'queue "{namespace}" is not taken: ')
 
 
-async def test_home_made_programs_find_the_phase_of_a_job_that_they_posted(jobs: Objects) -> None:
+async def test_posted_job_gets_a_default_queue_and_reaches_completed(jobs: Objects) -> None:
     body = torchx_job("mine", ("a", 1))
     body["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["command"] = ["sleep", "1"]
     await jobs.post(body)

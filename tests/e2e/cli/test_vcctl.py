@@ -73,14 +73,14 @@ def manifest(name: str, queue: str, *, cpu: str = "2", scheduler: str = "volcano
     return yaml.safe_dump({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
 
 
-def test_short_programs_submit_and_list(shell: Shell, namespace: str):
+def test_vsub_submits_a_job_and_vcancel_of_a_missing_job_exits_255(shell: Shell, namespace: str):
     assert shell.said("vsub", "-n", "quick", "-N", namespace, "-c", "echo done") == "run job quick successfully\n"
     assert "Name " in shell.said("vqueues")
     assert shell.said("vsuspend", "-n", "quick", "-N", namespace) == ""
     assert "not found" in shell.said("vcancel", "-n", "nothing", "-N", namespace, status=255)
 
 
-def test_queues_are_made_listed_closed_and_deleted(shell: Shell, namespace: str):
+def test_vcctl_queue_creates_updates_lists_closes_and_deletes_a_queue(shell: Shell, namespace: str):
     name = f"{namespace}-own"
     assert shell.said("vcctl", "queue", "create", "-n", name, "-w", "3") == ""
     wait_until(lambda: "Open" in shell.said("vcctl", "queue", "get", "-n", name), "the queue to open")
@@ -91,7 +91,9 @@ def test_queues_are_made_listed_closed_and_deleted(shell: Shell, namespace: str)
     assert shell.said("vcctl", "queue", "delete", "-n", name) == ""
 
 
-def test_what_fits_says_is_what_happens(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
+def test_vcctl_fits_predicts_the_code_that_vcctl_waiting_later_shows(
+    cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path
+):
     cluster.create(manifest("first", queue, cpu="1"), namespace)
     wait_until(lambda: shell.phase("first") == "Running", "first to run")
     before = cluster.kubectl("get", "vcjob,podgroup,pod", "-n", namespace, "-o", "name")
@@ -112,7 +114,7 @@ def test_what_fits_says_is_what_happens(cluster: Cluster, shell: Shell, namespac
     wait_until(lambda: codes() == {"second": "QueueFull", "huge": "AboveQueueLimit"}, "the same codes")
 
 
-def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, namespace: str):
+def test_missing_scheduler_is_named_in_warnings_status_events_and_explain(cluster: Cluster, shell: Shell, namespace: str):
     absence = 'no scheduler named "volcan" is at work; schedulers at work: '
     for name, scheduler, warning in (
         ("typo", "volcan", f"Warning: spec.schedulerName: {absence}"),
@@ -140,7 +142,7 @@ def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, 
     wait_until(lambda: shell.phase("fine") == "Running", "the other Job to run")
 
 
-def test_wait_ends_when_the_phase_is_out_of_reach_or_the_time_is_over(cluster: Cluster, shell: Shell, namespace: str):
+def test_vcctl_wait_fails_on_an_unreachable_phase_a_timeout_or_a_missing_job(cluster: Cluster, shell: Shell, namespace: str):
     cluster.create(manifest("done", "default", cpu="1", script="echo done"), namespace)
     cluster.create(manifest("long", "default", cpu="1"), namespace)
     shell.said("vcctl", "wait", "done", "--timeout", "60s")
@@ -155,7 +157,7 @@ def test_wait_ends_when_the_phase_is_out_of_reach_or_the_time_is_over(cluster: C
         assert message in ended.stderr
 
 
-def test_a_watched_list_follows_over_a_restart_of_the_api_server(
+def test_vcctl_waiting_watch_continues_after_an_api_server_restart(
     cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path
 ):
     cluster.create(manifest("first", queue, cpu="4"), namespace)
@@ -177,13 +179,13 @@ def test_a_watched_list_follows_over_a_restart_of_the_api_server(
     assert (process.returncode, errors) == (130, "")
 
 
-def test_nodes_show_what_is_free(shell: Shell, cluster: Cluster):
+def test_vcctl_nodes_lists_nodes_and_groups_them_by_label(shell: Shell, cluster: Cluster):
     names = json.loads(shell.said("vcctl", "nodes", "-o", "json"))["items"]
     assert {name for row in names for name in row["names"]} >= {"node-0", "node-1"}
     assert "linux" in shell.said("vcctl", "nodes", "--by", "kubernetes.io/os")
 
 
-def test_watched_nodes_show_that_one_is_cordoned(cluster: Cluster, shell: Shell, tmp_path: Path):
+def test_vcctl_nodes_watch_shows_a_node_cordoned_later(cluster: Cluster, shell: Shell, tmp_path: Path):
     seen = tmp_path / "seen"
     command = [str(PROGRAMS / "vcctl"), "nodes", "-w", "--no-headers", "--by", "kubernetes.io/hostname"]
     with seen.open("w") as output, subprocess.Popen(command, env=shell.environment, stdout=output) as process:
@@ -197,7 +199,9 @@ def test_watched_nodes_show_that_one_is_cordoned(cluster: Cluster, shell: Shell,
             assert process.wait(timeout=60) == 130
 
 
-def test_users_without_rights_are_told_in_one_line(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
+def test_vcctl_prints_one_forbidden_line_and_exits_1_without_permissions(
+    cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path
+):
     cluster.kubectl("create", "serviceaccount", "nobody", "-n", namespace)
     token = cluster.kubectl("create", "token", "nobody", "-n", namespace).strip()
     document = yaml.safe_load(Path(shell.environment["KUBECONFIG"]).read_text())
@@ -211,7 +215,7 @@ def test_users_without_rights_are_told_in_one_line(cluster: Cluster, shell: Shel
         assert "forbidden" in line
 
 
-def test_the_kubectl_plugin_has_the_same_commands(cluster: Cluster, shell: Shell):
+def test_kubectl_vc_plugin_help_lists_the_waiting_command(cluster: Cluster, shell: Shell):
     environment = {**shell.environment, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["kubectl", "vc", "--help"], env=environment, capture_output=True, text=True, check=True)
     assert "\n  waiting     list the Jobs that wait, and why\n" in done.stdout
@@ -224,7 +228,7 @@ def is_connected(pid: int) -> bool:
     return any(f"socket:[{row[9]}]" in files for row in rows if row[3] == "01")
 
 
-def test_an_interrupt_and_a_closed_pipe_end_quietly(cluster: Cluster, shell: Shell, namespace: str):
+def test_vcctl_ends_without_error_output_on_sigint_and_on_a_closed_pipe(cluster: Cluster, shell: Shell, namespace: str):
     cluster.create(manifest("long", "default", cpu="1"), namespace)
     command = [str(PROGRAMS / "vcctl"), "wait", "long"]
     with subprocess.Popen(command, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -242,7 +246,9 @@ def test_an_interrupt_and_a_closed_pipe_end_quietly(cluster: Cluster, shell: She
     assert (piped.stdout, piped.stderr) == ("{\n", "")
 
 
-def test_logs_are_followed_over_restarts_and_shown_by_time(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
+def test_vcctl_logs_follow_prints_each_line_once_over_container_and_api_server_restarts(
+    cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path
+):
     script = "for i in 1 2 3; do echo line-$i; sleep 0.3; done; exit 1"
     document = yaml.safe_load(manifest("tries", "default", cpu="1", script=script))
     task = document["spec"]["tasks"][0]
@@ -275,7 +281,9 @@ def test_logs_are_followed_over_restarts_and_shown_by_time(cluster: Cluster, she
         assert words[:9] == ["line-1", "line-2", "line-3"] * 3
 
 
-def test_the_scheduler_tells_order_holders_and_what_would_help(cluster: Cluster, shell: Shell, namespace: str, queue: str):
+def test_vcctl_explain_shows_jobs_ahead_resource_holders_and_helpful_changes(
+    cluster: Cluster, shell: Shell, namespace: str, queue: str
+):
     for name in ("holder", "second", "third"):
         cluster.create(manifest(name, queue), namespace)
         wait_until(lambda name=name: shell.phase(name) in {"Running", "Pending"}, f"{name} to be seen")
@@ -299,7 +307,9 @@ def test_the_scheduler_tells_order_holders_and_what_would_help(cluster: Cluster,
     assert order.splitlines() == ["vcjob.batch.volcano.sh/second", "vcjob.batch.volcano.sh/third"]
 
 
-def test_jobs_of_other_namespaces_are_never_named(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
+def test_vcctl_explain_names_no_jobs_of_namespaces_the_user_cannot_read(
+    cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path
+):
     other = f"{namespace}-other"
     cluster.make_namespace(other)
     try:

@@ -119,7 +119,9 @@ def session(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Sessio
     cluster.kubectl("delete", "queue", queue, "--ignore-not-found", "--wait=false")
 
 
-def test_half_an_hour(session: Session, cluster: Cluster, namespace: str) -> None:
+def test_vcctl_commands_of_a_user_session_print_expected_output_and_exit_status(
+    session: Session, cluster: Cluster, namespace: str
+) -> None:
     queue, types = f"{namespace}-q", session.types
 
     # a queue of one's own, with room for two pods

@@ -33,7 +33,7 @@ def client(cluster: Cluster, namespace: str) -> Iterator[pc.Client]:
         yield client
 
 
-def test_a_job_is_submitted_waited_for_read_and_deleted(client: pc.Client) -> None:
+def test_client_submits_waits_for_explains_and_deletes_a_job_and_reads_its_logs(client: pc.Client) -> None:
     handle = client.submit(job(replicas=2)).wait(timeout=150)
     assert (handle.phase, handle.status.succeeded) == ("Completed", 2)
     assert sorted(handle.logs().splitlines()) == ["[main-0] hello", "[main-1] hello"]
@@ -44,7 +44,7 @@ def test_a_job_is_submitted_waited_for_read_and_deleted(client: pc.Client) -> No
     wait_until(lambda: not client.jobs(), "the Job to go")
 
 
-def test_a_job_is_asked_about_before_it_is_submitted(client: pc.Client) -> None:
+def test_fits_predicts_placement_without_creating_a_job(client: pc.Client) -> None:
     assert client.fits(job())
     found = client.fits(job(cpu="9000", queue="default"))
     assert (bool(found), found.code, found.never, found.queue) == (False, "AboveCluster", True, "default")
@@ -56,7 +56,7 @@ def test_a_job_is_asked_about_before_it_is_submitted(client: pc.Client) -> None:
         client.fits(job(minAvailable=2))
 
 
-def test_jobs_of_this_user_are_told_from_those_of_others(cluster: Cluster, client: pc.Client, namespace: str) -> None:
+def test_jobs_with_mine_lists_only_jobs_of_the_current_user(cluster: Cluster, client: pc.Client, namespace: str) -> None:
     handle = client.submit(job(600))
     cluster.kubectl(
         "create",
@@ -72,7 +72,7 @@ def test_jobs_of_this_user_are_told_from_those_of_others(cluster: Cluster, clien
     assert [each.name for each in client.jobs(mine=True)] == [handle.name]
 
 
-def test_a_job_that_fails_raises_with_index_code_and_last_lines(client: pc.Client) -> None:
+def test_wait_for_a_failed_job_raises_with_index_exit_code_and_last_log_lines(client: pc.Client) -> None:
     handle = client.submit(job(code=3), name="bad")
     with pytest.raises(errors.JobFailed, match="pod bad-main-0 failed with exit code 3") as caught:
         handle.wait(timeout=150)
@@ -81,7 +81,7 @@ def test_a_job_that_fails_raises_with_index_code_and_last_lines(client: pc.Clien
     assert handle.wait(check=False).phase == "Failed"
 
 
-def test_suspend_resume_scale_and_cancel(cluster: Cluster, client: pc.Client) -> None:
+def test_handle_suspends_resumes_scales_and_cancels_a_job(cluster: Cluster, client: pc.Client) -> None:
     handle = client.submit(job(600)).wait(150, "running")
     handle.suspend()
     handle.wait(150, check=False)
@@ -96,7 +96,7 @@ def test_suspend_resume_scale_and_cancel(cluster: Cluster, client: pc.Client) ->
         handle.wait(150)
 
 
-def test_events_tell_each_phase_once_and_end_with_the_job(client: pc.Client) -> None:
+def test_events_yield_each_phase_once_and_end_when_the_job_completes(client: pc.Client) -> None:
     told = list(client.submit(job(0.5, 2)).events())
     phases = [event.reason for event in told if event.kind == "phase"]
     assert phases[-1] == "Completed"
@@ -115,14 +115,14 @@ def test_logs_are_followed_to_the_end(client: pc.Client) -> None:
         handle.logs(follow=True, tail=1)  # type: ignore[call-overload]
 
 
-def test_the_same_submission_is_made_once_and_another_is_refused(client: pc.Client) -> None:
+def test_repeated_submission_returns_the_same_job_and_a_different_spec_is_refused(client: pc.Client) -> None:
     first, second = (client.submit(job(60), name="once") for _ in range(2))
     assert first.uid == second.uid
     with pytest.raises(errors.Rejected, match="is there already, and differs"):
         client.submit(job(61), name="once")
 
 
-def test_a_handle_pickles_and_another_job_of_its_name_is_not_taken_for_it(client: pc.Client) -> None:
+def test_unpickled_handle_raises_job_replaced_when_a_new_job_has_the_same_name(client: pc.Client) -> None:
     handle = client.submit(job(), name="twice").wait(150)
     again = pickle.loads(pickle.dumps(handle))
     assert (again.uid, again.phase) == (handle.uid, "Completed")
@@ -134,7 +134,7 @@ def test_a_handle_pickles_and_another_job_of_its_name_is_not_taken_for_it(client
     assert client.job("twice").wait(150).uid != handle.uid
 
 
-def test_a_job_that_is_deleted_meanwhile_ends_the_wait(client: pc.Client) -> None:
+def test_wait_raises_job_failed_when_the_job_is_deleted(client: pc.Client) -> None:
     handle = client.submit(job(600)).wait(150, "running")
     other = threading.Timer(0.5, handle.delete)
     other.start()
@@ -143,7 +143,7 @@ def test_a_job_that_is_deleted_meanwhile_ends_the_wait(client: pc.Client) -> Non
     other.join()
 
 
-def test_a_job_that_never_fits_is_warned_of_or_raises(client: pc.Client) -> None:
+def test_wait_warns_or_raises_never_fits_when_the_job_can_never_be_placed(client: pc.Client) -> None:
     handle = client.submit(job(cpu="10000"))
     with pytest.warns(errors.PyroclastWarning) as told, pytest.raises(errors.TimedOut):
         handle.wait(15)
@@ -158,13 +158,13 @@ def test_a_job_that_never_fits_is_warned_of_or_raises(client: pc.Client) -> None
     assert handle.explain().never
 
 
-def test_placed_is_waited_for(client: pc.Client) -> None:
+def test_wait_until_placed_returns_before_the_job_is_finished(client: pc.Client) -> None:
     handle = client.submit(job(600))
     assert handle.wait(150, "placed").status.is_finished is False
     handle.cancel()
 
 
-def test_what_the_server_refuses_names_the_field_and_a_dry_run_leaves_nothing(client: pc.Client) -> None:
+def test_submit_raises_rejected_for_a_missing_queue_and_a_dry_run_creates_no_job(client: pc.Client) -> None:
     with pytest.raises(errors.Rejected, match='"nowhere" not found'):
         client.submit(job(queue="nowhere"))
     assert client.submit(job(), dry_run=True).name
@@ -173,7 +173,7 @@ def test_what_the_server_refuses_names_the_field_and_a_dry_run_leaves_nothing(cl
         client.job("missing")
 
 
-def test_rights_that_lack_are_named_with_their_rule(cluster: Cluster, namespace: str, tmp_path: Any) -> None:
+def test_forbidden_error_names_the_missing_rbac_rule(cluster: Cluster, namespace: str, tmp_path: Any) -> None:
     import yaml
 
     cluster.kubectl("create", "serviceaccount", "ann", "-n", namespace)
@@ -191,14 +191,16 @@ def test_rights_that_lack_are_named_with_their_rule(cluster: Cluster, namespace:
         assert caught.value.verb == "list"
 
 
-def test_no_cluster_is_told(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_raises_no_cluster_when_no_kubeconfig_exists(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     with pytest.raises(errors.NoCluster, match="KUBECONFIG is not set"):
         pc.Client().jobs()
 
 
-def test_an_interrupt_leaves_the_job_and_says_how_to_end_it(client: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupt_of_wait_keeps_the_job_running_and_prints_that_it_goes_on(
+    client: pc.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
     handle = client.submit(job(600))
     threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
@@ -207,7 +209,7 @@ def test_an_interrupt_leaves_the_job_and_says_how_to_end_it(client: pc.Client, c
     assert not handle.status.is_finished
 
 
-def test_a_block_ends_the_job_where_that_was_asked_for(client: pc.Client) -> None:
+def test_with_block_terminates_the_job_when_cancel_on_exit_is_set(client: pc.Client) -> None:
     with client.submit(job(600), cancel_on_exit=True) as handle:
         handle.wait(150, "running")
     handle.wait(150, check=False)
@@ -236,7 +238,7 @@ def test_sync_calls_work_under_a_running_loop(client: pc.Client) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_has_connections_of_its_own(client: pc.Client) -> None:
+def test_handle_works_in_a_forked_child_and_in_its_parent(client: pc.Client) -> None:
     handle = client.submit(job()).wait(150)
     child = os.fork()
     if child == 0:
@@ -245,7 +247,7 @@ def test_a_forked_child_has_connections_of_its_own(client: pc.Client) -> None:
     assert handle.phase == "Completed"
 
 
-def test_a_restart_of_the_server_loses_and_doubles_no_event(cluster: Cluster, client: pc.Client) -> None:
+def test_job_events_are_neither_lost_nor_repeated_over_an_api_server_restart(cluster: Cluster, client: pc.Client) -> None:
     handles = [client.submit(job(6, 2)) for _ in range(10)]
     told: list[list[str]] = [[] for _ in handles]
 
@@ -264,7 +266,7 @@ def test_a_restart_of_the_server_loses_and_doubles_no_event(cluster: Cluster, cl
         assert len(phases) == len(set(phases)), told
 
 
-def test_broken_rules_are_told_before_any_request(tmp_path: Any) -> None:
+def test_submit_rejects_all_invalid_fields_before_any_request(tmp_path: Any) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}  # nobody listens there
     context = {"name": "x", "context": {"cluster": "c", "user": ""}}

@@ -229,7 +229,7 @@ CASES: dict[str, tuple[type[errors.PyroclastError], Callable[[LocalClient, Path]
 
 
 @pytest.mark.parametrize(("kind", "raising", "about", "advice"), CASES.values(), ids=CASES.keys())
-def test_an_error_names_its_object_and_what_to_do(
+def test_client_error_message_names_the_object_and_a_remedy(
     local: LocalClient,
     tmp_path: Path,
     kind: type[errors.PyroclastError],
@@ -244,7 +244,7 @@ def test_an_error_names_its_object_and_what_to_do(
     assert advice in str(caught.value)
 
 
-def test_no_error_is_left_out() -> None:
+def test_every_client_error_class_has_a_test_case() -> None:
     kinds = {getattr(errors, name) for name in errors.__all__}
     tree = {kind for kind in kinds if issubclass(kind, Exception) and not issubclass(kind, Warning)}
     assert {kind for kind, *_ in CASES.values()} == tree - {errors.PyroclastError}

@@ -41,7 +41,7 @@ def manifest(seconds: int = 600) -> dict[str, Any]:
     return {**metadata, "spec": {"tasks": [{"name": "main", "replicas": 1, "template": template}]}}
 
 
-def test_a_client_and_a_handle(local: LocalClient, tmp_path: Path) -> None:
+def test_every_client_and_handle_method_works_on_a_job(local: LocalClient, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(manifest(0)))
     with pc.Client(context=None, namespace="default", queue=None, image=None, store=None, kubeconfig=local.kubeconfig) as c:
         for anything in (
@@ -85,7 +85,7 @@ def train(lr: float) -> float:
     return lr * (1 + pc.rank()) / pc.world()
 
 
-def test_functions(local: LocalClient) -> None:
+def test_task_runs_as_gang_sweep_map_and_local_call(local: LocalClient) -> None:
     job = train.run(1e-3)
     assert job.result() == 1e-3 / 4
     assert job.results() == [1e-3 * number / 4 for number in (1, 2, 3, 4)]
@@ -121,7 +121,7 @@ def report() -> None:
     print("reported")
 
 
-def test_a_flow(local: LocalClient, tmp_path: Path) -> None:
+def test_flow_returns_the_same_value_remotely_and_locally(local: LocalClient, tmp_path: Path) -> None:
     @pc.flow(store=f"file://{tmp_path}/x", keep=True)
     def nightly(day: str) -> Any:
         raw: Any = extract(day)  # a Node, not a value
@@ -140,7 +140,7 @@ def test_a_flow(local: LocalClient, tmp_path: Path) -> None:
         f.retry()
 
 
-def test_the_interpreter_of_a_local_plane_is_this_one(local: LocalClient) -> None:
+def test_task_on_a_local_control_plane_runs_with_the_current_interpreter(local: LocalClient) -> None:
     @pc.task
     def version() -> tuple[str, str]:
         import os

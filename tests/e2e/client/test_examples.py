@@ -50,29 +50,31 @@ def torchrun(client: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(client.asynchronous.env, "PATH", f"{tmp_path}:/usr/bin:/bin")
 
 
-def test_a_gang_of_four(client: pc.Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gang_example_prints_all_ranks_and_results_are_read_later(
+    client: pc.Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert output_of("gang.py", capsys) == "[0, 1, 2, 3]\n"
     job = client.jobs()[0]
     monkeypatch.setattr(sys, "argv", ["later.py", job.name])
     assert output_of("later.py", capsys) == "\n0\n"
 
 
-def test_a_sweep_of_a_hundred(client: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sweep_example_prints_the_least_loss(client: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
     assert output_of("sweep.py", capsys) == "the least loss is 0.0\n"
 
 
-def test_a_flow(client: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flow_example_prints_its_result(client: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
     assert output_of("flow.py", capsys) == "4122\n"
 
 
 @pytest.mark.usefixtures("torchrun")
-def test_torchrun_on_two_nodes(client: pc.Client) -> None:
+def test_torchrun_example_logs_its_rank(client: pc.Client) -> None:
     runpy.run_path(str(EXAMPLES / "torchrun.py"), run_name="__main__")
     assert any("rank 0 of 1" in job.logs() for job in client.jobs())
 
 
 @pytest.mark.usefixtures("torchrun")
-def test_the_programs_that_are_compared_with_those_of_others(
+def test_programs_of_the_five_tasks_page_print_the_expected_results(
     client: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {job.name for job in client.jobs()}
@@ -88,7 +90,7 @@ def test_the_programs_that_are_compared_with_those_of_others(
     assert said[1] == f"{[(number / 100 - 0.5) ** 2 for number in range(100)]}\n"
 
 
-def test_without_a_cluster_by_the_environment() -> None:
+def test_gang_example_runs_without_a_cluster_when_pyroclast_is_local() -> None:
     environment = {**os.environ, "PYROCLAST": "local"}
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "gang.py")], env=environment, capture_output=True, text=True, check=False

@@ -37,7 +37,7 @@ def executor(local: pc.Client) -> Iterator[pc.Executor]:
         yield executor
 
 
-def test_submit_runs_calls_with_keywords(executor: pc.Executor) -> None:
+def test_executor_submit_passes_positional_and_keyword_arguments(executor: pc.Executor) -> None:
     future = executor.submit(pow, 2, 8)
     assert future.result(200) == 256
     assert executor.submit(dict, fn=1, self=2).result(200) == {"fn": 1, "self": 2}
@@ -45,7 +45,7 @@ def test_submit_runs_calls_with_keywords(executor: pc.Executor) -> None:
     assert not future.cancel()
 
 
-def test_map_is_in_order_and_raises_where_the_item_is(executor: pc.Executor) -> None:
+def test_map_yields_results_in_order_and_raises_at_the_failed_item(executor: pc.Executor) -> None:
     assert list(executor.map(pow, range(10), range(10))) == list(map(pow, range(10), range(10)))
     results = executor.map(divmod, [1, 1, 1, 1], [2, 3, 0, 5])
     assert (next(results), next(results)) == ((0, 1), (0, 1))
@@ -54,7 +54,7 @@ def test_map_is_in_order_and_raises_where_the_item_is(executor: pc.Executor) -> 
     assert isinstance(caught.value.__cause__, errors.TaskError)
 
 
-def test_chunks_share_pods(local: pc.Client, executor: pc.Executor) -> None:
+def test_map_with_chunksize_runs_one_pod_per_chunk(local: pc.Client, executor: pc.Executor) -> None:
     before = len(local.jobs())
     assert list(executor.map(pow, range(40), range(40), chunksize=10)) == list(map(pow, range(40), range(40)))
     (job,) = local.jobs()[: len(local.jobs()) - before]
@@ -64,19 +64,19 @@ def test_chunks_share_pods(local: pc.Client, executor: pc.Executor) -> None:
         executor.map(bool, [1], chunksize=0)
 
 
-def test_map_gives_up_after_its_timeout(executor: pc.Executor) -> None:
+def test_map_raises_timeout_error_after_its_timeout(executor: pc.Executor) -> None:
     with pytest.raises(TimeoutError):
         list(executor.map(time.sleep, [0, 6], timeout=4))
 
 
-def test_wait_and_as_completed_know_its_futures(executor: pc.Executor) -> None:
+def test_wait_and_as_completed_of_concurrent_futures_accept_executor_futures(executor: pc.Executor) -> None:
     futures = [executor.submit(int, number) for number in range(3)]
     assert {future.result() for future in concurrent.futures.as_completed(futures, 120)} == {0, 1, 2}
     done, pending = concurrent.futures.wait(futures, 120)
     assert (len(done), len(pending)) == (3, 0)
 
 
-def test_wait_returns_at_the_first_end_or_the_first_failure(executor: pc.Executor) -> None:
+def test_wait_returns_at_the_first_completed_or_failed_future(executor: pc.Executor) -> None:
     long, bad = executor.submit(time.sleep, 300), executor.submit(divmod, 1, 0)
     done, pending = concurrent.futures.wait([long, bad], 120, concurrent.futures.FIRST_EXCEPTION)
     assert (done, pending) == ({bad}, {long})
@@ -102,18 +102,18 @@ def raise_falsey() -> None:
     raise Falsey("as true as others")
 
 
-def test_an_exception_that_is_false_is_told_too(executor: pc.Executor) -> None:
+def test_future_returns_an_exception_whose_truth_value_is_false(executor: pc.Executor) -> None:
     assert isinstance(executor.submit(raise_falsey).exception(200), Falsey)  # `result` of some Pythons forgets it
 
 
-def test_many_calls_that_came_before_a_shutdown_all_run(local: pc.Client) -> None:
+def test_calls_submitted_before_shutdown_all_complete(local: pc.Client) -> None:
     executor = pc.Executor(cpu="10m")
     futures = [executor.submit(pow, number, 2) for number in range(20)]
     executor.shutdown()
     assert [future.result(0) for future in futures] == [number**2 for number in range(20)]
 
 
-def test_arguments_are_not_kept(executor: pc.Executor) -> None:
+def test_call_arguments_are_released_after_the_result(executor: pc.Executor) -> None:
     argument = Argument()
     kept = weakref.ref(argument)
     future = executor.submit(describe, argument)
@@ -147,13 +147,13 @@ def test_callbacks_may_use_the_client(local: pc.Client, executor: pc.Executor) -
     assert seen[0] > 0
 
 
-def test_what_does_not_pickle_is_told_by_its_future_alone(executor: pc.Executor) -> None:
+def test_unpicklable_argument_fails_only_its_own_future(executor: pc.Executor) -> None:
     bad, good = executor.submit(abs, threading.Lock()), executor.submit(abs, -2)
     assert isinstance(bad.exception(120), TypeError)
     assert good.result(200) == 2
 
 
-def test_after_shutdown_nothing_is_taken(local: pc.Client) -> None:
+def test_submit_raises_after_shutdown_and_pending_futures_complete(local: pc.Client) -> None:
     executor = pc.Executor()
     future = executor.submit(abs, -3)
     executor.shutdown(wait=False)
@@ -172,7 +172,7 @@ def pods_at_work(local: pc.Client) -> list[str]:
     return run(names())
 
 
-def test_cancelling_leaves_no_pod(local: pc.Client) -> None:
+def test_shutdown_with_cancel_futures_deletes_all_jobs_and_pods(local: pc.Client) -> None:
     executor = pc.Executor(cpu="50m")
     before = {job.uid for job in local.jobs()}
     futures = [executor.submit(time.sleep, 300) for _ in range(3)]
@@ -227,7 +227,9 @@ def path_of_torchrun(tmp_path: Path) -> str:
     return f"{tmp_path}:/usr/bin:/bin"
 
 
-def test_torchrun_starts_a_script_on_two_nodes_that_meet(local: pc.Client, path_of_torchrun: str, tmp_path: Path) -> None:
+def test_torchrun_runs_a_script_on_two_nodes_and_raises_when_it_fails(
+    local: pc.Client, path_of_torchrun: str, tmp_path: Path
+) -> None:
     script = tmp_path / "train_it.py"
     script.write_text("import sys, json; print(json.dumps(sys.argv[1:]))")
     job = pc.torchrun(script, "--lr", 0.1, nodes=2, per_node=2, env={"PATH": path_of_torchrun}).wait(200)

@@ -65,7 +65,7 @@ def nightly(day: str, marker: str):
     return report(fit, {"again": again})
 
 
-def test_values_loops_choices_and_retries_run(local: pc.Client, tmp_path: Path) -> None:
+def test_flow_with_values_loops_choices_and_retries_completes(local: pc.Client, tmp_path: Path) -> None:
     flow = nightly.run("2026-11-24", str(tmp_path / "marker"))
     assert flow.result(180) == "report of (4122, {'again': 'the second time'})"
     status = flow.status
@@ -90,7 +90,7 @@ with pc.Client(namespace="default", kubeconfig={local.kubeconfig!r}) as c:
     assert "4122" in subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
 
 
-def test_a_switch_chooses_by_exit_code_and_a_patch_changes_the_job(local: pc.Client) -> None:
+def test_switch_chooses_one_branch_by_exit_code_and_patch_changes_its_job(local: pc.Client) -> None:
     @pc.task
     def leave(code: int) -> None:
         sys.exit(code)
@@ -117,7 +117,7 @@ def test_a_switch_chooses_by_exit_code_and_a_patch_changes_the_job(local: pc.Cli
         assert flow[chosen].object()["spec"].get("ttlSecondsAfterFinished") == (86400 if code == 3 else None)
 
 
-def test_a_flow_that_fails_names_the_entry(local: pc.Client) -> None:
+def test_wait_for_a_failed_flow_raises_and_names_the_failed_entry(local: pc.Client) -> None:
     @pc.task
     def broken() -> None:
         raise ValueError("broken")
@@ -197,7 +197,7 @@ def written(folder: Path, local: LocalClient) -> str:
     return "".join(lines)
 
 
-def test_manifests_are_the_same_twice_and_run_by_kubectl_after_their_program_was_killed(
+def test_flow_manifests_are_reproducible_and_run_with_kubectl_after_their_program_was_killed(
     local: LocalClient, tmp_path: Path
 ) -> None:
     text = written(tmp_path, local)
@@ -213,7 +213,7 @@ def test_manifests_are_the_same_twice_and_run_by_kubectl_after_their_program_was
     assert flow["report"].result() == "done"
 
 
-def test_the_status_shows_retries_loops_choices_and_who_was_enough(local: LocalClient, tmp_path: Path) -> None:
+def test_flow_status_shows_retries_loops_and_skipped_entries(local: LocalClient, tmp_path: Path) -> None:
     @pc.task
     def never() -> None:
         import time
@@ -246,7 +246,7 @@ def test_the_status_shows_retries_loops_choices_and_who_was_enough(local: LocalC
     assert status["state"]["phase"] == "Succeed"
 
 
-def test_a_failed_flow_goes_on_with_the_values_it_has(local: pc.Client, tmp_path: Path) -> None:
+def test_retry_of_a_failed_flow_reruns_only_incomplete_entries(local: pc.Client, tmp_path: Path) -> None:
     marker = tmp_path / "allowed"
 
     @pc.task
@@ -280,7 +280,7 @@ def test_a_failed_flow_goes_on_with_the_values_it_has(local: pc.Client, tmp_path
     flow.delete()
 
 
-def test_a_flow_is_cancelled(local: pc.Client) -> None:
+def test_cancelled_flow_ends_as_failed(local: pc.Client) -> None:
     @pc.task
     def long() -> None:
         import time

@@ -65,7 +65,7 @@ def divided(a: int, b: int) -> float:
     return a / b
 
 
-def test_what_the_function_raises_is_raised_with_its_traceback(local: pc.Client) -> None:
+def test_exception_of_a_remote_function_is_raised_with_its_cause_and_remote_traceback(local: pc.Client) -> None:
     assert divided.run(6, 3).result(200) == 2
     with pytest.raises(errors.TaskError, match="ZeroDivisionError: division by zero") as caught:
         divided.run(1, 0).result(200)
@@ -81,7 +81,7 @@ def picky(number: int) -> int:
     return number * number
 
 
-def test_a_sweep_of_a_hundred_has_values_and_errors_and_repeats_only_those_that_failed(local: pc.Client, tmp_path: Path) -> None:
+def test_sweep_returns_values_and_errors_and_retry_reruns_only_failed_calls(local: pc.Client, tmp_path: Path) -> None:
     calls, mended = tmp_path / "calls", tmp_path / "mended"
 
     @pc.task(cpu="50m")
@@ -111,7 +111,7 @@ def test_a_sweep_of_a_hundred_has_values_and_errors_and_repeats_only_those_that_
     assert sweep.failed == []
 
 
-def test_map_gives_values_in_order_and_as_they_come(local: pc.Client) -> None:
+def test_map_yields_values_in_order_or_unordered_and_raises_task_errors(local: pc.Client) -> None:
     assert list(picky.map([3, 2, 1])) == [9, 4, 1]
     assert sorted(picky.map([3, 2, 1], in_order=False)) == [1, 4, 9]
     with pytest.raises(errors.TaskError):
@@ -148,7 +148,7 @@ def lines_of_results(local: pc.Client) -> list[Path]:
 @pytest.mark.parametrize(
     ("size", "is_in_log"), [(2 << 10, False), ((2 << 10) + 1, True), (1 << 20, True)], ids=["2 KiB", "2 KiB + 1", "1 MiB"]
 )
-def test_a_result_of_the_limit_comes_back_without_a_store(
+def test_result_up_to_1_mib_is_returned_without_a_store(
     local: pc.Client, without_store: pc.Client, size: int, is_in_log: bool
 ) -> None:
     before = len(lines_of_results(local))
@@ -158,19 +158,19 @@ def test_a_result_of_the_limit_comes_back_without_a_store(
     assert len(lines_of_results(local)) - before == is_in_log
 
 
-def test_a_result_over_the_limit_without_a_store_says_what_cures_it(without_store: pc.Client) -> None:
+def test_result_over_1_mib_without_a_store_raises_and_suggests_a_store(without_store: pc.Client) -> None:
     with pytest.raises(errors.ResultTooLarge, match=r"1,048,577 bytes, more than the 1,048,576 .* `store='file:///"):
         without_store.submit(json_of.call((1 << 20) + 1)).result(200)
 
 
-def test_results_of_every_size_come_back(local: pc.Client) -> None:
+def test_results_of_any_size_are_returned_with_a_store(local: pc.Client) -> None:
     for size in (0, 2048, 5000, 1 << 20, (1 << 20) + 1):
         job = text_of.run(size)
         assert len(job.result(200)) == size
         assert job.logs() == "before the result"
 
 
-def test_a_log_that_was_cut_is_noticed(local: pc.Client, without_store: pc.Client) -> None:
+def test_result_raises_result_gone_when_the_pod_log_was_truncated(local: pc.Client, without_store: pc.Client) -> None:
     job = without_store.submit(json_of.call(100_000)).wait(200)
     log = lines_of_results(local)[-1]
     lines = log.read_bytes().splitlines(keepends=True)
@@ -179,7 +179,7 @@ def test_a_log_that_was_cut_is_noticed(local: pc.Client, without_store: pc.Clien
         job.result()
 
 
-def test_a_result_is_found_in_another_process(local: pc.Client) -> None:
+def test_result_can_be_read_in_another_process_by_job_name(local: pc.Client) -> None:
     job = divided.run(9, 3)
     job.wait(200)
     script = f"""
@@ -190,7 +190,7 @@ with pc.Client(namespace="default", kubeconfig={local.kubeconfig!r}) as c:
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "3.0\n"
 
 
-def test_results_outlive_a_job_that_goes_by_itself_in_the_handle_that_waited(local: pc.Client) -> None:
+def test_result_survives_ttl_deletion_of_its_job_only_in_a_handle_that_waited(local: pc.Client) -> None:
     job = divided.using(ttl=1).run(8, 2)
     other = pickle.loads(pickle.dumps(job))
     job.wait(200)
@@ -205,7 +205,7 @@ def test_results_outlive_a_job_that_goes_by_itself_in_the_handle_that_waited(loc
         other.wait()
 
 
-def test_a_forged_message_is_not_unpickled(local: pc.Client, tmp_path: Any) -> None:
+def test_forged_result_message_raises_and_is_not_unpickled(local: pc.Client, tmp_path: Any) -> None:
     target = tmp_path / "written"
 
     class Evil:
@@ -243,7 +243,7 @@ def another_python() -> tuple[str, str]:
     pytest.skip("there is no Python of another minor version on this machine")
 
 
-def test_another_python_is_told_before_anything_is_unpickled(local: pc.Client, tmp_path: Path) -> None:
+def test_python_version_mismatch_raises_before_arguments_are_unpickled(local: pc.Client, tmp_path: Path) -> None:
     target = tmp_path / "written"
 
     class Mark:
@@ -303,7 +303,7 @@ def test_secrets_are_in_no_manifest_log_or_representation(local: pc.Client) -> N
             assert hush.encode() not in text
 
 
-def test_a_checkpoint_goes_on_where_a_pod_was_taken_away(local: pc.Client) -> None:
+def test_checkpointed_task_resumes_after_its_pod_is_deleted(local: pc.Client) -> None:
     class Count:
         def __init__(self) -> None:
             self.done = 0
@@ -334,7 +334,7 @@ def test_a_checkpoint_goes_on_where_a_pod_was_taken_away(local: pc.Client) -> No
     assert job.status.restarts == 1
 
 
-def test_a_function_that_does_not_pickle_or_has_no_image_is_told_at_once(local: pc.Client) -> None:
+def test_unpicklable_function_or_missing_image_raises_usage_error_on_submission(local: pc.Client) -> None:
     import threading
 
     lock = threading.Lock()
@@ -382,7 +382,7 @@ print("left")
     [("pass", False), ("raise KeyError", False), ("time.sleep(600)", True)],
     ids=["exit", "exception", "kill"],
 )
-def test_nothing_is_left_of_a_local_control_plane(end: str, is_killed: bool) -> None:
+def test_local_control_plane_leaves_no_files_or_processes_after_exit_exception_or_kill(end: str, is_killed: bool) -> None:
     script = PLANE.format(end=end)
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -415,7 +415,7 @@ def _mention(folder: str) -> list[str]:
     return found
 
 
-def test_a_gang_starts_again_as_a_whole_and_its_last_failure_is_told(local: pc.Client, tmp_path: Path) -> None:
+def test_failed_gang_is_restarted_when_it_has_retries_and_raises_otherwise(local: pc.Client, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
 
     @pc.task(gang=2, retries=2)
@@ -433,7 +433,7 @@ def test_a_gang_starts_again_as_a_whole_and_its_last_failure_is_told(local: pc.C
         flaky.using(retries=0).run(1000).result(200)
 
 
-def test_an_evicted_gang_that_may_not_start_again_is_told(local: pc.Client) -> None:
+def test_wait_raises_evicted_when_a_pod_of_a_gang_without_retries_is_deleted(local: pc.Client) -> None:
     @pc.task(gang=2)
     def long() -> None:
         time.sleep(600)
@@ -444,7 +444,7 @@ def test_an_evicted_gang_that_may_not_start_again_is_told(local: pc.Client) -> N
         job.wait(200)
 
 
-def test_a_gang_waits_for_the_place_that_lacks_and_says_so(local: pc.Client) -> None:
+def test_gang_waits_until_all_pods_fit_and_explain_names_the_missing_resource(local: pc.Client) -> None:
     @pc.task(cpu=4)
     def blocked() -> None:
         time.sleep(600)
@@ -462,7 +462,7 @@ def test_a_gang_waits_for_the_place_that_lacks_and_says_so(local: pc.Client) -> 
     assert job.results(200) == [0, 1, 2, 3]
 
 
-def test_a_submission_that_died_in_between_is_finished_by_the_same_again(local: pc.Client) -> None:
+def test_repeated_submission_completes_an_interrupted_submission(local: pc.Client) -> None:
     from pyroclast.api.types import SECRETS, Key
     from pyroclast_client.compilation import compiled
     from pyroclast_client.loops import run
@@ -495,7 +495,9 @@ def test_a_submission_that_died_in_between_is_finished_by_the_same_again(local: 
         local.submit(divided.call(8, 3), name="died-1")
 
 
-def test_what_a_client_left_that_died_is_removed_or_given_to_its_job(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orphaned_secret_of_a_dead_client_is_deleted_or_gets_its_job_as_owner(
+    local: pc.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pyroclast.api.types import SECRETS, Key
     from pyroclast_client import orphans
     from pyroclast_client.compilation import compiled
@@ -531,7 +533,7 @@ def test_what_a_client_left_that_died_is_removed_or_given_to_its_job(local: pc.C
         run(owners("left-1-code"))
 
 
-def test_an_elastic_gang_starts_with_its_least_and_runs_all(local: pc.Client) -> None:
+def test_elastic_gang_starts_at_its_minimum_and_runs_all_pods(local: pc.Client) -> None:
     job = hello.using(gang=(2, 4), cpu=5).run()  # of 16 CPUs on two nodes there is room for two pods of five
     assert job.results(200) == [0, 1, 2, 3]
     waiting = hello.using(gang=(3, 4), cpu=5).run()
@@ -541,7 +543,7 @@ def test_an_elastic_gang_starts_with_its_least_and_runs_all(local: pc.Client) ->
     waiting.delete()
 
 
-def test_the_role_of_users_is_enough_and_the_secret_goes_with_the_job(
+def test_user_role_suffices_for_the_client_and_no_payload_secrets_remain(
     local: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import yaml
@@ -610,7 +612,7 @@ def test_a_large_sweep_is_cut_into_several_jobs(local: pc.Client, monkeypatch: p
     assert "8 succeeded" in sweep._repr_html_()
 
 
-def test_coroutines_are_awaited_and_async_clients_share_a_connection(local: pc.Client) -> None:
+def test_async_client_runs_coroutine_tasks_and_sweeps_concurrently(local: pc.Client) -> None:
     import asyncio
 
     @pc.task
@@ -631,7 +633,7 @@ def test_coroutines_are_awaited_and_async_clients_share_a_connection(local: pc.C
     assert asyncio.run(several()) == [1, 2, 3, [1, 4]]
 
 
-def test_a_program_that_closes_nothing_ends_quietly(local: pc.Client) -> None:
+def test_program_with_an_unclosed_client_exits_without_output(local: pc.Client) -> None:
     script = f"""
 import pyroclast.client as pc
 c = pc.Client(namespace="default", kubeconfig={local.kubeconfig!r})

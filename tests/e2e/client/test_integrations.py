@@ -30,7 +30,9 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", sorted(path.stem.removeprefix("check_") for path in CHECKS.glob("check_*.py")))
-def test_the_real_package(name: str, cluster: Cluster, namespace: str, ours: Path, tmp_path: Path) -> None:
+def test_third_party_package_passes_its_integration_checks(
+    name: str, cluster: Cluster, namespace: str, ours: Path, tmp_path: Path
+) -> None:
     try:
         python = environment(name)
     except NotInstalled as error:

@@ -93,7 +93,7 @@ def has_owner(cluster: Cluster, namespace: str) -> bool:
         pytest.param("give_to", has_owner, id="before the answer that the Job owns the Secret"),
     ],
 )
-def test_a_client_that_is_killed_leaves_what_the_same_again_finds(
+def test_repeated_submission_of_a_killed_client_yields_one_job_that_owns_one_secret(
     cluster: Cluster,
     network: SlowNetwork,
     namespace: str,

@@ -63,17 +63,19 @@ def readers(client: LocalClient) -> list[str]:
     return run(names())
 
 
-def test_a_large_result_is_read_through_pods_that_go_again(local: LocalClient) -> None:
+def test_large_result_in_a_claim_is_read_through_jobs_that_are_deleted_afterwards(local: LocalClient) -> None:
     size = 3 << 20
     assert noise.run(size).result(200) == noise(size)
     assert readers(local) == []
 
 
-def test_values_of_a_flow_go_through_the_claim_and_come_back_without_its_jobs(local: LocalClient) -> None:
+def test_flow_returns_a_large_value_through_a_claim(local: LocalClient) -> None:
     assert chained.run(2 << 20).result(200) == noise(2 << 20)
 
 
-def test_more_than_pods_hand_over_names_what_to_do(local: LocalClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_too_large_to_read_through_pods_raises_and_suggests_to_mount_the_claim(
+    local: LocalClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = noise.run(2 << 20)
     with monkeypatch.context() as limited:
         limited.setattr(stores, "MOST_SLICES", 1)
@@ -81,7 +83,7 @@ def test_more_than_pods_hand_over_names_what_to_do(local: LocalClient, monkeypat
             job.result(200)
 
 
-def test_where_the_claim_is_mounted_here_no_pod_is_needed(
+def test_result_is_read_from_a_locally_mounted_claim_without_a_reader_pod(
     local: LocalClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     job = noise.run(2 << 20).wait(200)

@@ -152,7 +152,7 @@ def make_queue(cluster: Cluster, name: str, cpu: str) -> None:
     cluster.create(json.dumps({**kind, "metadata": {"name": name}, "spec": {"capability": {"cpu": cpu}}}))
 
 
-def test_two_nodes_of_four_processes_meet_and_are_told_of_in_each_phase(cluster: Cluster, torchx: Torchx) -> None:
+def test_torchx_ddp_job_on_two_nodes_runs_all_ranks_and_reports_each_state(cluster: Cluster, torchx: Torchx) -> None:
     make_queue(cluster, torchx.namespace, "1")
     handle = torchx.ddp("2x4", queue=torchx.namespace)
     torchx.reaches(handle, "PENDING")
@@ -183,7 +183,7 @@ def test_two_nodes_of_four_processes_meet_and_are_told_of_in_each_phase(cluster:
         assert {int(rank) for rank in ranks} == set(range(4 * node, 4 * node + 4))
 
 
-def test_an_elastic_job_is_a_gang_of_its_least_and_its_ranks_meet(cluster: Cluster, torchx: Torchx) -> None:
+def test_elastic_torchx_job_gets_its_minimum_as_min_available_and_runs_all_ranks(cluster: Cluster, torchx: Torchx) -> None:
     handle = torchx.ddp("1:3x1")
     torchx.reaches(handle, "RUNNING")
     job = cluster.get("vcjob", name_of(handle), "-n", torchx.namespace)
@@ -195,7 +195,7 @@ def test_an_elastic_job_is_a_gang_of_its_least_and_its_ranks_meet(cluster: Clust
     assert sorted(ranks) == [["0"], ["1"], ["2"]]
 
 
-def test_a_shell_is_run_listed_told_logged_and_its_failure_too(torchx: Torchx) -> None:
+def test_torchx_shell_jobs_are_listed_with_state_and_logs_on_success_and_failure(torchx: Torchx) -> None:
     handle = torchx.run("utils.sh", "--image", "any", "--memMB", "64", "echo", "it is here")
     torchx.reaches(handle, "SUCCEEDED")
     assert "it is here" in torchx("log", handle)
@@ -205,7 +205,7 @@ def test_a_shell_is_run_listed_told_logged_and_its_failure_too(torchx: Torchx) -
     assert "No such file" in torchx("log", bad)
 
 
-def test_a_distributed_job_is_cancelled_stays_so_and_can_be_resumed(cluster: Cluster, torchx: Torchx) -> None:
+def test_cancelled_torchx_job_has_no_pods_and_an_aborted_job_can_be_resumed(cluster: Cluster, torchx: Torchx) -> None:
     handle = torchx.ddp("2x4")
     torchx.reaches(handle, "RUNNING")
     name, namespace = name_of(handle), torchx.namespace

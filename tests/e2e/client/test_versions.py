@@ -29,7 +29,7 @@ async def forget(client: pc.Client, field: str) -> None:
     await kube.patch(CRDS, key, {"spec": {"versions": versions}}, PatchKind.MERGE)
 
 
-def test_a_field_that_the_server_lacks_is_left_out_and_named() -> None:
+def test_job_field_unknown_to_an_older_server_is_omitted_with_a_warning() -> None:
     with pc.local(nodes=1) as client:
         run(forget(client, "networkTopology"))
         with pytest.warns(errors.PyroclastWarning, match=r"does not know spec.networkTopology, which is left out; upgrade"):

@@ -26,7 +26,7 @@ def judge(found: dict[str, list[compare.Difference]]) -> list[str]:
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-async def test_every_request_is_answered_as_a_real_server_does(pair: Pair, tmp_path: Path) -> None:
+async def test_embedded_api_server_differs_from_kube_apiserver_only_in_known_cases(pair: Pair, tmp_path: Path) -> None:
     found = {}
     async for case, real, ours in compared(pair.real, pair.ours, load_cases(), tmp_path):
         assert not any("failed" in result for result in real), (case.id, real)
@@ -40,7 +40,7 @@ async def test_every_request_is_answered_as_a_real_server_does(pair: Pair, tmp_p
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-async def test_kubectl_prints_the_same(pair: Pair, tmp_path: Path) -> None:
+async def test_kubectl_output_on_the_embedded_server_differs_only_in_known_cases(pair: Pair, tmp_path: Path) -> None:
     if not kubectl_is_there():
         pytest.skip("kubectl is not on this machine")
     async for _ in compared(pair.real, pair.ours, [], tmp_path):
@@ -52,12 +52,12 @@ async def test_kubectl_prints_the_same(pair: Pair, tmp_path: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_statement_has_a_case() -> None:
+def test_every_conformance_statement_has_a_test_case() -> None:
     assert matrix.uncovered() == []
     assert matrix.unknown() == []
 
 
-def test_few_differences_stay() -> None:
+def test_known_differences_are_few_and_all_have_a_reason() -> None:
     known = compare.load_known()
     assert len(known) <= MOST_KNOWN
     assert not any(entry.path.endswith((".status", ".reason")) for entry in known)

@@ -21,7 +21,7 @@ def pod(name: str, command: str, *, restart: str = "Never", **spec: Any) -> str:
     return json.dumps(body)
 
 
-def test_a_pod_reads_what_is_projected_into_it(cluster: Cluster, namespace: str) -> None:
+def test_pod_reads_its_config_map_secret_environment_and_service_account_token(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "configmap", "settings", "--from-literal=colour=red", "-n", namespace)
     cluster.kubectl("create", "secret", "generic", "hidden", "--from-literal=key=value", "-n", namespace)
     volumes = [{"name": "s", "configMap": {"name": "settings"}}, {"name": "h", "secret": {"secretName": "hidden"}}]
@@ -40,7 +40,7 @@ def test_a_pod_reads_what_is_projected_into_it(cluster: Cluster, namespace: str)
     assert said[4].count(".") == 2, "a token of the ServiceAccount"
 
 
-def test_a_container_that_fails_is_started_again_and_its_events_are_counted(cluster: Cluster, namespace: str) -> None:
+def test_failing_container_is_restarted_with_backoff_and_repeated_events_are_counted(cluster: Cluster, namespace: str) -> None:
     cluster.create(pod("loops", "exit 1", restart="Always"), namespace)
     state = "{.status.containerStatuses[0].state.waiting.reason}"
     cluster.kubectl("wait", "-n", namespace, f"--for=jsonpath={state}=CrashLoopBackOff", "pod/loops", "--timeout=60s")

@@ -72,13 +72,13 @@ def status_writes(audit_log: Path) -> Counter[str]:
     return writes
 
 
-async def test_from_nothing_to_ready(tmp_path: Path) -> None:
+async def test_real_control_plane_starts_and_serves_its_version(tmp_path: Path) -> None:
     async with real_control_plane(tmp_path, fsync=False) as plane:
         status, body = await plane.get("/version")
         assert (status, json.loads(body)["gitVersion"]) == (200, "v1.36.1")
 
 
-async def test_nodes_live_through_faults_of_the_control_plane(tmp_path: Path) -> None:
+async def test_simulated_nodes_complete_all_pods_over_api_server_and_etcd_restarts(tmp_path: Path) -> None:
     async with (
         real_control_plane(tmp_path, fsync=False) as plane,
         Client(load_config(str(plane.kubeconfig))) as client,
@@ -100,7 +100,7 @@ async def test_nodes_live_through_faults_of_the_control_plane(tmp_path: Path) ->
         assert max(status_writes(plane.audit_log).values()) <= 3
 
 
-async def test_a_killed_nodes_process_loses_and_doubles_nothing(tmp_path: Path) -> None:
+async def test_restarted_nodes_process_completes_all_pods_without_container_restarts(tmp_path: Path) -> None:
     async with real_control_plane(tmp_path, fsync=False) as plane, Client(load_config(str(plane.kubeconfig))) as client:
         async with nodes(plane, "--nodes", "4") as first:
             await run_pods(client, "p", "sleep 3")

@@ -23,7 +23,7 @@ ASK_SECONDS = 120.0
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("sequences", "steps"), [(20, 20), (1000, 50)], ids=["few", "many"])
-async def test_random_writes_are_answered_the_same(
+async def test_random_writes_get_the_same_responses_from_kube_apiserver_and_embedded_server(
     pair: Pair,  # noqa: F811
     tmp_path: Path,
     sequences: int,

@@ -46,7 +46,9 @@ spec: {containers: [{name: a, image: a}]}
 
 
 @pytest.mark.timeout(480)
-def test_only_what_is_ours_waits_for_admission(bare: Path, helm: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_unreachable_webhook_blocks_only_matching_objects_and_namespaces_can_be_deleted(
+    bare: Path, helm: Path, tmp_path: Path  # noqa: F811
+) -> None:
     def run(*command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "KUBECONFIG": str(bare)}
         return subprocess.run(command, env=environment, input=stdin, capture_output=True, text=True, timeout=90, check=False)

@@ -32,7 +32,7 @@ GROWTH = 1.5  # of resident memory of a service that was not killed since, again
 
 @pytest.mark.soak
 @pytest.mark.timeout(2100)
-def test_churn(cluster: Cluster, namespace: str) -> None:
+def test_jobs_survive_churn_while_services_api_server_and_watches_fail(cluster: Cluster, namespace: str) -> None:
     with two_shards(cluster) as shards:
         churn(cluster, namespace, shards)
 

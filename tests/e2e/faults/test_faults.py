@@ -41,7 +41,9 @@ def pods_created_twice(cluster: Cluster, namespace: str, *, since: int = 0) -> l
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", SERVICES)
-def test_kill_in_the_middle_of_fifty_jobs(cluster: Cluster, namespace: str, service: str) -> None:
+def test_all_jobs_complete_without_duplicate_pods_when_a_service_is_killed(
+    cluster: Cluster, namespace: str, service: str
+) -> None:
     submit(cluster, namespace, JOBS // 2)
     wait_until(lambda: phases(cluster, namespace)["Running"] + phases(cluster, namespace)["Completed"] >= 5, "some Jobs to run")
     cluster.kill(service)
@@ -53,7 +55,7 @@ def test_kill_in_the_middle_of_fifty_jobs(cluster: Cluster, namespace: str, serv
 
 
 @pytest.mark.parametrize(("service", "lease"), [("job-controller", "vc-controller-manager"), ("scheduler", "volcano")])
-def test_a_service_that_is_started_anew_goes_on_leading(cluster: Cluster, service: str, lease: str) -> None:
+def test_restarted_leader_renews_its_lease_under_the_same_identity(cluster: Cluster, service: str, lease: str) -> None:
     """It has the identity of the one before, which is known to have ended: nobody waits until the Lease expires."""
     wait_until(lambda: spec_of(cluster, lease)["holderIdentity"], "a leader")
     before = spec_of(cluster, lease)
@@ -65,7 +67,7 @@ def test_a_service_that_is_started_anew_goes_on_leading(cluster: Cluster, servic
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
 
 
-def test_an_eviction_while_the_controller_is_away_is_answered(cluster: Cluster, namespace: str) -> None:
+def test_job_is_restarted_for_a_pod_evicted_while_the_controller_was_down(cluster: Cluster, namespace: str) -> None:
     policies = [{"event": "PodEvicted", "action": "RestartJob"}]
     manifest = job("evicted", command=["sleep", "600"], replicas=REPLICAS, policies=policies)
     cluster.create(manifest, namespace)
@@ -80,7 +82,7 @@ def test_an_eviction_while_the_controller_is_away_is_answered(cluster: Cluster, 
     assert status_of(cluster, namespace, "evicted")["version"] == 1
 
 
-def test_what_others_take_from_a_job_is_put_right(cluster: Cluster, namespace: str) -> None:
+def test_controller_restores_removed_pod_labels_and_waits_for_podgroup_finalizers(cluster: Cluster, namespace: str) -> None:
     """Labels of a pod are given back; a PodGroup that a finalizer holds is waited for, and the Job says so."""
     cluster.create(job("robbed", command=["sleep", "600"], replicas=REPLICAS), namespace)
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/robbed", "--timeout=60s")

@@ -46,7 +46,7 @@ async def write_until(stop: threading.Event, kubeconfig: str, namespace: str) ->
 
 
 @pytest.mark.timeout(600)
-def test_what_was_acknowledged_is_there_after_a_kill(cluster: Cluster, namespace: str) -> None:
+def test_acknowledged_writes_survive_api_server_outages(cluster: Cluster, namespace: str) -> None:
     stop = threading.Event()
     acknowledged: list[str] = []
     work = threading.Thread(
@@ -66,7 +66,7 @@ def test_what_was_acknowledged_is_there_after_a_kill(cluster: Cluster, namespace
 
 
 @pytest.mark.timeout(600)
-def test_services_go_on_after_an_outage(cluster: Cluster, namespace: str) -> None:
+def test_jobs_complete_and_services_keep_running_over_an_api_server_outage(cluster: Cluster, namespace: str) -> None:
     submit(cluster, namespace, JOBS)
     wait_until(lambda: phases(cluster, namespace)["Running"] + phases(cluster, namespace)["Completed"] >= 3, "some Jobs to run")
     before = dict(cluster.pids)
@@ -81,7 +81,9 @@ def test_services_go_on_after_an_outage(cluster: Cluster, namespace: str) -> Non
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", ["compaction", "etcd restart"])
-def test_services_go_on_when_the_store_changes_under_them(cluster: Cluster, namespace: str, fault: str) -> None:
+def test_jobs_complete_without_duplicate_pods_after_etcd_compaction_or_restart(
+    cluster: Cluster, namespace: str, fault: str
+) -> None:
     if cluster.server is None:
         pytest.skip("the embedded API server has no etcd")
     plane = cluster.server.plane

@@ -106,7 +106,7 @@ def embedded(folder: Path) -> Iterator[Restorable]:
 
 
 @pytest.mark.timeout(600)
-def test_services_converge_after_a_restore(control_plane: str, tmp_path: Path) -> None:
+def test_services_converge_after_the_api_server_is_restored_from_a_backup(control_plane: str, tmp_path: Path) -> None:
     if not kubectl_is_there():
         pytest.skip("kubectl is not on this machine")
     with (real if control_plane == "real" else embedded)(tmp_path / "server") as plane:

@@ -53,7 +53,7 @@ def holders(cluster: Cluster) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-def test_shards_move_between_processes_and_nothing_is_lost_or_doubled(cluster: Cluster, namespace: str) -> None:
+def test_jobs_complete_without_duplicate_pods_when_shards_change_their_controller(cluster: Cluster, namespace: str) -> None:
     with cluster.standing_aside("job-controller"), replica(cluster) as first, replica(cluster) as second:
         wait_until(lambda: len(set(filter(None, holders(cluster)))) == 2, "each replica to lead a shard", seconds=60)
         submit(cluster, namespace, JOBS // 2)

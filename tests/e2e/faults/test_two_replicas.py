@@ -124,7 +124,7 @@ def _event(second: int, source: str, verb: str, resource: str, code: int = 200) 
     }
 
 
-def test_the_judge_sees_a_second_writer() -> None:
+def test_audit_check_detects_writes_without_the_lease() -> None:
     one, other = SOURCES
     events = [
         _event(1, one, "create", "leases", 201),
@@ -139,7 +139,7 @@ def test_the_judge_sees_a_second_writer() -> None:
 
 
 @pytest.mark.timeout(400)
-def test_there_are_never_two_writers_on_slow_networks(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_replica_on_a_slow_network_never_writes_after_losing_its_lease(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     target = port_of(cluster.kubeconfig)
     with cluster.standing_aside(*SERVICES), contextlib.ExitStack() as stack:
         one, other = (stack.enter_context(slow_network(target, source)) for source in SOURCES)

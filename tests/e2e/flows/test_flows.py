@@ -83,7 +83,7 @@ def processes(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> I
         yield cluster
 
 
-def test_a_diamond_runs_in_order(flows: Flows) -> None:
+def test_jobflow_starts_jobs_in_dependency_order(flows: Flows) -> None:
     flows.create(*(template(name) for name in "abcd"))
     flows.create(flow(entry("d", "b", "c"), entry("b", "a"), entry("c", "a"), entry("a")))
     status = flows.reaches("Succeed")
@@ -97,7 +97,7 @@ def test_a_diamond_runs_in_order(flows: Flows) -> None:
     assert templates["status"]["jobDependsOnList"] == ["f-a"]
 
 
-def test_all_and_any(flows: Flows) -> None:
+def test_entry_with_strategy_any_runs_after_one_target_and_others_wait_for_all(flows: Flows) -> None:
     flows.create(template("quick"), template("slow", "sleep 600"), template("one"), template("both"))
     targets = ["quick", "slow"]
     flows.create(
@@ -114,7 +114,7 @@ def test_all_and_any(flows: Flows) -> None:
     assert condition["message"] == "waits for slow to complete"
 
 
-def test_choices_and_loops(flows: Flows) -> None:
+def test_jobflow_if_switch_and_for_run_chosen_entries_and_skip_others(flows: Flows) -> None:
     names = ("bad", "yes", "no", "both", "by-code", "other", "say", "rounds", "late")
     flows.create(*(template(name) for name in names if name != "bad"), template("bad", "exit 3"))
     flows.create(
@@ -151,7 +151,7 @@ def test_choices_and_loops(flows: Flows) -> None:
     assert "f-late-2" not in flows.jobs()
 
 
-def test_a_failed_job_is_tried_again_and_fails_the_flow_in_the_end(flows: Flows) -> None:
+def test_failed_entry_is_retried_to_its_limit_and_then_fails_the_jobflow(flows: Flows) -> None:
     flows.create(template("a", "exit 1"), template("b"))
     flows.create(flow(entry("a", retry={"limit": 2, "backoff": "1s"}), entry("b", "a")))
     status = flows.reaches("Failed")
@@ -163,7 +163,7 @@ def test_a_failed_job_is_tried_again_and_fails_the_flow_in_the_end(flows: Flows)
     assert flows.jobs() == ["f-a"]
 
 
-def test_the_other_jobs_of_a_failed_flow_are_terminated_when_it_says_so(flows: Flows) -> None:
+def test_failure_policy_cancel_terminates_running_jobs_of_a_failed_jobflow(flows: Flows) -> None:
     flows.create(template("a", "sleep 2; exit 1", maxRetry=1), template("b", "sleep 600"))
     flows.create(flow(entry("a"), entry("b"), failurePolicy="Cancel"))
     flows.reaches("Failed")
@@ -173,7 +173,7 @@ def test_the_other_jobs_of_a_failed_flow_are_terminated_when_it_says_so(flows: F
     assert flows.cluster.get("commands", "-n", flows.namespace)["items"] == []
 
 
-def test_a_patch_changes_the_template_for_the_flow_alone(flows: Flows) -> None:
+def test_entry_patch_changes_the_job_and_an_invalid_patch_is_refused(flows: Flows) -> None:
     nginx = task("default-nginx", "sleep 600", image="nginx")
     nginx["template"]["spec"]["containers"][0]["name"] = "nginx"
     flows.create(template("a", "", nginx, maxRetry=7))
@@ -189,7 +189,7 @@ def test_a_patch_changes_the_template_for_the_flow_alone(flows: Flows) -> None:
     assert "(entry a)" in said
 
 
-def test_a_job_that_is_removed_by_its_ttl_counts_as_done(flows: Flows) -> None:
+def test_job_deleted_by_its_ttl_counts_as_completed(flows: Flows) -> None:
     flows.create(template("a", "sleep 1", ttlSecondsAfterFinished=0), template("b"), template("c"))
     flows.create(flow(entry("a"), entry("b", "a"), entry("c", "b")))
     flows.reaches("Succeed")
@@ -197,7 +197,7 @@ def test_a_job_that_is_removed_by_its_ttl_counts_as_done(flows: Flows) -> None:
     wait_until(lambda: flows.jobs() == ["f-b", "f-c"], "the first Job to be removed")
 
 
-def test_what_is_retained(flows: Flows) -> None:
+def test_retain_policy_delete_removes_jobs_of_succeeded_but_not_of_failed_jobflows(flows: Flows) -> None:
     flows.create(template("a"), template("b", "exit 1"))
     flows.create(flow(entry("a"), jobRetainPolicy="delete"), flow(entry("b"), name="g", jobRetainPolicy="delete"))
     flows.reaches("Succeed")
@@ -206,7 +206,7 @@ def test_what_is_retained(flows: Flows) -> None:
     assert flows.status()["completedJobs"] == ["f-a"]
 
 
-def test_what_waits_says_what_for(flows: Flows) -> None:
+def test_entry_without_a_template_waits_with_reason_template_not_found(flows: Flows) -> None:
     flows.create(flow(entry("late")))
     wait_until(lambda: flows.phases().get("late") == "Waiting", "the entry to wait")
     condition = flows.status()["conditions"]["f-late"]
@@ -216,7 +216,7 @@ def test_what_waits_says_what_for(flows: Flows) -> None:
     flows.reaches("Succeed")
 
 
-def test_what_is_refused(flows: Flows) -> None:
+def test_webhook_refuses_jobflow_cycles_changes_to_started_entries_and_deletion_while_running(flows: Flows) -> None:
     said = flows.refused(flow(entry("a", "b"), entry("b", "c"), entry("c", "a")))
     assert "jobflow Flow is not DAG" in said
     assert "a → b → c → a" in said
@@ -234,7 +234,7 @@ def test_what_is_refused(flows: Flows) -> None:
     assert flows.jobs() == []
 
 
-def test_a_namespace_with_a_running_flow_goes(cluster: Cluster) -> None:
+def test_namespace_with_a_running_jobflow_can_be_deleted(cluster: Cluster) -> None:
     flows = Flows(cluster, "namespace-with-a-running-flow")
     cluster.make_namespace(flows.namespace)
     flows.create(template("a", "sleep 600"), flow(entry("a"), entry("b", "a")))
@@ -251,7 +251,7 @@ def test_a_namespace_with_a_running_flow_goes(cluster: Cluster) -> None:
         ("status", {"taskStatusList": [{"taskName": "web", "phase": "running"}]}),
     ],
 )
-def test_a_probe_stands_for_completion(processes: Cluster, kind: str, probe: dict[str, Any]) -> None:
+def test_entry_starts_when_the_probe_of_its_running_target_succeeds(processes: Cluster, kind: str, probe: dict[str, Any]) -> None:
     namespace = f"probe-{kind}"
     processes.make_namespace(namespace)
     flows = Flows(processes, namespace)

@@ -164,7 +164,7 @@ def lived(second: int, name: str, *, uid: str = "", node: str = "n", binds: int 
     return [made, *(event(second + 1, "pods/binding", "create", 201, uid=uid, node=node) for _ in range(binds))]
 
 
-def test_the_judge_sees_what_must_not_be() -> None:
+def test_audit_ledger_detects_double_binds_and_overcommitted_nodes() -> None:
     room = {"n": 1000, "m": 1000}
     two = [*lived(1, "a"), *lived(1, "b")]
     assert Ledger.of(two).bound_twice() == []
@@ -188,7 +188,7 @@ def test_the_judge_sees_what_must_not_be() -> None:
     assert len(Ledger.of([*two, foreign]).over_committed(room)) == 1
 
 
-def test_binds_that_are_refused_for_a_while(own: Cluster, binds: Binds, room: dict[str, int]) -> None:
+def test_temporarily_refused_binds_are_retried_until_the_gang_runs(own: Cluster, binds: Binds, room: dict[str, int]) -> None:
     binds.refused = {"g-worker-1": 2, "g-worker-2": 1}
     create(own, gang("g", 4000))
     runs(own, "g")
@@ -196,7 +196,9 @@ def test_binds_that_are_refused_for_a_while(own: Cluster, binds: Binds, room: di
     assert {stay.name: stay.refusals for stay in members} == {"g-worker-0": 0, "g-worker-1": 2, "g-worker-2": 1, "g-worker-3": 0}
 
 
-def test_a_gang_of_which_half_runs_says_so_and_is_completed(own: Cluster, binds: Binds, room: dict[str, int]) -> None:
+def test_partly_bound_gang_reports_unknown_and_keeps_its_running_pods_until_complete(
+    own: Cluster, binds: Binds, room: dict[str, int]
+) -> None:
     """Nobody takes away what runs; a policy for the event Unknown may."""
     binds.refused = {"g-worker-1": math.inf}
     create(own, gang("g", 4000))
@@ -213,7 +215,7 @@ def test_a_gang_of_which_half_runs_says_so_and_is_completed(own: Cluster, binds:
     assert len(judged(own, room, {"g": SIZE, "other": SIZE}).of_gang(group_of(own, "g"))) == SIZE, "nobody was made anew"
 
 
-def test_a_gang_that_can_never_be_whole_gives_its_places_back(own: Cluster, binds: Binds, room: dict[str, int]) -> None:
+def test_incomplete_gang_releases_its_nodes_to_a_waiting_gang(own: Cluster, binds: Binds, room: dict[str, int]) -> None:
     """As long as nodes make its containers nothing is lost with its pods; who waited gets the room."""
     own.kubectl("label", "node", *nodes(own)[:2], "pool=small")
     binds.refused = {"g-worker-0": math.inf}
@@ -230,7 +232,9 @@ def test_a_gang_that_can_never_be_whole_gives_its_places_back(own: Cluster, bind
     judged(own, room, {"g": 2})
 
 
-def test_a_stranger_takes_the_place_of_a_bind_under_way(own: Cluster, binds: Binds, room: dict[str, int]) -> None:
+def test_gang_is_restarted_when_a_foreign_pod_takes_the_node_of_a_pending_bind(
+    own: Cluster, binds: Binds, room: dict[str, int]
+) -> None:
     """The API server binds what does not fit: the node refuses it, and the policy of the Job has the gang made anew, whole."""
     names = [f"g-worker-{i}" for i in range(SIZE)]
     binds.hold(*names)
@@ -246,7 +250,7 @@ def test_a_stranger_takes_the_place_of_a_bind_under_way(own: Cluster, binds: Bin
     assert len(ledger.of_gang(group_of(own, "g"))) == 2 * SIZE
 
 
-def test_somebody_else_binds_a_member_first(own: Cluster, binds: Binds, room: dict[str, int]) -> None:
+def test_gang_runs_when_another_binder_binds_one_of_its_pods_first(own: Cluster, binds: Binds, room: dict[str, int]) -> None:
     """As a scheduler does that lost its Lease a moment ago, and whose last bind arrives late."""
     binds.hold("late-worker-0")
     create(own, gang("late", 4000))
@@ -267,7 +271,9 @@ def refused_by_nodes(ledger: Ledger, cluster: Cluster) -> list[str]:
     return sorted(stay.name for stay in ledger.of_gang(group_of(cluster, "g")) if stay.reason == "OutOfcpu")
 
 
-def test_a_gang_that_is_placed_by_an_out_of_date_view(own: Cluster, binds: Binds, room: dict[str, int]) -> None:
+def test_only_the_pod_refused_by_its_node_is_replaced_after_placement_from_a_stale_cache(
+    own: Cluster, binds: Binds, room: dict[str, int]
+) -> None:
     first, *others = nodes(own)
     own.kubectl("cordon", *others[2:])
     with late_watches(own, "scheduler", "pyroclast-scheduler") as late:
@@ -286,7 +292,9 @@ def test_a_gang_that_is_placed_by_an_out_of_date_view(own: Cluster, binds: Binds
     assert len(ledger.of_gang(group_of(own, "g"))) == SIZE + 1, "the others stayed"
 
 
-def test_nodes_vanish_while_a_gang_is_bound(own: Cluster, binds: Binds, room: dict[str, int]) -> None:
+def test_gang_is_completed_again_after_its_nodes_are_deleted_during_and_after_binding(
+    own: Cluster, binds: Binds, room: dict[str, int]
+) -> None:
     """One between decision and bind, which the API server carries out all the same; later one with a member that runs."""
     binds.hold("g-worker-1")
     create(own, gang("g", 8000))

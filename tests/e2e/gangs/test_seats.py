@@ -89,7 +89,7 @@ def over_committed(own: Cluster) -> list[str]:
     return [f"{node}: {cpu}" for node, cpu in used.items() if cpu > ROOM]
 
 
-def test_a_pod_costs_one_write(own: Cluster, space: str) -> None:
+def test_gang_placed_before_its_pods_exist_needs_one_create_per_pod_and_no_bindings(own: Cluster, space: str) -> None:
     create(own, space, gang("j", 20))
     runs(own, space, "j", 20)
     assert made(own, space) == {"pod": 20}
@@ -97,7 +97,7 @@ def test_a_pod_costs_one_write(own: Cluster, space: str) -> None:
     assert over_committed(own) == []
 
 
-def test_a_gang_that_does_not_fit_when_it_is_let_in_is_bound_later(own: Cluster, space: str) -> None:
+def test_gang_that_does_not_fit_at_first_is_bound_once_resources_are_free(own: Cluster, space: str) -> None:
     create(own, space, gang("first", NODES, cpu="5"))
     runs(own, space, "first", NODES)
     create(own, space, gang("second", 2, cpu="4"))
@@ -107,7 +107,7 @@ def test_a_gang_that_does_not_fit_when_it_is_let_in_is_bound_later(own: Cluster,
     assert made(own, space) == {"pod": NODES + 2, "binding": 2}
 
 
-def test_a_pod_that_is_made_again_and_those_of_a_larger_scale_cost_one_write_each(own: Cluster, space: str) -> None:
+def test_recreated_and_scaled_up_pods_need_one_create_each_and_no_bindings(own: Cluster, space: str) -> None:
     create(own, space, gang("j", 6, policies=[{"event": "PodEvicted", "action": "RestartPod"}]))
     runs(own, space, "j", 6)
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods(own, space)}
@@ -129,7 +129,9 @@ def test_a_pod_that_is_made_again_and_those_of_a_larger_scale_cost_one_write_eac
 
 @pytest.mark.parametrize("service", ["scheduler", "job-controller", "apiserver"])
 @pytest.mark.parametrize("point", SEEN)
-def test_whoever_is_killed_at_whatever_point_the_gang_is_whole_soon(own: Cluster, space: str, service: str, point: str) -> None:
+def test_gang_runs_whole_after_a_service_is_killed_at_any_point_of_placement(
+    own: Cluster, space: str, service: str, point: str
+) -> None:
     if service == "apiserver" and own.server is not None and point != "placing":
         pytest.skip("an outage of the real API server takes long: once is enough")
     create(own, space, gang("j", 16))
@@ -173,7 +175,7 @@ def test_a_cordoned_node_gets_no_pods_and_the_gang_runs(own: Cluster, space: str
         own.kubectl("uncordon", "node-0")
 
 
-def test_a_quota_leaves_no_gang_half_started(own: Cluster, space: str) -> None:
+def test_gang_refused_by_a_quota_keeps_no_bound_pods_and_runs_after_its_removal(own: Cluster, space: str) -> None:
     own.kubectl("create", "quota", "q", "--hard=pods=3", "-n", space)
     create(own, space, gang("j", 6))
     wait_until(lambda: annotation(own, space, keys.SEATS).get("way") == "Refused", "the seats to be given up")
@@ -192,7 +194,9 @@ def test_a_quota_leaves_no_gang_half_started(own: Cluster, space: str) -> None:
         pytest.param({"hostNetwork": True}, "Ports", id="ports"),
     ],
 )
-def test_who_goes_the_present_way_says_why(own: Cluster, space: str, spec: dict[str, Any], way: str) -> None:
+def test_podgroup_annotation_names_why_a_gang_is_not_placed_before_its_pods_exist(
+    own: Cluster, space: str, spec: dict[str, Any], way: str
+) -> None:
     manifest = json.loads(gang("j", 2))
     manifest["spec"]["tasks"][0]["template"]["spec"] |= spec
     create(own, space, json.dumps(manifest))
@@ -201,7 +205,7 @@ def test_who_goes_the_present_way_says_why(own: Cluster, space: str, spec: dict[
 
 
 @pytest.mark.parametrize("often", ["always", "sometimes"])
-def test_a_sidecar_that_a_webhook_adds_over_commits_no_node(own: Cluster, space: str, tmp_path: Path, often: str) -> None:
+def test_sidecars_injected_by_a_webhook_overcommit_no_node(own: Cluster, space: str, tmp_path: Path, often: str) -> None:
     with sidecars(own, tmp_path, space, every=1 if often == "always" else 3) as added:
         create(own, space, gang("j", 12))
         runs(own, space, "j", 12)
@@ -216,7 +220,7 @@ def test_a_sidecar_that_a_webhook_adds_over_commits_no_node(own: Cluster, space:
         assert over_committed(own) == []
 
 
-def test_nobody_else_says_where_pods_go(own: Cluster, space: str) -> None:
+def test_users_cannot_write_placement_annotations_of_a_podgroup(own: Cluster, space: str) -> None:
     if own.control_plane != "real":
         pytest.skip("admission policies need the real control plane")
     create(own, space, gang("j", 1))

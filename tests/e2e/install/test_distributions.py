@@ -54,7 +54,7 @@ def packages_of(built: Path) -> set[str]:
     return {name for name in top if not name.endswith(".dist-info")}
 
 
-def test_each_wheel_holds_its_own_packages_and_none_of_the_other(wheel):
+def test_each_wheel_contains_only_its_own_packages(wheel):
     assert packages_of(wheel(ROOT)) == PACKAGES
     assert packages_of(wheel(API)) == {"pyroclast"}
     assert packages_of(wheel(STANDALONE)) == {"pyroclast_standalone"}
@@ -68,7 +68,7 @@ def test_each_wheel_holds_its_own_packages_and_none_of_the_other(wheel):
 
 
 @pytest.mark.parametrize("folder", [API, STANDALONE, COMMAND_LINE, CLIENT, SNAKEMAKE, HYDRA], ids=lambda folder: folder.name)
-def test_all_have_one_version_and_the_locks_pin_what_they_need(folder):
+def test_distributions_share_one_version_and_lock_files_pin_their_dependencies(folder):
     ours, beside = (tomllib.loads((each / "pyproject.toml").read_text())["project"] for each in (ROOT, folder))
     assert beside["version"] == ours["version"]
     own = [need for need in (*ours["dependencies"], *beside["dependencies"]) if need.startswith("pyroclast")]
@@ -94,7 +94,7 @@ def environment(wheel: Callable[[Path], Path], tmp_path_factory: pytest.TempPath
     return python
 
 
-async def test_every_service_serves_from_the_wheel_alone(bare, environment, tmp_path, monkeypatch):
+async def test_all_services_run_from_the_installed_wheels(bare, environment, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(environment))
     said: list[str] = []
     options = Options(DataDirectory(tmp_path / "data"), kubeconfig=bare, nodes=0)
@@ -121,7 +121,7 @@ except pc.errors.Usage as error:
 """
 
 
-def test_the_client_serves_from_its_wheel_without_a_control_plane(environment, wheel, tmp_path):
+def test_client_wheel_works_without_the_control_plane_installed(environment, wheel, tmp_path):
     locked = (ROOT / "requirements-dev.lock").read_text().split("\ncloudpickle==")[1].split()[0]
     install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(environment), "--no-deps"]
     subprocess.run([*install, str(wheel(CLIENT)), f"cloudpickle=={locked}"], check=True)
@@ -215,7 +215,7 @@ def outside() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
-def test_the_client_brings_no_more_than_it_needs(alone, tmp_path):
+def test_client_wheel_installs_only_the_expected_dependencies(alone, tmp_path):
     listed = [sys.executable, "-m", "uv", "pip", "list", "--format", "json", "--python", str(alone)]
     found = {each["name"] for each in json.loads(subprocess.run(listed, check=True, capture_output=True).stdout)}
     assert found == {"pyroclast-api", "pyroclast-client"} | DIRECT | INDIRECT
@@ -224,7 +224,7 @@ def test_the_client_brings_no_more_than_it_needs(alone, tmp_path):
     assert "the control plane is not installed" in done.stdout, done.stderr
 
 
-def test_users_of_the_client_see_the_types_of_their_functions(alone, tmp_path):
+def test_mypy_checks_argument_types_of_client_tasks(alone, tmp_path):
     (tmp_path / "types_of_users.py").write_text(TYPES)
     programs = sorted(str(path) for path in (ROOT / "examples" / "python").glob("*.py"))
     mypy = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file=", f"--python-executable={alone}"]
@@ -239,7 +239,7 @@ def test_users_of_the_client_see_the_types_of_their_functions(alone, tmp_path):
     assert len(wrong) == 2, done.stdout
 
 
-def test_the_command_line_serves_with_the_api_alone(wheel, tmp_path):
+def test_vcctl_works_with_only_the_api_package_installed(wheel, tmp_path):
     python, uv = tmp_path / "environment" / "bin" / "python", [sys.executable, "-m", "uv"]
     subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(python.parents[1])], check=True)
     needs = tomllib.loads((API / "pyproject.toml").read_text())["project"]["dependencies"]

@@ -19,7 +19,7 @@ PROGRAMS = ["admission", "board", "controllers", "jobflow", "recorder", "schedul
 
 
 @pytest.mark.timeout(180)
-def test_the_chart_is_installed_changed_and_taken_away(bare: Path, helm: Path) -> None:  # noqa: F811
+def test_helm_installs_upgrades_and_uninstalls_the_chart_and_keeps_the_crds(bare: Path, helm: Path) -> None:  # noqa: F811
     def run(*command: str) -> str:
         done = subprocess.run(
             command, env={**os.environ, "KUBECONFIG": str(bare)}, capture_output=True, text=True, timeout=60, check=False

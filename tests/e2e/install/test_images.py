@@ -129,7 +129,7 @@ def is_well(container: Container) -> bool:
     return container.passes("readinessProbe") and container.passes("livenessProbe")
 
 
-def test_the_final_stage_holds_our_packages_and_no_pip(builder: fresh_root.Builder) -> None:
+def test_runtime_image_contains_the_service_packages_and_no_pip(builder: fresh_root.Builder) -> None:
     built = builder.build("runtime")
     wanted = ["numpy", "aiohttp", *sorted(images.PACKAGES)]
     asked = builder.run(built, ["python", "-c", INSIDE % [*wanted, "pip", "hatchling", "pyroclast_standalone", "pytest"]])
@@ -138,7 +138,7 @@ def test_the_final_stage_holds_our_packages_and_no_pip(builder: fresh_root.Build
     assert json.loads(outside.stdout) == [], outside.stderr
 
 
-def test_the_list_of_packages_is_that_of_the_lock(builder: fresh_root.Builder) -> None:
+def test_package_list_of_the_image_matches_the_lock_file(builder: fresh_root.Builder) -> None:
     text = (builder.build("runtime").layers[0] / "opt/pyroclast/packages.json").read_text()
     listed = {each["metadata"]["name"].lower(): each["metadata"]["version"] for each in json.loads(text)["installed"]}
     assert {listed.pop(name) for name in ("pyroclast", "pyroclast-api")} == {images.bake()["variable"]["VERSION"]["default"]}
@@ -148,7 +148,7 @@ def test_the_list_of_packages_is_that_of_the_lock(builder: fresh_root.Builder) -
         assert f"\n{name.replace('_', '-')}=={version.lower()}" in lock
 
 
-def test_only_what_is_mounted_can_be_written(builder: fresh_root.Builder) -> None:
+def test_container_runs_as_non_root_and_can_write_only_mounted_paths(builder: fresh_root.Builder) -> None:
     code = """
 import os, errno
 for place in ("/", "/opt/pyroclast", "/tmp"):
@@ -164,7 +164,7 @@ print(os.getuid(), os.getgid(), os.getgroups())
     assert done.stdout.splitlines() == ["/ EROFS", "/opt/pyroclast EROFS", "/tmp written", "65532 65532 []"], done.stderr
 
 
-def test_each_pod_of_the_chart_runs_from_its_image(
+def test_every_pod_of_the_chart_passes_its_probes_when_run_from_its_image(
     bare: Path,
     builder: fresh_root.Builder,
     helm: Path,  # noqa: F811
@@ -184,7 +184,7 @@ def test_each_pod_of_the_chart_runs_from_its_image(
         wait_until(lambda: it.get("vcjob", "gang").get("status", {}).get("conditions"), "the job to have a status")
 
 
-def test_certificates_of_cert_manager_serve_and_are_renewed(
+def test_admission_serves_cert_manager_certificates_and_reloads_renewed_ones(
     bare: Path,
     builder: fresh_root.Builder,
     helm: Path,  # noqa: F811

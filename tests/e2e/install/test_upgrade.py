@@ -66,7 +66,7 @@ def replaced(cluster: Cluster, service: str, tree: Path, log: Path) -> Iterator[
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", ["job-controller", "jobflow-controller", "scheduler"])
-def test_the_release_before_works_beside_this_one(
+def test_jobs_complete_with_one_service_of_the_previous_release(
     cluster: Cluster, namespace: str, previous: Path, tmp_path: Path, service: str
 ) -> None:
     submit(cluster, namespace, JOBS, prefix="before")

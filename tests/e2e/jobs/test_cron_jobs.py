@@ -27,7 +27,7 @@ def reasons(cluster: Cluster, namespace: str) -> set[str]:
     return {event["reason"] for event in cluster.get("events", "-n", namespace)["items"]}
 
 
-def test_a_job_runs_ends_and_is_removed_when_it_is_too_many(cluster: Cluster, namespace: str) -> None:
+def test_completed_job_of_a_cron_job_is_deleted_beyond_the_history_limit(cluster: Cluster, namespace: str) -> None:
     cluster.create(cron_job("c", "sleep 1", successfulJobsHistoryLimit=0), namespace)
     wait_until(lambda: jobs(cluster, namespace), "the CronJob to make a Job")
     name = jobs(cluster, namespace)[0]["metadata"]["name"]
@@ -40,7 +40,7 @@ def test_a_job_runs_ends_and_is_removed_when_it_is_too_many(cluster: Cluster, na
     )
 
 
-def test_the_example_runs_job_after_job(cluster: Cluster, namespace: str) -> None:
+def test_cron_example_creates_jobs_repeatedly(cluster: Cluster, namespace: str) -> None:
     often = Path("examples/cron.yaml").read_text().replace("*/1 * * * *", "@every 1s")
     cluster.create(often, namespace)
     wait_until(lambda: len(jobs(cluster, namespace)) > 1, "a second Job")
@@ -48,7 +48,7 @@ def test_the_example_runs_job_after_job(cluster: Cluster, namespace: str) -> Non
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", f"vcjob/{first}", "--timeout=60s")
 
 
-def test_a_restart_doubles_nothing(cluster: Cluster, namespace: str) -> None:
+def test_cron_job_with_forbid_starts_no_second_job_after_a_controller_restart(cluster: Cluster, namespace: str) -> None:
     cluster.create(cron_job("c", "sleep 600", concurrencyPolicy="Forbid"), namespace)
     wait_until(lambda: jobs(cluster, namespace), "the CronJob to make a Job")
     cluster.kill("job-controller")

@@ -50,7 +50,7 @@ def test_gang_runs_together_and_completes(cluster: Cluster, namespace: str) -> N
     assert sorted(event["objectRef"]["name"] for event in binds) == ([] if places_before_pods() else members)
 
 
-def test_plugins_give_index_and_hosts(cluster: Cluster, namespace: str) -> None:
+def test_svc_and_env_plugins_provide_task_index_hostnames_and_headless_service(cluster: Cluster, namespace: str) -> None:
     manifest = job(
         "hosts", command=["sh", "-c", "echo index $VC_TASK_INDEX; sleep 60"], replicas=2, plugins={"svc": [], "env": []}
     )
@@ -67,7 +67,7 @@ def test_plugins_give_index_and_hosts(cluster: Cluster, namespace: str) -> None:
     assert cluster.kubectl("logs", "-n", namespace, "hosts-worker-1").strip() == "index 1"
 
 
-def test_deletion_takes_everything_along(cluster: Cluster, namespace: str) -> None:
+def test_deleting_a_job_deletes_its_pods_podgroup_service_and_config_map(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl(
         "create", "-n", namespace, "-f", "-", stdin=job("gone", command=["sleep", "600"], replicas=2, plugins={"svc": []})
     )
@@ -83,7 +83,7 @@ def test_deletion_takes_everything_along(cluster: Cluster, namespace: str) -> No
     assert "gone-svc" not in names
 
 
-def test_gang_that_does_not_fit_waits_whole_and_says_why(cluster: Cluster, namespace: str) -> None:
+def test_gang_that_does_not_fit_binds_no_pod_and_gets_an_unschedulable_condition(cluster: Cluster, namespace: str) -> None:
     container = {"name": "main", "image": "busybox:1.37", "command": ["sleep", "1"], "resources": {"requests": {"cpu": "7"}}}
     manifest = json.loads(job("large", command=["sleep", "1"], replicas=9))
     manifest["spec"]["tasks"][0]["template"]["spec"]["containers"] = [container]
@@ -106,7 +106,7 @@ def test_failed_pod_without_policy_fails_the_job(cluster: Cluster, namespace: st
 
 
 @pytest.mark.parametrize("name", ["root", "default"])
-def test_queues_are_there_and_open(cluster: Cluster, name: str) -> None:
+def test_root_and_default_queues_exist_and_are_open(cluster: Cluster, name: str) -> None:
     assert cluster.get("queue", name)["status"]["state"] == "Open"
 
 

@@ -253,7 +253,7 @@ def run(
     return logs
 
 
-def test_processes_meet_by_the_environment_of_torch_distributed(cluster: Cluster, namespace: str) -> None:
+def test_pytorch_plugin_environment_lets_all_ranks_join_one_process_group(cluster: Cluster, namespace: str) -> None:
     try:
         __import__("torch")
         script = TORCH
@@ -265,7 +265,7 @@ def test_processes_meet_by_the_environment_of_torch_distributed(cluster: Cluster
     assert [log.splitlines()[-1] for log in logs.values()] == ["sum 3"] * 3
 
 
-def test_servers_of_a_tensorflow_cluster_reach_each_other(cluster: Cluster, namespace: str) -> None:
+def test_tf_config_lets_all_tensorflow_tasks_connect_to_each_other(cluster: Cluster, namespace: str) -> None:
     command = (sys.executable, "-c", CLUSTER_SPEC)
     tasks = [task(name, replicas, *command) for name, replicas in (("ps", 1), ("worker", 2), ("chief", 1))]
     logs = run(cluster, namespace, {"tensorflow": ["--port=5000"]}, *tasks)
@@ -274,7 +274,7 @@ def test_servers_of_a_tensorflow_cluster_reach_each_other(cluster: Cluster, name
 
 @pytest.mark.thirdparty
 @pytest.mark.timeout(700)  # the first time it installs
-def test_ray_runs_tasks_on_all_nodes_of_a_job_and_nothing_of_it_stays(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_ray_runs_tasks_on_all_nodes_of_a_job_and_leaves_no_processes(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     python = installed("ray")
     (hook,) = blocks(PAGES["docs/reference/simulated-nodes.md"], "python")
     (tmp_path / "pod_address.py").write_text(hook)
@@ -295,7 +295,7 @@ def test_ray_runs_tasks_on_all_nodes_of_a_job_and_nothing_of_it_stays(cluster: C
 
 @pytest.mark.thirdparty
 @pytest.mark.timeout(700)  # the first time it installs
-def test_mpirun_starts_ranks_on_the_workers_that_reach_each_other(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_mpirun_starts_one_rank_per_worker_and_ranks_communicate(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     python = installed("mpi")
     (tmp_path / "ranks.py").write_text(MPI)
     if HAS_LOGIN:
@@ -318,7 +318,7 @@ def test_mpirun_starts_ranks_on_the_workers_that_reach_each_other(cluster: Clust
 
 
 @pytest.mark.skipif(not HAS_LOGIN, reason="a login by ssh needs sshd, ssh and root on this machine")
-def test_the_launcher_logs_in_to_its_workers(cluster: Cluster, namespace: str) -> None:
+def test_mpi_launcher_logs_in_to_every_worker_by_ssh(cluster: Cluster, namespace: str) -> None:
     workers = task("worker", 2, "sh", "-c", SSH_SERVER.format(sshd=SSHD))
     add_address(workers, "HOST_ADDRESS")
     done = [{"event": "TaskCompleted", "action": "CompleteJob"}]
@@ -329,7 +329,7 @@ def test_the_launcher_logs_in_to_its_workers(cluster: Cluster, namespace: str) -
     assert "2 names of task worker resolve" in logs["j-master-0"]
 
 
-def test_a_plugin_of_somebody_else_works_where_it_is_installed(cluster: Cluster, namespace: str) -> None:
+def test_installed_third_party_job_plugin_annotates_pods_and_creates_its_config_map(cluster: Cluster, namespace: str) -> None:
     spec = {"schedulerName": "volcano", "plugins": {"stamp": ["--text=seen"]}, "tasks": [task("a", 1, "sleep", "60")]}
     body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
     cluster.create(json.dumps(body), namespace)

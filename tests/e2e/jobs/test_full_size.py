@@ -53,7 +53,7 @@ def cluster(control_plane: str, tmp_path: Path) -> Any:
         yield cluster
 
 
-def test_a_flow_of_five_thousand_entries(cluster: Cluster) -> None:
+def test_jobflow_of_5000_entries_runs_every_job_once(cluster: Cluster) -> None:
     """The first entry comes before all others; every Job runs once, and the flow is told of each."""
     names = [f"entry-{number}" for number in range(FLOW_ENTRIES)]
     flows = [{"name": names[0]}, *({"name": name, "dependsOn": {"targets": [names[0]]}} for name in names[1:])]
@@ -64,7 +64,7 @@ def test_a_flow_of_five_thousand_entries(cluster: Cluster) -> None:
     check(cluster, end, "jobflows", FLOW_ENTRIES)
 
 
-def test_a_hyper_job_of_ten_thousand_jobs(cluster: Cluster) -> None:
+def test_hyperjob_of_10000_jobs_runs_every_job_once(cluster: Cluster) -> None:
     entry = {"name": "a", "replicas": HYPER_JOB_JOBS, "templateSpec": SPEC}
     end = asyncio.run(followed(cluster, HYPER_JOBS, {"replicatedJobs": [entry]}, is_hyper_job_over))
     (told,) = end.large["status"]["replicatedJobsStatus"]

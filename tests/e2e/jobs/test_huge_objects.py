@@ -69,7 +69,7 @@ def running(name: str, phase: str = "Running") -> Job:
     return msgspec.convert({"metadata": {"name": name, "namespace": NS}, "status": status}, Job)
 
 
-async def test_a_hyper_job_of_ten_thousand_jobs_is_stored_and_a_change_of_one_is_a_small_write(client: Client) -> None:
+async def test_hyperjob_of_10000_jobs_is_stored_and_one_job_change_needs_a_small_patch(client: Client) -> None:
     entry = {"name": "a-name-as-long-as-such-names-are", "replicas": 10_000, "templateSpec": SPEC}
     body = {"apiVersion": HYPER_JOBS.api_version, "kind": "HyperJob", "metadata": {"name": "h", "namespace": NS}}
     first = record_of(await client.create(HYPER_JOBS, {**body, "spec": {"replicatedJobs": [entry]}}), HyperJob)
@@ -91,7 +91,7 @@ async def test_a_hyper_job_of_ten_thousand_jobs_is_stored_and_a_change_of_one_is
 
 
 @pytest.mark.parametrize("replicas", [10_000, 50_000, 200_000])
-async def test_the_objects_of_the_plugins_of_huge_jobs_are_stored(client: Client, replicas: int) -> None:
+async def test_plugin_objects_of_huge_jobs_are_accepted_by_the_api_server(client: Client, replicas: int) -> None:
     task = {"name": "a-worker-with-a-name", "replicas": replicas, "minAvailable": 1, "template": {}}
     job = msgspec.json.decode(
         msgspec.json.encode({"metadata": {"name": "train", "namespace": NS, "uid": "u"}, "spec": {"tasks": [task]}}), type=Job
@@ -105,7 +105,7 @@ async def test_the_objects_of_the_plugins_of_huge_jobs_are_stored(client: Client
         assert made["metadata"]["name"] == item.name
 
 
-async def test_pauses_between_restarts_are_kept_and_told(client: Client) -> None:
+async def test_retry_backoff_spec_and_restart_time_status_are_stored(client: Client) -> None:
     retry = {"backoff": "10s", "maxBackoff": "1m", "resetAfter": "24h"}
     body = {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": {"name": "j", "namespace": NS}}
     made = await client.create(JOBS, {**body, "spec": {**SPEC, "retry": retry}})

@@ -18,7 +18,7 @@ def conditions(cluster: Cluster, namespace: str) -> dict[str, str]:
     return {condition["type"]: condition["status"] for condition in status.get("conditions", [])}
 
 
-def test_jobs_run_in_two_namespaces_and_go_with_the_hyper_job(cluster: Cluster, namespace: str) -> None:
+def test_hyperjob_runs_jobs_in_two_namespaces_and_its_deletion_deletes_them(cluster: Cluster, namespace: str) -> None:
     other = f"{namespace}-b"
     cluster.make_namespace(other)
     cluster.kubectl("annotate", "namespace", other, f"training.volcano.sh/hyperjobs-from={namespace}")
@@ -35,7 +35,7 @@ def test_jobs_run_in_two_namespaces_and_go_with_the_hyper_job(cluster: Cluster, 
     cluster.kubectl("delete", "namespace", other, "--wait=false")
 
 
-def test_a_pod_is_told_of_its_memory_settings(cluster: Cluster, namespace: str) -> None:
+def test_matching_pod_is_annotated_with_its_colocation_configuration(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("run", "p", "-n", namespace, "--image=busybox", "--labels=a=b", "--command", "--", "sleep", "600")
     spec = {"selector": {"matchLabels": {"a": "b"}}, "memoryQos": {"highRatio": 80}}
     create(cluster, namespace, "config.volcano.sh/v1alpha1", "ColocationConfiguration", "c", spec)

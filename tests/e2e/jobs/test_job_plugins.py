@@ -30,14 +30,14 @@ def _objects(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_of_frameworks_run_to_their_end(cluster: Cluster, namespace: str, name: str) -> None:
+def test_framework_examples_complete_and_their_plugin_objects_are_deleted(cluster: Cluster, namespace: str, name: str) -> None:
     cluster.kubectl("create", "-n", namespace, "-f", f"examples/{name}.yaml")
     wait_until(lambda: _objects(cluster, namespace, name) == EXAMPLES[name], f"the objects of {name}")
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", f"vcjob/{name}", "--timeout=90s")
     wait_until(lambda: not _objects(cluster, namespace, name), f"the objects of {name} to go")
 
 
-def test_a_gang_is_bound_while_its_launcher_waits_for_names(cluster: Cluster, namespace: str) -> None:
+def test_gang_is_bound_when_its_launcher_has_an_init_container_that_waits_for_workers(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "-n", namespace, "-f", "examples/mpi.yaml")
     cluster.kubectl("wait", "-n", namespace, "--for=create", "pod/mpi-launcher-0", "--timeout=60s")
     cluster.kubectl("wait", "-n", namespace, "--for=condition=PodScheduled", "pod", "--all", "--timeout=60s")
@@ -46,13 +46,13 @@ def test_a_gang_is_bound_while_its_launcher_waits_for_names(cluster: Cluster, na
     assert "initContainers" not in cluster.get("pod", "mpi-worker-0", "-n", namespace)["spec"]
 
 
-def test_a_plugin_that_no_controller_has_is_refused_by_name(cluster: Cluster, namespace: str) -> None:
+def test_job_with_an_unknown_plugin_is_refused_and_known_plugins_are_listed(cluster: Cluster, namespace: str) -> None:
     said = cluster.refused("create", "-n", namespace, "-f", "examples/invalid/unknown-plugin.yaml")
     assert "unable to find job plugin" in said
     assert "there are env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow" in said
 
 
-def test_an_ssh_configuration_follows_the_scale_with_its_keys_kept(cluster: Cluster, namespace: str) -> None:
+def test_scaling_updates_the_ssh_config_and_keeps_the_keys(cluster: Cluster, namespace: str) -> None:
     lasting = Path("examples/mpi.yaml").read_text().replace('sleep 3"', 'sleep 3600"')
     cluster.create(lasting, namespace)
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/mpi", "--timeout=60s")

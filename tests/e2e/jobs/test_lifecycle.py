@@ -37,7 +37,7 @@ def pods(cluster: Cluster, namespace: str) -> list[str]:
     return sorted(item["metadata"]["name"] for item in items if "deletionTimestamp" not in item["metadata"])
 
 
-def test_scaling_keeps_the_lowest_and_tells_the_hosts(cluster: Cluster, namespace: str) -> None:
+def test_scaling_a_job_keeps_the_lowest_pod_indices_and_updates_the_hosts_config_map(cluster: Cluster, namespace: str) -> None:
     create(cluster, namespace, job("elastic", command=["sleep", "600"], replicas=2, min_available=1, plugins={"svc": []}))
     wait_for(cluster, namespace, "elastic", "Running")
     before = {name: cluster.get("pod", name, "-n", namespace)["metadata"]["uid"] for name in pods(cluster, namespace)}
@@ -63,7 +63,7 @@ def hosts_of(cluster: Cluster, namespace: str) -> list[str]:
     return str(cluster.get("configmap", "elastic-svc", "-n", namespace)["data"]["worker.host"]).split()
 
 
-def test_commands_abort_and_resume(cluster: Cluster, namespace: str) -> None:
+def test_commands_abort_and_resume_a_job_and_are_deleted(cluster: Cluster, namespace: str) -> None:
     create(cluster, namespace, job("ordered", command=["sleep", "600"]))
     wait_for(cluster, namespace, "ordered", "Running")
     for action, phase in (("AbortJob", "Aborted"), ("ResumeJob", "Running")):
@@ -72,12 +72,12 @@ def test_commands_abort_and_resume(cluster: Cluster, namespace: str) -> None:
     assert not cluster.get("commands.bus.volcano.sh", "-n", namespace)["items"]
 
 
-def test_a_finished_job_goes_when_its_time_is_up(cluster: Cluster, namespace: str) -> None:
+def test_finished_job_is_deleted_after_its_ttl(cluster: Cluster, namespace: str) -> None:
     create(cluster, namespace, job("brief", command=["sleep", "0"], ttlSecondsAfterFinished=1))
     wait_until(lambda: not cluster.get("vcjob", "-n", namespace)["items"], "the Job to be removed")
 
 
-def test_a_claim_is_made_and_mounted(cluster: Cluster, namespace: str) -> None:
+def test_volume_claim_of_a_job_is_created_and_added_to_its_pod(cluster: Cluster, namespace: str) -> None:
     volume = {
         "mountPath": "/data",
         "volumeClaim": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
@@ -92,7 +92,7 @@ def test_a_claim_is_made_and_mounted(cluster: Cluster, namespace: str) -> None:
     ]
 
 
-def test_a_claim_that_is_missing_is_waited_for(cluster: Cluster, namespace: str) -> None:
+def test_job_creates_no_pods_while_its_volume_claim_is_missing(cluster: Cluster, namespace: str) -> None:
     create(cluster, namespace, job("waits", command=["true"], volumes=[{"mountPath": "/data", "volumeClaimName": "later"}]))
     state = "{.status.state.reason}"
     cluster.kubectl("wait", "-n", namespace, f"--for=jsonpath={state}=VolumeClaimNotFound", "vcjob/waits", "--timeout=60s")
@@ -100,7 +100,9 @@ def test_a_claim_that_is_missing_is_waited_for(cluster: Cluster, namespace: str)
 
 
 @pytest.mark.parametrize("kind", ["ConfigMap", "Service", "Pod"])
-def test_objects_of_strangers_are_left_alone(cluster: Cluster, namespace: str, kind: str) -> None:
+def test_foreign_object_with_the_name_of_a_job_object_is_kept_and_a_warning_event_is_emitted(
+    cluster: Cluster, namespace: str, kind: str
+) -> None:
     names = {"ConfigMap": "mine-svc", "Service": "mine", "Pod": "mine-worker-0"}
     specs: dict[str, dict[str, Any]] = {
         "ConfigMap": {"data": {"mine": "yes"}},
@@ -116,7 +118,7 @@ def test_objects_of_strangers_are_left_alone(cluster: Cluster, namespace: str, k
     assert cluster.get(kind, names[kind], "-n", namespace)["metadata"]["uid"] == uid
 
 
-def test_a_plain_pod_gets_a_group_of_its_own(cluster: Cluster, namespace: str) -> None:
+def test_pod_without_a_job_gets_a_podgroup_with_min_member_1(cluster: Cluster, namespace: str) -> None:
     container = {"name": "c", "image": "busybox:1.37", "command": ["sleep", "600"]}
     pod = {
         "apiVersion": "v1",
@@ -144,7 +146,7 @@ def test_a_queue_is_closed_and_opened_by_command(cluster: Cluster, namespace: st
         cluster.kubectl("delete", "queue", queue)
 
 
-def test_a_policy_restarts_the_job_until_it_has_been_tried_enough(cluster: Cluster, namespace: str) -> None:
+def test_job_with_a_restart_job_policy_fails_after_max_retry(cluster: Cluster, namespace: str) -> None:
     policies = [{"event": "PodFailed", "action": "RestartJob"}]
     create(cluster, namespace, job("stubborn", command=["sh", "-c", "exit 1"], maxRetry=2, policies=policies))
     wait_for(cluster, namespace, "stubborn", "Failed")
@@ -153,7 +155,7 @@ def test_a_policy_restarts_the_job_until_it_has_been_tried_enough(cluster: Clust
     assert status["state"]["reason"] == "MaxRetryReached"
 
 
-def test_damaged_certificates_are_made_anew(cluster: Cluster, namespace: str) -> None:
+def test_damaged_webhook_certificate_is_regenerated_and_webhooks_are_served_again(cluster: Cluster, namespace: str) -> None:
     """Whoever spoils the Secret of the webhooks gets new ones, and calls go on."""
     secrets = cluster.get("secrets", "-n", "pyroclast-system")["items"]
     secret = next(item["metadata"]["name"] for item in secrets if "tls.crt" in item.get("data", {}))

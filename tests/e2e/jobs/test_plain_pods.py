@@ -52,7 +52,9 @@ def add_pod(cluster: Cluster, namespace: str, name: str, owner: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
-def test_the_pods_of_a_workload_are_a_gang(cluster: Cluster, namespace: str, kind: str) -> None:
+def test_pods_of_a_workload_share_a_podgroup_that_is_deleted_after_scaling_to_zero(
+    cluster: Cluster, namespace: str, kind: str
+) -> None:
     body = manifest(kind, "w", replicas=2, **({"serviceName": "s"} if kind == "StatefulSet" else {}))
     body["metadata"]["annotations"] = {"scheduling.volcano.sh/group-min-member": "2"}
     if kind == "StatefulSet":
@@ -69,7 +71,7 @@ def test_the_pods_of_a_workload_are_a_gang(cluster: Cluster, namespace: str, kin
     wait_until(lambda: not groups(cluster, namespace), "the PodGroup to go")
 
 
-def test_the_pod_of_a_daemon_set_takes_its_annotations(cluster: Cluster, namespace: str) -> None:
+def test_podgroup_of_a_daemon_set_pod_gets_the_annotations_of_the_daemon_set(cluster: Cluster, namespace: str) -> None:
     body = manifest("DaemonSet", "d")
     body["spec"]["template"]["spec"]["nodeSelector"] = {"no": "such-node"}  # its own controller makes no pods then
     body["metadata"]["annotations"] = {"volcano.sh/x": "y"}
@@ -80,7 +82,7 @@ def test_the_pod_of_a_daemon_set_takes_its_annotations(cluster: Cluster, namespa
     assert group["metadata"]["annotations"] == {"volcano.sh/x": "y"}
 
 
-def test_a_job_of_kubernetes_shares_a_group_until_it_is_suspended(cluster: Cluster, namespace: str) -> None:
+def test_pods_of_a_kubernetes_job_share_a_podgroup_that_is_deleted_on_suspension(cluster: Cluster, namespace: str) -> None:
     try:
         create(cluster, namespace, manifest("Job", "j", parallelism=2))
     except KubectlError as error:

@@ -23,7 +23,7 @@ def told(own: Cluster, event: str) -> int:
     return sum(event in line for line in (own.data / "logs" / "scheduler.log").read_text().splitlines())
 
 
-def test_an_alpha_alone_is_left_alone(control_plane: str, tmp_path: Path) -> None:
+def test_scheduler_ignores_podgroups_served_only_as_v1alpha2(control_plane: str, tmp_path: Path) -> None:
     if control_plane != "real":
         pytest.skip("the embedded API server has no alpha")
     with running("real", tmp_path, nodes=1, flavour=ALPHA) as own:
@@ -37,7 +37,7 @@ def test_an_alpha_alone_is_left_alone(control_plane: str, tmp_path: Path) -> Non
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_what_is_served_later_is_found_without_a_restart(control_plane: str, tmp_path: Path) -> None:
+def test_scheduler_schedules_native_podgroups_served_later_without_a_restart(control_plane: str, tmp_path: Path) -> None:
     if control_plane != "real" or build.missing(NEEDED, build.NEXT):
         pytest.skip(f"Kubernetes {build.NEXT} is not asked for, or not built: `make control-plane KUBERNETES={build.NEXT}`")
     with running("real", tmp_path, nodes=1, flavour=PLAIN_NEXT) as own:

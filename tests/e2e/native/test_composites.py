@@ -41,7 +41,9 @@ def placed(own: Cluster, namespace: str) -> dict[str, int]:
     return dict(Counter(pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods))
 
 
-def test_all_groups_start_together_in_one_zone_and_every_object_says_so(own: Cluster, namespace: str, cpu: str) -> None:
+def test_composite_podgroup_starts_all_groups_in_one_zone_and_sets_scheduled_conditions(
+    own: Cluster, namespace: str, cpu: str
+) -> None:
     """The pods come first, then their groups, then what these belong to."""
     make(own, namespace, *members(cpu, g=1, h=2))
     make(own, namespace, part("g", "c", 1), part("h", "d", 2))
@@ -57,7 +59,7 @@ def test_all_groups_start_together_in_one_zone_and_every_object_says_so(own: Clu
     assert "Scheduled" in own.kubectl("get", GROUPS, "-n", namespace)
 
 
-def test_a_group_that_lacks_a_pod_holds_the_whole(own: Cluster, namespace: str, cpu: str) -> None:
+def test_composite_podgroup_binds_no_pod_until_every_group_has_all_pods(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, composite("c", 2), part("g", "c", 1), part("h", "c", 2), *members(cpu, g=1, h=1))
     text = "CompositePodGroup c: 1 of 2 groups are complete; PodGroup h: 1 of 2 pods present"
     wait_until(lambda: conditions(own, namespace, "c", COMPOSITES), "the condition")
@@ -73,21 +75,21 @@ def test_a_group_that_lacks_a_pod_holds_the_whole(own: Cluster, namespace: str, 
     wait_until(lambda: placed(own, namespace) == {"g": 1, "h": 2}, "the whole to start")
 
 
-def test_as_many_groups_start_as_have_room_and_none_in_part(own: Cluster, namespace: str, cpu: str) -> None:
+def test_composite_podgroup_starts_only_groups_that_fit_completely(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, composite("c", 1), *(part(name, "c", 3) for name in ("g", "h")), *members(cpu, g=3, h=3))
     wait_until(lambda: len(nodes(own, namespace)) == 3, "one group to start")
     time.sleep(STILL_SECONDS)
     assert list(placed(own, namespace).values()) == [3]
 
 
-def test_no_group_starts_where_no_zone_holds_all(own: Cluster, namespace: str, cpu: str) -> None:
+def test_composite_podgroup_starts_no_group_when_no_zone_fits_all(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, composite("c", 2, **ZONE), part("g", "c", 2), part("h", "c", 2), *members(cpu, g=2, h=2))
     wait_until(lambda: conditions(own, namespace, "c", COMPOSITES), "the condition")
     time.sleep(STILL_SECONDS)
     assert nodes(own, namespace) == []
 
 
-def test_a_cycle_of_parents_is_called_invalid(own: Cluster, namespace: str, cpu: str) -> None:
+def test_composite_podgroups_in_a_parent_cycle_get_an_invalid_condition(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, composite("c", 1, parentCompositePodGroupName="d"), composite("d", 1, parentCompositePodGroupName="c"))
     make(own, namespace, part("g", "c", 1), *members(cpu, g=1))
     text = "spec.parentCompositePodGroupName: CompositePodGroup c is above itself"
@@ -98,7 +100,7 @@ def test_a_cycle_of_parents_is_called_invalid(own: Cluster, namespace: str, cpu:
     assert nodes(own, namespace) == []
 
 
-def test_room_is_made_for_as_many_groups_as_are_needed(own: Cluster, namespace: str, cpu: str) -> None:
+def test_composite_podgroup_preempts_for_exactly_its_minimum_of_groups(own: Cluster, namespace: str, cpu: str) -> None:
     """The first group leaves no room for a second one; the two others fit."""
     make(own, namespace, *(group(f"low-{i}", gang(1)) for i in range(4)), *members(cpu, **{f"low-{i}": 1 for i in range(4)}))
     wait_until(lambda: len(nodes(own, namespace)) == 4, "all nodes to be taken")
@@ -112,7 +114,9 @@ def test_room_is_made_for_as_many_groups_as_are_needed(own: Cluster, namespace: 
 
 
 @pytest.mark.parametrize("mode", ["single", "all"])
-def test_a_whole_tree_goes_or_only_what_must(own: Cluster, namespace: str, cpu: str, mode: str) -> None:
+def test_disruption_mode_decides_whether_a_composite_podgroup_is_evicted_whole_or_by_pod(
+    own: Cluster, namespace: str, cpu: str, mode: str
+) -> None:
     low, high = composite("low", 2, disruptionMode={mode: {}}), f"high-{namespace}"
     make(own, namespace, low, part("g", "low", 2), part("h", "low", 2), *members(cpu, g=2, h=2))
     wait_until(lambda: len(nodes(own, namespace)) == 4, "the tree to start")

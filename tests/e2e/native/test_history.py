@@ -39,7 +39,7 @@ def states(own: Cluster, namespace: str) -> dict[str, str]:
     return {each["name"]: each["state"] for each in history(own, namespace)}
 
 
-def test_a_job_of_kubernetes_is_remembered_after_its_deletion(own: Cluster, namespace: str) -> None:
+def test_history_keeps_a_deleted_kubernetes_job_with_its_gang_and_usage(own: Cluster, namespace: str) -> None:
     queue = f"q-{namespace}"
     make(own, namespace, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}})
     make(own, namespace, job("train", "10m", 3, gang(3), labels={QUEUE: queue}, pod=QUICK))
@@ -66,7 +66,7 @@ def test_a_job_of_kubernetes_is_remembered_after_its_deletion(own: Cluster, name
     shows(own, f"/jobs/{uid}", "this is what the recorder remembers", "Job/train")
 
 
-def test_pods_that_come_before_their_group_belong_to_it(own: Cluster, namespace: str) -> None:
+def test_history_counts_pods_created_before_their_podgroup(own: Cluster, namespace: str) -> None:
     members = [member(f"p{i}", "g", "10m", **QUICK) for i in range(3)]
     make(own, namespace, *members[:2])
     make(own, namespace, group("g", gang(3)))
@@ -85,7 +85,7 @@ def test_pods_that_come_before_their_group_belong_to_it(own: Cluster, namespace:
     assert "PodsMissing" in {each["name"] for each in row["causes"]}
 
 
-def test_a_job_that_is_deleted_while_it_runs_was_removed(own: Cluster, namespace: str) -> None:
+def test_history_records_a_job_deleted_while_running_as_removed(own: Cluster, namespace: str) -> None:
     make(own, namespace, job("long", "10m", 2, gang(2)))
     name = group_of(own, namespace, "long")
     wait_until(lambda: states(own, namespace) == {name: "Running"}, "the gang to run", seconds=SECONDS)
@@ -93,7 +93,7 @@ def test_a_job_that_is_deleted_while_it_runs_was_removed(own: Cluster, namespace
     wait_until(lambda: states(own, namespace) == {name: "Removed"}, "the gang to be removed", seconds=SECONDS)
 
 
-def test_a_job_of_which_an_index_failed_has_failed(own: Cluster, namespace: str) -> None:
+def test_history_records_a_job_with_a_failed_index_as_failed(own: Cluster, namespace: str) -> None:
     """The others succeed later, and more of them than its gang needs."""
     script = "if [ $JOB_COMPLETION_INDEX = 0 ]; then exit 3; fi; sleep 5"
     pod = {"containers": [{**pod_spec("10m")["containers"][0], "command": ["sh", "-c", script]}]}
@@ -118,7 +118,7 @@ def test_a_job_of_which_an_index_failed_has_failed(own: Cluster, namespace: str)
     assert (states(own, namespace), made["phase"]) == ({name: "Failed"}, "Failed")
 
 
-def test_a_start_is_foretold_and_the_forecast_is_judged(own: Cluster, namespace: str, cpu: str) -> None:
+def test_waiting_gang_gets_a_start_prediction_that_the_report_later_evaluates(own: Cluster, namespace: str, cpu: str) -> None:
     queue = f"q-{namespace}"
     make(own, namespace, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}})
     for name in ("runs", "waits"):
@@ -152,7 +152,7 @@ def test_a_start_is_foretold_and_the_forecast_is_judged(own: Cluster, namespace:
     wait_until(lambda: judged() == [1], "the forecast to be judged", seconds=SECONDS)
 
 
-def test_a_job_of_ours_that_shows_its_gang_has_one_row(own: Cluster, namespace: str) -> None:
+def test_vcjob_with_a_native_podgroup_has_one_history_row(own: Cluster, namespace: str) -> None:
     ours = volcano_job("ours", "10m", 2)
     ours["spec"]["tasks"][0]["template"]["spec"] |= QUICK
     make(own, namespace, ours)

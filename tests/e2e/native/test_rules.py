@@ -45,7 +45,7 @@ def full(own: Cluster, namespace: str, cpu: str, **more: object) -> set[str]:
     return uids(own, namespace, "low-")
 
 
-def test_members_beyond_the_minimum_start_as_room_comes(own: Cluster, namespace: str, cpu: str) -> None:
+def test_pods_beyond_the_gang_minimum_start_when_nodes_become_free(own: Cluster, namespace: str, cpu: str) -> None:
     own.kubectl("cordon", "node-3")
     try:
         make(own, namespace, group("g", gang(3)), *(member(f"p{i}", "g", cpu) for i in range(5)))
@@ -58,7 +58,7 @@ def test_members_beyond_the_minimum_start_as_room_comes(own: Cluster, namespace:
     wait_until(lambda: len(nodes(own, namespace)) == 4, "the fifth to start")
 
 
-def test_the_label_of_the_group_names_the_queue_before_all_others(own: Cluster, namespace: str, cpu: str) -> None:
+def test_queue_label_of_a_podgroup_overrides_those_of_pod_and_namespace(own: Cluster, namespace: str, cpu: str) -> None:
     queues = [
         {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": f"{each}-{namespace}"}, "spec": {}}
         for each in ("group", "pod", "namespace")
@@ -78,7 +78,7 @@ def test_the_label_of_the_group_names_the_queue_before_all_others(own: Cluster, 
     wait_until(lambda: counted() == ["group"], "the queue of the label to count it")
 
 
-def test_nobody_is_evicted_for_a_gang_that_would_not_start(own: Cluster, namespace: str, cpu: str) -> None:
+def test_no_pod_is_evicted_for_a_gang_that_would_still_not_fit(own: Cluster, namespace: str, cpu: str) -> None:
     before = full(own, namespace, cpu)
     high, size = f"high-{namespace}", NODES + 1
     pods = (member(f"p{i}", "high", cpu, priorityClassName=high) for i in range(size))
@@ -89,7 +89,7 @@ def test_nobody_is_evicted_for_a_gang_that_would_not_start(own: Cluster, namespa
     assert uids(own, namespace, "low-") == before
 
 
-def test_pods_that_a_disruption_budget_protects_go_last(own: Cluster, namespace: str, cpu: str) -> None:
+def test_preemption_evicts_the_pod_without_a_disruption_budget(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, group("low", gang(1)))
     for i in range(NODES):
         body = member(f"low-{i}", "low", cpu)
@@ -106,7 +106,7 @@ def test_pods_that_a_disruption_budget_protects_go_last(own: Cluster, namespace:
     assert left == {"low-1", "low-2", "low-3", "high-0"}
 
 
-def test_a_gang_that_never_preempts_evicts_nobody(own: Cluster, namespace: str, cpu: str) -> None:
+def test_gang_with_preemption_policy_never_does_not_evict_pods(own: Cluster, namespace: str, cpu: str) -> None:
     before = full(own, namespace, cpu)
     high = f"high-{namespace}"
     spec = gang(1, priorityClassName=high, preemptionPolicy="Never")
@@ -120,7 +120,9 @@ def test_a_gang_that_never_preempts_evicts_nobody(own: Cluster, namespace: str, 
 
 
 @pytest.mark.parametrize(("keeps", "left"), [(2, 3), (1, 0)], ids=["not below what its queue deserves", "with all its pods"])
-def test_a_gang_that_goes_whole_is_reclaimed_whole_or_not(own: Cluster, namespace: str, cpu: str, keeps: int, left: int) -> None:
+def test_gang_with_disruption_mode_all_is_reclaimed_whole_or_not_at_all(
+    own: Cluster, namespace: str, cpu: str, keeps: int, left: int
+) -> None:
     """The pod of another gang can be reclaimed in the first case; in the second it is protected."""
     taker, giver = (f"{each}-{namespace}" for each in ("taker", "giver"))
     for name, count in ((taker, NODES - keeps), (giver, keeps)):
@@ -144,7 +146,7 @@ def test_a_gang_that_goes_whole_is_reclaimed_whole_or_not(own: Cluster, namespac
         assert ours.index("patch") < ours.index("delete")
 
 
-def test_members_with_nodes_pin_the_domain(own: Cluster, namespace: str, cpu: str) -> None:
+def test_pods_already_placed_pin_the_topology_domain_of_their_gang(own: Cluster, namespace: str, cpu: str) -> None:
     """Zone b has one node, which is taken."""
     make(own, namespace, group("g", gang(1, **BY_ZONE)), member("p0", "g", cpu, nodeSelector={"zone": "b"}))
     wait_until(lambda: nodes(own, namespace) == ["node-3"], "the first to start")
@@ -153,7 +155,7 @@ def test_members_with_nodes_pin_the_domain(own: Cluster, namespace: str, cpu: st
     assert nodes(own, namespace) == ["node-3"]
 
 
-def test_no_zone_is_large_enough(own: Cluster, namespace: str, cpu: str) -> None:
+def test_gang_larger_than_every_zone_waits_with_a_condition_that_names_the_zone(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, group("g", gang(NODES, **BY_ZONE)), *(member(f"p{i}", "g", cpu) for i in range(NODES)))
     wait_until(lambda: conditions(own, namespace), "the condition")
     time.sleep(STILL_SECONDS)
@@ -161,7 +163,7 @@ def test_no_zone_is_large_enough(own: Cluster, namespace: str, cpu: str) -> None
     assert "zone" in conditions(own, namespace)["PodGroupInitiallyScheduled"][2]
 
 
-def test_no_pod_goes_to_a_node_without_the_label(own: Cluster, namespace: str, cpu: str) -> None:
+def test_pod_waits_until_a_node_has_the_topology_label(own: Cluster, namespace: str, cpu: str) -> None:
     spec = gang(1, schedulingConstraints={"topology": [{"key": "rack"}]})
     make(own, namespace, group("g", spec), member("p", "g", cpu))
     wait_until(lambda: conditions(own, namespace), "the condition")
@@ -174,7 +176,7 @@ def test_no_pod_goes_to_a_node_without_the_label(own: Cluster, namespace: str, c
         own.kubectl("label", "node", "node-2", "rack-")
 
 
-def test_pods_of_two_schedulers_are_refused_in_the_words_of_kube_scheduler(own: Cluster, namespace: str, cpu: str) -> None:
+def test_gang_with_two_scheduler_names_gets_the_error_of_kube_scheduler(own: Cluster, namespace: str, cpu: str) -> None:
     other = member("b", "g", cpu)
     other["spec"] = pod_spec(cpu, schedulingGroup={"podGroupName": "g"}, schedulerName="another")
     make(own, namespace, group("g", gang(2)), member("a", "g", cpu), other)
@@ -184,7 +186,7 @@ def test_pods_of_two_schedulers_are_refused_in_the_words_of_kube_scheduler(own: 
     assert nodes(own, namespace) == []
 
 
-def test_groups_of_one_name_in_both_apis_are_two(own: Cluster, namespace: str, cpu: str) -> None:
+def test_volcano_and_native_podgroups_of_the_same_name_are_separate_gangs(own: Cluster, namespace: str, cpu: str) -> None:
     volcano = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
     theirs = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "v", "annotations": {"scheduling.k8s.io/group-name": "g"}}}
     make(own, namespace, {**volcano, "spec": {"minMember": 1}}, {**theirs, "spec": pod_spec(cpu)})
@@ -197,7 +199,7 @@ def test_groups_of_one_name_in_both_apis_are_two(own: Cluster, namespace: str, c
     assert [each["metadata"]["name"] for each in own.get(OURS, "-n", namespace)["items"]] == ["g"]
 
 
-def test_neither_spec_nor_finalizers_of_a_group_are_written(own: Cluster, namespace: str, cpu: str) -> None:
+def test_services_write_only_the_status_of_a_native_podgroup(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, job("gang", cpu, 2, gang(2)))
     wait_until(lambda: is_scheduled(own, namespace), "the gang to start")
     name = group_of(own, namespace, "gang")

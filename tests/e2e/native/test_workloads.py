@@ -40,7 +40,7 @@ WHOLE = pytest.mark.soak
 """Marks the full counts of a statement, of which every run of the tests shows a part."""
 
 
-def test_a_job_of_kubernetes_is_a_gang_in_one_zone(own: Cluster, namespace: str, cpu: str) -> None:
+def test_kubernetes_job_starts_as_gang_in_one_zone_without_a_volcano_podgroup(own: Cluster, namespace: str, cpu: str) -> None:
     scheduling = gang(3, schedulingConstraints={"topology": [{"key": "zone"}]}, disruptionMode={"all": {}})
     make(own, namespace, job("gang", cpu, 3, scheduling))
     wait_until(lambda: is_scheduled(own, namespace), "the gang to start")
@@ -55,7 +55,7 @@ def test_a_job_of_kubernetes_is_a_gang_in_one_zone(own: Cluster, namespace: str,
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("seconds", "start_seconds"), [(10, 15), pytest.param(60, 2, marks=WHOLE)])
-def test_a_gang_that_does_not_fit_says_why_and_writes_little(
+def test_gang_that_does_not_fit_gets_a_condition_with_few_status_writes(
     own: Cluster, namespace: str, cpu: str, seconds: int, start_seconds: int
 ) -> None:
     own.kubectl("cordon", "node-2", "node-3")
@@ -75,7 +75,7 @@ def test_a_gang_that_does_not_fit_says_why_and_writes_little(
     wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start", seconds=start_seconds)
 
 
-def test_pods_may_come_before_their_group(own: Cluster, namespace: str, cpu: str) -> None:
+def test_pods_created_before_their_podgroup_wait_until_the_gang_is_complete(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, *(member(f"p{i}", "g", cpu) for i in range(2)))
     time.sleep(2)
     assert nodes(own, namespace) == []
@@ -96,7 +96,7 @@ def test_pods_may_come_before_their_group(own: Cluster, namespace: str, cpu: str
     shows(own, f"/jobs/{uid}", "3 of 3 run", "p2")
 
 
-def test_the_minimum_is_followed(own: Cluster, namespace: str, cpu: str) -> None:
+def test_changed_min_count_of_a_podgroup_is_obeyed(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, group("g", gang(5)), *(member(f"p{i}", "g", cpu) for i in range(3)))
     wait_until(lambda: conditions(own, namespace), "the condition")
     own.kubectl("patch", GROUPS, "g", "-n", namespace, "--type=merge", "-p", json.dumps({"spec": gang(6)}))
@@ -106,7 +106,7 @@ def test_the_minimum_is_followed(own: Cluster, namespace: str, cpu: str) -> None
     wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
 
 
-def test_without_scheduling_pods_start_each_by_itself(own: Cluster, namespace: str, cpu: str) -> None:
+def test_pods_of_a_job_without_scheduling_policy_start_individually(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, job("many", cpu, 6))
     wait_until(lambda: len(nodes(own, namespace)) == NODES, "all nodes to be taken")
     wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
@@ -114,7 +114,7 @@ def test_without_scheduling_pods_start_each_by_itself(own: Cluster, namespace: s
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("times", [5, pytest.param(100, marks=WHOLE)])
-def test_two_gangs_on_too_few_nodes(own: Cluster, namespace: str, cpu: str, times: int) -> None:
+def test_only_one_of_two_gangs_starts_when_nodes_suffice_for_one(own: Cluster, namespace: str, cpu: str, times: int) -> None:
     for _ in range(times):
         make(own, namespace, job("one", cpu, 3, gang(3)), job("two", cpu, 3, gang(3)))
         wait_until(lambda: len(nodes(own, namespace)) == 3, "one of them to start")
@@ -125,7 +125,9 @@ def test_two_gangs_on_too_few_nodes(own: Cluster, namespace: str, cpu: str, time
 
 
 @pytest.mark.parametrize("where", ["pod", "job", "namespace"])
-def test_the_queue_is_named_by_template_job_or_namespace(own: Cluster, namespace: str, cpu: str, where: str) -> None:
+def test_queue_of_a_kubernetes_job_is_read_from_pod_template_job_or_namespace(
+    own: Cluster, namespace: str, cpu: str, where: str
+) -> None:
     queue = f"q-{namespace}"
     queues = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
     make(own, namespace, {**queues, "spec": {"capability": {"cpu": str(2 * int(cpu))}}})
@@ -152,7 +154,9 @@ def test_the_queue_is_named_by_template_job_or_namespace(own: Cluster, namespace
 
 
 @pytest.mark.parametrize("mode", ["single", "all"])
-def test_a_gang_of_higher_priority_takes_what_it_needs_or_whole_gangs(own: Cluster, namespace: str, cpu: str, mode: str) -> None:
+def test_disruption_mode_decides_whether_a_preempted_gang_loses_one_pod_or_all(
+    own: Cluster, namespace: str, cpu: str, mode: str
+) -> None:
     high = f"high-{namespace}"
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": high}, "value": 100}
     make(own, namespace, priority)
@@ -170,7 +174,7 @@ def test_a_gang_of_higher_priority_takes_what_it_needs_or_whole_gangs(own: Clust
         wait_until(lambda: "DisruptionTarget" in conditions(own, namespace, low), "the group to say so")
 
 
-def test_pods_of_two_priorities_are_refused_in_the_words_of_kube_scheduler(own: Cluster, namespace: str, cpu: str) -> None:
+def test_gang_with_two_priorities_gets_the_error_of_kube_scheduler(own: Cluster, namespace: str, cpu: str) -> None:
     high = f"high-{namespace}"
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": high}, "value": 5}
     make(own, namespace, priority, group("g", gang(2)), member("a", "g", cpu), member("b", "g", cpu, priorityClassName=high))
@@ -180,7 +184,7 @@ def test_pods_of_two_priorities_are_refused_in_the_words_of_kube_scheduler(own: 
     assert nodes(own, namespace) == []
 
 
-def test_a_group_that_is_deleted_and_made_again(own: Cluster, namespace: str, cpu: str) -> None:
+def test_gang_starts_after_its_podgroup_was_deleted_and_recreated(own: Cluster, namespace: str, cpu: str) -> None:
     own.kubectl("cordon", "node-2", "node-3")
     try:
         make(own, namespace, group("g", gang(3)), *(member(f"p{i}", "g", cpu) for i in range(3)))
@@ -197,7 +201,7 @@ def test_a_group_that_is_deleted_and_made_again(own: Cluster, namespace: str, cp
     wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
 
 
-def test_a_cron_job_is_a_gang_of_ours(own: Cluster, namespace: str, cpu: str) -> None:
+def test_job_of_a_kubernetes_cron_job_gets_a_volcano_podgroup(own: Cluster, namespace: str, cpu: str) -> None:
     template = {"spec": job("x", cpu, 3, gang(3))["spec"]}
     spec = {"schedule": "* * * * *", "jobTemplate": template, "suspend": True}
     make(own, namespace, {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": spec})
@@ -212,7 +216,7 @@ def test_a_cron_job_is_a_gang_of_ours(own: Cluster, namespace: str, cpu: str) ->
     assert own.get(GROUPS, "-n", namespace)["items"] == []
 
 
-def test_the_last_replacement_of_a_job_starts(own: Cluster, namespace: str, cpu: str) -> None:
+def test_replacement_pod_starts_although_fewer_pods_than_the_minimum_remain(own: Cluster, namespace: str, cpu: str) -> None:
     done = pod_spec(cpu)
     done["containers"][0]["command"] = ["sh", "-c", "exit 0"]
     make(own, namespace, group("g", gang(3)))
@@ -230,7 +234,7 @@ def test_the_last_replacement_of_a_job_starts(own: Cluster, namespace: str, cpu:
     wait_until(lambda: phases().count("Running") == 1, "the replacement to start")
 
 
-def test_a_gang_is_whole_although_the_scheduler_is_killed(own: Cluster, namespace: str, cpu: str) -> None:
+def test_gang_is_bound_whole_after_the_scheduler_is_killed(own: Cluster, namespace: str, cpu: str) -> None:
     for i in range(3):
         make(own, namespace, job(f"gang-{i}", cpu, NODES, gang(NODES)))
         wait_until(lambda: own.get("pods", "-n", namespace)["items"], "the first pod")
@@ -241,7 +245,7 @@ def test_a_gang_is_whole_although_the_scheduler_is_killed(own: Cluster, namespac
         wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "its pods to go")
 
 
-def test_a_job_that_names_no_scheduler_has_that_of_its_namespace(own: Cluster, namespace: str, cpu: str) -> None:
+def test_job_without_scheduler_name_and_queue_gets_those_of_its_namespace(own: Cluster, namespace: str, cpu: str) -> None:
     """Also its queue: only the Namespace says a word of either."""
     queue = f"q-{namespace}"
     make(own, namespace, *scheduler_manifests())
@@ -273,7 +277,7 @@ def test_a_job_that_names_no_scheduler_has_that_of_its_namespace(own: Cluster, n
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=WHOLE)])
-def test_a_gang_is_whole_although_the_scheduler_is_killed_among_its_bindings(own: Cluster, namespace: str, times: int) -> None:
+def test_gang_is_bound_whole_after_the_scheduler_is_killed_during_its_bindings(own: Cluster, namespace: str, times: int) -> None:
     bound = []
     for i in range(times):
         make(own, namespace, job(f"gang-{i}", "10m", PODS_OF_A_BIG_GANG, gang(PODS_OF_A_BIG_GANG)))
@@ -287,7 +291,7 @@ def test_a_gang_is_whole_although_the_scheduler_is_killed_among_its_bindings(own
     assert times == 1 or any(count < PODS_OF_A_BIG_GANG for count in bound)
 
 
-def test_a_claim_on_devices_that_the_group_makes_is_reserved_for_the_group(own: Cluster, namespace: str) -> None:
+def test_resource_claim_of_a_podgroup_template_is_reserved_for_the_podgroup(own: Cluster, namespace: str) -> None:
     driver, version = f"{namespace}.example.com", "resource.k8s.io/v1"
     pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
     slices = {"driver": driver, "pool": pool, "nodeName": "node-1", "devices": [{"name": "gpu-1"}]}
@@ -317,7 +321,7 @@ def test_a_claim_on_devices_that_the_group_makes_is_reserved_for_the_group(own: 
         own.kubectl("delete", f"resourceslice/{namespace}", f"deviceclass/{namespace}")
 
 
-def test_a_job_of_ours_shows_its_gang_to_plain_kubectl(own: Cluster, namespace: str, cpu: str) -> None:
+def test_vcjob_has_a_native_podgroup_with_conditions_that_is_deleted_with_it(own: Cluster, namespace: str, cpu: str) -> None:
     own.kubectl("cordon", "node-2", "node-3")
     try:
         make(own, namespace, volcano_job("ours", cpu, 3))
@@ -337,7 +341,7 @@ def test_a_job_of_ours_shows_its_gang_to_plain_kubectl(own: Cluster, namespace: 
     wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go with the Job")
 
 
-def test_a_queue_that_does_not_exist_is_named(own: Cluster, namespace: str, cpu: str) -> None:
+def test_missing_queue_is_named_in_a_warning_and_in_the_podgroup_condition(own: Cluster, namespace: str, cpu: str) -> None:
     """At once as the Job is made, and by the condition."""
     shell, body = Shell(own.kubeconfig, namespace), job("lost", cpu, 2, gang(2), labels={QUEUE: "no-such-queue"})
     made = shell.run("kubectl", "create", "-n", namespace, "-f", "-", stdin=json.dumps(body))
@@ -354,7 +358,7 @@ def test_a_queue_that_does_not_exist_is_named(own: Cluster, namespace: str, cpu:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", [10, pytest.param(200, marks=WHOLE)])
-def test_beside_kube_scheduler_every_gang_starts_whole_and_belongs_to_one(
+def test_gangs_beside_kube_scheduler_start_whole_and_are_bound_by_one_scheduler_each(
     own: Cluster, namespace: str, cpu: str, count: int
 ) -> None:
     """Ours have a priority for which the others would be evicted, if they might be."""
@@ -399,7 +403,7 @@ def test_beside_kube_scheduler_every_gang_starts_whole_and_belongs_to_one(
     assert not any(user.startswith("system:serviceaccount:") and "scheduler" in user for user in users)
 
 
-def test_the_roles_of_users_are_those_of_kubernetes(own: Cluster, namespace: str) -> None:
+def test_edit_role_permits_creating_podgroups_but_not_patching_their_status(own: Cluster, namespace: str) -> None:
     """We add no right to them: who may edit may not write a status."""
     for account, role in (("viewer", "view"), ("editor", "edit")):
         own.kubectl("create", "serviceaccount", account, "-n", namespace)

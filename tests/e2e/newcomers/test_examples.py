@@ -15,7 +15,9 @@ EXAMPLES = [path for path in sorted(Path("examples").glob("*.yaml")) if path.ste
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_end_well(cluster: Cluster, namespace: str, tmp_path: Path, example: Path) -> None:
+def test_every_example_manifest_completes_with_pyroclast_run(
+    cluster: Cluster, namespace: str, tmp_path: Path, example: Path
+) -> None:
     if example.stem == "volumes" and cluster.control_plane == "real":
         pytest.skip("nobody makes volumes there: the claim of the Job would stay Pending")
     objects = list(yaml.safe_load_all(example.read_text()))

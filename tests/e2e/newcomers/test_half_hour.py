@@ -163,7 +163,9 @@ def _deleted(cluster: Cluster, each: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", ENDS_WELL)
-def test_what_people_bring_ends_well(cluster: Cluster, namespace: str, tmp_path: Path, name: str) -> None:
+def test_typical_volcano_manifest_completes_with_pyroclast_run(
+    cluster: Cluster, namespace: str, tmp_path: Path, name: str
+) -> None:
     done = follow(cluster, namespace, tmp_path, *ENDS_WELL[name])
     assert done.returncode == 0, done.stdout + done.stderr
     cluster.kubectl("delete", "vcjob", "--all", "-n", namespace)
@@ -171,7 +173,9 @@ def test_what_people_bring_ends_well(cluster: Cluster, namespace: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", ENDS_BADLY)
-def test_what_fails_says_how(cluster: Cluster, namespace: str, tmp_path: Path, name: str) -> None:
+def test_run_of_a_failing_manifest_exits_1_and_prints_the_phase_and_cause(
+    cluster: Cluster, namespace: str, tmp_path: Path, name: str
+) -> None:
     objects, words = ENDS_BADLY[name]
     done = follow(cluster, namespace, tmp_path, *objects)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -179,7 +183,9 @@ def test_what_fails_says_how(cluster: Cluster, namespace: str, tmp_path: Path, n
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_work_is_refused(cluster: Cluster, namespace: str, tmp_path: Path, name: str) -> None:
+def test_run_of_an_invalid_manifest_exits_1_with_a_readable_error(
+    cluster: Cluster, namespace: str, tmp_path: Path, name: str
+) -> None:
     objects, words = REFUSED[name]
     done = follow(cluster, namespace, tmp_path, *objects)
     assert done.returncode == 1
@@ -187,7 +193,7 @@ def test_what_cannot_work_is_refused(cluster: Cluster, namespace: str, tmp_path:
     assert "Traceback" not in done.stderr
 
 
-def test_a_cron_job_makes_jobs(cluster: Cluster, namespace: str) -> None:
+def test_cron_job_creates_a_job_that_completes(cluster: Cluster, namespace: str) -> None:
     """Unlike the others it has no end: that of its first Job is what its author waits for."""
     made = yaml.safe_load(Path("examples/cron.yaml").read_text())
     made["spec"]["schedule"] = "@every 2s"
@@ -202,7 +208,7 @@ def test_a_cron_job_makes_jobs(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("delete", "cronvcjob", "cron", "-n", namespace)
 
 
-def test_a_scale_of_the_whole_job_says_how_tasks_scale(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_scale_of_a_vcjob_is_refused(cluster: Cluster, namespace: str) -> None:
     busy = json.dumps(job("el", task("t", "sleep 600")))
     cluster.create(busy, namespace)
     said = cluster.refused("scale", "vcjob", "el", "--replicas=3", "-n", namespace)

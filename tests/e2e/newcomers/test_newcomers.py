@@ -55,7 +55,7 @@ def events(cluster: Cluster, namespace: str, name: str) -> list[str]:
     return [each["message"] for each in cluster.get("events", "-n", namespace, *selector)["items"]]
 
 
-def test_logs_stay_while_the_pod_does(cluster: Cluster, namespace: str) -> None:
+def test_pod_logs_stay_readable_after_the_mounted_config_map_is_deleted(cluster: Cluster, namespace: str) -> None:
     """Also when the ConfigMap that it mounted is gone."""
     create(cluster, namespace, job("j", "echo done", plugins={"svc": []}))
     wait_until(lambda: phase(cluster, namespace, "j") == "Completed", "the Job to complete")
@@ -67,14 +67,14 @@ def test_logs_stay_while_the_pod_does(cluster: Cluster, namespace: str) -> None:
         assert cluster.kubectl("logs", "j-t-0", "-n", namespace) == "done\n"
 
 
-def test_a_claim_goes_when_nobody_uses_it(cluster: Cluster, namespace: str) -> None:
+def test_unused_volume_claim_can_be_deleted(cluster: Cluster, namespace: str) -> None:
     create(
         cluster, namespace, json.dumps({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, **CLAIM})
     )
     cluster.kubectl("delete", "pvc", "c", "-n", namespace, "--timeout=60s")
 
 
-def test_a_namespace_with_a_claim_in_use_goes(cluster: Cluster, namespace: str) -> None:
+def test_namespace_with_a_volume_claim_in_use_can_be_deleted(cluster: Cluster, namespace: str) -> None:
     """The claim is protected while the pod is there, and both go with the namespace."""
     own = f"{namespace}-own"
     cluster.make_namespace(own)
@@ -85,7 +85,7 @@ def test_a_namespace_with_a_claim_in_use_goes(cluster: Cluster, namespace: str) 
     cluster.kubectl("delete", "namespace", own, "--timeout=60s", timeout=90)
 
 
-def test_commands_that_cannot_be_obeyed_say_so(cluster: Cluster, namespace: str) -> None:
+def test_command_without_effect_is_refused_or_reported_in_an_event(cluster: Cluster, namespace: str) -> None:
     create(cluster, namespace, job("j", "sleep 600"))
     wait_until(lambda: phase(cluster, namespace, "j") == "Running", "the Job to run")
     said = cluster.refused("create", "-n", namespace, "-f", "-", stdin=command("Explode", "j"))
@@ -105,7 +105,7 @@ def test_commands_that_cannot_be_obeyed_say_so(cluster: Cluster, namespace: str)
     assert phase(cluster, namespace, "j") == "Running"
 
 
-def test_a_final_failure_names_its_cause(cluster: Cluster, namespace: str) -> None:
+def test_failed_job_message_names_the_pod_and_exit_code(cluster: Cluster, namespace: str) -> None:
     policies = [{"event": "PodFailed", "action": "RestartJob"}]
     create(cluster, namespace, job("j", "exit 7", maxRetry=1, policies=policies))
     wait_until(lambda: phase(cluster, namespace, "j") == "Failed", "the Job to fail")
@@ -114,7 +114,7 @@ def test_a_final_failure_names_its_cause(cluster: Cluster, namespace: str) -> No
     assert "exit code 7" in message
 
 
-def test_a_priority_class_that_is_missing_is_warned_of_and_then_the_reason(cluster: Cluster, namespace: str) -> None:
+def test_missing_priority_class_causes_a_warning_and_delays_the_job_until_it_exists(cluster: Cluster, namespace: str) -> None:
     """On the Job, on a task, and on a pod of a template; counts stay true; the class, once it is there, is enough."""
     missing = "newcomers-urgent"
     warned = create(cluster, namespace, job("j", "sleep 600", 2, pod={"priorityClassName": missing}))
@@ -142,7 +142,7 @@ def test_a_priority_class_that_is_missing_is_warned_of_and_then_the_reason(clust
         cluster.kubectl("delete", "priorityclass", missing)
 
 
-def test_a_queue_below_another_is_warned_of(cluster: Cluster, namespace: str) -> None:
+def test_creating_a_child_queue_warns_and_jobs_for_its_parent_are_refused(cluster: Cluster, namespace: str) -> None:
     """Not below `default`: other tests use it at the same time. The rule is the same for all."""
     kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
     create(cluster, namespace, json.dumps({**kind, "metadata": {"name": "newcomers"}, "spec": {}}))
@@ -160,7 +160,7 @@ def test_a_queue_below_another_is_warned_of(cluster: Cluster, namespace: str) ->
 
 
 @pytest.mark.parametrize("kind", ["deployment", "job", "cronjob", "pod"])
-def test_what_nothing_runs_here_is_warned_of(cluster: Cluster, namespace: str, kind: str) -> None:
+def test_embedded_server_warns_of_workloads_that_no_controller_runs(cluster: Cluster, namespace: str, kind: str) -> None:
     template: dict[str, Any] = {
         "metadata": {"labels": {"a": "b"}},
         "spec": {**QUIET, "containers": [{"name": "c", "image": "busybox:1.37"}]},
@@ -183,7 +183,7 @@ def test_what_nothing_runs_here_is_warned_of(cluster: Cluster, namespace: str, k
     assert (words in warned) == (cluster.control_plane == "embedded"), warned
 
 
-def test_every_pod_of_a_gang_leads_to_the_event_of_its_placement(cluster: Cluster, namespace: str) -> None:
+def test_gang_pods_share_scheduled_events_and_need_one_binding_write_each(cluster: Cluster, namespace: str) -> None:
     """And none costs a write for it: one request of the scheduler for each pod, which is its binding."""
     create(cluster, namespace, job("j", "sleep 600", 6))
     wait_until(lambda: phase(cluster, namespace, "j") == "Running", "the gang to run")

@@ -12,7 +12,7 @@ from tests.unit.docs.test_manifests import FOUND
 
 
 @pytest.mark.parametrize("page", FOUND)
-def test_the_manifests_of_a_page_can_be_applied(cluster: Cluster, namespace: str, page: str) -> None:
+def test_manifests_of_a_documentation_page_can_be_created(cluster: Cluster, namespace: str, page: str) -> None:
     objects = [{**each, "metadata": {**each["metadata"], "namespace": ""}} for each in FOUND[page]]
     unserved = sorted({each["apiVersion"] for each in objects if not is_served(cluster, each["apiVersion"])})
     if unserved:

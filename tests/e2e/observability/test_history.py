@@ -102,7 +102,7 @@ MANY = pytest.param(500, 50, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]
 
 
 @pytest.mark.parametrize(("jobs", "kills"), [FEW, MANY])
-def test_usage_is_what_the_nodes_say_though_the_recorder_is_killed(recorded: Recorded, jobs: int, kills: int) -> None:
+def test_recorded_usage_equals_node_logs_although_the_recorder_is_killed(recorded: Recorded, jobs: int, kills: int) -> None:
     cluster, chance = recorded.cluster, random.Random(11)
     each_time = jobs // kills
     for first in range(0, jobs, each_time):
@@ -137,7 +137,7 @@ def test_usage_is_what_the_nodes_say_though_the_recorder_is_killed(recorded: Rec
     assert (cluster.data / "history.db").exists() == (recorded.database == "sqlite")
 
 
-def test_a_job_that_was_deleted_and_made_again_has_two_histories(cluster: Cluster, namespace: str) -> None:
+def test_recreated_job_has_a_history_entry_per_uid(cluster: Cluster, namespace: str) -> None:
     def ends() -> list[tuple[str, str, int]]:
         tries = ask(cluster, f"jobs/{namespace}/again")["items"]
         return [(each["uid"], each["state"], each["exitCode"]) for each in reversed(tries)]
@@ -200,7 +200,7 @@ def submitter(cluster: Cluster, namespace: str, kind: str, name: str) -> str | N
     return found
 
 
-def test_who_submitted_a_job_is_known_and_cannot_be_forged(cluster: Cluster, namespace: str) -> None:
+def test_submitter_annotation_is_recorded_and_cannot_be_changed(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl(*AS_ANN, "create", "-n", namespace, "-f", "-", stdin=job("mine", command=["true"], replicas=1))
     cluster.kubectl(*AS_ANN, "create", "-n", namespace, "-f", "-", stdin=FLOW)
     for kind, name in (("vcjob", "mine"), ("jobflow", "etl"), ("cronvcjob", "often")):

@@ -86,7 +86,9 @@ def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 
 @pytest.mark.timeout(600)
-def test_panels_show_what_goes_on(cluster: Cluster, namespace: str, queue: str, tmp_path: Path) -> None:
+def test_prometheus_evaluates_every_dashboard_panel_and_queue_panels_have_data(
+    cluster: Cluster, namespace: str, queue: str, tmp_path: Path
+) -> None:
     targets = json.loads((cluster.data / "addresses.json").read_text())
     with prometheus(tmp_path, targets) as url:
         wait_until(lambda: len(ask(url, "up == 1")) == len(targets), "all services to be scraped")

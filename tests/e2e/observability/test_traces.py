@@ -30,7 +30,7 @@ def traced(control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.timeout(400)
-def test_a_job_is_one_trace_though_it_restarts_and_all_services_die(traced: tuple[Cluster, Collector]) -> None:
+def test_job_has_one_complete_trace_over_a_restart_and_killed_services(traced: tuple[Cluster, Collector]) -> None:
     cluster, collector = traced
     trace = run_through(cluster)
     wait_until(lambda: "job.end" in {span.name for span in collector.of_trace(trace)}, "the trace to end")
@@ -38,7 +38,7 @@ def test_a_job_is_one_trace_though_it_restarts_and_all_services_die(traced: tupl
 
 
 @pytest.mark.timeout(400)
-def test_a_flow_is_the_parent_of_its_jobs_though_all_services_die(traced: tuple[Cluster, Collector]) -> None:
+def test_jobflow_span_is_the_parent_of_its_job_spans_although_all_services_are_killed(traced: tuple[Cluster, Collector]) -> None:
     cluster, collector = traced
     trace = run_flow(cluster, collector)
     wait_until(lambda: "flow.run" in {span.name for span in collector.of_trace(trace)}, "the trace of the flow to end")

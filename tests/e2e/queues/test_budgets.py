@@ -67,7 +67,7 @@ def spent(cluster: Cluster) -> float:
     return 0.0 if found is None else found.amounts["cpu"]
 
 
-def test_a_budget_from_its_beginning_to_its_end(hurried: Cluster) -> None:
+def test_queue_with_a_spent_budget_admits_no_gang_until_the_budget_is_raised_or_unknown(hurried: Cluster) -> None:
     cluster = hurried
     body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "spec": {}}
     refused = {**body, "metadata": {"name": "team", "annotations": {QUEUE_BUDGET: '{"period":"moon"}'}}}

@@ -171,7 +171,9 @@ def world(control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     "steps",
     [pytest.param(3, marks=pytest.mark.timeout(600)), pytest.param(12, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])],
 )
-def test_who_used_all_of_yesterday_goes_later_until_both_had_the_same(world: World, steps: int, tmp_path: Path) -> None:
+def test_queue_with_past_usage_gets_a_smaller_share_that_grows_as_usage_evens_out(
+    world: World, steps: int, tmp_path: Path
+) -> None:
     even = world.step()
     assert even == 0.5, "nobody has a past"
     world.past, parts = [Past("all", "busy", SLOTS, 24, 0)], []

@@ -37,7 +37,7 @@ def preempting(cluster: Cluster) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("preempting")
-def test_an_urgent_job_takes_the_place_of_another(cluster: Cluster, namespace: str) -> None:
+def test_job_of_higher_priority_preempts_pods_of_a_lower_priority_job(cluster: Cluster, namespace: str) -> None:
     for name, value in (("urgent", 1000), ("patient", 1)):
         cluster.kubectl("create", "priorityclass", f"{name}-{namespace}", f"--value={value}")
     try:

@@ -53,7 +53,7 @@ def has_begun(stream: Stream, job: str) -> bool:
 
 
 @pytest.mark.timeout(900)
-def test_a_large_job_starts_behind_a_stream_of_small_ones(cluster: Cluster, stream: Stream) -> None:
+def test_large_job_starves_behind_small_jobs_until_nodes_are_reserved_for_it(cluster: Cluster, stream: Stream) -> None:
     stream.submit("large", SHORT, replicas=HALF)
     came = time.time()
     gone_by = lambda: time.time() > came + MEDIANS * sorted(SECONDS)[len(SECONDS) // 2]  # noqa: E731
@@ -131,7 +131,7 @@ RUNS = [
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_each_order_and_pace(cluster: Cluster, stream: Stream) -> None:
+def test_reserved_large_job_starts_in_time_with_every_node_order_and_lock_pace(cluster: Cluster, stream: Stream) -> None:
     """One line each (`-s` shows them): from the choice to the start, and the utilisation until then."""
     for run in RUNS:
         stream.said = run.said

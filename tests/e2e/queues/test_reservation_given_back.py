@@ -70,7 +70,7 @@ def is_released(cluster: Cluster, group: str, why: str) -> bool:
 
 
 @pytest.mark.timeout(600)
-def test_nodes_are_given_back_with_a_reason_where_the_target_cannot_start(cluster: Cluster) -> None:
+def test_reservation_is_released_with_a_reason_when_its_target_cannot_start(cluster: Cluster) -> None:
     cpu = str(cluster.get("nodes")["items"][0]["status"]["allocatable"]["cpu"])
     create(cluster, *(queue(name) for name in QUEUES))
     create(cluster, manifest("full", cpu, replicas=NODES))

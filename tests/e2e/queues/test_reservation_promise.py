@@ -71,7 +71,7 @@ def locked(cluster: Cluster, group: str) -> set[str]:
 
 
 @pytest.mark.timeout(900)
-def test_a_large_job_is_promised_a_time_and_a_restart_takes_nothing_from_it(cluster: Cluster) -> None:
+def test_reservation_gets_a_promised_start_and_survives_a_scheduler_restart(cluster: Cluster) -> None:
     stream = Stream(cluster)
     stream.flow()
     wait_until(lambda: stream.flow() and stream.count("Running") >= HALF, "the small Jobs to fill the cluster", seconds=120)

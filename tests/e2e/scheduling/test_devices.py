@@ -55,7 +55,7 @@ def device(cluster: Cluster, namespace: str) -> Iterator[str]:
     cluster.kubectl("delete", f"resourceslice/{namespace}", f"deviceclass/{namespace}")
 
 
-def test_a_claim_gets_the_device_and_the_next_one_waits(cluster: Cluster, namespace: str, device: str) -> None:
+def test_pod_with_a_resource_claim_gets_the_device_and_a_second_pod_waits(cluster: Cluster, namespace: str, device: str) -> None:
     create(cluster, namespace, claim("mine", namespace))
     create(cluster, namespace, pod("first", "mine"))
     wait_until(lambda: found(cluster, namespace, "first")["status"]["phase"] == "Running", "the pod to run")

@@ -30,12 +30,12 @@ def every_plugin(cluster: Cluster) -> Iterator[None]:
         yield
 
 
-def test_all_actions_are_among_them() -> None:
+def test_every_registered_action_is_configured() -> None:
     assert set(ACTIONS.split(", ")) == registry.actions().keys()
 
 
 @pytest.mark.usefixtures("every_plugin")
-def test_gangs_run_and_quotas_hold(cluster: Cluster, namespace: str) -> None:
+def test_gang_within_quota_completes_and_one_beyond_waits_with_every_plugin_enabled(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "quota", "small", "-n", namespace, "--hard=requests.cpu=2")
     wait_until(lambda: cluster.get("quota", "small", "-n", namespace).get("status"), "the quota to be counted")
     cluster.create(job("fits", command=["true"], replicas=4), namespace)

@@ -45,7 +45,7 @@ def nodes(cluster: Cluster) -> Iterator[list[str]]:
     cluster.kubectl("delete", "hypernodes", "--all")
 
 
-def test_labels_of_nodes(cluster: Cluster, nodes: list[str]) -> None:
+def test_hypernodes_are_discovered_from_node_labels_and_follow_node_changes(cluster: Cluster, nodes: list[str]) -> None:
     tiers = [{"nodeLabel": "e2e-row"}, {"nodeLabel": "e2e-rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
     configure(cluster, {"source": "label", "config": {"networkTopologyTypes": {"e2e": tiers}}})
     wait_until(lambda: there(cluster, "label") == [(1, 1), (1, 2), (2, 2)], "a HyperNode for each rack and one for the row")
@@ -68,7 +68,7 @@ class _Ufm(BaseHTTPRequestHandler):
         """Not into the output of the tests."""
 
 
-def test_ufm(cluster: Cluster, nodes: list[str]) -> None:
+def test_hypernodes_are_discovered_from_a_ufm_server(cluster: Cluster, nodes: list[str]) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Ufm) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         create(cluster, "Secret", "e2e-ufm", namespace=SYSTEM, stringData={"username": "u", "password": "p"})

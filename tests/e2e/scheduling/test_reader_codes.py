@@ -64,7 +64,7 @@ def shell(cluster: Cluster) -> Iterator[Shell]:
 
 
 @pytest.mark.parametrize("code", [*CASES, "WaitsForEntry"])
-def test_the_code_is_the_same_wherever_one_asks(cluster: Cluster, shell: Shell, code: str) -> None:
+def test_waiting_code_is_the_same_in_explain_waiting_status_and_metric(cluster: Cluster, shell: Shell, code: str) -> None:
     name = "etl-next" if code == "WaitsForEntry" else CASES[code]["metadata"]["name"]
 
     def explained() -> str | None:

@@ -38,7 +38,7 @@ def fetched(address: str) -> bytes:
 
 
 @pytest.mark.timeout(480)
-def test_the_scheduler_does_what_its_snapshot_says(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_replay_of_a_scheduler_snapshot_predicts_binds_and_conditions(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     wait_until(lambda: nothing_goes(cluster), "what other tests left to be gone")
     cluster.create(job("standing", command=["sleep", "600"], replicas=3), namespace)

@@ -81,7 +81,7 @@ def placed(cluster: Cluster, namespace: str) -> list[tuple[str, str, str]]:
 
 @pytest.mark.timeout(480)
 @pytest.mark.usefixtures("alone")
-def test_no_node_is_used_by_two_schedulers_that_keep_to_their_shards(
+def test_scheduler_in_hard_shard_mode_uses_only_nodes_of_its_shard(
     cluster: Cluster, namespace: str, shards: dict[str, list[str]]
 ) -> None:
     with sharded(cluster, "left", "hard"), sharded(cluster, "right", "hard"):
@@ -120,7 +120,7 @@ def why(cluster: Cluster, namespace: str, name: str) -> str:
 
 @pytest.mark.timeout(480)
 @pytest.mark.usefixtures("alone")
-def test_a_soft_shard_goes_first_and_others_take_what_is_left(
+def test_scheduler_in_soft_shard_mode_prefers_its_shard_and_uses_other_nodes_when_needed(
     cluster: Cluster, namespace: str, shards: dict[str, list[str]]
 ) -> None:
     with sharded(cluster, "left", "soft"):
@@ -138,7 +138,7 @@ def test_a_soft_shard_goes_first_and_others_take_what_is_left(
 
 @pytest.mark.timeout(480)
 @pytest.mark.usefixtures("alone")
-def test_members_of_a_ring_divide_jobs_and_nodes(cluster: Cluster, namespace: str) -> None:
+def test_schedulers_of_a_hash_ring_place_their_jobs_only_on_their_nodes(cluster: Cluster, namespace: str) -> None:
     def member(name: str) -> contextlib.AbstractContextManager[None]:
         variables = {"MULTI_SCHEDULER_ENABLE": "true", "SCHEDULER_NUM": "2", "SCHEDULER_POD_NAME": name}
         return scheduler(cluster, name, "--leader-elect-resource-name=ring", **variables)

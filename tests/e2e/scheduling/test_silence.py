@@ -90,7 +90,7 @@ def annotations(cluster: Cluster) -> dict[str, str]:
     return {each["name"]: each["annotations"][WAITING] for each in found if WAITING in each.get("annotations", {})}
 
 
-def test_jobs_that_wait_cost_no_writes(cluster: Cluster) -> None:
+def test_waiting_jobs_cause_no_writes_while_idle_and_few_while_others_end(cluster: Cluster) -> None:
     asyncio.run(create(cluster, [f"runs-{number}" for number in range(RUNNING_JOBS)]))
     wait_until(
         lambda: [phase(each) for each in asyncio.run(groups(cluster))] == ["Running"] * RUNNING_JOBS,

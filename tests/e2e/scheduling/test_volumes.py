@@ -73,7 +73,9 @@ def told(cluster: Cluster, namespace: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("storage_class", ["kubernetes.io/no-provisioner"], indirect=True)
-def test_a_pod_waits_for_its_claim_and_goes_where_the_volume_is(cluster: Cluster, namespace: str, storage_class: str) -> None:
+def test_pod_waits_for_its_volume_claim_and_is_placed_on_the_node_of_the_volume(
+    cluster: Cluster, namespace: str, storage_class: str
+) -> None:
     create(cluster, namespace, pod("p", "data"))
     wait_until(lambda: 'persistentvolumeclaim "data" not found' in told(cluster, namespace, "p"), "the pod to tell")
     assert not found(cluster, namespace, "p")["spec"].get("nodeName")
@@ -88,7 +90,9 @@ def test_a_pod_waits_for_its_claim_and_goes_where_the_volume_is(cluster: Cluster
 
 
 @pytest.mark.parametrize("storage_class", ["test.example.com/maker"], indirect=True)
-def test_a_pod_is_bound_once_its_volume_was_made_for_its_node(cluster: Cluster, namespace: str, storage_class: str) -> None:
+def test_pod_is_bound_only_after_its_volume_is_provisioned_on_the_selected_node(
+    cluster: Cluster, namespace: str, storage_class: str
+) -> None:
     create(cluster, namespace, claim("data", storage_class))
     create(cluster, namespace, pod("p", "data"))
 

@@ -318,18 +318,18 @@ def make_nodes(cluster: Cluster, state: str, ready: str) -> None:
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_the_cause_is_the_same_wherever_one_asks(by_default: Asked, title: str) -> None:
+def test_waiting_cause_is_the_same_in_every_place_that_reports_it(by_default: Asked, title: str) -> None:
     if places_before_pods() and title == REFUSED_BINDS:
         pytest.skip("with --place-before-pods there is no bind to refuse")
     assert by_default[title].differing(CASES[title]) == {}
 
 
 @pytest.mark.parametrize("title", OTHER_PLUGINS | WITHOUT_NODES)
-def test_causes_of_other_plugins_and_without_nodes(elsewhere: Asked, title: str) -> None:
+def test_waiting_cause_is_the_same_everywhere_with_other_plugins_or_no_ready_nodes(elsewhere: Asked, title: str) -> None:
     assert elsewhere[title].differing(ALL[title]) == {}
 
 
-def test_there_is_a_case_for_every_reason() -> None:
+def test_every_pending_reason_of_the_scheduler_has_a_test_case() -> None:
     elsewhere = {
         PendingReason.KEPT_FOR_ANOTHER,  # tests of reservations make that one
         PendingReason.PODS_MISSING,  # the Job says why its pods are refused

@@ -46,7 +46,7 @@ def leases() -> str:
 
 
 @pytest.mark.timeout(600)
-def test_nothing_is_decided_while_volcano_is_at_work(control_plane: str, tmp_path: Path) -> None:
+def test_services_stand_by_while_volcano_renews_its_leases_and_take_over_afterwards(control_plane: str, tmp_path: Path) -> None:
     with running(control_plane, tmp_path, nodes=2) as cluster:
         with volcano_at_work(cluster):
             wait_until(lambda: all(waits(cluster, name) for name in ("job-controller", "scheduler")), "both to stand back")

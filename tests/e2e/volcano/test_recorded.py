@@ -59,7 +59,7 @@ def answers(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", [name for name in recorded.names() if name not in RIGHT])
-def test_as_the_original(name: str, answers: Path, cluster: Cluster) -> None:
+def test_recorded_case_gives_the_same_result_as_volcano(name: str, answers: Path, cluster: Cluster) -> None:
     found = recorded.difference(name, answers)
     for _ in range(TRIES if name not in PINNED else 0):
         if not found:
@@ -72,7 +72,7 @@ def test_as_the_original(name: str, answers: Path, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_where_the_original_is_wrong(name: str, answers: Path) -> None:
+def test_recorded_case_gives_the_intended_value_where_volcano_has_a_bug(name: str, answers: Path) -> None:
     for path, want in RIGHT[name].items():
         found = recorded.value_at(name, answers, path)
         assert want in found if isinstance(want, str) and "message" in path else found == want

@@ -53,7 +53,7 @@ SECONDS = 240.0
 
 
 @pytest.mark.timeout(600)
-def test_what_volcano_has_written_goes_on_and_back(control_plane: str, tmp_path: Path) -> None:
+def test_objects_written_by_volcano_are_continued_and_can_be_returned_to_volcano(control_plane: str, tmp_path: Path) -> None:
     if not kubectl_is_there():
         pytest.skip("kubectl is not on this machine")
     with (real if control_plane == "real" else embedded)(tmp_path / "server") as plane:

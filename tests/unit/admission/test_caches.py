@@ -32,11 +32,11 @@ QUEUES = [
 
 
 @pytest.mark.parametrize("queue", QUEUES, ids=["bare", "full"])
-def test_a_queue_in_the_cache_is_the_queue(queue: dict[str, object]) -> None:
+def test_a_cached_queue_has_the_same_view_as_its_manifest(queue: dict[str, object]) -> None:
     assert queue_view(msgspec.json.decode(orjson.dumps(queue), type=Queue)) == QueueView.of(queue)
 
 
-async def test_children_follow() -> None:
+async def test_children_of_a_queue_follow_changed_parents_and_removals() -> None:
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         cache = QueueCache(Informer(client, QUEUE_TYPE, Queue))
     for name, parent in (("b", "p"), ("a", "p"), ("c", "q")):
@@ -50,7 +50,7 @@ async def test_children_follow() -> None:
     assert {queue.name for queue in cache.all()} == {"a", "b"}
 
 
-async def test_a_flow_that_is_going_uses_no_template() -> None:
+async def test_a_jobflow_under_deletion_uses_no_jobtemplate() -> None:
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         cache = FlowCache(client)
     for name, metadata in (

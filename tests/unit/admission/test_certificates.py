@@ -45,7 +45,7 @@ def step_at(material: Material, now: datetime, policy: Policy = POLICY, known_si
     return next_step(issue.inspect(material), policy, now, known_since)
 
 
-def test_a_new_set_fits_together_and_stays() -> None:
+def test_new_certificates_are_consistent_and_kept() -> None:
     material = start()
     facts = issue.inspect(material)
     assert facts is not None
@@ -67,7 +67,7 @@ def test_a_serving_certificate_is_renewed_by_the_same_authority() -> None:
     assert step_at(renewed, later) is Step.KEEP
 
 
-def test_an_authority_is_replaced_with_an_overlap() -> None:
+def test_a_certificate_authority_is_replaced_in_three_steps_with_an_overlap() -> None:
     policy = replace(POLICY, validity=POLICY.authority_validity)
     material, now = start(policy=policy), NOW + policy.authority_validity * 2 / 3 + timedelta(minutes=1)
     steps = []
@@ -81,7 +81,7 @@ def test_an_authority_is_replaced_with_an_overlap() -> None:
     assert step_at(material, now, policy) is Step.KEEP
 
 
-def test_an_authority_that_some_caller_was_not_seen_to_trust_serves_no_certificate() -> None:
+def test_a_new_authority_waits_for_known_trust_until_the_old_certificate_expires() -> None:
     policy = replace(POLICY, validity=POLICY.authority_validity)
     now = NOW + policy.authority_validity * 2 / 3 + timedelta(minutes=1)
     material = carry_out(Step.ADD_AUTHORITY, start(policy=policy), policy, now)
@@ -130,7 +130,7 @@ def foreign(kind: str) -> Material:
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ed25519", "no names"])
-def test_an_authority_of_somebody_else_is_used(kind: str) -> None:
+def test_an_authority_made_by_another_tool_issues_the_serving_certificate(kind: str) -> None:
     material = foreign(kind)
     assert step_at(material, NOW) is Step.ISSUE  # for our names
     issued = carry_out(Step.ISSUE, material, POLICY, NOW)
@@ -139,7 +139,7 @@ def test_an_authority_of_somebody_else_is_used(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["dsa", "no authority"])
-def test_an_authority_that_cannot_sign_is_started_over(kind: str) -> None:
+def test_an_authority_that_cannot_sign_is_replaced(kind: str) -> None:
     assert step_at(foreign(kind), NOW) is Step.START_OVER
 
 
@@ -153,16 +153,16 @@ def test_an_authority_that_cannot_sign_is_started_over(kind: str) -> None:
     ],
     ids=["no certificates", "another key", "another authority", "no certificate"],
 )
-def test_what_does_not_fit_together_is_started_over(broken: Material) -> None:
+def test_inconsistent_certificates_are_replaced(broken: Material) -> None:
     assert issue.inspect(broken) is None
     assert step_at(broken, NOW) is Step.START_OVER
 
 
-def test_what_has_run_out_is_started_over() -> None:
+def test_an_expired_authority_is_replaced() -> None:
     assert step_at(start(), NOW + POLICY.authority_validity) is Step.START_OVER
 
 
-def test_another_name_is_taken_up() -> None:
+def test_an_added_dns_name_issues_a_new_serving_certificate() -> None:
     assert step_at(start(), NOW, replace(POLICY, names=POLICY.names | {"new.example.org"})) is Step.ISSUE
 
 
@@ -170,13 +170,13 @@ NAMES = ("tls.crt", "tls.key", "ca.crt", "ca.key")
 
 
 @pytest.mark.parametrize("secret", [{}, {"data": None}, {"data": {"tls.crt": "!"}}, {"data": dict.fromkeys(NAMES, "")}])
-def test_a_secret_without_material(secret: dict[str, object]) -> None:
+def test_a_secret_without_valid_certificates_yields_no_material(secret: dict[str, object]) -> None:
     assert from_secret(secret) is None
 
 
 @settings(max_examples=25)
 @given(st.lists(st.floats(0.01, 3.0), min_size=5, max_size=40), st.integers(0, 2))
-def test_never_a_certificate_that_somebody_does_not_trust_yet_or_any_more(pauses: list[float], lag: int) -> None:
+def test_every_recent_ca_bundle_trusts_every_recent_serving_certificate(pauses: list[float], lag: int) -> None:
     """Callers may trust any bundle, replicas may serve any certificate, of the last `overlap`; all pairs must fit."""
     policy = replace(POLICY, authority_validity=timedelta(hours=3), validity=timedelta(hours=1), overlap=timedelta(minutes=2))
     now = NOW
@@ -223,14 +223,14 @@ def keeper(client: Client, used: list[Material], policy: Policy = POLICY, now: d
     return CertificateKeeper(client, SECRET, policy, now=lambda: now, use=used.append, known_since=lambda _: NOW)
 
 
-async def test_replicas_that_start_at_once_agree(client: Client) -> None:
+async def test_replicas_that_start_together_use_the_same_certificates(client: Client) -> None:
     used: list[list[Material]] = [[] for _ in range(4)]
     materials = await asyncio.gather(*(keeper(client, each).reconcile() for each in used))
     assert len(set(materials)) == 1
     assert [each[-1] for each in used] == materials
 
 
-async def test_a_secret_that_is_deleted_comes_back_as_it_was(client: Client) -> None:
+async def test_a_deleted_secret_is_recreated_from_the_certificates_in_use(client: Client) -> None:
     used: list[Material] = []
     replica = keeper(client, used)
     first = await replica.reconcile()
@@ -239,14 +239,14 @@ async def test_a_secret_that_is_deleted_comes_back_as_it_was(client: Client) -> 
     assert used == [first]
 
 
-async def test_a_secret_that_somebody_broke_is_made_anew_and_keeps_what_is_not_ours(client: Client) -> None:
+async def test_reconciling_an_invalid_secret_keeps_its_foreign_entries(client: Client) -> None:
     body = {"metadata": {"name": SECRET.name, "namespace": SECRET.namespace}, "data": {"tls.crt": "eA==", "note": "eA=="}}
     await client.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", **body})
     await keeper(client, []).reconcile()
     assert (await client.get(SECRETS, SECRET))["data"]["note"] == "eA=="
 
 
-async def test_while_the_api_server_is_away_what_is_in_use_stays(server: RunningServer, client: Client) -> None:
+async def test_certificates_in_use_are_kept_when_the_secret_cannot_be_read(server: RunningServer, client: Client) -> None:
     used: list[Material] = []
     replica = keeper(client, used, replace(POLICY, overlap=timedelta(milliseconds=100)))
     first = await replica.reconcile()
@@ -299,7 +299,7 @@ class ConfigurationsCache:
         self.made[name] = self._before[name]
 
 
-async def test_a_look_that_a_write_overtook_does_not_keep_the_old_bundle(client: Client) -> None:
+async def test_a_second_write_of_the_ca_bundle_corrects_a_stale_cache_of_kube_apiserver(client: Client) -> None:
     """Each configuration is written twice, so that kube-apiserver ends with the bundle though each write meets a look."""
     names = [f"ours-{i}" for i in range(13)]
     injector = BundleInjector(client, {VALIDATING_WEBHOOKS: names})
@@ -327,7 +327,7 @@ async def test_a_look_that_a_write_overtook_does_not_keep_the_old_bundle(client:
         assert listed <= brought <= confirmed - CONFIRM_SECONDS / 2
 
 
-async def test_the_bundle_is_put_in_and_comes_back_when_it_is_lost(client: Client) -> None:
+async def test_the_ca_bundle_is_written_to_webhook_configurations_and_restored_when_lost(client: Client) -> None:
     names = {MUTATING_WEBHOOKS: ["ours-mutate"], VALIDATING_WEBHOOKS: ["ours-validate", "not-installed"]}
     injector = BundleInjector(client, names)
     await client.create(MUTATING_WEBHOOKS, configuration("MutatingWebhookConfiguration", "ours-mutate"))
@@ -367,13 +367,13 @@ async def test_the_bundle_is_put_in_and_comes_back_when_it_is_lost(client: Clien
     assert (await client.list(NAMESPACES))[0]
 
 
-def test_the_bundle_is_what_a_client_takes() -> None:
+def test_a_tls_client_loads_all_authorities_of_the_ca_bundle() -> None:
     material = carry_out(Step.ADD_AUTHORITY, start(), POLICY, NOW)
     context = ssl.create_default_context(cadata=material.bundle.decode())
     assert len(context.get_ca_certs()) >= 2
 
 
-def test_keys_are_not_shown() -> None:
+def test_private_keys_are_not_in_the_repr() -> None:
     material = start()
     assert "PRIVATE" not in repr(material)
     assert "PRIVATE" not in repr(Pem(data=material.key))

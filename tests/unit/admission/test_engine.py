@@ -68,7 +68,7 @@ async def ask_engine(engine: engines.Engine, path: str, **asked: Any) -> dict[st
         ("above", [replace(child, parent="root") for child in CHILDREN], True, ["below-0", "below-1", "below-2"]),
     ],
 )
-async def test_a_job_is_denied_only_for_what_the_api_server_says_of_its_queue(
+async def test_a_job_is_denied_only_when_the_api_server_confirms_the_state_of_its_queue(
     queue: str, read: Sequence[QueueView], allowed: bool, asked: list[str]
 ) -> None:
     with an_engine(known(*CACHED, *CHILDREN), {view.name: view for view in read}) as (engine, seen):
@@ -76,7 +76,7 @@ async def test_a_job_is_denied_only_for_what_the_api_server_says_of_its_queue(
     assert (answered["response"]["allowed"], seen) == (allowed, asked)
 
 
-async def test_a_queue_that_cannot_be_looked_up_is_to_be_asked_for_again() -> None:
+async def test_a_failed_queue_lookup_denies_the_job_with_503_and_retry_after() -> None:
     with an_engine(known(*CACHED), {}) as (engine, _):
         away = status_of(await ask_engine(engine, "/jobs/validate", object=job(queue="away")))
     assert (away["code"], away["reason"], away["details"]) == (503, "ServiceUnavailable", {"retryAfterSeconds": 1})
@@ -105,7 +105,7 @@ def named(**places: Any) -> dict[str, Any]:
     ],
     ids=["none", "one that is there", "one that has just come", "label", "annotation", "label of pods", "annotation of pods"],
 )
-async def test_a_queue_that_a_job_or_podgroup_of_kubernetes_names_and_that_is_missing_is_warned_of(
+async def test_a_kubernetes_job_or_podgroup_that_names_a_missing_queue_gets_a_warning(
     path: str, places: dict[str, Any], read: list[QueueView], fields: list[str]
 ) -> None:
     with an_engine(known(QueueView("open", "root", "Open")), {view.name: view for view in read}) as (engine, _):
@@ -115,7 +115,7 @@ async def test_a_queue_that_a_job_or_podgroup_of_kubernetes_names_and_that_is_mi
     assert (response["allowed"], response.get("warnings", [])) == (True, warnings)
 
 
-async def test_nothing_holds_up_who_is_only_warned() -> None:
+async def test_a_review_that_only_warns_is_allowed_despite_failed_lookups_and_overload() -> None:
     away = named(own={"labels": {"scheduling.volcano.sh/queue-name": "away"}})
     with an_engine(known(*CACHED), {}) as (engine, seen):
         response = (await ask_engine(engine, "/batchjobs/validate", object=away))["response"]
@@ -126,7 +126,7 @@ async def test_nothing_holds_up_who_is_only_warned() -> None:
 
 
 @pytest.mark.parametrize(("read", "allowed"), [(None, True), ("Succeed", True), ("Running", False)])
-async def test_a_template_goes_as_soon_as_no_flow_uses_it(read: str | None, allowed: bool) -> None:
+async def test_a_jobtemplate_can_be_deleted_only_when_no_active_jobflow_uses_it(read: str | None, allowed: bool) -> None:
     cached = known(flows=FixedFlows(step=[FlowView("over", "Failed"), FlowView("runs", "Running")]))
     with an_engine(cached, {} if read is None else {"runs": FlowView("runs", read)}) as (engine, asked):
         old = {"metadata": {"name": "step", "namespace": "team-a"}}
@@ -135,7 +135,7 @@ async def test_a_template_goes_as_soon_as_no_flow_uses_it(read: str | None, allo
 
 
 @pytest.mark.parametrize("left", [0, 1, 3])
-async def test_a_queue_goes_as_soon_as_no_child_is_left(left: int) -> None:
+async def test_a_queue_can_be_deleted_only_when_the_api_server_has_no_child_queue(left: int) -> None:
     with an_engine(known(*CACHED, *CHILDREN), {child.name: child for child in CHILDREN[:left]}) as (engine, _):
         answered = await ask_engine(engine, "/queues/validate", name="above", operation="DELETE")
     assert answered["response"]["allowed"] is (left == 0)
@@ -144,7 +144,7 @@ async def test_a_queue_goes_as_soon_as_no_child_is_left(left: int) -> None:
         assert status_of(answered)["message"] == f"queue above can not be deleted because it has {left} child queues: {names}"
 
 
-async def test_a_denial_for_very_many_queues_rests_on_the_cache() -> None:
+async def test_deleting_a_queue_with_very_many_cached_children_is_denied_without_a_lookup() -> None:
     many = [QueueView(f"below-{number}", "above", "Open") for number in range(engines.MAX_READ + 1)]
     with an_engine(known(*CACHED, *many), {}) as (engine, asked):
         answered = await ask_engine(engine, "/queues/validate", name="above", operation="DELETE")

@@ -123,14 +123,14 @@ async def bend(count: int, seed: int) -> None:
     fuzzed.close()
 
 
-async def test_bent_objects() -> None:
+async def test_reviews_of_corrupted_objects_get_a_valid_response() -> None:
     await bend(3000, seed=1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(2, 12))
-async def test_bent_objects_at_length(seed: int) -> None:
+async def test_reviews_of_corrupted_objects_get_a_valid_response_in_long_runs(seed: int) -> None:
     await bend(10_000, seed)
 
 
@@ -147,7 +147,7 @@ JSON = st.recursive(
 
 @settings(max_examples=examples(1000), suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(PATHS), st.sampled_from(["CREATE", "UPDATE", "DELETE"]), JSON, JSON)
-def test_any_json(path: str, operation: str, new: Any, old: Any) -> None:
+def test_reviews_of_any_json_get_a_valid_response(path: str, operation: str, new: Any, old: Any) -> None:
     asyncio.run(_ask(path, orjson.dumps(review(path, operation, object=new, oldObject=old))))
 
 
@@ -167,19 +167,19 @@ has_atheris = pytest.mark.skipif(importlib.util.find_spec("atheris") is None, re
 
 
 @has_atheris
-def test_raw_bytes() -> None:
+def test_raw_bytes_get_a_valid_response() -> None:
     atheris(5000)
 
 
 @has_atheris
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_raw_bytes_at_length() -> None:
+def test_raw_bytes_get_a_valid_response_in_long_runs() -> None:
     atheris(100_000)
 
 
 @pytest.mark.parametrize("size", [100, 1000])
-async def test_long_lists_take_time_in_proportion(size: int) -> None:
+async def test_reviews_with_long_lists_get_a_valid_response_in_time(size: int) -> None:
     fuzzed = engine()
     names = [f"t{n}" for n in range(size)]
     tasks = [{"name": name, "replicas": 1, "dependsOn": {"name": names}, "template": {}} for name in names[:20]]

@@ -33,7 +33,7 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.1)
 
 
-async def test_a_secret_of_cert_manager_is_served_and_followed(tmp_path: Path) -> None:
+async def test_a_cert_manager_secret_is_served_trusted_and_reloaded_when_renewed(tmp_path: Path) -> None:
     """Renewed by the same authority, then signed by another, then by an own CA; probes ask over TLS then, as the chart has it."""
     mounted = tmp_path / "certificates"
     first = authorities.certificate_of(OBJECTS, "pyroclast-admission", now=datetime.now(UTC) - timedelta(days=60))

@@ -17,7 +17,7 @@ CHILD = (QUEUES, Key("", "child"))
 MANIFEST = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "child"}, "spec": {"parent": "above"}}
 
 
-async def test_only_what_nobody_knows_is_not_asked_for_again_at_once() -> None:
+async def test_only_the_absence_of_an_uncached_queue_is_remembered() -> None:
     now = [0.0]
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         for definition in custom_resource_definitions():

@@ -8,7 +8,7 @@ from pyroclast.runtime.exposition import render
 from pyroclast_admission.metrics import BUCKETS, ReviewMetrics
 
 
-def test_they_read_as_counters_and_histograms_of_the_library() -> None:
+def test_admission_metrics_render_like_prometheus_client_metrics() -> None:
     ours, library = CollectorRegistry(auto_describe=True), CollectorRegistry(auto_describe=True)
     metrics = ReviewMetrics(ours)
     reviews = Counter("pyroclast_admission_reviews_total", "Reviews answered", ["webhook", "outcome"], registry=library)

@@ -28,7 +28,7 @@ def pod(name: str, scheduler: str = "default-scheduler", namespace: str = "team-
     }
 
 
-async def test_pods_that_are_not_ours_never_call_us() -> None:
+async def test_pod_webhooks_are_called_only_for_pods_with_volcano_features() -> None:
     calls: Counter[str] = Counter()
     async with serving() as webhooks, running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         reply = webhooks.engine.reply

@@ -18,7 +18,7 @@ from tests.unit.admission.test_stopping import LISTS
 from tests.unit.kube.fault_server import FaultServer, Got, answer, hang
 
 
-async def test_it_is_not_ready_before_it_serves(tmp_path: Path) -> None:
+async def test_readiness_returns_500_until_the_webhooks_are_served(tmp_path: Path) -> None:
     """Also where certificates and caches are there at once, as after a restart; the step before serving takes its time here."""
     material = carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
     (tmp_path / "crt").write_bytes(material.certificate)

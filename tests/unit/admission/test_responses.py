@@ -34,7 +34,7 @@ async def ask(server: Serving, body: bytes, *, version: str = "1.1", connection:
 
 
 @pytest.mark.parametrize("body", [ALLOWED, DENIED])
-async def test_the_answer_is_the_same_whatever_becomes_of_the_connection(body: bytes) -> None:
+async def test_the_review_response_is_the_same_for_every_http_version_and_connection_header(body: bytes) -> None:
     async with serving() as server:
         headers, answer, stays = await ask(server, body)
         closing, same_answer, goes = await ask(server, body, connection="Connection: close\r\n")
@@ -49,7 +49,7 @@ async def test_the_answer_is_the_same_whatever_becomes_of_the_connection(body: b
     assert len(headers["Date"]) == len("Sun, 06 Nov 1994 08:49:37 GMT")
 
 
-async def test_a_body_that_comes_in_parts_is_answered_the_same() -> None:
+async def test_a_chunked_review_body_is_answered_with_200() -> None:
     async with serving() as server:
         tls = ssl.create_default_context(cadata=server.material.bundle.decode())
         reader, writer = await asyncio.open_connection("localhost", server.port, ssl=tls)

@@ -115,7 +115,9 @@ def _take(material: Material, first: Serving, second: Serving, callers: Callers)
 
 @pytest.mark.parametrize("kill", [False, True], ids=["two replicas", "one of two is killed"])
 @pytest.mark.parametrize(("seconds", "per_second"), [(3.0, 150.0), pytest.param(60.0, 500.0, marks=pytest.mark.soak)])
-async def test_no_call_fails(kill: bool, seconds: float, per_second: float, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_review_fails_during_certificate_rotation_even_if_a_replica_is_killed(
+    kill: bool, seconds: float, per_second: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The validity of certificates is judged by the real clock: they are made valid from long ago to far away.
     monkeypatch.setattr(issue, "CLOCK_SKEW", timedelta(days=4000))
     callers = await _run(seconds, per_second, kill=kill)

@@ -25,13 +25,13 @@ async def post(path: str, body: Any, *, headers: dict[str, str] | None = None, s
             return response.status, await response.json() if is_json else await response.text()
 
 
-async def test_an_allowed_review() -> None:
+async def test_an_allowed_review_returns_200_with_its_uid() -> None:
     status, answer = await post("/jobs/validate", review("/jobs/validate", object=job()))
     assert status == 200
     assert answer == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "u-1", "allowed": True}}
 
 
-async def test_a_mutation() -> None:
+async def test_a_queue_mutation_returns_a_patch_with_the_defaults() -> None:
     _, answer = await post("/queues/mutate", review("/queues/mutate", object={"spec": {}}))
     assert patch_of(answer) == [
         {"op": "add", "path": "/spec/reclaimable", "value": True},
@@ -44,7 +44,7 @@ async def test_a_mutation_without_change_has_no_patch() -> None:
     assert answer["response"] == {"uid": "u-1", "allowed": True}
 
 
-async def test_faults_of_fields_are_one_status_with_all_causes() -> None:
+async def test_invalid_fields_are_denied_with_one_422_status_and_all_causes() -> None:
     given = job(task(template=template(image="")), queue="nowhere")
     _, answer = await post("/jobs/validate", review("/jobs/validate", object=given, name="job-1"))
     status = status_of(answer)
@@ -69,7 +69,7 @@ async def test_faults_of_fields_are_one_status_with_all_causes() -> None:
     ]
 
 
-async def test_other_denials_are_as_the_originals() -> None:
+async def test_a_job_for_a_closed_queue_is_denied_with_the_message_of_volcano() -> None:
     state = known(QueueView("closed", "root", "Closed"))
     _, answer = await post("/jobs/validate", review("/jobs/validate", object=job(queue="closed")), state=state)
     assert status_of(answer) == {
@@ -78,7 +78,7 @@ async def test_other_denials_are_as_the_originals() -> None:
     }
 
 
-async def test_warnings() -> None:
+async def test_a_job_with_zero_ttl_seconds_after_finished_gets_a_warning() -> None:
     _, answer = await post("/jobs/validate", review("/jobs/validate", object=job(ttlSecondsAfterFinished=0)))
     assert answer["response"]["warnings"] == [
         "spec.ttlSecondsAfterFinished: the job is removed the moment it finishes, its outcome may never be seen"
@@ -104,7 +104,9 @@ BAD: dict[str, tuple[bytes, dict[str, str], int, str]] = {
 
 
 @pytest.mark.parametrize(("body", "headers", "status", "words"), BAD.values(), ids=BAD.keys())
-async def test_bad_requests(body: bytes, headers: dict[str, str], status: int, words: str) -> None:
+async def test_invalid_requests_return_their_error_status_with_the_reason(
+    body: bytes, headers: dict[str, str], status: int, words: str
+) -> None:
     got, text = await post("/jobs/validate", body, headers=headers)
     assert got == status
     assert words in text
@@ -118,7 +120,7 @@ async def test_a_content_type_with_a_charset_is_fine() -> None:
     assert status == 200
 
 
-async def test_other_paths_and_methods() -> None:
+async def test_unknown_paths_return_404_and_other_methods_405() -> None:
     async with serving() as server, asking(server.material.bundle) as session:
         base = f"https://localhost:{server.port}"
         for path, method, status in (("/nowhere", "POST", 404), ("/jobs/validate", "GET", 405), ("/jobs/validate/", "POST", 404)):
@@ -126,7 +128,7 @@ async def test_other_paths_and_methods() -> None:
                 assert response.status == status
 
 
-async def test_a_body_without_length_is_bounded_too() -> None:
+async def test_a_chunked_body_above_the_size_limit_returns_413() -> None:
     async def endless() -> Any:
         for _ in range(64):
             yield b" " * 65536
@@ -160,7 +162,7 @@ UNEXPECTED = {
 }
 
 
-async def test_other_operations_and_resources() -> None:
+async def test_unexpected_operations_and_resources_get_the_message_of_each_webhook() -> None:
     assert set(UNEXPECTED) == {webhook.path for webhook in WEBHOOKS}
     async with serving() as server, asking(server.material.bundle) as session:
         for webhook in WEBHOOKS:
@@ -176,7 +178,7 @@ async def test_other_operations_and_resources() -> None:
             assert answer["status"]["message"] == f"expect resource to be {expected}"
 
 
-async def test_a_slow_body_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_request_body_returns_408(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyroclast_admission import server as servers
 
     monkeypatch.setattr(servers, "READ_SECONDS", 0.05)
@@ -188,7 +190,7 @@ async def test_a_slow_body_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) ->
         writer.close()
 
 
-async def test_overload_is_said_and_not_sat_out() -> None:
+async def test_an_overloaded_server_denies_reviews_with_429_until_its_lag_is_low() -> None:
     async with serving() as server, asking(server.material.bundle) as session:
         url = f"https://localhost:{server.port}/jobs/validate"
         server.overload.observe(3.0)
@@ -223,7 +225,7 @@ async def test_large_reviews_do_not_hold_up_small_ones() -> None:
         assert answered
 
 
-async def test_clean_up_by_the_cluster_is_never_held_up() -> None:
+async def test_the_garbage_collector_may_delete_a_running_jobflow_but_a_user_may_not() -> None:
     running = {"metadata": {"name": "it"}, "spec": {"flows": [{"name": "a"}]}, "status": {"runningJobs": ["it-a"]}}
     collector = {"username": "system:serviceaccount:kube-system:generic-garbage-collector"}
     async with serving() as server, asking(server.material.bundle) as session:
@@ -233,7 +235,7 @@ async def test_clean_up_by_the_cluster_is_never_held_up() -> None:
                 assert (await response.json())["response"]["allowed"] is allowed
 
 
-async def test_of_a_deleted_collection_each_object_tells_its_name() -> None:
+async def test_a_delete_review_without_a_name_uses_the_name_of_the_old_object() -> None:
     gone = review("/queues/validate", "DELETE", name="", oldObject={"metadata": {"name": "default"}})
     _, answer = await post("/queues/validate", gone)
     assert status_of(answer)["message"] == "`default` queue can not be deleted"

@@ -88,7 +88,7 @@ async def takes_connections(port: int) -> bool:
 
 
 @pytest.mark.parametrize("uvloop", ["true", "false"])
-async def test_reviews_in_flight_are_answered_and_new_connections_refused(
+async def test_sigterm_lets_reviews_in_flight_finish_and_refuses_new_connections(
     server: FaultServer, tmp_path: Path, uvloop: str
 ) -> None:
     told = asyncio.Event()
@@ -112,9 +112,7 @@ async def test_reviews_in_flight_are_answered_and_new_connections_refused(
         await asyncio.gather(*asked)
 
 
-async def test_in_the_delay_each_answer_closes_its_connection_so_that_none_is_used_when_the_process_ends(
-    server: FaultServer, tmp_path: Path
-) -> None:
+async def test_each_response_closes_its_connection_during_the_shutdown_delay(server: FaultServer, tmp_path: Path) -> None:
     server.on(f"GET {LISTS[0]}/somewhere", answer(200, QUEUE))
     async with (
         serving(server, tmp_path, "--shutdown-delay-duration=2s") as it,

@@ -25,7 +25,7 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CONTEXT = {ANNOTATION: TRACE}
 
 
-def test_a_job_gets_its_trace() -> None:
+def test_with_trace_adds_the_trace_context_to_the_job_annotations() -> None:
     given = {"metadata": {"annotations": {"a": "b"}}}
     assert with_trace(Answer(), given, CONTEXT).patch == [
         {"op": "add", "path": "/metadata/annotations", "value": {"a": "b", ANNOTATION: TRACE}}
@@ -33,7 +33,7 @@ def test_a_job_gets_its_trace() -> None:
     assert trace_of({"metadata": {"annotations": CONTEXT}}) == TRACE
 
 
-def test_a_job_that_has_one_keeps_it_and_nothing_is_added_without_a_tracer() -> None:
+def test_with_trace_adds_nothing_to_a_traced_or_denied_job_or_without_a_context() -> None:
     assert with_trace(Answer(), {"metadata": {"annotations": CONTEXT}}, CONTEXT).patch == []
     assert with_trace(Answer(), {"metadata": {}}, {}).patch == []
     assert with_trace(Answer(), {}, CONTEXT).patch == []
@@ -61,7 +61,7 @@ class Spans(Traces):
         return dict(CONTEXT)
 
 
-async def test_each_review_is_a_span_and_the_first_of_a_job_begins_its_trace() -> None:
+async def test_only_reviews_of_a_job_creation_are_spans_and_the_first_starts_the_trace() -> None:
     state, spans = known(), Spans()
     metrics = ReviewMetrics(CollectorRegistry())
     engine = Engine(WEBHOOKS, lambda: state, reader(state), overload=Overload(), metrics=metrics, traces=spans)

@@ -21,13 +21,13 @@ from tests.unit.kube.fault_server import FaultServer, answer, status
         (b"\xff", True),
     ],
 )
-async def test_pods_have_resources_of_their_own_from_a_version_on(version: object, has_them: bool) -> None:
+async def test_pod_level_resources_are_assumed_unless_kubernetes_is_older_than_1_34(version: object, has_them: bool) -> None:
     async with FaultServer() as server, server.client() as client:
         server.on("GET /version", answer(200, version))
         assert await service.known_pod_resources(client) is has_them
 
 
-async def test_the_version_is_asked_for_until_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_kubernetes_version_is_requested_until_the_api_server_returns_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """An API server that is away while the service starts does not end it."""
     monkeypatch.setattr(service, "RETRY_SECONDS", 0.001)
     async with FaultServer() as server, server.client() as client:

@@ -9,7 +9,7 @@ import pytest
 from pyroclast.runtime.time_zones import TimeZones
 
 
-def test_every_zone_is_known() -> None:
+def test_every_available_time_zone_is_known() -> None:
     zones = TimeZones()
     assert [name for name in zoneinfo.available_timezones() if name not in zones] == []
 
@@ -17,9 +17,9 @@ def test_every_zone_is_known() -> None:
 @pytest.mark.parametrize(
     "name", ["", "Mars/Base", "America", "/etc/localtime", "../UTC", "posix/UTC", "zone.tab", "a" * 5000, "UTC\0", "UTC/x", "é"]
 )
-def test_nothing_else_is(name: str) -> None:
+def test_invalid_time_zone_names_are_not_known(name: str) -> None:
     assert name not in TimeZones()
 
 
-def test_what_is_no_name_is_not_known() -> None:
+def test_a_number_is_not_a_known_time_zone() -> None:
     assert 7 not in TimeZones()

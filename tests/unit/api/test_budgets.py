@@ -33,7 +33,7 @@ def seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def test_a_whole_budget_is_read() -> None:
+def test_budget_with_all_fields_is_parsed() -> None:
     budget = read_budget(
         '{"period":"month","zone":"Europe/Berlin","limits":{"nvidia.com/gpu":"5000h","memory":"64Gih"},'
         '"atEnd":"low","warnAt":[0.95,0.8],"whenUnknown":"hold"}'
@@ -44,7 +44,7 @@ def test_a_whole_budget_is_read() -> None:
     assert budget.when_unknown is WhenUnknown.HOLD
 
 
-def test_what_is_not_said_has_its_default() -> None:
+def test_missing_budget_fields_get_their_defaults() -> None:
     budget = read_budget('{"period":"none","limits":{"cpu":"500mh"}}')
     assert (budget.zone, budget.at_end, budget.when_unknown) == ("UTC", AtEnd.HOLD, WhenUnknown.ALLOW)
     assert budget.limits == {"cpu": 0.5}
@@ -82,7 +82,7 @@ FAULTS: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "path", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_what_is_wrong_is_named(text: str, path: str, message: str) -> None:
+def test_invalid_budget_is_refused_with_reason_and_field_path(text: str, path: str, message: str) -> None:
     faults = budget_faults(text)
     assert [fault.path for fault in faults] == [path]
     assert message in faults[0].text
@@ -90,17 +90,17 @@ def test_what_is_wrong_is_named(text: str, path: str, message: str) -> None:
         read_budget(text)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_of_a_budget_are_reported_at_once() -> None:
     assert [fault.path for fault in budget_faults('{"period":"x","zone":"y","limits":{}}')] == ["period", "zone", "limits"]
 
 
 @given(st.text(max_size=40))
-def test_no_text_breaks_the_reader(text: str) -> None:
+def test_arbitrary_text_is_reported_as_a_faulty_budget(text: str) -> None:
     assert budget_faults(text)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=4), st.lists, max_leaves=4))
-def test_no_value_of_a_field_breaks_the_reader(value: object) -> None:
+def test_budget_check_raises_no_error_for_arbitrary_field_values(value: object) -> None:
     for name in ("period", "zone", "limits", "atEnd", "warnAt", "whenUnknown"):
         budget_faults(json.dumps({**GOOD, name: value}))
 
@@ -140,11 +140,11 @@ def test_each_moment_lies_in_one_period(period: Period, moment: int, zone: str) 
     assert period_at(period, zone, span.begin) == span
 
 
-def test_a_budget_without_period_begins_once() -> None:
+def test_budget_without_a_period_has_the_same_span_at_any_time() -> None:
     assert period_at(Period.NONE, "UTC", 1e9, first=7) == period_at(Period.NONE, "UTC", 2e9, first=7)
 
 
-def test_amounts_are_written_and_read() -> None:
+def test_spent_amounts_are_preserved_by_writing_and_reading() -> None:
     spent = Spent(1_764_000_000, 1_763_000_000, {GPU: 4711.25, "memory": 1.5 * 2**30, "cpu": 0.0}, {GPU: 0.5, "cpu": 0.0})
     text = written_spent(spent)
     assert json.loads(text)["spent"] == {"cpu": "0h", "memory": "1536Mih", GPU: "4711.25h"}
@@ -154,16 +154,16 @@ def test_amounts_are_written_and_read() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", '{"asOf":"x","since":"y","spent":{}}', '{"asOf":"2026-01-01","since":"2026-01-01","spent":{}}']
 )
-def test_amounts_that_make_no_sense_are_none(text: str) -> None:
+def test_invalid_spent_annotation_is_read_as_none(text: str) -> None:
     assert read_spent(text) is None
 
 
 @pytest.mark.parametrize("text", ["", "h", "5", "-1h", "5hh", "1e9999h"])
-def test_no_hours(text: str) -> None:
+def test_invalid_hours_raise_value_error(text: str) -> None:
     with pytest.raises(ValueError):
         read_hours(text)
 
 
 @given(st.floats(0, 1e9))
-def test_hours_survive_to_a_thousandth(hours: float) -> None:
+def test_hours_are_preserved_to_a_thousandth_by_writing_and_reading(hours: float) -> None:
     assert read_hours(hours_text(GPU, hours)) == pytest.approx(hours, abs=0.001)

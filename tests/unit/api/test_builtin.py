@@ -12,7 +12,7 @@ POD_SPEC = builtin.pod_template_schema()["properties"]["spec"]["properties"]
 CONTAINER = POD_SPEC["containers"]["items"]
 
 
-def test_the_data_is_what_the_generator_writes_and_stays_small():
+def test_schema_files_equal_the_generator_output_and_stay_below_600_kb():
     want = generate()
     assert want[builtin.DEFINITIONS_FILE] == builtin.definitions()
     assert want[builtin.STRUCTURAL_FILE] == {
@@ -44,7 +44,7 @@ def test_kinds_that_are_not_built_in_are_not_found():
     assert builtin.definition_of("", "v1", "DeleteOptions") is None
 
 
-def test_every_reference_leads_somewhere_and_no_field_may_be_null():
+def test_every_schema_reference_resolves_and_no_field_is_nullable():
     definitions = builtin.definitions()
 
     def walk(node):
@@ -62,7 +62,7 @@ def test_every_reference_leads_somewhere_and_no_field_may_be_null():
     walk(definitions)
 
 
-def test_patch_and_list_extensions_are_kept():
+def test_built_in_schemas_keep_patch_and_list_extensions():
     containers = builtin.definitions()["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
     assert containers["x-kubernetes-list-map-keys"] == ["name"]

@@ -27,14 +27,14 @@ def at(name, path):
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
-def test_checked_in_files_are_what_the_models_say(name):
+def test_checked_in_crd_files_equal_the_crds_generated_from_the_models(name):
     file = BASES / crd_files.file_name(DEFINITIONS[name])
     wanted = crd_files.render(DEFINITIONS[name])
     assert file.read_text() == wanted, "stale: run `python -m pyroclast.api.crd_files charts/pyroclast/crd/bases`"
     assert yaml.load(file.read_text(), yaml.CSafeLoader) == DEFINITIONS[name]
 
 
-def test_no_file_is_left_over():
+def test_crd_directory_has_one_file_per_crd():
     assert len(list(BASES.iterdir())) == len(DEFINITIONS)
 
 
@@ -77,7 +77,7 @@ def test_a_crd_fits_into_an_annotation(name):
         ("colocationconfigurations.config.volcano.sh", "Namespaced", [], [], {"status": {}}),
     ],
 )
-def test_how_kinds_are_served(name, scope, short_names, columns, subresources):
+def test_crd_has_scope_short_names_columns_and_subresources_of_its_kind(name, scope, short_names, columns, subresources):
     definition = DEFINITIONS[name]
     spec = definition["spec"]
     (version,) = spec["versions"]
@@ -229,21 +229,21 @@ def test_fields_have_the_limits_of_the_api(name, path, want):
         ("nodeshards.shard.volcano.sh", "spec", ["nodesDesired"]),
     ],
 )
-def test_what_is_required(name, path, want):
+def test_crd_objects_require_the_fields_that_the_api_requires(name, path, want):
     assert sorted(at(name, path).get("required", [])) == want
 
 
-def test_what_is_required_at_the_root():
+def test_only_nodeshards_and_colocation_configurations_require_a_spec():
     wanted = {"nodeshards.shard.volcano.sh": ["spec"], "colocationconfigurations.config.volcano.sh": ["spec"]}
     assert {name: schema_of(name)["required"] for name in DEFINITIONS if "required" in schema_of(name)} == wanted
 
 
-def test_at_least_one_task_and_one_member():
+def test_job_needs_at_least_one_task_and_hypernode_at_least_one_member():
     assert at("jobs.batch.volcano.sh", "spec.tasks")["minItems"] == 1
     assert at("hypernodes.topology.volcano.sh", "spec.members")["minItems"] == 1
 
 
-def test_a_selector_of_members_selects_in_exactly_one_way():
+def test_hypernode_member_selector_has_validations_for_exactly_one_match_type():
     messages = [
         rule["message"] for rule in at("hypernodes.topology.volcano.sh", "spec.members.*.selector")["x-kubernetes-validations"]
     ]
@@ -253,7 +253,7 @@ def test_a_selector_of_members_selects_in_exactly_one_way():
     ]
 
 
-def test_what_is_replaced_as_a_whole():
+def test_crd_lists_and_maps_have_the_merge_types_of_the_api():
     assert at("commands.bus.volcano.sh", "target")["x-kubernetes-map-type"] == "atomic"
     assert at("cronjobs.batch.volcano.sh", "status.active")["x-kubernetes-list-type"] == "atomic"
     assert at("podgroups.scheduling.volcano.sh", "spec.subGroupPolicy.*.matchLabelKeys")["x-kubernetes-list-type"] == "atomic"
@@ -263,7 +263,7 @@ def test_what_is_replaced_as_a_whole():
     assert "x-kubernetes-list-type" not in at("hypernodes.topology.volcano.sh", "status.conditions")
 
 
-def test_templates_and_claims_are_the_built_in_schemas():
+def test_pod_template_and_volume_claim_of_a_job_have_the_built_in_schemas():
     template = dict(at("jobs.batch.volcano.sh", "spec.tasks.*.template"))
     assert template.pop("description")
     assert template == builtin.pod_template_schema()
@@ -272,7 +272,7 @@ def test_templates_and_claims_are_the_built_in_schemas():
     assert claim == builtin.pvc_spec_schema()
 
 
-def test_a_template_has_the_spec_of_a_job():
+def test_job_template_spec_has_the_fields_of_a_job_spec():
     assert at("jobtemplates.flow.volcano.sh", "spec")["properties"] == at("jobs.batch.volcano.sh", "spec")["properties"]
 
 
@@ -295,6 +295,6 @@ def test_every_field_of_ours_is_described_and_typed_and_no_default_of_none_is_le
     walk(schema_of(name), "")
 
 
-def test_the_module_writes_a_file_for_each_kind(tmp_path):
+def test_crd_generator_writes_one_file_for_each_kind(tmp_path):
     crd_files.main(tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(file.name for file in BASES.iterdir())

@@ -11,23 +11,23 @@ from tests.volcano.definitions import added, definitions, fields, schema_of
 ADDED = {path: (schema, required) for path, schema, required in added()}
 
 
-def test_all_fields_of_volcano_are_there() -> None:
+def test_crds_contain_all_fields_of_the_crds_of_volcano() -> None:
     ours = {each["spec"]["names"]["kind"]: schema_of(each) for each in custom_resource_definitions()}
     missing = [path for kind, known in fields().items() for path in _missing(kind, ours[kind], known)]
     assert missing == []
 
 
-def test_no_added_field_is_required() -> None:
+def test_no_field_added_to_the_crds_of_volcano_is_required() -> None:
     """An object that Volcano has written, or pruned, must be valid."""
     assert [path for path, (_, required) in ADDED.items() if required] == []
 
 
-def test_no_added_field_is_filled_in() -> None:
+def test_no_field_added_to_the_crds_of_volcano_has_a_default() -> None:
     """A default would change what users of Volcano get back."""
     assert [path for path, (schema, _) in ADDED.items() if "default" in schema] == []
 
 
-def test_what_we_add_to_volcanos_kinds() -> None:
+def test_fields_added_to_the_crds_of_volcano_equal_the_approved_list() -> None:
     """A new field belongs into this list, and into the page on moving, when it is meant to be more than Volcano has."""
     assert sorted(ADDED) == [
         "CronJob.spec.jobTemplate.spec.retry",
@@ -62,7 +62,7 @@ def test_what_we_add_to_volcanos_kinds() -> None:
     ]
 
 
-def test_the_definitions_of_volcano_lack_them() -> None:
+def test_crds_of_volcano_lack_the_added_fields() -> None:
     theirs = {each["spec"]["names"]["kind"]: schema_of(each) for each in definitions()}
     assert "retry" not in theirs["Job"]["properties"]["spec"]["properties"]
     assert "lastCommand" not in theirs["Queue"]["properties"]["status"]["properties"]

@@ -23,12 +23,12 @@ def test_a_hyper_job_is_made_of_jobs():
     assert job.spec.replicated_jobs[0].replicas == 1
 
 
-def test_a_claim_must_say_what_it_claims():
+def test_data_source_claim_without_a_workload_raises_validation_error():
     with pytest.raises(ValidationError, match="workload"):
         datasources.DataSourceClaim.model_validate({"spec": {"system": "hive", "dataSourceType": "table", "dataSourceName": "t"}})
 
 
-def test_models_can_be_made_by_their_python_names():
+def test_model_accepts_python_field_names_and_dumps_api_field_names():
     (model,) = (kind.model for kind in crds.KINDS if kind.resource.kind == "Command")
     made = model(action="AbortJob", target={"api_version": "v", "kind": "Job", "name": "a", "uid": "u"})
     assert made.model_dump(by_alias=True, exclude_none=True) == {

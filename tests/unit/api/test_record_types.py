@@ -99,23 +99,23 @@ def differences(found: types.Type, schema: Mapping[str, Any], path: str) -> list
 
 
 @pytest.mark.parametrize("record", OURS, ids=OURS.values())
-def test_records_of_our_kinds(record):
+def test_record_fields_exist_in_the_model_of_their_kind_with_the_same_type(record):
     assert differences(types.type_info(record), structural_schema(MODELS[OURS[record]]), "") == []
 
 
 @pytest.mark.parametrize("record", BUILT_IN, ids=[record.__name__ for record in BUILT_IN])
-def test_records_of_built_in_kinds(record):
+def test_record_fields_of_built_in_kinds_exist_in_the_schema_with_the_same_type(record):
     schema = builtin.definition_of(*BUILT_IN[record])
     assert schema is not None
     assert differences(types.type_info(record), schema, "") == NEWER.get(record, [])
 
 
-def test_metadata():
+def test_fields_of_the_metadata_record_exist_in_object_meta_with_the_same_type():
     schema = builtin.definitions()["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]
     assert differences(types.type_info(records.Meta), schema, "metadata") == []
 
 
-def test_no_record_is_left_out():
+def test_every_object_record_is_listed_for_comparison_with_a_schema():
     objects = {value for value in vars(records).values() if isinstance(value, type) and issubclass(value, records.ObjectRecord)}
     assert objects - {records.ObjectRecord} == OURS.keys() | BUILT_IN.keys() | {records.NativePodGroup, records.CompositePodGroup}
 
@@ -137,7 +137,7 @@ def test_defaults_of_records_are_those_of_the_model():
         assert walk(record, structural_schema(MODELS[kind]), kind) == []
 
 
-def test_models_keep_what_they_do_not_know():
+def test_model_keeps_unknown_fields():
     body = {
         "apiVersion": "v",
         "kind": "Job",

@@ -17,7 +17,7 @@ OBJECTS = [struct for struct in STRUCTS if issubclass(struct, records.ObjectReco
 
 
 @pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)
-def test_records_are_frozen_untracked_and_made_of_nothing(struct):
+def test_records_are_frozen_untracked_by_gc_and_decoded_from_an_empty_object(struct):
     made = msgspec.json.decode(b"{}", type=struct)
     assert made == struct()
     assert not gc.is_tracked(made)
@@ -31,7 +31,7 @@ def test_unknown_fields_pass_and_the_key_is_namespace_and_name(struct):
     assert made.key == Key("b", "a")
 
 
-def test_a_job_keeps_templates_raw():
+def test_job_record_keeps_pod_templates_and_volume_claims_undecoded():
     body = b"""{"metadata": {"name": "ring", "namespace": "team", "uid": "u", "resourceVersion": "7"},
     "spec": {"minAvailable": 3, "plugins": {"svc": [], "env": ["--x"]},
       "tasks": [{"name": "head", "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}},
@@ -50,7 +50,7 @@ def test_a_job_keeps_templates_raw():
     assert task.min_available is None
 
 
-def test_names_that_no_rule_gives_are_spelled_as_on_the_wire():
+def test_irregular_api_field_names_are_decoded_into_record_fields():
     pod = msgspec.json.decode(
         b'{"spec": {"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "1"}, "gcePersistentDisk": {}}],'
         b'"containers": [{"ports": [{"hostIP": "1.2.3.4", "hostPort": 80}]}]}, "status": {"podIP": "10.0.0.1"}}',
@@ -68,7 +68,7 @@ def test_names_that_no_rule_gives_are_spelled_as_on_the_wire():
     assert group.status.conditions[0].transition_id == "s"
 
 
-def test_metadata_tells_its_controller_and_whether_it_is_going():
+def test_metadata_returns_its_controller_owner_and_whether_it_is_terminating():
     owner = records.OwnerReference(name="b", controller=True)
     meta = records.Meta(owner_references=(records.OwnerReference(name="a"), owner), deletion_timestamp="2026-01-01T00:00:00Z")
     assert meta.controller == owner
@@ -76,7 +76,7 @@ def test_metadata_tells_its_controller_and_whether_it_is_going():
     assert records.Meta().controller is None
 
 
-def test_what_every_service_imports_is_light():
+def test_common_api_modules_import_neither_pydantic_nor_yaml():
     """Pydantic and YAML cost time and memory that services which only keep records should not pay."""
     heavy = "[name for name in ('pydantic', 'yaml') if name in sys.modules]"
     program = f"import sys; from pyroclast.api import enums, keys, records, types; print({heavy})"

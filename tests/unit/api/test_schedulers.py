@@ -39,20 +39,20 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_who_is_served(case: tuple[list[Any], str, bool]) -> None:
+def test_scheduler_name_is_live_only_if_a_recently_renewed_lease_serves_it(case: tuple[list[Any], str, bool]) -> None:
     leases, name, want = case
     found = schedulers_of(leases, AT)
     assert (name in found.live) is want
     assert (found.absence(name) == "") is want
 
 
-def test_the_absence_names_those_who_are_at_work() -> None:
+def test_absence_message_names_the_running_schedulers() -> None:
     found = schedulers_of([lease("volcano", serves="volcano"), lease("kube-scheduler"), lease("cert-manager")], AT)
     want = 'no scheduler named "volcan" is at work; schedulers at work: default-scheduler, volcano'
     assert found.absence("volcan") == want
 
 
-def test_the_absence_of_a_silent_leader_names_its_lease() -> None:
+def test_absence_message_of_a_silent_leader_names_its_lease_and_last_renewal() -> None:
     found = schedulers_of([lease("volcano", age=60, serves="volcano")], AT)
     since = "2026-11-24T11:59:00.000000Z"
     want = f'scheduler "volcano" is silent: its Lease system/volcano was last renewed at {since}; schedulers at work: none'
@@ -61,7 +61,7 @@ def test_the_absence_of_a_silent_leader_names_its_lease() -> None:
 
 
 @pytest.mark.parametrize(("heard", "want"), [(AT - 5, True), (AT - 31, False)])
-def test_what_was_seen_counts_more_than_the_clock_of_the_leader(heard: float, *, want: bool) -> None:
+def test_observed_lease_renewal_overrides_the_renew_time_written_by_the_leader(heard: float, *, want: bool) -> None:
     ahead, behind = lease("volcano", age=-7200), lease("volcano", age=7200)
     for each in (ahead, behind):
         assert schedulers_of([each], AT, {"system/volcano": heard}).live == (frozenset({"volcano"}) if want else frozenset())

@@ -32,7 +32,7 @@ async def _allow(api: Api, account: str) -> None:
     await api.post(f"{RBAC}/namespaces/default/rolebindings", binding)
 
 
-async def test_an_account_may_what_a_role_allows_and_nothing_else(api: Api) -> None:
+async def test_service_account_may_do_only_what_its_role_allows(api: Api) -> None:
     token = await _token(api, "bot")
     async with client_of(api.server, token=token) as bot:
         refused = await bot.get(PODS)
@@ -50,7 +50,7 @@ async def test_an_account_may_what_a_role_allows_and_nothing_else(api: Api) -> N
         assert (await bot.get(PODS)).code == 401
 
 
-async def test_reviews_tell_the_same(api: Api) -> None:
+async def test_access_reviews_agree_with_rbac_rules(api: Api) -> None:
     await _token(api, "bot")
     await _allow(api, "bot")
     user = "system:serviceaccount:default:bot"
@@ -73,7 +73,7 @@ async def test_reviews_tell_the_same(api: Api) -> None:
     assert {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]} in rules["resourceRules"]  # type: ignore[operator]
 
 
-async def test_impersonation_needs_the_right_to(api: Api) -> None:
+async def test_impersonation_is_refused_without_the_impersonate_right(api: Api) -> None:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     told = await api.post(path, body, Impersonate_User="joe", Impersonate_Group="devs")
@@ -82,7 +82,7 @@ async def test_impersonation_needs_the_right_to(api: Api) -> None:
         assert (await bot.post(path, body, Impersonate_User="joe")).code == 403
 
 
-async def test_without_or_with_bad_credentials(api: Api) -> None:
+async def test_invalid_token_returns_401_and_no_token_is_anonymous(api: Api) -> None:
     async with client_of(api.server, token="nonsense") as nobody:
         assert (await nobody.get(PODS)).body["message"] == "Unauthorized"
     async with client_of(api.server, token="x") as anonymous:
@@ -91,7 +91,7 @@ async def test_without_or_with_bad_credentials(api: Api) -> None:
         assert 'User "system:anonymous" cannot list' in (await anonymous.get(PODS)).body["message"]
 
 
-async def test_token_reviews(api: Api) -> None:
+async def test_token_review_names_the_user_of_a_valid_token_only(api: Api) -> None:
     path = "/apis/authentication.k8s.io/v1/tokenreviews"
     good = await api.post(path, {"spec": {"token": await _token(api, "bot")}})
     assert good.body["status"]["user"]["username"] == "system:serviceaccount:default:bot"
@@ -101,7 +101,7 @@ async def test_token_reviews(api: Api) -> None:
 ACCOUNT = {"metadata": {"name": "a", "namespace": "n", "uid": "u"}}
 
 
-def test_a_token_is_read_by_its_signer_in_its_time_only() -> None:
+def test_token_is_accepted_only_by_its_signer_within_its_lifetime() -> None:
     signer = TokenSigner(b"secret")
     token = signer.issue(ACCOUNT, now=1000, seconds=600)
     assert signer.read(token, now=1500)["sub"] == "system:serviceaccount:n:a"

@@ -10,7 +10,7 @@ from pyroclast_standalone.apiserver.running import running_server
 from .conftest import CONFIG_MAPS, client_of, config_map
 
 
-async def test_every_request_leaves_a_line(tmp_path: Path) -> None:
+async def test_audit_log_has_one_line_for_each_request(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     async with running_server(tmp_path / "data", audit_log=log) as server, client_of(server) as api:
         await api.post(CONFIG_MAPS, config_map("a"))
@@ -22,7 +22,7 @@ async def test_every_request_leaves_a_line(tmp_path: Path) -> None:
     assert (missing["responseStatus"]["code"], missing["impersonatedUser"]["username"]) == (404, "joe")
 
 
-async def test_the_handles_for_tests(tmp_path: Path) -> None:
+async def test_running_server_injects_failures_and_latency_and_counts_requests(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server, client_of(server) as api:
         server.fail_next("create", "configmaps", 503)
         assert (await api.post(CONFIG_MAPS, config_map("a"))).code == 503

@@ -48,7 +48,7 @@ async def test_a_claim_takes_the_smallest_volume_that_fits(api: Api) -> None:
     assert await phase(api, f"{VOLUMES}/medium") == "Released"
 
 
-async def test_a_claim_that_nothing_fits_waits_and_says_for_what(api: Api) -> None:
+async def test_claim_stays_pending_with_an_event_until_a_volume_fits(api: Api) -> None:
     await api.post(CLAIMS, claim("c"))
     assert await phase(api, f"{CLAIMS}/c") == "Pending"
     told = (await api.get("/api/v1/namespaces/default/events")).body["items"]
@@ -57,7 +57,7 @@ async def test_a_claim_that_nothing_fits_waits_and_says_for_what(api: Api) -> No
     assert await phase(api, f"{CLAIMS}/c") == "Bound"
 
 
-async def test_a_class_of_ours_makes_volumes_that_go_with_their_claims(api: Api) -> None:
+async def test_default_storage_class_provisions_a_volume_that_is_deleted_with_its_claim(api: Api) -> None:
     marks = {"storageclass.kubernetes.io/is-default-class": "true"}
     metadata = {"name": "standard", "annotations": marks}
     await api.post(CLASSES, {"metadata": metadata, "provisioner": volumes.PROVISIONER})
@@ -82,7 +82,7 @@ async def test_a_claim_stays_while_a_pod_with_a_node_uses_it(api: Api) -> None:
     assert (await api.get(f"{CLAIMS}/c")).code == 404
 
 
-async def test_a_namespace_with_a_claim_goes(api: Api) -> None:
+async def test_namespace_with_a_claim_can_be_deleted(api: Api) -> None:
     await api.post("/api/v1/namespaces", {"metadata": {"name": "short"}})
     await api.post("/api/v1/namespaces/short/persistentvolumeclaims", claim("c"))
     await api.delete("/api/v1/namespaces/short")
@@ -106,13 +106,13 @@ CLAIM = {**claim("c"), "metadata": {"name": "c", "namespace": "ns", "uid": "u"}}
     ],
     ids=["no class", "another provisioner", "nobody uses it yet"],
 )
-def test_why_there_is_no_volume_yet(chosen: dict[str, Any] | None, is_used: bool, want: str) -> None:
+def test_unprovisioned_claim_reports_the_reason(chosen: dict[str, Any] | None, is_used: bool, want: str) -> None:
     told = volumes.provided_by(CLAIM, chosen, is_used=is_used)
     assert isinstance(told, str)
     assert told.startswith(want)
 
 
-def test_a_volume_reserved_for_another_claim_fits_nobody_else() -> None:
+def test_reserved_volume_is_offered_only_to_its_claim() -> None:
     free = {"status": {"phase": "Available"}}
     reserved = {**volume("v", "1Gi", claimRef={"namespace": "ns", "name": "other"}), **free}
     own = {**volume("w", "9Gi", claimRef={"namespace": "ns", "name": "c"}), **free}

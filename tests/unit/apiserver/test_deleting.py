@@ -10,7 +10,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NONE = "00000000-0000-0000-0000-000000000000"
 
 
-async def test_some_kinds_answer_the_object_others_a_status(api: Api) -> None:
+async def test_delete_returns_a_pod_but_a_status_for_a_config_map(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     reply = await api.delete(f"{CONFIG_MAPS}/a")
     assert (reply.code, reply.body["status"], reply.body["details"]["kind"]) == (200, "Success", "configmaps")
@@ -29,7 +29,9 @@ async def test_some_kinds_answer_the_object_others_a_status(api: Api) -> None:
         ({"dryRun": ["Some"]}, 422, "dryRun: Unsupported value"),
     ],
 )
-async def test_options_that_do_not_hold(api: Api, options: dict[str, object], code: int, message: str) -> None:
+async def test_delete_with_invalid_options_fails_and_keeps_the_object(
+    api: Api, options: dict[str, object], code: int, message: str
+) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     reply = await api.delete(f"{CONFIG_MAPS}/a", options)
     assert reply.code == code
@@ -37,7 +39,7 @@ async def test_options_that_do_not_hold(api: Api, options: dict[str, object], co
     assert (await api.get(f"{CONFIG_MAPS}/a")).code == 200
 
 
-async def test_a_bound_pod_goes_when_its_node_says_so(api: Api) -> None:
+async def test_bound_pod_is_removed_only_by_a_delete_with_grace_period_zero(api: Api) -> None:
     await api.post(PODS, pod("a", nodeName="n", terminationGracePeriodSeconds=20))
     marked = (await api.delete(f"{PODS}/a")).body["metadata"]
     assert (marked["deletionGracePeriodSeconds"], marked["generation"]) == (20, 2)
@@ -68,7 +70,7 @@ async def test_an_object_waits_for_its_finalizers(api: Api) -> None:
     assert gone.current.load()["metadata"]["finalizers"] == ["example.org/one"]
 
 
-async def test_a_selection_is_deleted_at_once(api: Api) -> None:
+async def test_delete_collection_deletes_only_objects_matching_the_selector(api: Api) -> None:
     for name in "abc":
         await api.post(CONFIG_MAPS, config_map(name, labels={"n": name}))
     reply = await api.delete(f"{CONFIG_MAPS}?labelSelector=n%20in%20(a,b)")
@@ -93,14 +95,14 @@ async def _names(api: Api) -> set[str]:
     return listed - {"kube-root-ca.crt"}
 
 
-async def test_dependents_follow_their_owner(api: Api) -> None:
+async def test_dependents_are_deleted_after_their_owner(api: Api) -> None:
     await _owner_and_dependent(api)
     await api.delete(f"{CONFIG_MAPS}/owner")
     await api.server.settle()
     assert await _names(api) == set()
 
 
-async def test_dependents_go_before_their_owner_in_the_foreground(api: Api) -> None:
+async def test_foreground_deletion_deletes_dependents_before_their_owner(api: Api) -> None:
     await _owner_and_dependent(api, block=True)
     await api.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": "Foreground"})
     await api.server.settle()
@@ -109,7 +111,7 @@ async def test_dependents_go_before_their_owner_in_the_foreground(api: Api) -> N
     assert gone == ["dependent", "owner"]
 
 
-async def test_orphans_stay_without_their_owner(api: Api) -> None:
+async def test_orphan_policy_keeps_dependents_and_removes_the_owner_reference(api: Api) -> None:
     await _owner_and_dependent(api)
     await api.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": "Orphan"})
     await api.server.settle()
@@ -117,7 +119,7 @@ async def test_orphans_stay_without_their_owner(api: Api) -> None:
     assert "ownerReferences" not in (await api.get(f"{CONFIG_MAPS}/dependent")).body["metadata"]
 
 
-async def test_one_owner_of_two_is_enough_to_stay(api: Api) -> None:
+async def test_dependent_with_two_owners_is_deleted_only_after_both(api: Api) -> None:
     owners = [await api.post(CONFIG_MAPS, config_map(name)) for name in ("one", "two")]
     references = [
         {"apiVersion": "v1", "kind": "ConfigMap", "name": each.body["metadata"]["name"], "uid": each.body["metadata"]["uid"]}
@@ -133,14 +135,14 @@ async def test_one_owner_of_two_is_enough_to_stay(api: Api) -> None:
     assert await _names(api) == set()
 
 
-async def test_an_owner_that_never_was_is_an_owner_that_is_gone(api: Api) -> None:
+async def test_dependent_of_a_nonexistent_owner_is_deleted(api: Api) -> None:
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": NONE}
     await api.post(CONFIG_MAPS, config_map("dependent", ownerReferences=[reference]))
     await api.server.settle()
     assert await _names(api) == set()
 
 
-async def test_a_namespace_is_emptied_before_it_goes(api: Api) -> None:
+async def test_namespace_is_terminating_until_it_is_empty_and_default_cannot_be_deleted(api: Api) -> None:
     await api.post("/api/v1/namespaces", {"metadata": {"name": "n"}})
     await api.post("/api/v1/namespaces/n/configmaps", config_map("a", finalizers=["example.org/x"]))
     assert (await api.delete("/api/v1/namespaces/n")).body["status"]["phase"] == "Terminating"
@@ -155,7 +157,7 @@ async def test_a_namespace_is_emptied_before_it_goes(api: Api) -> None:
     )
 
 
-async def test_a_definition_takes_its_objects_along(api: Api) -> None:
+async def test_deleting_a_crd_deletes_its_custom_resources(api: Api) -> None:
     await api.post(DEFINITIONS, CRD)
     path = "/apis/example.org/v1/namespaces/default/widgets"
     await api.post(path, {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 1}})

@@ -17,7 +17,7 @@ from pyroclast_standalone.apiserver.storage.persist import DamagedData, SqliteJo
 from .conftest import CONFIG_MAPS, CRD, PODS, Api, client_of, config_map, pod
 
 
-async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_objects_survive_a_restart_and_older_watches_expire(tmp_path: Path) -> None:
     async with running_server(tmp_path, in_memory=False) as server, client_of(server) as api:
         await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
         made = await api.post(CONFIG_MAPS, config_map("a"))
@@ -34,7 +34,7 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
         assert (kind, error["code"]) == ("ERROR", 410)
 
 
-async def test_what_works_in_the_background_adds_nothing_after_a_restart(tmp_path: Path) -> None:
+async def test_background_controllers_add_no_objects_after_a_restart(tmp_path: Path) -> None:
     claimed = [{"name": "v", "persistentVolumeClaim": {"claimName": "absent"}}]
     async with running_server(tmp_path, in_memory=False) as server, client_of(server) as api:
         await api.post(PODS, pod("plain"))
@@ -107,14 +107,14 @@ async def test_a_killed_server_has_every_write_that_it_acknowledged(tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", [b"this is no database", b"SQLite format 3\0" + b"x" * 500])
-def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+def test_damaged_database_raises_an_error_naming_the_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(content)
     with pytest.raises(DamagedData, match=r"state\.db: .*; restore it from a copy, or remove it to start empty"):
         SqliteJournal(path)
 
 
-async def test_a_damaged_directory_is_one_line_and_a_status(tmp_path: Path) -> None:
+async def test_server_exits_with_status_1_and_one_line_when_the_database_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"this is no database at all")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -144,7 +144,7 @@ def test_a_batch_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     journal.close()
 
 
-async def test_the_kubeconfig_is_for_its_owner_only(tmp_path: Path) -> None:
+async def test_kubeconfig_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server:
         assert server.kubeconfig.stat().st_mode & 0o777 == 0o600
         assert json.loads(server.kubeconfig.read_text())["current-context"] == "pyroclast"

@@ -7,7 +7,7 @@ import pytest
 from .conftest import CONFIG_MAPS, PODS, Api, config_map, pod
 
 
-async def test_pages_show_one_revision_while_others_write(api: Api) -> None:
+async def test_list_pages_show_one_revision_despite_concurrent_writes(api: Api) -> None:
     for name in "abcd":
         await api.post(CONFIG_MAPS, config_map(name, labels={"t": "y"}))
     first = await api.get(f"{CONFIG_MAPS}?limit=2")
@@ -19,7 +19,7 @@ async def test_pages_show_one_revision_while_others_write(api: Api) -> None:
     assert [item["metadata"]["name"] for item in second.body["items"]] == ["c", "d", "kube-root-ca.crt"]
 
 
-async def test_a_page_token_expires_with_the_history_and_offers_another(api: Api) -> None:
+async def test_continue_token_expires_after_compaction_and_a_new_token_is_offered(api: Api) -> None:
     for name in "abc":
         await api.post(CONFIG_MAPS, config_map(name))
     first = await api.get(f"{CONFIG_MAPS}?limit=1")
@@ -59,20 +59,20 @@ async def test_exact_revisions_are_read_from_history(api: Api) -> None:
         ("fieldSelector=x%3Dy", 400, 'is not a known field selector: only \\"metadata.name\\", \\"metadata.namespace\\"'),
     ],
 )
-async def test_parameters_that_make_no_sense_are_refused(api: Api, query: str, code: int, message: str) -> None:
+async def test_list_with_invalid_parameters_is_refused_with_the_reason(api: Api, query: str, code: int, message: str) -> None:
     reply = await api.get(f"{CONFIG_MAPS}?{query}")
     assert reply.code == code
     assert message.replace("\\", "") in reply.body["message"]
 
 
-async def test_a_revision_to_come_times_out(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_list_at_a_future_resource_version_times_out_with_504(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyroclast_standalone.apiserver.verbs.listing._FUTURE_SECONDS", 0.05)
     reply = await api.get(f"{CONFIG_MAPS}?resourceVersion=99999999")
     assert (reply.code, reply.reason) == (504, "Timeout")
     assert reply.body["details"]["causes"] == [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
 
 
-async def test_field_selectors_of_pods(api: Api) -> None:
+async def test_field_selectors_filter_pods_by_node_name_and_phase(api: Api) -> None:
     await api.post(PODS, pod("here", nodeName="n1"))
     await api.post(PODS, pod("nowhere"))
 
@@ -85,14 +85,14 @@ async def test_field_selectors_of_pods(api: Api) -> None:
     assert await names("metadata.name!%3Dhere,status.phase%3DPending") == ["nowhere"]
 
 
-async def test_items_of_built_in_lists_carry_no_type(api: Api) -> None:
+async def test_items_of_built_in_lists_have_no_kind_or_api_version(api: Api) -> None:
     await api.post(PODS, pod("a"))
     item = (await api.get(PODS)).body["items"][0]
     assert "kind" not in item
     assert "apiVersion" not in item
 
 
-async def test_forms(api: Api) -> None:
+async def test_accept_header_selects_table_or_partial_metadata_and_else_returns_406(api: Api) -> None:
     await api.post(PODS, pod("a"))
     table = await api.get(PODS, Accept="application/json;as=Table;v=v1;g=meta.k8s.io")
     assert table.body["kind"] == "Table"
@@ -103,7 +103,7 @@ async def test_forms(api: Api) -> None:
         assert (await api.get(f"{PODS}/a", Accept=accept)).code == 406
 
 
-async def test_unknown_paths(api: Api) -> None:
+async def test_unknown_paths_return_404_and_wrong_methods_405(api: Api) -> None:
     assert (await api.get("/api/v1/foos")).body["details"] == {}
     assert (await api.get("/apis/nobody.example.org/v1/foos")).body == "404 page not found\n"
     assert (await api.get("/nope")).body == "404 page not found\n"

@@ -34,7 +34,7 @@ def test_keys_are_sorted_as_etcd_sorts_them() -> None:
     assert [each.key for each in pods.select("a")] == ["a/b", "a/x"]
 
 
-def test_history_ends_where_the_ring_ends() -> None:
+def test_reading_before_the_oldest_kept_revision_raises_compacted() -> None:
     store = Store(ring_size=3)
     pods = store.collection("pods")
     for number in range(5):
@@ -69,7 +69,7 @@ def test_any_revision_can_be_read_back(writes: list[tuple[str, bool]]) -> None:
 
 @given(writes=WRITES, start=st.integers(0, 40))
 @settings(max_examples=60)
-def test_a_subscription_from_any_revision_leads_to_the_present(writes: list[tuple[str, bool]], start: int) -> None:
+def test_replaying_a_subscription_from_any_revision_yields_the_current_state(writes: list[tuple[str, bool]], start: int) -> None:
     async def replay() -> None:
         store = Store()
         pods = store.collection("pods")
@@ -105,7 +105,7 @@ class _Slow:
         self.batches.append(len(list(batch)))  # type: ignore[call-overload]
 
 
-async def test_writes_of_one_turn_are_one_batch_and_are_told_after_it() -> None:
+async def test_concurrent_writes_are_journaled_in_one_batch_before_subscribers_get_them() -> None:
     journal = _Slow()
     store = Store(journal=journal)  # type: ignore[arg-type]
     pods = store.collection("pods")
@@ -118,7 +118,7 @@ async def test_writes_of_one_turn_are_one_batch_and_are_told_after_it() -> None:
     assert len(subscription.pending) == 3
 
 
-async def test_a_subscription_between_commit_and_journal_tells_each_change_once() -> None:
+async def test_subscription_opened_between_commit_and_journal_gets_each_change_once() -> None:
     store = Store(journal=_Slow())  # type: ignore[arg-type]
     pods = store.collection("pods")
     start = store.revision
@@ -128,7 +128,7 @@ async def test_a_subscription_between_commit_and_journal_tells_each_change_once(
     assert [change.revision for change in subscription.pending] == [start + 1]
 
 
-async def test_a_bookmark_tells_of_nothing_that_watchers_are_yet_to_be_told() -> None:
+async def test_published_revision_advances_only_after_the_journal_write() -> None:
     store = Store(journal=_Slow())  # type: ignore[arg-type]
     pods = store.collection("pods")
     before = store.revision
@@ -153,7 +153,7 @@ async def test_a_journal_that_fails_fails_the_write() -> None:
     assert isinstance(store.failure, OSError)
 
 
-async def test_a_slow_reader_is_told_to_start_anew() -> None:
+async def test_subscription_is_marked_overrun_when_its_buffer_is_full() -> None:
     store = Store()
     pods = store.collection("pods")
     subscription = pods.subscribe(store.revision, store.revision, None, 2)

@@ -16,7 +16,7 @@ def binding(name: str, node: str = "n1", **metadata: object) -> dict[str, object
     return {"metadata": {"name": name, **metadata}, "target": {"kind": "Node", "name": node}}
 
 
-async def test_binding_gives_a_pod_to_a_node_once(api: Api) -> None:
+async def test_pod_is_bound_once_and_a_second_binding_returns_409(api: Api) -> None:
     await api.post(PODS, pod("a"))
     bound = await api.post(f"{PODS}/a/binding", binding("a", annotations={"x": "y"}, labels={"l": "m"}))
     assert (bound.code, bound.body["status"]) == (201, "Success")
@@ -30,7 +30,7 @@ async def test_binding_gives_a_pod_to_a_node_once(api: Api) -> None:
     assert again.body["message"].endswith('pod a is already assigned to node "n1"')
 
 
-async def test_bindings_that_are_refused(api: Api) -> None:
+async def test_binding_is_refused_for_missing_gated_or_mismatched_pods(api: Api) -> None:
     bindings = "/api/v1/namespaces/default/bindings"
     assert (await api.post(bindings, binding("none"))).code == 404
     await api.post(PODS, pod("gated", schedulingGates=[{"name": "example.org/g"}]))
@@ -41,7 +41,7 @@ async def test_bindings_that_are_refused(api: Api) -> None:
     assert "UID in precondition" in (await api.post(bindings, other)).body["message"]
 
 
-async def test_an_evicted_pod_says_why_it_goes(api: Api) -> None:
+async def test_evicted_pod_is_marked_for_deletion_with_a_condition(api: Api) -> None:
     await api.post(PODS, pod("a", nodeName="n1"))
 
     async def evict(name: str) -> tuple[int, str]:
@@ -81,7 +81,7 @@ async def node(api: Api) -> AsyncIterator[str]:
     await runner.cleanup()
 
 
-async def test_logs_come_from_the_agent_of_the_node(api: Api, node: str) -> None:
+async def test_pod_logs_are_proxied_from_the_kubelet_of_the_node(api: Api, node: str) -> None:
     await api.post(PODS, pod("a", nodeName=node))
     reply = await api.get(f"{PODS}/a/log?tailLines=5&timestamps=true")
     assert reply.body == "/containerLogs/default/a/c tailLines=5&timestamps=true"
@@ -93,7 +93,7 @@ async def test_logs_come_from_the_agent_of_the_node(api: Api, node: str) -> None
     assert choice.body["message"] == "a container name must be specified for pod two, choose one of: [a b]"
 
 
-async def test_a_quota_is_spent_and_given_back(api: Api) -> None:
+async def test_resource_quota_is_charged_on_create_and_released_on_delete(api: Api) -> None:
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1", "requests.cpu": "1"}}}
     await api.post("/api/v1/namespaces/default/resourcequotas", quota)
     await api.server.settle()
@@ -111,7 +111,7 @@ async def test_a_quota_is_spent_and_given_back(api: Api) -> None:
     assert used == {"pods": "0", "requests.cpu": "0"}
 
 
-async def test_events_have_two_shapes_and_one_store(api: Api) -> None:
+async def test_events_are_served_in_both_api_groups_from_one_store(api: Api) -> None:
     new = {
         "metadata": {"name": "e"},
         "eventTime": "2026-01-02T15:04:05.000000Z",
@@ -146,7 +146,7 @@ ALWAYS = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS}
     ],
     ids=["deployment", "job", "cron job", "budget", "policy"],
 )
-async def test_who_creates_what_nothing_runs_here_is_told_so(api: Api, path: str, document: dict[str, Any]) -> None:
+async def test_creating_an_object_without_a_controller_returns_a_warning(api: Api, path: str, document: dict[str, Any]) -> None:
     reply = await api.post(path, {"metadata": {"name": "x"}, **document})
     assert reply.code == 201
     assert "the embedded control plane stores" in reply.headers["Warning"]
@@ -163,14 +163,14 @@ async def test_who_creates_what_nothing_runs_here_is_told_so(api: Api, path: str
         ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
     ],
 )
-async def test_what_users_get_wrong_in_workloads_is_refused(api: Api, change: dict[str, Any], field: str) -> None:
+async def test_invalid_deployment_update_is_refused_naming_the_field(api: Api, change: dict[str, Any], field: str) -> None:
     path = "/apis/apps/v1/namespaces/default/deployments"
     await api.post(path, {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": ALWAYS}})
     reply = await api.merge(f"{path}/d", {"spec": change})
     assert (reply.code, [cause["field"] for cause in reply.body["details"]["causes"]]) == (422, [field])
 
 
-async def test_limit_ranges_fill_in_and_refuse(api: Api) -> None:
+async def test_limit_range_sets_defaults_and_refuses_pods_over_its_limits(api: Api) -> None:
     item = {
         "type": "Container",
         "default": {"cpu": "500m"},

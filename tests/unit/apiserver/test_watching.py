@@ -12,7 +12,7 @@ from pyroclast_standalone.apiserver.verbs import watching
 from .conftest import CONFIG_MAPS, PODS, Api, config_map, pod
 
 
-async def test_a_watch_tells_every_change_after_its_revision_once(api: Api) -> None:
+async def test_watch_sends_every_change_after_its_resource_version_once(api: Api) -> None:
     start = (await api.get(CONFIG_MAPS)).version
     await api.post(CONFIG_MAPS, config_map("a"))
     async with api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={start}") as watch:
@@ -26,13 +26,13 @@ async def test_a_watch_tells_every_change_after_its_revision_once(api: Api) -> N
         assert int(seen["metadata"]["resourceVersion"]) == api.server.server.store.revision
 
 
-async def test_an_unchanged_object_is_not_told(api: Api) -> None:
+async def test_patch_without_a_change_keeps_the_resource_version(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     before = (await api.get(f"{CONFIG_MAPS}/a")).version
     assert (await api.merge(f"{CONFIG_MAPS}/a", {"data": {"a": "1"}})).version == before
 
 
-async def test_selectors_turn_changes_into_arrivals_and_departures(api: Api) -> None:
+async def test_watch_with_selector_sends_added_and_deleted_when_labels_start_or_stop_matching(api: Api) -> None:
     start = (await api.get(PODS)).version
     await api.post(PODS, pod("a"))
     async with api.watch(f"{PODS}?watch=1&resourceVersion={start}&labelSelector=x") as watch:
@@ -54,7 +54,7 @@ async def test_initial_events_end_with_a_bookmark(api: Api) -> None:
         assert seen["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_bookmarks_tell_that_others_changed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bookmark_has_the_resource_version_of_changes_in_other_kinds(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_BOOKMARK_SECONDS", 0.05)
     start = (await api.get(CONFIG_MAPS)).version
     async with api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion={start}&allowWatchBookmarks=true") as watch:
@@ -64,7 +64,7 @@ async def test_bookmarks_tell_that_others_changed(api: Api, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("bookmarks", ["", "&allowWatchBookmarks=true"])
-async def test_a_watch_that_has_nothing_to_tell_rests(api: Api, monkeypatch: pytest.MonkeyPatch, bookmarks: str) -> None:
+async def test_idle_watch_sends_nothing_and_rarely_wakes(api: Api, monkeypatch: pytest.MonkeyPatch, bookmarks: str) -> None:
     waits: list[float] = []
     wait = Subscription.wait
 
@@ -80,7 +80,7 @@ async def test_a_watch_that_has_nothing_to_tell_rests(api: Api, monkeypatch: pyt
     assert len(waits) <= (8 if bookmarks else 3)
 
 
-async def test_a_revision_that_is_forgotten_is_answered_with_an_error_event(api: Api) -> None:
+async def test_watch_from_a_compacted_resource_version_sends_an_expired_error(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     api.server.compact()
     async with api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion=2") as watch:
@@ -95,7 +95,7 @@ async def test_a_revision_that_is_forgotten_is_answered_with_an_error_event(api:
     ("query", "code"),
     [("resourceVersion=abc", 500), ("sendInitialEvents=true", 422), ("resourceVersionMatch=NotOlderThan", 422)],
 )
-async def test_bad_parameters_are_refused_before_the_stream_begins(api: Api, query: str, code: int) -> None:
+async def test_watch_with_invalid_parameters_is_refused_before_streaming(api: Api, query: str, code: int) -> None:
     assert (await api.get(f"{CONFIG_MAPS}?watch=1&{query}")).code == code
 
 

@@ -104,7 +104,7 @@ async def test_mutating_hooks_change_the_object_in_the_order_of_their_names(api:
     assert "f:b" not in json.dumps(reply.body["metadata"]["managedFields"])
 
 
-async def test_a_hook_that_was_overtaken_is_asked_once_more(api: Api, hooks: HookServer) -> None:
+async def test_mutating_webhook_is_reinvoked_after_a_later_webhook_changed_the_object(api: Api, hooks: HookServer) -> None:
     await hooks.register("mutating", "/a", allowing, reinvocationPolicy="IfNeeded")
     await hooks.register(
         "mutating", "/b", patching({"op": "add", "path": "/data/b", "value": "1"}), reinvocationPolicy="IfNeeded"
@@ -114,7 +114,7 @@ async def test_a_hook_that_was_overtaken_is_asked_once_more(api: Api, hooks: Hoo
     assert hooks.seen[-1][1]["object"]["data"] == {"a": "1", "b": "1"}
 
 
-async def test_what_the_hooks_see(api: Api, hooks: HookServer) -> None:
+async def test_admission_review_holds_operation_user_object_and_old_object(api: Api, hooks: HookServer) -> None:
     await hooks.register("mutating", "/m", allowing)
     await hooks.register("validating", "/v", allowing)
     await api.post(CONFIG_MAPS, {"metadata": {"generateName": "g-"}})
@@ -136,7 +136,7 @@ async def test_what_the_hooks_see(api: Api, hooks: HookServer) -> None:
     ] * 2
 
 
-async def test_a_denial_carries_the_words_and_fields_of_the_hook(api: Api, hooks: HookServer) -> None:
+async def test_webhook_denial_returns_its_status_causes_and_warnings(api: Api, hooks: HookServer) -> None:
     causes = [{"reason": "FieldValueInvalid", "message": "no", "field": "data.a"}]
     told = {"code": 422, "reason": "Invalid", "message": "data.a: no", "details": {"causes": causes}}
     await hooks.register("validating", "/v", lambda _: {"allowed": False, "status": told, "warnings": ["mind this"]})
@@ -148,7 +148,7 @@ async def test_a_denial_carries_the_words_and_fields_of_the_hook(api: Api, hooks
     assert (await api.get(f"{CONFIG_MAPS}/x")).code == 404
 
 
-async def test_a_denial_without_words(api: Api, hooks: HookServer) -> None:
+async def test_webhook_denial_without_a_status_returns_400_without_explanation(api: Api, hooks: HookServer) -> None:
     await hooks.register("validating", "/v", lambda _: {"allowed": False})
     reply = await api.post(CONFIG_MAPS, config_map("x"))
     assert (reply.code, reply.reason) == (400, "")
@@ -156,7 +156,9 @@ async def test_a_denial_without_words(api: Api, hooks: HookServer) -> None:
 
 
 @pytest.mark.parametrize(("policy", "code"), [("Fail", 500), ("Ignore", 201)])
-async def test_a_hook_that_is_not_there(api: Api, hooks: HookServer, policy: str, code: int) -> None:
+async def test_unreachable_webhook_fails_or_is_ignored_by_failure_policy(
+    api: Api, hooks: HookServer, policy: str, code: int
+) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and does not listen: nobody else can
         port = silent.getsockname()[1]
@@ -172,20 +174,22 @@ async def test_a_hook_that_is_not_there(api: Api, hooks: HookServer, policy: str
 
 
 @pytest.mark.parametrize(("closed", "code"), [(1, 201), (2, 500)])
-async def test_a_hook_whose_connection_closes_is_asked_once_more(api: Api, hooks: HookServer, closed: int, code: int) -> None:
+async def test_webhook_call_is_retried_once_when_the_connection_closes(
+    api: Api, hooks: HookServer, closed: int, code: int
+) -> None:
     await hooks.register("validating", "/a", allowing)
     await api.post(CONFIG_MAPS, config_map("x"))
     hooks.closed_connections = closed
     assert (await api.post(CONFIG_MAPS, config_map("y"))).code == code
 
 
-async def test_a_missing_service_is_named(api: Api, hooks: HookServer) -> None:
+async def test_webhook_error_names_the_missing_service(api: Api, hooks: HookServer) -> None:
     client = {"service": {"namespace": "default", "name": "nope", "path": "/"}}
     await hooks.register("validating", "/v", allowing, clientConfig=client)
     assert 'service "nope" not found' in (await api.post(CONFIG_MAPS, config_map("x"))).body["message"]
 
 
-async def test_an_answer_that_is_none(api: Api, hooks: HookServer) -> None:
+async def test_webhook_response_with_a_wrong_uid_is_refused(api: Api, hooks: HookServer) -> None:
     await hooks.register("validating", "/v", lambda _: {"uid": "other"})
     assert 'expected response.uid="' in (await api.post(CONFIG_MAPS, config_map("x"))).body["message"]
 
@@ -202,13 +206,13 @@ async def test_hooks_are_narrowed_by_labels_of_object_and_namespace(api: Api, ho
     assert [path for path, _ in hooks.seen] == ["/o", "/n"]
 
 
-async def test_a_dry_run_asks_only_hooks_without_side_effects(api: Api, hooks: HookServer) -> None:
+async def test_dry_run_is_passed_to_a_webhook_without_side_effects(api: Api, hooks: HookServer) -> None:
     await hooks.register("validating", "/v", allowing)
     await api.post(f"{CONFIG_MAPS}?dryRun=All", config_map("a"))
     assert hooks.seen[0][1]["dryRun"] is True
 
 
-async def test_a_scale_is_reviewed_as_a_scale(api: Api, hooks: HookServer) -> None:
+async def test_scale_update_is_sent_to_webhooks_as_a_scale_object(api: Api, hooks: HookServer) -> None:
     await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
     path = "/apis/example.org/v1/namespaces/default/widgets"
     await api.post(path, {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 1}})
@@ -218,7 +222,7 @@ async def test_a_scale_is_reviewed_as_a_scale(api: Api, hooks: HookServer) -> No
     assert (request["kind"]["kind"], request["subResource"], request["object"]["spec"]) == ("Scale", "scale", {"replicas": 3})
 
 
-async def test_a_change_made_while_a_hook_thinks_is_not_lost(api: Api, hooks: HookServer) -> None:
+async def test_concurrent_patches_during_webhook_calls_are_all_stored(api: Api, hooks: HookServer) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     await hooks.register("validating", "/v", allowing)
     replies = await asyncio.gather(*(api.merge(f"{CONFIG_MAPS}/a", {"data": {f"k{n}": "1"}}) for n in range(4)))

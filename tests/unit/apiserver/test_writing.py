@@ -19,7 +19,7 @@ def widget(name: str, **spec: object) -> dict[str, object]:
     return {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec or {"size": 1}}
 
 
-async def test_a_new_object_gets_what_only_the_server_sets(api: Api) -> None:
+async def test_server_overrides_uid_and_creation_timestamp_of_a_new_object(api: Api) -> None:
     reply = await api.post(CONFIG_MAPS, config_map("a", uid="mine", creationTimestamp="2001-01-01T00:00:00Z", selfLink="x"))
     metadata = reply.body["metadata"]
     assert reply.code == 201
@@ -29,7 +29,7 @@ async def test_a_new_object_gets_what_only_the_server_sets(api: Api) -> None:
     assert metadata["managedFields"][0]["operation"] == "Update"
 
 
-async def test_generated_names(api: Api) -> None:
+async def test_generate_name_yields_unique_names_with_the_prefix(api: Api) -> None:
     replies = [await api.post(CONFIG_MAPS, {"metadata": {"generateName": "g-"}}) for _ in range(3)]
     names = {reply.body["metadata"]["name"] for reply in replies}
     assert len(names) == 3
@@ -84,14 +84,18 @@ async def test_generated_names(api: Api) -> None:
         ("POST", f"{CONFIG_MAPS}?dryRun=Some", config_map("x"), 422, "dryRun: Unsupported value"),
     ],
 )
-async def test_refusals(api: Api, method: str, path: str, body: object, code: int, message: str) -> None:
+async def test_invalid_writes_are_refused_with_code_and_message(
+    api: Api, method: str, path: str, body: object, code: int, message: str
+) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     reply = await api.call(method, path, body)
     assert reply.code == code
     assert message in reply.body["message"]
 
 
-async def test_bodies_of_other_types_and_sizes(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_yaml_body_is_accepted_and_other_types_or_large_bodies_are_refused(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     yaml = "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: a\ndata: {n: '1'}\n"
     assert (await api.call("POST", CONFIG_MAPS, yaml, content_type="application/yaml")).code == 201
     assert (await api.call("POST", CONFIG_MAPS, "x", content_type="text/plain")).code == 415
@@ -134,7 +138,9 @@ async def test_dry_runs_store_nothing(api: Api) -> None:
         ("application/apply-patch+yaml", {"data": {"a": "2"}}, 422),
     ],
 )
-async def test_patches(api: Api, content_type: str, patch: object, code: int) -> None:
+async def test_patch_is_applied_or_refused_with_the_matching_status_code(
+    api: Api, content_type: str, patch: object, code: int
+) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     reply = await api.call("PATCH", f"{CONFIG_MAPS}/a", patch, content_type=content_type)
     assert reply.code == code
@@ -142,7 +148,7 @@ async def test_patches(api: Api, content_type: str, patch: object, code: int) ->
         assert reply.body["data"] == {"a": "2"}
 
 
-async def test_apply_makes_changes_and_meets_other_owners(api: Api) -> None:
+async def test_server_side_apply_conflicts_with_fields_of_another_manager_unless_forced(api: Api) -> None:
     def apply(manager: str, value: str, **more: str) -> object:
         query = "&".join([f"fieldManager={manager}", *(f"{name}={text}" for name, text in more.items())])
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": value}}
@@ -159,21 +165,21 @@ async def test_apply_makes_changes_and_meets_other_owners(api: Api) -> None:
     assert (await apply("two", "2", force="true")).body["data"] == {"a": "2"}  # type: ignore[misc]
 
 
-async def test_blind_patches_never_meet_a_conflict(api: Api) -> None:
+async def test_concurrent_patches_without_a_resource_version_never_conflict(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     replies = await asyncio.gather(*(api.merge(f"{CONFIG_MAPS}/a", {"data": {f"k{n}": "v"}}) for n in range(30)))
     assert {reply.code for reply in replies} == {200}
     assert len((await api.get(f"{CONFIG_MAPS}/a")).body["data"]) == 31
 
 
-async def test_of_two_updates_from_one_version_one_wins(api: Api) -> None:
+async def test_concurrent_updates_from_one_resource_version_succeed_only_once(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, config_map("a"))
     bodies = [{**made.body, "data": {"a": str(n)}} for n in range(5)]
     codes = sorted(reply.code for reply in await asyncio.gather(*(api.put(f"{CONFIG_MAPS}/a", body) for body in bodies)))
     assert codes == [200, 409, 409, 409, 409]
 
 
-async def test_status_and_the_rest_are_written_apart(api: Api) -> None:
+async def test_status_and_spec_of_a_custom_resource_are_written_separately(api: Api) -> None:
     await api.post(DEFINITIONS, CRD)
     made = await api.post(WIDGETS, {**widget("a"), "status": {"phase": "no"}})
     assert "status" not in made.body
@@ -184,7 +190,7 @@ async def test_status_and_the_rest_are_written_apart(api: Api) -> None:
     assert (wished.body["status"], wished.body["spec"]["size"], wished.body["metadata"]["generation"]) == ({"phase": "ok"}, 9, 2)
 
 
-async def test_custom_resources_have_rules_of_their_own(api: Api) -> None:
+async def test_custom_resource_put_needs_a_version_and_strategic_merge_is_refused(api: Api) -> None:
     await api.post(DEFINITIONS, CRD)
     await api.post(WIDGETS, widget("a"))
     blind = await api.put(f"{WIDGETS}/a", widget("a", size=2))
@@ -209,7 +215,7 @@ async def test_scale_reads_and_writes_replicas_where_the_definition_says(api: Ap
     assert (await api.merge(f"{WIDGETS}/a/scale", {"spec": {"replicas": -1}})).code == 422
 
 
-async def test_who_scales_a_kind_of_many_parts_is_told_where_its_replicas_are(api: Api) -> None:
+async def test_scale_without_the_subresource_returns_404_naming_the_replicas_field(api: Api) -> None:
     definition = json.loads(json.dumps(CRD))
     (version,) = definition["spec"]["versions"]
     del version["subresources"]["scale"]
@@ -222,14 +228,14 @@ async def test_who_scales_a_kind_of_many_parts_is_told_where_its_replicas_are(ap
     assert "kind Widget has no scale subresource; change spec.tasks[*].replicas" in refused.body["message"]
 
 
-async def test_a_pod_for_a_scheduler_that_does_not_run_is_warned_of() -> None:
+async def test_creating_a_pod_for_an_unknown_scheduler_returns_a_warning() -> None:
     async with running_server(schedulers=("volcano",)) as server, client_of(server) as api:
         assert "no scheduler named" in (await api.post(PODS, pod("a"))).headers["Warning"]
         assert "Warning" not in (await api.post(PODS, pod("b", schedulerName="volcano"))).headers
         assert "Warning" not in (await api.post(PODS, pod("c", nodeName="n1"))).headers
 
 
-async def test_a_definition_that_changes_is_read_into_what_is_stored(api: Api) -> None:
+async def test_default_added_to_a_crd_applies_to_stored_objects(api: Api) -> None:
     await api.post(DEFINITIONS, CRD)
     before = await api.post(WIDGETS, widget("a"))
     schema = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]  # type: ignore[index]
@@ -245,7 +251,7 @@ async def test_a_definition_that_changes_is_read_into_what_is_stored(api: Api) -
     assert after.version == before.version
 
 
-async def test_names_that_are_taken_are_refused_until_they_are_free(api: Api) -> None:
+async def test_crd_with_a_taken_name_is_served_only_after_the_name_is_free(api: Api) -> None:
     await api.post(DEFINITIONS, CRD)
     rival = json.loads(json.dumps(CRD))
     rival["metadata"]["name"] = "gadgets.example.org"
@@ -261,7 +267,7 @@ async def test_names_that_are_taken_are_refused_until_they_are_free(api: Api) ->
     assert (await api.get("/apis/example.org/v1/namespaces/default/gadgets")).code == 200
 
 
-async def test_pods_get_what_every_cluster_gives_them(api: Api) -> None:
+async def test_new_pod_gets_default_account_priority_tolerations_and_token_mount(api: Api) -> None:
     spec = (await api.post(PODS, pod("a"))).body["spec"]
     assert spec["serviceAccountName"] == "default"
     assert spec["priority"] == 0

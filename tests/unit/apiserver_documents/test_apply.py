@@ -35,7 +35,7 @@ def updated(live, manager, change):
     return new
 
 
-def test_what_is_no_longer_applied_goes_unless_somebody_else_owns_it():
+def test_fields_no_longer_applied_are_removed_unless_another_manager_owns_them():
     first = applied(None, config(a="1", b="2"), "m1")
     shared = applied(first, config(b="2"), "m2")
     assert owners(shared) == {("m1", "Apply"): [".data.a", ".data.b"], ("m2", "Apply"): [".data.b"]}
@@ -57,7 +57,7 @@ def test_conflicts_name_owners_and_fields():
     assert [cause["field"] for cause in two.value.causes] == [".data.a", ".data.b"]
 
 
-def test_force_takes_fields_over():
+def test_forced_apply_takes_over_fields_of_another_manager():
     live = applied(applied(None, config(a="1", b="2"), "m1"), config(a="9"), "m2", force=True)
     assert live["data"] == {"a": "9", "b": "2"}
     assert owners(live) == {("m1", "Apply"): [".data.b"], ("m2", "Apply"): [".data.a"]}
@@ -68,7 +68,7 @@ def test_applying_again_changes_nothing():
     assert applied(live, config(a="1"), "m1", now=LATER) == live
 
 
-def test_an_update_takes_what_it_changes():
+def test_update_takes_ownership_of_the_fields_it_changes():
     live = applied(None, config(a="1", b="2"), "m1")
     after = updated(live, "kubectl-edit", lambda new: new["data"].update(a="5", c="6"))
     assert owners(after) == {("m1", "Apply"): [".data.b"], ("kubectl-edit", "Update"): [".data.a", ".data.c"]}
@@ -76,7 +76,7 @@ def test_an_update_takes_what_it_changes():
     assert owners(gone) == {("kubectl-edit", "Update"): [".data.a", ".data.c"]}
 
 
-def test_cleared_owners_stay_away_until_somebody_applies():
+def test_cleared_managed_fields_stay_empty_until_the_next_apply():
     live = applied(None, config(a="1"), "m1")
     cleared = updated(live, "x", lambda new: new["metadata"].update(managedFields=[{}]))
     assert "managedFields" not in cleared["metadata"]
@@ -85,7 +85,7 @@ def test_cleared_owners_stay_away_until_somebody_applies():
     assert owners(again) == {("m2", "Apply"): [".data.b"], ("before-first-apply", "Update"): [".data", ".data.a"]}
 
 
-def test_kubectl_may_take_over_what_it_applied_from_its_side():
+def test_kubectl_apply_takes_over_fields_from_client_side_apply():
     last = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"ns"},"data":{"a":"1"}}'
     live = config(a="1")
     live["metadata"]["annotations"] = {apply.LAST_APPLIED: last}
@@ -108,13 +108,13 @@ VERSION = "Incorrect version specified in apply patch"
         ({**config(), "metadata": {"name": "c", "managedFields": []}}, Undecodable, "metadata.managedFields must be nil"),
     ],
 )
-def test_configurations_that_are_refused(document, error, want):
+def test_invalid_apply_configuration_is_refused_with_the_reason(document, error, want):
     with pytest.raises(DocumentError) as refusal:
         applied(None, document, "m")
     assert (type(refusal.value), str(refusal.value)) == (error, want)
 
 
-def test_items_are_owned_by_their_keys():
+def test_list_items_are_owned_by_their_merge_keys():
     pod = {
         "metadata": {},
         "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80, "protocol": "TCP"}], "command": ["x"]}]},
@@ -158,7 +158,7 @@ DATA = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("12"), max_size=
 
 @given(st.lists(st.tuples(st.sampled_from(["m1", "m2"]), DATA), min_size=1, max_size=6))
 @settings(max_examples=60)
-def test_after_forced_applies_every_field_is_owned_and_the_last_word_counts(steps):
+def test_forced_applies_leave_every_field_owned_and_the_last_value_stored(steps):
     live = None
     for manager, data in steps:
         live = applied(live, config(**data), manager, force=True)

@@ -17,7 +17,7 @@ BODIES = st.text(alphabet='{}[]",:0123456789-+.eE tfnul\\aß\x01', max_size=12)
 
 
 @pytest.mark.parametrize("entry", recorded("json"), ids=lambda entry: repr(entry["body"])[:40])
-def test_json(entry):
+def test_json_bodies_are_decoded_or_refused_as_recorded(entry):
     body = entry["body"].encode("latin-1")
     if "error" in entry:
         with pytest.raises(Undecodable) as refusal:
@@ -28,7 +28,7 @@ def test_json(entry):
 
 
 @pytest.mark.parametrize("entry", recorded("yaml"), ids=lambda entry: repr(entry["body"])[:40])
-def test_yaml(entry):
+def test_yaml_bodies_are_decoded_or_refused_as_recorded(entry):
     body = entry["body"].encode()
     if "error" in entry:
         with pytest.raises(Undecodable) as refusal:
@@ -39,7 +39,7 @@ def test_yaml(entry):
 
 
 @pytest.mark.parametrize("entry", recorded("patterns"), ids=lambda entry: entry["pattern"])
-def test_patterns(entry):
+def test_regular_expressions_match_or_are_refused_as_recorded(entry):
     if "error" in entry:
         with pytest.raises(BadPattern) as refusal:
             compile_pattern(entry["pattern"])
@@ -51,13 +51,13 @@ def test_patterns(entry):
 
 
 @given(BODIES)
-def test_any_body_is_read_or_refused(text):
+def test_arbitrary_body_is_parsed_or_raises_undecodable(text):
     for parse in (parse_json, parse_yaml):
         with suppress(Undecodable):
             parse(text.encode())
 
 
-def test_fields_given_twice():
+def test_duplicate_json_fields_are_reported_and_the_last_value_is_kept():
     value, problems = parse_json(b'{"a":1,"a":2,"b":{"c":1,"c":2},"l":[{"x":1,"x":2}]}')
     assert value == {"a": 2, "b": {"c": 2}, "l": [{"x": 2}]}
     assert problems == ['duplicate field "a"', 'duplicate field "b.c"', 'duplicate field "l[0].x"']
@@ -68,7 +68,7 @@ def test_fields_given_twice():
     )
 
 
-def test_deep_and_swelling_bodies_are_refused():
+def test_deeply_nested_bodies_and_yaml_alias_bombs_are_refused():
     with pytest.raises(Undecodable, match="no JSON"):
         parse_json(b"[" * 100_000 + b"]" * 100_000)
     with pytest.raises(Undecodable):
@@ -78,20 +78,20 @@ def test_deep_and_swelling_bodies_are_refused():
         parse_yaml(bomb.encode())
 
 
-def test_uses_of_an_anchor_are_copies():
+def test_yaml_aliases_are_copies_of_their_anchor():
     value, _ = parse_yaml(b"a: &x {b: 1}\nc: *x\n")
     value["a"]["b"] = 2
     assert value["c"] == {"b": 1}
 
 
 @given(st.binary(max_size=60))
-def test_any_protobuf_is_read_or_refused(content):
+def test_arbitrary_protobuf_is_decoded_or_raises_undecodable(content):
     envelope = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12" + bytes([len(content)]) + content
     with suppress(Undecodable):
         decode(envelope)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"k8s\0", b"k8s\0\x0a\x05abc", b"k8s\0\x0a\xff\xff\xff\xff"])
-def test_what_is_no_protobuf_is_refused(body):
+def test_malformed_protobuf_is_refused(body):
     with pytest.raises((Undecodable, UnsupportedBody)):
         decode(body)

@@ -37,7 +37,7 @@ def faults(document, definition):
         (schema("self.metadata.name.startsWith('a')"), {"metadata": {"name": "abc"}}, True),
     ],
 )  # fmt: skip
-def test_rules_read_values_by_their_schema(definition, document, is_fit):
+def test_validation_rules_see_values_typed_by_their_schema(definition, document, is_fit):
     assert check_rules(definition, "schema", is_sound=True) == []
     assert (faults(document, definition) == []) is is_fit
 
@@ -56,7 +56,7 @@ def test_a_rule_that_cannot_be_evaluated_is_refused_with_its_definition(definiti
     assert want in str(error)
 
 
-def test_a_stored_rule_that_no_longer_compiles_refuses_the_objects_that_it_is_about():
+def test_stored_rule_that_no_longer_compiles_makes_objects_invalid():
     definition = schema("isIP(self.s)", s={"type": "string"})
     (error,) = faults({"s": "x"}, definition)
     assert "compilation failed: undeclared reference to 'isIP'" in error
@@ -70,18 +70,18 @@ def test_a_stored_rule_that_no_longer_compiles_refuses_the_objects_that_it_is_ab
         ({"type": "object", "properties": {"a-b": {"type": "number"}}}, {"a-b": 1, "c": 1}, {"a-b": 1.0, "c": 1}),
     ],
 )
-def test_what_is_read(kind, value, want):
+def test_reader_converts_values_by_their_schema_type(kind, value, want):
     reader = reader_of(kind)
     assert reader is not None
     assert reader(value) == want
 
 
-def test_what_stays_as_it_is():
+def test_object_schema_of_integers_has_no_reader():
     assert reader_of({"type": "object", "properties": {"a": {"type": "integer"}}}) is None
     assert type_of({"type": "array", "items": {"type": "string"}}).item.kind == "string"
 
 
-def test_conditions():
+def test_webhook_match_conditions_are_evaluated_and_invalid_expressions_reported():
     variables = {"object": {"a": 1}, "oldObject": None, "request": {"operation": "CREATE", "userInfo": {"groups": ["x"]}}}
     for source, want in (
         ("object.a == 1 && request.operation == 'CREATE'", True),

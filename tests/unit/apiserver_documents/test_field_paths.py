@@ -10,7 +10,7 @@ SCHEMA = {"properties": {"spec": {"properties": {"x": {"type": "string"}, "m": {
 
 
 @pytest.mark.parametrize(("path", "want"), [(".spec.x", "string"), (".spec.m.any", "integer")])
-def test_fields_that_are_there(path: str, want: str) -> None:
+def test_find_field_returns_the_schema_of_an_existing_path(path: str, want: str) -> None:
     assert find_field(path, SCHEMA)["type"] == want
 
 
@@ -24,6 +24,6 @@ def test_fields_that_are_there(path: str, want: str) -> None:
         (".spec['m']", "fields are named by dots here"),
     ],
 )
-def test_paths_that_lead_nowhere(path: str, want: str) -> None:
+def test_find_field_raises_for_an_invalid_path(path: str, want: str) -> None:
     with pytest.raises(BadFieldPath, match=f"^{re.escape(want)}$"):
         find_field(path, SCHEMA)

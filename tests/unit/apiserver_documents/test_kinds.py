@@ -44,7 +44,7 @@ def ordered(causes):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["path"].rpartition("/")[2])
-def test_objects_are_judged_as_by_a_real_server(row):
+def test_validation_causes_and_warnings_equal_those_of_kube_apiserver(row):
     causes, warnings = judged(row)
     assert ordered(causes) == ordered(row["causes"])
     assert sorted(warnings) == [text[1:-1].replace('\\"', '"') for text in row["warnings"]]
@@ -53,5 +53,5 @@ def test_objects_are_judged_as_by_a_real_server(row):
 @pytest.mark.parametrize(
     ("text", "fits"), [("a" * 262_143, True), ("a" * 262_144, False), ("é" * 131_071, True), ("é" * 131_072, False)]
 )
-def test_annotations_are_counted_in_bytes(text, fits):
+def test_annotation_size_limit_is_counted_in_bytes(text, fits):
     assert (check_annotation_names({"a": text}, "metadata.annotations") == []) is fits

@@ -28,7 +28,7 @@ def parameters(made, path, method):
     return {each["name"] for each in made["paths"][path].get("parameters", []) + operation(made, path, method)["parameters"]}
 
 
-def test_patches_say_what_they_take():
+def test_patch_operations_list_their_content_types_and_parameters():
     built_in, custom = document("", "v1", [CONFIG_MAP]), document("recorded.example.org", "v1", [WIDGET])
     path = "/api/v1/namespaces/{namespace}/configmaps/{name}"
     types = set(operation(built_in, path, "patch")["requestBody"]["content"])
@@ -52,7 +52,7 @@ def test_operations_name_their_kind_and_action():
     assert {"fieldValidation", "dryRun"} <= parameters(made, "/api/v1/namespaces/{namespace}/configmaps", "post")
 
 
-def test_every_reference_leads_somewhere():
+def test_every_schema_reference_resolves():
     for group, served in (("", CONFIG_MAP), ("recorded.example.org", WIDGET)):
         made = document(group, "v1", [served])
         schemas = made["components"]["schemas"]
@@ -61,7 +61,7 @@ def test_every_reference_leads_somewhere():
         assert made["openapi"].startswith("3.")
 
 
-def test_custom_schemas_are_explained():
+def test_custom_resource_schemas_are_published():
     schemas = document("recorded.example.org", "v1", [WIDGET])["components"]["schemas"]
     widget = schemas["org.example.recorded.v1.W"]
     assert widget["x-kubernetes-group-version-kind"] == [{"group": "recorded.example.org", "kind": "W", "version": "v1"}]
@@ -70,7 +70,7 @@ def test_custom_schemas_are_explained():
     assert "org.example.recorded.v1.WList" in schemas
 
 
-def test_built_in_schemas_have_what_merging_needs():
+def test_built_in_schemas_have_merge_keys_and_patch_strategies():
     pod = ServedResource("", "v1", "Pod", "pods", namespaced=True, verbs=VERBS)
     schemas = document("", "v1", [pod])["components"]["schemas"]
     containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
@@ -79,7 +79,7 @@ def test_built_in_schemas_have_what_merging_needs():
     assert schemas["io.k8s.api.core.v1.Pod"]["x-kubernetes-group-version-kind"] == [{"group": "", "kind": "Pod", "version": "v1"}]
 
 
-def test_values_of_enumerations_are_told_of_fields_that_there_are():
+def test_enum_values_are_published_and_refer_to_fields_without_an_enum():
     pods = ServedResource("", "v1", "Pod", "pods", namespaced=True, verbs=("list",))
     schemas = document("", "v1", [pods])["components"]["schemas"]
     assert schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["restartPolicy"]["enum"] == ["Always", "Never", "OnFailure"]

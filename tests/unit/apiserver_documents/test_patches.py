@@ -18,7 +18,7 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 @given(OBJECTS, OBJECTS)
 @settings(max_examples=100)
-def test_a_json_patch_between_two_documents_leads_from_one_to_the_other(old, new):
+def test_json_patch_yields_the_target_document_and_keeps_the_source(old, new):
     before = json.dumps(old)
     patch = jsonpatch.make_patch(old, new).patch
     assert json_patch.apply(old, patch) == new
@@ -39,7 +39,7 @@ def test_a_json_patch_between_two_documents_leads_from_one_to_the_other(old, new
         {"op": "add", "path": "a", "value": 1},
     ],
 )
-def test_json_patches_that_do_not_apply(operation):
+def test_inapplicable_json_patch_operation_is_refused(operation):
     with pytest.raises(Unprocessable, match="rejected our request"):
         json_patch.apply({"a": 1, "l": []}, [operation])
 
@@ -53,19 +53,19 @@ def test_json_patches_that_do_not_apply(operation):
         ({"op": "copy", "path": "/b", "from": "/nope"}, {"a": 1, "b": None, "l": []}),
     ],
 )
-def test_what_the_real_server_lets_pass(operation, want):
+def test_json_patch_accepts_operations_that_kube_apiserver_accepts(operation, want):
     assert json_patch.apply({"a": 1, "l": []}, [operation]) == want
 
 
 @pytest.mark.parametrize(("patch", "kind"), [({}, "object"), ([1], "number"), ("x", "string")])
-def test_what_is_no_json_patch(patch, kind):
+def test_malformed_json_patch_is_refused_naming_its_type(patch, kind):
     with pytest.raises(MalformedPatch, match=f"error decoding patch: json: cannot unmarshal {kind}"):
         json_patch.apply({}, patch)
 
 
 @given(VALUES, VALUES)
 @settings(max_examples=100)
-def test_merging_twice_is_merging_once(target, patch):
+def test_merge_patch_is_idempotent(target, patch):
     once = merge_patch.merge(target, patch)
     assert merge_patch.merge(once, patch) == once
 
@@ -80,7 +80,7 @@ def test_merging_twice_is_merging_once(target, patch):
         ({}, {"a": {"b": {"c": None}}}, {"a": {"b": {}}}),
     ],
 )
-def test_merge_patch(target, patch, want):
+def test_merge_patch_replaces_values_and_removes_nulls(target, patch, want):
     assert merge_patch.merge(target, patch) == want
 
 
@@ -115,7 +115,7 @@ C = {"name": "c"}
         pytest.param({"containers": [{"$patch": "replace"}, {"name": "z"}]}, [{"name": "z"}], id="replace-list"),
     ],
 )
-def test_strategic_merge_of_lists_by_key(patch, want):
+def test_strategic_merge_patch_merges_containers_by_name(patch, want):
     before = json.dumps(POD)
     assert strategic.merge(POD, {"spec": patch}, kinds.strategy_of("", "v1", "Pod").schema) == pod(spec_containers=want)
     assert json.dumps(POD) == before
@@ -138,7 +138,7 @@ def test_strategic_merge_of_lists_by_key(patch, want):
         ),
     ],
 )
-def test_strategic_merge(patch, want):
+def test_strategic_merge_patch_follows_list_strategies_and_directives(patch, want):
     before = json.dumps(POD)
     assert strategic.merge(POD, patch, kinds.strategy_of("", "v1", "Pod").schema) == want
     assert json.dumps(POD) == before
@@ -154,7 +154,7 @@ def test_strategic_merge(patch, want):
         ({"metadata": {"$setElementOrder/finalizers": 1}}, MalformedPatch, "invalid patch format of setElementOrder list"),
     ],
 )
-def test_strategic_patches_that_fail(patch, error, want):
+def test_invalid_strategic_merge_patch_is_refused_with_the_reason(patch, error, want):
     with pytest.raises(DocumentError) as refusal:
         strategic.merge(POD, patch, kinds.strategy_of("", "v1", "Pod").schema)
     assert (type(refusal.value), str(refusal.value)) == (error, want)

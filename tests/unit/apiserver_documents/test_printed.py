@@ -85,7 +85,7 @@ CASES: list[tuple[str, dict[str, Any], list[Any]]] = [
 @pytest.mark.parametrize(
     ("kind", "document", "cells"), CASES, ids=[f"{kind} {index}" for index, (kind, _, _) in enumerate(CASES)]
 )
-def test_cells(kind: str, document: dict[str, Any], cells: list[Any]) -> None:
+def test_built_in_kinds_print_their_columns_from_spec_and_status(kind: str, document: dict[str, Any], cells: list[Any]) -> None:
     group, _, name = kind.rpartition("/")
     metadata = {"name": "x", "creationTimestamp": "2020-01-01T00:00:00Z", **document.get("metadata", {})}
     columns, show = printed(group, name)
@@ -100,7 +100,7 @@ def test_every_kind_has_as_many_cells_as_columns() -> None:
         assert len(strategy.cells(document, NOW)) == len(strategy.columns), strategy.kind
 
 
-def test_the_table_names_kinds_that_are_served_and_paths_that_are_some() -> None:
+def test_printer_table_has_only_served_kinds_and_valid_paths() -> None:
     served = {f"{each.group}/{each.kind}".removeprefix("/") for each in BUILTINS}
     assert set(entries_of()) <= served
     for entries in entries_of().values():

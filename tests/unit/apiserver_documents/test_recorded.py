@@ -32,7 +32,7 @@ def without(document, path):
 
 
 @pytest.mark.parametrize("entry", CREATED, ids=lambda entry: f"{entry['sent']['kind']}-{entry['sent']['metadata']['name']}")
-def test_new_objects_are_made_as_a_real_server_makes_them(entry):
+def test_created_objects_equal_those_of_kube_apiserver(entry):
     strategy, want = strategy_for(entry), entry["made"]
     made = copy.deepcopy(entry["sent"])
     assert strategy.decode(made) == []
@@ -93,7 +93,7 @@ def own_refusal(entry):
 
 
 @pytest.mark.parametrize("entry", REFUSED, ids=lambda entry: entry["path"].rpartition("/")[2])
-def test_refusals_have_the_words_of_a_real_server(entry):
+def test_validation_errors_equal_those_of_kube_apiserver(entry):
     answer = entry["answer"]
     if answer is None:
         assert own_refusal(entry) is None

@@ -41,7 +41,7 @@ def refusals(verdict):
 
 
 @given(SPECS)
-def test_dropping_and_filling_in_once_is_enough(spec):
+def test_pruning_and_defaulting_are_idempotent(spec):
     document = stored(spec)
     settled = copy.deepcopy(document)
     assert WIDGET.prune(document) == []
@@ -59,7 +59,7 @@ def test_validation_changes_nothing_and_never_fails(spec):
 
 
 @given(SPECS)
-def test_what_was_stored_may_be_written_again(spec):
+def test_unchanged_update_of_a_stored_object_has_no_schema_errors(spec):
     document = stored(spec)
     for unfollowed in ("map", "set", "tmpl"):  # what repeats in keyed lists, and embedded objects, are checked each time
         document["spec"].pop(unfollowed, None)
@@ -67,7 +67,7 @@ def test_what_was_stored_may_be_written_again(spec):
     assert [text for text in found if " for rule: " not in text] == []  # a rule that fails on the stored value goes on failing
 
 
-def test_an_update_may_keep_what_is_wrong_but_not_add_to_it():
+def test_update_may_keep_old_invalid_values_but_not_add_new_ones():
     old = widget(size=2, lo=3, name="abcdefg")
     kept = WIDGET.validate(widget(size=3, lo=3, name="abcdefg"), old)
     assert kept.errors == []
@@ -75,7 +75,7 @@ def test_an_update_may_keep_what_is_wrong_but_not_add_to_it():
     assert refusals(changed)[1:] == ["spec.name: Too long: may not be more than 5 bytes"]
 
 
-def test_rules_see_the_old_value():
+def test_transition_rules_compare_with_the_old_value():
     old = widget(size=2, imm="x")
     assert WIDGET.validate(widget(size=2, imm="x"), old).errors == []
     assert refusals(WIDGET.validate(widget(size=2, imm="y"), old)) == ['spec.imm: Invalid value: "y": is immutable']
@@ -109,13 +109,13 @@ def test_the_status_endpoint_checks_the_status_only():
         ),
     ],
 )
-def test_schemas_that_are_refused(schema, want):
+def test_invalid_schema_is_refused_with_the_reason(schema, want):
     texts = [str(error) for error in check_schema(schema, "schema")]
     assert any(want in text for text in texts), texts
 
 
 @pytest.mark.parametrize("strategy", kinds.builtin_strategies(), ids=lambda strategy: f"{strategy.api_version}-{strategy.kind}")
-def test_every_kind_takes_or_refuses_the_emptiest_object(strategy):
+def test_every_kind_decodes_defaults_and_validates_an_object_without_a_spec(strategy):
     document = {"apiVersion": strategy.api_version, "kind": strategy.kind, "metadata": {"name": "x"}}
     if strategy.namespaced:
         document["metadata"]["namespace"] = "ns"

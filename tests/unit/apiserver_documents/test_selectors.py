@@ -36,7 +36,7 @@ VALUES = st.sampled_from(["web", "front", "7", ""])
         ("app in (,web)", True),
     ],
 )
-def test_label_selectors(text, want):
+def test_label_selector_matches_labels_by_its_requirements(text, want):
     assert parse_label_selector(text).matches(LABELS) is want
 
 
@@ -56,13 +56,13 @@ NUMERIC = "for 'Gt', 'Lt' operators, the value must be an integer"
         ("rank>x", 'unable to parse requirement: values[0]: Invalid value: "x": ' + NUMERIC),
     ],
 )
-def test_label_selectors_that_cannot_be_read(text, want):
+def test_malformed_label_selector_is_refused_with_the_reason(text, want):
     with pytest.raises(MalformedSelector) as refusal:
         parse_label_selector(text)
     assert str(refusal.value) == want
 
 
-def test_what_is_wrong_with_a_key_is_told():
+def test_invalid_label_key_is_refused_with_the_reason():
     with pytest.raises(
         MalformedSelector, match='unable to parse requirement: <nil>: Invalid value: "-a": name part must consist'
     ):
@@ -94,11 +94,11 @@ FIELDS = {"spec.nodeName": read_field("spec.nodeName"), "spec.hostNetwork": read
         ("metadata.name=p\\,q", False),
     ],
 )
-def test_field_selectors(text, want):
+def test_field_selector_matches_object_fields(text, want):
     assert parse_field_selector(text, FIELDS).selects(POD) is want
 
 
-def test_a_missing_field_is_the_empty_text():
+def test_field_selector_treats_a_missing_field_as_an_empty_string():
     selector = parse_field_selector("spec.nodeName=", FIELDS)
     assert selector.selects({"metadata": {}, "spec": {}})
     assert selector.exact("spec.nodeName") == ""
@@ -113,7 +113,7 @@ def test_a_missing_field_is_the_empty_text():
         ("spec.nodeName", FIELDS, "invalid selector: 'spec.nodeName'; can't understand 'spec.nodeName'"),
     ],
 )
-def test_field_selectors_that_are_refused(text, fields, want):
+def test_invalid_field_selector_is_refused_with_the_reason(text, fields, want):
     with pytest.raises(MalformedSelector) as refusal:
         parse_field_selector(text, fields)
     assert str(refusal.value) == want

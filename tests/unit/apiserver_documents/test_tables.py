@@ -44,7 +44,7 @@ DOCUMENT = {
         (252288000, "8y"),
     ],
 )
-def test_durations_for_people(seconds, want):
+def test_human_duration_formats_seconds_in_short_units(seconds, want):
     assert human_duration(seconds) == want
 
 
@@ -54,7 +54,7 @@ def test_durations_have_at_most_two_units(seconds):
     assert shown == "<invalid>" or sum(character.isalpha() for character in shown) <= 2
 
 
-def test_since():
+def test_since_returns_the_elapsed_time_or_unknown():
     assert since("2026-01-01T00:00:00Z", NOW) == "24h"
     assert since(None, NOW) == "<unknown>"
 
@@ -74,12 +74,12 @@ def test_since():
         (".spec.nope.deep", []),
     ],
 )
-def test_paths(path, want):
+def test_json_path_selects_fields_items_and_filtered_items(path, want):
     assert compile_path(path)(DOCUMENT) == want
 
 
 @pytest.mark.parametrize("path", [".spec[", ".spec.list[?(@.v", ".spec.list[x]"])
-def test_paths_that_cannot_be_read(path):
+def test_malformed_json_path_raises_bad_path(path):
     with pytest.raises(BadPath):
         compile_path(path)
 
@@ -104,7 +104,7 @@ def test_paths_that_cannot_be_read(path):
         ("string", ".spec[", None),
     ],
 )
-def test_cells_of_custom_columns(kind, path, want):
+def test_custom_column_values_are_converted_to_the_column_type(kind, path, want):
     printer = custom_columns([{"name": "X", "type": kind, "jsonPath": path}])
     assert printer.cells(DOCUMENT, NOW) == ["w", want]
 
@@ -116,7 +116,7 @@ def test_custom_resources_without_columns_show_their_age():
     assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
 
-def test_rows_carry_what_was_asked_for():
+def test_table_rows_include_the_requested_object_form():
     printer = custom_columns([])
     assert render(printer, [DOCUMENT], now=NOW, include="Object")["rows"][0]["object"] == DOCUMENT
     assert render(printer, [DOCUMENT], now=NOW, include="None")["rows"][0]["object"] is None
@@ -158,12 +158,12 @@ def container(name, ready=False, restarts=0, **state):
         ),
     ],
 )
-def test_pods_say_how_they_are(change, want):
+def test_pod_row_shows_readiness_status_and_restarts(change, want):
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending", **change}}
     assert kinds.strategy_of("", "v1", "Pod").cells(pod, NOW)[1:4] == want
 
 
-def test_pods_that_are_being_deleted_terminate():
+def test_pod_row_shows_terminating_for_a_pod_being_deleted():
     pod = {
         "metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"containers": [{"name": "c"}]},

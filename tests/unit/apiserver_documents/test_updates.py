@@ -57,14 +57,14 @@ def put(*path, value):
         (put("metadata", "labels", value={"a b": ""}), ["metadata.labels"]),
     ],
 )
-def test_pods(change, refused):
+def test_pod_update_is_refused_for_immutable_fields(change, refused):
     strategy, old = made(POD)
     _, errors = updated(strategy, old, change)
     assert errors[: len(refused)] == refused
     assert bool(errors) == bool(refused)
 
 
-def test_main_and_status_endpoints_leave_each_other_alone():
+def test_main_update_keeps_the_status_and_status_update_keeps_the_spec():
     strategy, old = made(POD)
     new, errors = updated(strategy, old, put("status", value={"phase": "Running"}))
     assert errors == []
@@ -77,7 +77,7 @@ def test_main_and_status_endpoints_leave_each_other_alone():
     assert new["status"]["phase"] == "Running"
 
 
-def test_gates_may_go_but_not_come():
+def test_scheduling_gates_may_be_removed_but_not_added():
     gated = copy.deepcopy(POD)
     gated["spec"]["schedulingGates"] = [{"name": "a/b"}, {"name": "c/d"}]
     strategy, old = made(gated)
@@ -110,7 +110,7 @@ def widgets():
     return kinds.custom_strategy(definition, "v1")
 
 
-def test_custom_resources(widgets):
+def test_custom_resource_status_and_generation_follow_the_crd(widgets):
     old = cases.widget(size=2)
     old["metadata"].update(namespace="ns", uid="u")
     old["status"] = {"phase": "x"}
@@ -130,7 +130,7 @@ def test_custom_resources(widgets):
     assert widgets.fields["spec.mode"](old) == "a"
 
 
-def test_secrets_and_config_maps_may_be_frozen():
+def test_immutable_secrets_and_config_maps_refuse_changes_of_data():
     for kind in ("ConfigMap", "Secret"):
         document = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "c", "namespace": "ns"}, "immutable": True, "data": {}}
         strategy, old = made(document)

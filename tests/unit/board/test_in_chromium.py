@@ -71,7 +71,7 @@ def paths(uids: dict[str, str]) -> dict[str, str]:
     return {name: path.format(**uids) for name, path in PLACES.items()}
 
 
-async def test_pages_load_without_complaints(seen: Any) -> None:
+async def test_pages_load_in_chromium_without_console_messages(seen: Any) -> None:
     board, browser, uids = seen
     for name, path in paths(uids).items():
         await browser.open(board.url + path)
@@ -85,7 +85,7 @@ async def test_pages_load_without_complaints(seen: Any) -> None:
     assert 0 < transferred < 150_000
 
 
-async def test_an_open_page_changes_by_itself(seen: Any) -> None:
+async def test_open_job_list_updates_without_reload_and_keeps_the_focus(seen: Any) -> None:
     board, browser, uids = seen
     await browser.open(f"{board.url}/jobs")
     await browser.run("window.same = true")
@@ -105,7 +105,7 @@ async def test_an_open_page_changes_by_itself(seen: Any) -> None:
     assert await browser.complaints() == []
 
 
-async def test_what_did_not_change_keeps_its_place(seen: Any) -> None:
+async def test_page_update_keeps_scroll_position_and_focus(seen: Any) -> None:
     board, browser, _ = seen
     await browser.emulate(width=375, height=640)
     await browser.open(f"{board.url}/")
@@ -118,7 +118,7 @@ async def test_what_did_not_change_keeps_its_place(seen: Any) -> None:
     assert await browser.run(f"return {region}.scrollLeft") == 20
 
 
-async def test_filters_change_the_list_in_place_and_the_address(seen: Any) -> None:
+async def test_job_filter_updates_the_list_and_the_url_without_reload(seen: Any) -> None:
     board, browser, _ = seen
     await browser.open(f"{board.url}/jobs")
     await browser.run("window.same = true; document.querySelector('input[name=text]').focus()")
@@ -139,7 +139,7 @@ async def test_filters_change_the_list_in_place_and_the_address(seen: Any) -> No
     assert await browser.complaints() == []
 
 
-async def test_the_list_can_be_used_by_the_keyboard_alone(seen: Any) -> None:
+async def test_job_list_filters_and_links_are_reachable_by_keyboard(seen: Any) -> None:
     board, browser, _ = seen
     await browser.open(f"{board.url}/jobs")
     await browser.keys(TAB)
@@ -158,7 +158,7 @@ async def test_the_list_can_be_used_by_the_keyboard_alone(seen: Any) -> None:
     assert outline != "none"
 
 
-async def test_pages_work_without_scripts(seen: Any) -> None:
+async def test_pages_open_with_scripts_disabled_and_the_job_list_is_filtered_by_url(seen: Any) -> None:
     board, browser, uids = seen
     await browser.without_scripts(are_off=True)
     for path in paths(uids).values():
@@ -179,7 +179,7 @@ async def test_pages_fit_a_narrow_window(seen: Any) -> None:
 
 @pytest.mark.parametrize("width", [375, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_has_no_serious_finding(seen: Any, scheme: str, width: int) -> None:
+async def test_axe_finds_no_serious_accessibility_violation(seen: Any, scheme: str, width: int) -> None:
     board, browser, uids = seen
     script = await asyncio.to_thread(axe)
     await browser.emulate(scheme=scheme, width=width)

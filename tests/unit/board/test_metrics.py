@@ -41,7 +41,7 @@ def row(**given: object) -> JobRow:
     return JobRow(**{**values, **given})  # type: ignore[arg-type]
 
 
-def test_waits_runs_and_ends_are_counted_once() -> None:
+def test_job_wait_run_and_end_metrics_count_once_and_vanish_with_the_queue() -> None:
     registry = CollectorRegistry()
     cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     ends = JobEnds(registry, cluster)
@@ -58,14 +58,14 @@ def test_waits_runs_and_ends_are_counted_once() -> None:
     assert 'queue="q"' not in render(registry).decode()
 
 
-def test_a_queue_is_below_its_guarantee_while_it_has_less_of_anything() -> None:
+def test_queue_is_below_its_guarantee_when_any_resource_is_allocated_less() -> None:
     spec = {"guarantee": {"resource": {"cpu": "2", "memory": "4Gi"}}}
     assert is_below_guarantee(ShownQueue(spec=spec, status={"allocated": {"cpu": "2", "memory": "1Gi"}}))
     assert not is_below_guarantee(ShownQueue(spec=spec, status={"allocated": {"cpu": "2", "memory": "4096Mi"}}))
     assert not is_below_guarantee(ShownQueue())
 
 
-def test_jobs_that_run_and_crash_are_counted_while_a_pod_of_theirs_is_held_back() -> None:
+def test_running_job_counts_as_crashing_while_a_pod_is_in_crash_loop_back_off() -> None:
     registry = CollectorRegistry()
     cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     WaitingJobs(registry, cluster)
@@ -94,7 +94,7 @@ def test_jobs_that_run_and_crash_are_counted_while_a_pod_of_theirs_is_held_back(
     assert told() == 'pyroclast_crashing_jobs{queue="q"} 0.0', "a Job that waits has a code"
 
 
-async def test_what_waits_is_worked_out_when_it_is_asked_for() -> None:
+async def test_waiting_job_metrics_are_computed_when_scraped() -> None:
     async with running_board() as board:
         await fill(board)
         await board.until("/jobs", "lost", "hidden-job", ">QueueFull<")

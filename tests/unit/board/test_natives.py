@@ -85,7 +85,7 @@ def _natives_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyroclast_standalone.apiserver.kinds.pod_defaults.OFF", ())  # as where the feature is on
 
 
-async def test_gangs_of_kubernetes_are_listed_and_explained_from_their_wait_to_their_end() -> None:
+async def test_native_podgroup_is_listed_and_explained_from_waiting_until_its_pods_are_deleted() -> None:
     async with running_board() as board:
         uid = await board.job("team", "train", code=FULL.partition("; ")[2])
         await serve(board)
@@ -116,7 +116,7 @@ async def test_gangs_of_kubernetes_are_listed_and_explained_from_their_wait_to_t
         assert "there is no history" in await board.get(own, status=503)
 
 
-async def test_one_that_waits_shows_its_queue_what_it_asks_for_and_its_likely_start_and_is_counted() -> None:
+async def test_waiting_native_podgroup_shows_queue_requests_and_likely_start_and_is_counted() -> None:
     said = {"code": "NodesFull", "ahead": 0, "queue": "research", "requests": {"cpu": "6"}, "basis": "3 from history"}
     said["start"] = [f"2030-01-01T0{hour}:00:00Z" for hour in (1, 2, 3)]
     waiting = {"type": "pyroclast.dev/Waiting", "status": "True", "reason": "NodesFull", "message": json.dumps(said)}
@@ -141,7 +141,7 @@ async def found(board: Board, name: str) -> dict[str, Any]:
     return await board.client.get(NATIVE_POD_GROUPS, Key("team", name))
 
 
-async def test_how_long_one_waited_is_counted_as_it_starts() -> None:
+async def test_native_podgroup_wait_seconds_are_counted_when_it_starts() -> None:
     registry, cluster = CollectorRegistry(), Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     JobEnds(registry, cluster)
     meta = {"uid": "u", "creationTimestamp": "2029-12-31T23:50:00Z", "labels": {QUEUE: "research"}}
@@ -152,7 +152,7 @@ async def test_how_long_one_waited_is_counted_as_it_starts() -> None:
     assert 'pyroclast_wait_seconds_sum{queue="research"} 600.0' in render(registry).decode()
 
 
-async def test_where_a_gang_names_no_queue_that_of_its_pods_is_shown() -> None:
+async def test_native_podgroup_without_a_queue_shows_the_queue_of_its_pods() -> None:
     async with running_board() as board:
         await serve(board)
         for name, waits in (("waits", True), ("runs", False)):
@@ -164,7 +164,7 @@ async def test_where_a_gang_names_no_queue_that_of_its_pods_is_shown() -> None:
             assert f'<a href="/queues/for-{name}">' in page
 
 
-async def test_the_scheduler_and_events_tell_of_a_gang_that_waits() -> None:
+async def test_native_podgroup_page_shows_the_scheduler_explanation_and_events_of_its_uid() -> None:
     asked: list[tuple[str, str]] = []
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -208,7 +208,7 @@ async def test_the_scheduler_and_events_tell_of_a_gang_that_waits() -> None:
         await scheduler.stop()
 
 
-async def test_gangs_of_others_are_counted_and_never_named() -> None:
+async def test_native_podgroups_in_forbidden_namespaces_are_counted_but_not_named() -> None:
     async with running_board(login="token") as board:
         await serve(board)
         token = await board.token("member", "team")

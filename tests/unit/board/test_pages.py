@@ -25,7 +25,7 @@ from .conftest import FULL, Board, fill, running_board
 ALL = ["/", "/queues", "/queues/research", "/jobs", "/flows", "/nodes", "/history"]
 
 
-async def test_pages_show_what_is_in_the_cluster(board: Board) -> None:
+async def test_pages_show_the_queues_jobs_flows_and_nodes_of_the_cluster(board: Board) -> None:
     uids = await fill(board)
     await board.until("/", "<b>2</b> waiting", "<b>1</b> running", "<b>1</b> failed", ">QueueFull</a>")
     page = await board.until("/queues", "research cpu: borrowed 3", "research cpu: guarantee 2")
@@ -55,7 +55,7 @@ async def test_nodes_are_shown_by_the_tiers_of_the_network(board: Board) -> None
     assert '<th scope="row">row-1 / rack-1</th><td class="number">1</td>' in page
 
 
-async def test_a_queue_shows_what_is_left_of_its_budget(board: Board) -> None:
+async def test_queue_page_shows_the_remaining_budget_or_why_it_is_invalid(board: Board) -> None:
     await fill(board)
     assert "Budget" not in await board.get("/queues/research")
     text = '{"period":"year","limits":{"cpu":"100h","memory":"64Gih"},"atEnd":"low"}'
@@ -102,7 +102,7 @@ async def test_the_estimated_start_of_a_job_and_its_trace_are_shown() -> None:
         assert f'href="https://traces.example.org/t/{TRACE}?from=board"' in page
 
 
-def test_history_says_which_estimates_held() -> None:
+def test_history_page_shows_how_many_estimates_held_or_were_early_or_late() -> None:
     counts = {"predictions": 200, "held": 158, "early": 12, "late": 30, "p50WidthSeconds": 5400, "p50ErrorSeconds": 600}
     page = history(Templates(), {}, {"estimates": {"items": [{"queue": "research", **counts}]}}, "")
     (section,) = [section.html for section in page.sections if section.id == "estimates"]
@@ -118,7 +118,7 @@ def test_history_says_which_estimates_held() -> None:
         (NATIVE_POD_GROUPS, "team/gang</a> (PodGroup of Kubernetes)</th>", "PodGroup team/gang", "described by a PodGroup"),
     ],
 )
-def test_history_tells_podgroups_of_kubernetes_from_jobs(kind: ResourceType, row: str, title: str, why: str) -> None:
+def test_history_page_distinguishes_native_podgroups_from_jobs(kind: ResourceType, row: str, title: str, why: str) -> None:
     told = {"object": kind.qualified, "namespace": "team", "name": "gang", "uid": "u", "queue": "red", "user": "ann"}
     told |= {
         "state": "Completed",
@@ -137,7 +137,7 @@ def test_history_tells_podgroups_of_kubernetes_from_jobs(kind: ResourceType, row
     assert why in next(section.html for section in past.sections if section.id == "job")
 
 
-def test_a_trace_without_a_tool_is_named_and_a_broken_one_is_not() -> None:
+def test_trace_id_is_shown_without_a_trace_url_and_an_invalid_traceparent_is_ignored() -> None:
     whole = {keys.TRACEPARENT: f"00-{TRACE}-b7ad6b7169203331-01"}
     assert trace_of(whole, "") == {"id": TRACE, "url": ""}
     for broken in ({}, {keys.TRACEPARENT: '00-"><script>-b7ad6b7169203331-01'}):
@@ -145,7 +145,7 @@ def test_a_trace_without_a_tool_is_named_and_a_broken_one_is_not() -> None:
 
 
 @pytest.mark.parametrize("url", ["javascript:{trace}", "https://a/", "/t/{trace}"])
-def test_an_address_of_traces_is_one_with_their_id(url: str) -> None:
+def test_trace_url_without_an_http_host_or_placeholder_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="is no URL with"):
         BoardSettings(trace_url=url)
 
@@ -183,18 +183,18 @@ WRONG = [
 ]
 
 
-async def test_filters_are_in_the_url(filled: Board) -> None:
+async def test_job_list_is_filtered_by_query_parameters(filled: Board) -> None:
     for query, names in FILTERS:
         page = await filled.get(f"/jobs?{query}")
         assert {name for name in ("big", "train", "hidden-job", "lost") if f">{name}</a></th>" in page} == names, query
 
 
-async def test_wrong_questions_are_told(filled: Board) -> None:
+async def test_invalid_query_parameters_and_paths_return_an_error_with_the_reason(filled: Board) -> None:
     for path, status, words in WRONG:
         assert words in await filled.get(path, status)
 
 
-async def test_only_reading(filled: Board) -> None:
+async def test_write_methods_return_405_and_head_has_no_body(filled: Board) -> None:
     assert filled.session is not None
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
         async with filled.session.request(method, f"{filled.url}/jobs") as answer:
@@ -203,7 +203,7 @@ async def test_only_reading(filled: Board) -> None:
         assert (answer.status, await answer.read()) == (200, b"")
 
 
-async def test_every_answer_says_what_a_browser_may_do(filled: Board) -> None:
+async def test_every_response_has_strict_security_headers_and_no_inline_styles(filled: Board) -> None:
     assert filled.session is not None
     for path in (*ALL, "/static/board.js", "/none", "/jobs?x=1"):
         async with filled.session.get(f"{filled.url}{path}") as answer:
@@ -218,7 +218,7 @@ async def test_every_answer_says_what_a_browser_may_do(filled: Board) -> None:
             assert " onload=" not in text
 
 
-async def test_a_csv_has_no_formula(filled: Board) -> None:
+async def test_csv_export_escapes_spreadsheet_formulas(filled: Board) -> None:
     await filled.job("team", "calc", metadata={"labels": {"sum": "x"}, "annotations": {"pyroclast.dev/submitted-by": "=1+1"}})
     await filled.until("/jobs", "calc")
     lines = (await filled.get("/jobs.csv?columns=name,user&sort=name")).splitlines()
@@ -229,7 +229,7 @@ async def test_a_csv_has_no_formula(filled: Board) -> None:
 HOSTILE = ["<script>alert(1)</script>", '"onload="alert(1)', "javascript:alert(1)", "{{ 7 * 7 }}"]
 
 
-async def test_hostile_text_stays_text(board: Board) -> None:
+async def test_hostile_text_is_escaped_on_all_pages(board: Board) -> None:
     await fill(board)
     for text in HOSTILE:
         await check_stays_text(board, text, f"evil-{HOSTILE.index(text)}")
@@ -248,7 +248,7 @@ async def check_stays_text(board: Board, text: str, name: str) -> None:
         assert ">49<" not in page
 
 
-async def test_a_machine_elsewhere_and_a_name_elsewhere_are_refused(board: Board) -> None:
+async def test_local_login_refuses_a_foreign_host_header(board: Board) -> None:
     assert "localhost or 127.0.0.1" in await board.get("/", 403, Host="evil.example")
     assert await board.get("/", 200, Host="localhost:80")
 
@@ -263,7 +263,7 @@ async def test_a_job_that_is_deleted_leaves_the_list(filled: Board) -> None:
     raise AssertionError("it is still there")
 
 
-def test_the_sentence_of_the_tests_has_a_code() -> None:
+def test_fixture_sentence_contains_the_queue_full_code() -> None:
     assert "QueueFull: " in FULL
 
 
@@ -276,7 +276,9 @@ async def filled():
         yield board
 
 
-async def test_a_copy_that_grows_old_is_announced_with_its_age(filled: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stale_cache_is_announced_while_the_api_server_does_not_answer(
+    filled: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "OLD_SECONDS", 0.5)
     assert "does not answer" not in await filled.get("/jobs")
     for _ in range(100):
@@ -291,7 +293,7 @@ async def test_a_copy_that_grows_old_is_announced_with_its_age(filled: Board, mo
     assert "does not answer" not in page
 
 
-async def test_a_recorder_that_is_away_is_told() -> None:
+async def test_pages_report_an_unreachable_recorder() -> None:
     async with running_board(recorder_url="http://127.0.0.1:1") as board:
         assert "the recorder does not answer" in await board.get("/history")
         assert "the recorder does not answer" in await board.get("/jobs/gone", 503)

@@ -47,7 +47,7 @@ async def replicas(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Replic
         await each.listener.stop()
 
 
-async def test_the_one_that_leads_is_found_and_asked_first(replicas: list[Replica], tmp_path: Path) -> None:
+async def test_leading_scheduler_replica_is_found_and_queried_first(replicas: list[Replica], tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret")
     first, second, third = replicas
     first.status, second.status = 503, 404
@@ -75,7 +75,7 @@ async def test_the_one_that_leads_is_found_and_asked_first(replicas: list[Replic
         assert answer[0] == 400, "a wrong question is wrong everywhere"
 
 
-async def test_a_name_is_asked_at_each_of_its_addresses() -> None:
+async def test_http_scheduler_url_is_resolved_to_addresses_and_https_is_kept() -> None:
     assert "http://127.0.0.1:8080" in await peers._addresses("http://localhost:8080")
     assert await peers._addresses("http://[::1]:8080") == ["http://[::1]:8080"]
     assert await peers._addresses("https://scheduler:8080") == ["https://scheduler:8080"]

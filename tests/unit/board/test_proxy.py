@@ -72,7 +72,7 @@ async def proxied(tmp_path: Path) -> AsyncIterator[Proxied]:
         yield found
 
 
-async def test_headers_count_only_from_the_proxy(proxied: Proxied) -> None:
+async def test_user_headers_are_trusted_only_with_the_proxy_certificate(proxied: Proxied) -> None:
     uids = await fill(proxied)
     status, page = await proxied.ask("/jobs", "proxy", headers=ADMIN)
     assert (status, "ann" in page, "Log out" in page) == (200, True, False)
@@ -88,13 +88,13 @@ async def test_headers_count_only_from_the_proxy(proxied: Proxied) -> None:
     assert (await proxied.ask("/login", "proxy", method="POST", headers=ADMIN))[0] == 405
 
 
-async def test_a_user_of_the_proxy_sees_what_the_api_server_grants(proxied: Proxied) -> None:
+async def test_proxy_user_without_rights_sees_no_jobs(proxied: Proxied) -> None:
     await fill(proxied)
     status, page = await proxied.ask("/jobs", "proxy", headers={"X-Remote-User": "stranger"})
     assert (status, "<b>0</b> Jobs" in page, "hidden-job" in page) == (200, True, False)
 
 
-async def test_programs_show_a_token_and_their_headers_mean_nothing(proxied: Proxied) -> None:
+async def test_bearer_token_is_accepted_and_user_headers_are_ignored_without_a_certificate(proxied: Proxied) -> None:
     token = await proxied.token("member", "team")
     headers = {"Authorization": f"Bearer {token}", **ADMIN}
     status, page = await proxied.ask("/", headers=headers)
@@ -102,14 +102,16 @@ async def test_programs_show_a_token_and_their_headers_mean_nothing(proxied: Pro
     assert (await proxied.ask("/", headers={"Authorization": "Bearer forged", **ADMIN}))[0] == 401
 
 
-async def test_a_stream_comes_through_the_proxy_again_and_again(proxied: Proxied) -> None:
+async def test_live_stream_through_the_proxy_ends_without_a_reload_event(proxied: Proxied) -> None:
     async with proxied.asking("/live/jobs", "proxy", headers=ADMIN) as stream:
         rest = await stream.content.read()  # it ends by itself
     assert rest.startswith(b"retry")
     assert b"event: reload" not in rest
 
 
-async def test_a_forwarded_address_counts_only_from_the_proxy(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_forwarded_address_is_logged_only_with_the_proxy_certificate(
+    proxied: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
     headers = {"X-Forwarded-For": "127.0.0.9, 203.0.113.7"}
     for certificate, address in (("proxy", "203.0.113.7"), ("visitor", "127.0.0.1"), ("", "127.0.0.1")):
         logs = captured(monkeypatch, server)
@@ -135,12 +137,14 @@ async def test_a_forwarded_address_counts_only_from_the_proxy(proxied: Proxied, 
         ([], None),
     ],
 )
-def test_the_user_of_headers(headers: list[tuple[str, str]], user: dict[str, Any] | None) -> None:
+def test_request_headers_yield_one_valid_user_with_groups_or_none(
+    headers: list[tuple[str, str]], user: dict[str, Any] | None
+) -> None:
     found = RequestHeaders(("X-Remote-User", "X-Forwarded-Email"), ("X-Remote-Group",))
     assert found.user(headers) == user
 
 
-def test_names_are_prefixed_as_the_api_server_prefixes_them() -> None:
+def test_user_and_group_prefixes_are_added_except_to_system_authenticated() -> None:
     headers = RequestHeaders(("X-Remote-User",), ("X-Remote-Group",), username_prefix="oidc:", groups_prefix="oidc:")
     user = headers.user([*ADMIN.items()])
     assert user == {"username": "oidc:ann", "groups": ["oidc:system:masters", "system:authenticated"]}
@@ -157,7 +161,7 @@ def test_certificates_are_trusted_by_their_common_name() -> None:
     ("value", "address"),
     [("203.0.113.7", "203.0.113.7"), ("evil, 2001:db8::1", "2001:db8::1"), ("203.0.113.7, unknown", None), ("", None)],
 )
-def test_the_forwarded_address_is_the_one_that_the_proxy_added(value: str, address: str | None) -> None:
+def test_forwarded_address_is_the_last_entry_of_the_header_if_valid(value: str, address: str | None) -> None:
     assert forwarded_address([("x-forwarded-for", value)]) == address
 
 
@@ -182,6 +186,6 @@ def test_the_forwarded_address_is_the_one_that_the_proxy_added(value: str, addre
         ({"review_period": timedelta(0)}, "above 0"),
     ],
 )
-def test_settings_that_would_believe_anybody_are_refused(given: dict[str, Any], told: str) -> None:
+def test_insecure_or_inconsistent_login_settings_are_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         BoardSettings(**given)

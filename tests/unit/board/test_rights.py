@@ -22,7 +22,7 @@ async def guarded():
         yield board
 
 
-async def test_nobody_looks_without_a_token(guarded: Board) -> None:
+async def test_requests_without_a_valid_token_return_401_and_the_login_form(guarded: Board) -> None:
     for path in ("/", "/jobs", "/live/jobs", "/jobs.csv", "/history", "/elsewhere"):
         assert 'name="token"' in await guarded.get(path, 401)
     await guarded.get("/", 401, token="forged")
@@ -31,7 +31,7 @@ async def test_nobody_looks_without_a_token(guarded: Board) -> None:
     assert 'name="token"' in await guarded.get("/login")
 
 
-async def test_others_jobs_are_counted_and_never_named(guarded: Board) -> None:
+async def test_jobs_in_forbidden_namespaces_are_counted_but_not_named(guarded: Board) -> None:
     uids = await fill(guarded)
     token = await guarded.token("member", "team")
     admin = await guarded.token("admin", everywhere=True)
@@ -56,7 +56,7 @@ async def test_others_jobs_are_counted_and_never_named(guarded: Board) -> None:
     assert "<b>0</b> Jobs" in await guarded.get("/jobs", token=nobody)
 
 
-async def test_a_session_begins_and_ends_by_a_form(guarded: Board) -> None:
+async def test_login_form_sets_a_secure_session_cookie_and_logout_clears_it(guarded: Board) -> None:
     token = await guarded.token("admin", everywhere=True)
     assert guarded.session is not None
     async with guarded.session.post(f"{guarded.url}/login", data={"token": "forged"}, allow_redirects=False) as answer:
@@ -95,7 +95,7 @@ async def test_a_revoked_token_ends_its_streams() -> None:
         await board.get("/jobs", 401, token=token)
 
 
-async def test_nobody_takes_all_streams(guarded: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_live_streams_are_limited_per_user(guarded: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyroclast_board.serving.streams.MOST_OF_ONE", 2)
     greedy, other = await guarded.token("greedy"), await guarded.token("other")
     assert guarded.session is not None
@@ -109,7 +109,7 @@ async def test_nobody_takes_all_streams(guarded: Board, monkeypatch: pytest.Monk
             assert answer.status == 200
 
 
-def test_a_session_is_sealed() -> None:
+def test_session_cookie_is_refused_when_expired_altered_or_of_another_key() -> None:
     sessions = Sessions(b"k" * 32, 3600)
     cookie = sessions.seal("the-token", 1000.0)
     assert sessions.open(cookie, 1000.0) == "the-token"

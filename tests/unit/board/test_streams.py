@@ -51,7 +51,7 @@ class Viewer:
                 self.waiting = {}
 
 
-def test_whoever_asks_whenever_ends_up_with_the_newest_page() -> None:
+def test_live_changes_bring_every_viewer_to_the_newest_page() -> None:
     import orjson
 
     chance = random.Random(7)
@@ -83,13 +83,13 @@ def test_whoever_asks_whenever_ends_up_with_the_newest_page() -> None:
         assert viewer.sections == {"top": "59"}
 
 
-def test_all_who_saw_the_same_share_a_message() -> None:
+def test_viewers_of_the_same_version_share_one_message() -> None:
     live = Live(page({"a": "1"}))
     live.take(page({"a": "2"}))
     assert live.since(0)[0] is live.since(0)[0]
 
 
-def test_a_page_that_did_not_change_is_no_news() -> None:
+def test_unchanged_page_makes_no_new_version() -> None:
     live = Live(page({"a": "1"}))
     assert not live.take(page({"a": "1"}))
     assert live.version == version_of(page({"a": "1"})) != version_of(page({"a": "2"}))
@@ -97,7 +97,7 @@ def test_a_page_that_did_not_change_is_no_news() -> None:
     assert not live.has_form_of(page({}, more=""))
 
 
-async def test_changes_reach_an_open_page(board: Board) -> None:
+async def test_live_stream_sends_only_changed_rows_and_resumes_after_the_last_event(board: Board) -> None:
     uids = await fill(board)
     text = await board.until("/jobs", "lost", "train", ">big<")
     reading = asyncio.create_task(messages(board, f"/live/jobs?seen={version(text)}"))
@@ -116,7 +116,7 @@ async def test_changes_reach_an_open_page(board: Board) -> None:
     assert any(kind == "order" for kind, *_ in changes)
 
 
-async def test_a_change_is_told_at_once_however_long_nothing_changed(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_live_stream_sends_a_change_at_once_after_an_idle_period(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "ALL_SECONDS", 1000.0)  # the next full round is no help
     await fill(board)
     text = await board.until("/jobs", "lost", "train", ">big<")
@@ -127,7 +127,7 @@ async def test_a_change_is_told_at_once_however_long_nothing_changed(board: Boar
     assert changes
 
 
-async def test_a_page_that_is_gone_is_loaded_anew(board: Board) -> None:
+async def test_live_stream_of_a_deleted_job_sends_reload(board: Board) -> None:
     await fill(board)
     uid = await board.job("team", "short")
     await board.until("/jobs", "short")
@@ -162,7 +162,7 @@ async def test_many_viewers_share_one_rendering(board: Board, monkeypatch: pytes
     assert rendered <= 14, "each viewer must not render for itself"
 
 
-async def test_there_are_so_many_streams_at_most() -> None:
+async def test_live_stream_beyond_the_limit_returns_503_while_pages_still_load() -> None:
     async with running_board(most_streams=2) as board, contextlib.AsyncExitStack() as stack:
         assert board.session is not None
         for _ in range(2):

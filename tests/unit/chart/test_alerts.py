@@ -88,7 +88,7 @@ def promtool(*arguments):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_rules_are_rules(rules):
+def test_alert_rules_pass_promtool_and_each_alert_has_a_scenario(rules):
     promtool("check", "rules", rules)
     assert alerts(rules).keys() == SCENARIOS.keys(), "each alert has a scenario"
 

@@ -21,7 +21,7 @@ HOST = f"{render.RELEASE}-admission-service.{render.NAMESPACE}.svc"
 
 
 @pytest.mark.parametrize("document", OBJECTS, ids=lambda each: f"{each['kind']} {each['metadata']['name']}")
-def test_objects_for_cert_manager_hold_to_its_kinds(document):
+def test_cert_manager_objects_match_the_cert_manager_schema(document):
     assert document["apiVersion"] == "cert-manager.io/v1"
     assert fields.wrong(document, document["kind"], SCHEMA) == []
     assert document["metadata"]["namespace"] == render.NAMESPACE
@@ -46,13 +46,13 @@ def test_objects_for_cert_manager_hold_to_its_kinds(document):
         "a usage that is none": ({"usages": ["serverAuth"]}, ".spec.usages[0]: no Usage"),
     }.values(),
 )
-def test_what_cert_manager_would_refuse_is_seen(change, want):
+def test_schema_check_reports_fields_that_cert_manager_would_reject(change, want):
     document = BY_NAME["Certificate", "pyroclast-admission"]
     assert fields.wrong({**document, "spec": {**document["spec"], **change}}, "Certificate", SCHEMA) == [want]
 
 
 @pytest.mark.parametrize("way", ["cert-manager", "own-ca"])
-def test_certificates_from_outside_go_through_the_secret_of_the_chart(helm, way):
+def test_admission_mounts_only_the_chart_secret_for_external_certificates(helm, way):
     options = ("--values", str(CERTS / f"values-{way}.yaml"))
     documents = render.documents(helm, *options)
     (admission,) = (
@@ -64,7 +64,7 @@ def test_certificates_from_outside_go_through_the_secret_of_the_chart(helm, way)
     assert secrets == [VALUES["basic"]["admission_secret_name"]]
 
 
-def test_the_certificate_of_cert_manager_is_good_for_the_service():
+def test_cert_manager_certificate_names_the_admission_service_and_its_secret():
     documents = list(yaml.safe_load_all((CERTS / "cert-manager.yaml").read_text()))
     certificate = next(each for each in documents if each["metadata"]["name"] == "pyroclast-admission")
     assert certificate["spec"]["secretName"] == VALUES["basic"]["admission_secret_name"]
@@ -73,7 +73,7 @@ def test_the_certificate_of_cert_manager_is_good_for_the_service():
     assert values["webhook"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{render.NAMESPACE}/pyroclast-admission"
 
 
-def test_an_own_ca_signs_by_the_commands_of_its_page(tmp_path):
+def test_documented_openssl_commands_issue_a_valid_certificate_for_the_webhook(tmp_path):
     """The commands as they stand, with a CA made beforehand; the files have the names of the keys of the Secret."""
     if shutil.which("openssl") is None or shutil.which("bash") is None:
         pytest.skip("takes openssl and bash")

@@ -64,7 +64,7 @@ def test_every_object_is_in_the_namespace_of_the_release_or_in_none():
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_each_program_has_an_account_a_deployment_and_a_service_of_its_own(program):
+def test_each_program_has_a_service_account_a_hardened_deployment_and_a_service(program):
     name = f"pyroclast-{program}"
     assert name in of_kind(KEPT, "ServiceAccount")
     assert f"{name}-service" in of_kind(KEPT, "Service")
@@ -147,7 +147,7 @@ def test_the_webhooks_that_the_admission_service_serves_are_called_by_default():
     assert webhooks_of(KEPT) == served
 
 
-def test_webhooks_that_only_warn_hold_nothing_up():
+def test_only_warning_webhooks_ignore_failures_and_time_out_within_two_seconds():
     hooks = [each["webhooks"][0] for each in KEPT if each["kind"] == "ValidatingWebhookConfiguration"]
     told = {hook["name"]: (hook["failurePolicy"], hook["timeoutSeconds"]) for hook in hooks}
     advice = {webhook.name for webhook in handlers.WEBHOOKS if webhook.is_advice}
@@ -159,7 +159,7 @@ def test_all_webhooks_can_be_switched_on(helm):
     assert webhooks_of(rendered(helm, f"custom.enabled_admissions={paths}")) == WEBHOOKS
 
 
-def test_webhooks_are_reached_by_url_where_one_is_given(helm):
+def test_webhooks_are_called_by_url_when_webhook_url_is_set(helm):
     for document in rendered(
         helm, "webhook.url=https://hooks.example.org:9443/", "webhook.failurePolicy=Ignore", "webhook.timeoutSeconds=3"
     ):
@@ -171,7 +171,7 @@ def test_webhooks_are_reached_by_url_where_one_is_given(helm):
             assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", seconds)
 
 
-def test_a_given_certificate_is_mounted_and_no_secret_is_written(helm):
+def test_admission_uses_the_mounted_ca_and_needs_no_secret_role_with_given_certificates(helm):
     documents = rendered(helm, "webhook.certificates=secret")
     container = container_of(documents, "admission")
     assert "--ca-cert-file=/admission.local.config/certificates/ca.crt" in container["args"]
@@ -190,7 +190,7 @@ def test_each_program_understands_its_arguments(program):
         assert settings.lease_namespace == render.NAMESPACE
 
 
-def test_owners_may_be_named_where_that_takes_a_right(helm):
+def test_controllers_may_update_finalizers_when_owner_references_are_enforced(helm):
     def resources(documents):
         return {
             resource
@@ -202,7 +202,7 @@ def test_owners_may_be_named_where_that_takes_a_right(helm):
     assert more == {"jobs/finalizers", "cronjobs/finalizers", "hyperjobs/finalizers"}
 
 
-def test_job_plugins_of_others_are_named_to_webhook_and_policy(helm):
+def test_external_job_plugins_are_passed_to_webhook_and_admission_policy(helm):
     documents = rendered(helm, r"custom.job_plugins=stamp\, audit", "custom.vap_enable=true")
     container = container_of(documents, "admission")
     assert "--job-plugins=stamp,audit" in container["args"]
@@ -213,11 +213,11 @@ def test_job_plugins_of_others_are_named_to_webhook_and_policy(helm):
 @pytest.mark.parametrize(
     "wrong", ["webhook.failurePolicy=Maybe", "webhook.certificates=none", "custom.scheduler_replicas=-1", "custom.nonsense=1"]
 )
-def test_values_that_make_no_sense_are_refused(helm, wrong):
+def test_helm_rejects_invalid_values_and_names_the_field(helm, wrong):
     with pytest.raises(subprocess.CalledProcessError) as caught:
         render.render(helm, "--set", wrong)
     assert wrong.partition("=")[0].rpartition(".")[2] in caught.value.stderr
 
 
-def test_the_schema_of_the_values_is_drawn_from_them():
+def test_values_schema_file_equals_the_schema_generated_from_the_values():
     assert values_schema.SCHEMA.read_text() == values_schema.draw(), "stale: run `python -m tests.unit.chart.values_schema`"

@@ -128,11 +128,11 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("text", "want"), FAULTS.values(), ids=FAULTS)
-def test_a_fault_is_seen(text, want):
+def test_linter_reports_each_kind_of_fault_with_its_line(text, want):
     assert want in lint(text)
 
 
-def test_lines_that_go_on_are_one_instruction():
+def test_continued_lines_are_parsed_as_one_instruction():
     text = '# why\nFROM python:3.13 AS a\nRUN one \\\n    # inside\n    && two\nCOPY --from=a ["b c", "d"]\n'
     assert [(each.line, each.word, each.text, each.comment) for each in images.instructions(text)] == [
         (2, "FROM", "python:3.13 AS a", "why"),
@@ -141,7 +141,7 @@ def test_lines_that_go_on_are_one_instruction():
     ]
 
 
-def test_every_image_says_what_it_is():
+def test_runtime_stage_has_oci_labels_with_version_and_license():
     runtime = images.stages(TEXT)["runtime"]
     text = " ".join(each.text for each in runtime.of("LABEL"))
     labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)=("[^"]*"|\S+)', text))
@@ -152,7 +152,7 @@ def test_every_image_says_what_it_is():
     assert version == BAKE["variable"]["VERSION"]["default"]
 
 
-def test_the_chart_asks_for_the_version_that_is_built():
+def test_chart_and_project_versions_equal_the_version_that_bake_builds():
     chart = (render.CHART / "Chart.yaml").read_text()
     project = (render.ROOT / "pyproject.toml").read_text()
     version = BAKE["variable"]["VERSION"]["default"]
@@ -163,7 +163,7 @@ def test_the_chart_asks_for_the_version_that_is_built():
 DIGEST = "python:3.13-slim@sha256:" + "0" * 64
 
 
-def test_the_base_is_an_argument_that_takes_a_digest():
+def test_base_image_argument_accepts_a_digest():
     assert BAKE["variable"]["PYTHON"]["default"] == images.argument_defaults(TEXT)["PYTHON"]
     stages = images.stages(TEXT, {"PYTHON": DIGEST})
     assert {stage.base for stage in stages.values()} <= {DIGEST, *stages}
@@ -182,7 +182,7 @@ def test_the_base_is_an_argument_that_takes_a_digest():
         ({"UNPINNED": "yes"}, "or for trying out --build-arg UNPINNED=true"),
     ],
 )
-def test_a_base_without_a_digest_is_refused_in_words(given, words):
+def test_build_fails_with_a_hint_when_the_base_has_no_digest(given, words):
     """The first command of the first stage, as a shell carries it out."""
     build = images.stages(TEXT)["build"]
     command = next(each for each in build.instructions if each.word != "ARG")
@@ -194,7 +194,7 @@ def test_a_base_without_a_digest_is_refused_in_words(given, words):
     assert words in done.stderr
 
 
-def test_bake_refuses_it_too_and_development_does_not():
+def test_bake_requires_a_pinned_base_by_default_and_skaffold_does_not():
     assert BAKE["variable"]["UNPINNED"]["default"] == images.argument_defaults(TEXT)["UNPINNED"] == "false"
     for artifact in yaml.safe_load((render.ROOT / "skaffold.yaml").read_text())["build"]["artifacts"]:
         assert artifact["docker"]["buildArgs"] == {"UNPINNED": "true"}
@@ -215,7 +215,7 @@ def test_all_images_are_built_for_both_architectures_with_a_bill_of_materials(na
     assert used <= BAKE["variable"].keys()
 
 
-def test_the_files_of_the_context_are_what_the_images_need():
+def test_build_context_holds_only_the_packages_of_the_images():
     files = images.context(render.ROOT)
     assert {file.split("/")[1] for file in files if file.startswith(("libs/", "services/"))} == images.PACKAGES
     others = ("tests/", ".git", "docs/", "services/pyroclast_cli", "services/pyroclast_client", "services/pyroclast_standalone")

@@ -52,7 +52,7 @@ def flags_of(documents, program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_every_flag_is_reached_by_some_value(helm, program):
+def test_every_flag_can_be_set_by_a_chart_value(helm, program):
     key = KEYS[program]
     secret = rendered(helm, "webhook.certificates=secret", "custom.place_before_pods=true")
     given = flags_of(rendered(helm, *ALL_FLAGS), program) | flags_of(secret, program) | {"v", "log-level"}
@@ -61,13 +61,13 @@ def test_every_flag_is_reached_by_some_value(helm, program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_no_flag_is_reached_by_two(helm, program):
+def test_flags_set_by_a_chart_value_are_not_accepted_as_extra_args(helm, program):
     """What no value of its own sets is a further flag; what the chart sets is not."""
     assert not flags_of(rendered(helm, *ALL_FLAGS), program) & set(values_schema.extra_flags(KEYS[program]))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_does_in_the_chart_what_it_does_without(helm, program):
+def test_chart_settings_equal_program_defaults_except_for_pod_specific_settings(helm, program):
     settings = values_schema.SETTINGS[KEYS[program]]
     ours = settings_of(rendered(helm), program)
     plain = parse(settings, ["--webhook-url=https://a"] if program == "admission" else [], program)
@@ -79,11 +79,11 @@ def test_a_program_does_in_the_chart_what_it_does_without(helm, program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_arguments_are_flags(helm, program):
+def test_container_arguments_are_all_flags(helm, program):
     assert all(argument.startswith("-") for argument in container_of(rendered(helm, *ALL_FLAGS), program)["args"])
 
 
-def test_common_labels_are_on_everything_but_definitions(helm):
+def test_common_labels_are_on_every_object_but_crds(helm):
     documents = rendered(
         helm,
         "custom.common_labels.team=a",
@@ -112,7 +112,7 @@ def test_address_families_are_on_every_service(helm):
     assert found == [("PreferDualStack", ["IPv4", "IPv6"])] * len(PROGRAMS)
 
 
-def test_every_port_of_a_service_is_listened_on(helm):
+def test_every_service_port_targets_a_container_port(helm):
     documents = rendered(helm)
     for name, service in of_kind(documents, "Service").items():
         container = container_of(documents, name.removeprefix("pyroclast-").removesuffix("-service"))
@@ -133,14 +133,14 @@ def test_webhooks_have_a_name_each(helm):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("elects", [True, False])
-def test_without_election_an_upgrade_never_has_two_at_work(helm, program, elects):
+def test_deployment_is_recreated_on_upgrade_when_the_program_must_run_alone(helm, program, elects):
     documents = rendered(helm, f"custom.leader_elect_enable={str(elects).lower()}")
     strategy = of_kind(documents, "Deployment")[f"pyroclast-{program}"]["spec"].get("strategy")
     ends_first = program == "recorder" or not (elects or program in {"admission", "board"})  # a SQLite file has one writer
     assert strategy == ({"type": "Recreate"} if ends_first else None)
 
 
-def test_webhooks_are_served_where_health_is(helm):
+def test_bind_address_applies_to_webhooks_and_health_endpoints(helm):
     settings = settings_of(rendered(helm, "custom.bind_address=[::1]"), "admission")
     assert (settings.listen_address, settings.healthz_address) == ("::1", "[::1]:11251")
 
@@ -154,7 +154,7 @@ def test_webhooks_are_served_where_health_is(helm):
         ("custom.leader_elect_enable=false",),
     ],
 )
-def test_leases_go_with_the_release(helm, options):
+def test_helm_uninstall_deletes_the_leases_of_the_programs(helm, options):
     """Those that the programs write by their flags, and no other."""
     documents = rendered(helm, *options)
     for program in set(WRITERS) - {"admission"}:
@@ -181,13 +181,13 @@ def _deleted_afterwards(documents, kind):
     }
 
 
-def test_only_our_own_secret_goes_with_the_release(helm):
+def test_helm_uninstall_deletes_only_the_secret_that_admission_writes(helm):
     assert _deleted_afterwards(rendered(helm, "basic.admission_secret_name=a"), "Secret") == {"a"}
     assert not _deleted_afterwards(rendered(helm, "webhook.certificates=secret"), "Secret")
     assert not _deleted_afterwards(rendered(helm, "custom.admission_enable=false", "custom.vap_enable=true"), "Secret")
 
 
-def test_priority_classes_come_with_the_release(helm):
+def test_priority_classes_and_pod_priority_follow_the_values(helm):
     options = ["custom.priority_classes[0].name=high", "custom.priority_classes[0].value=10000000", "custom.priority_class_name="]
     documents = rendered(helm, *options, "custom.priority_classes[0].preemptionPolicy=Never")
     (found,) = of_kind(documents, "PriorityClass").values()
@@ -223,7 +223,7 @@ WITH_RESOURCE_GROUPS = (
         (("custom.admission_enable=false", "custom.vap_enable=true"), set(), set()),
     ],
 )
-def test_programs_apply_the_rules_of_the_webhooks_that_leave_them_out(helm, options, of_controllers, of_flows):
+def test_webhooks_skip_the_programs_that_apply_the_same_rules_in_process(helm, options, of_controllers, of_flows):
     documents = rendered(helm, *options)
     wanted = {"controllers": of_controllers, "jobflow": of_flows}
     for program, paths in wanted.items():

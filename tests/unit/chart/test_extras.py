@@ -86,7 +86,7 @@ def asked(expression: str) -> set[str]:
     return {name.removesuffix("_bucket") for name in found}
 
 
-def test_alerts_ask_for_metrics_that_there_are(monitored, series):
+def test_alerts_query_only_existing_metrics_and_are_documented(monitored, series):
     (rule,) = of_kind(monitored, "PrometheusRule").values()
     alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
     assert alerts
@@ -99,7 +99,7 @@ def test_alerts_ask_for_metrics_that_there_are(monitored, series):
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
-def test_dashboards_ask_for_metrics_that_there_are(path, monitored, series):
+def test_dashboards_query_only_existing_metrics(path, monitored, series):
     (text,) = of_kind(monitored, "ConfigMap")[f"pyroclast-dashboard-{path.stem}"]["data"].values()
     dashboard = json.loads(text)
     for panel in dashboard["panels"]:
@@ -109,7 +109,7 @@ def test_dashboards_ask_for_metrics_that_there_are(path, monitored, series):
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
-def test_a_monitor_selects_every_service_that_shows_metrics(monitored):
+def test_service_monitor_selects_every_service_and_an_existing_port(monitored):
     (monitor,) = of_kind(monitored, "ServiceMonitor").values()
     labels = monitor["spec"]["selector"]["matchLabels"]
     for service in of_kind(monitored, "Service").values():
@@ -119,14 +119,14 @@ def test_a_monitor_selects_every_service_that_shows_metrics(monitored):
         }
 
 
-def test_without_the_operator_there_are_dashboards_only(helm):
+def test_monitoring_objects_need_the_operator_and_dashboards_need_metrics_enable(helm):
     kinds = {document["kind"] for document in rendered(helm, "custom.metrics_enable=true")}
     assert not kinds & {"ServiceMonitor", "PrometheusRule"}
     assert not [name for name in of_kind(rendered(helm), "ConfigMap") if "dashboard" in name]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_network_policies_let_in_what_the_pods_serve(helm, program):
+def test_network_policies_allow_ingress_to_every_port_but_healthz(helm, program):
     documents = rendered(helm, "networkPolicy.enabled=true", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.a=b")
     policy = of_kind(documents, "NetworkPolicy")[f"pyroclast-{program}"]["spec"]
     template = of_kind(documents, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]
@@ -141,12 +141,12 @@ def test_network_policies_let_in_what_the_pods_serve(helm, program):
         assert let_in[ports["admission"]] is None
 
 
-def test_metrics_that_are_off_are_not_let_in(helm):
+def test_network_policy_has_no_ingress_when_scheduler_metrics_are_off(helm):
     documents = rendered(helm, "networkPolicy.enabled=true", "custom.scheduler_metrics_enable=false")
     assert not of_kind(documents, "NetworkPolicy")["pyroclast-scheduler"]["spec"]["ingress"]
 
 
-def test_users_see_and_write_our_kinds_through_the_roles_of_the_cluster(helm):
+def test_aggregated_cluster_roles_grant_view_edit_and_admin_on_all_kinds(helm):
     roles = of_kind(rendered(helm, "custom.aggregationRule_labels.team=a"), "ClusterRole")
     ours = {
         (kind.group, kind.plural)
@@ -170,7 +170,7 @@ def test_users_see_and_write_our_kinds_through_the_roles_of_the_cluster(helm):
     assert not [right for right in rights["edit"] | rights["admin"] if right[1].endswith("/status")]
 
 
-def test_the_role_of_a_user_holds_what_client_and_command_line_need_and_no_more(helm):
+def test_user_role_grants_exactly_the_rights_of_client_and_command_line(helm):
     role = of_kind(rendered(helm), "ClusterRole")["pyroclast-user"]
     assert not [label for label in role["metadata"]["labels"] if "aggregate-to" in label]
     rights = {}
@@ -187,7 +187,7 @@ def test_the_role_of_a_user_holds_what_client_and_command_line_need_and_no_more(
 
 
 @pytest.mark.parametrize("program", WRITERS)
-def test_each_account_is_held_to_what_it_is_there_for(helm, program):
+def test_account_policy_is_bound_to_its_service_account_and_covers_what_it_matches(helm, program):
     documents = rendered(helm)
     name = f"pyroclast-{program}-account"
     policy = of_kind(documents, "ValidatingAdmissionPolicy")[name]["spec"]
@@ -203,7 +203,7 @@ def test_each_account_is_held_to_what_it_is_there_for(helm, program):
     assert not of_kind(rendered(helm, "custom.account_policies_enable=false"), "ValidatingAdmissionPolicy")
 
 
-def test_the_lease_of_a_policy_is_that_of_the_program(helm):
+def test_account_policy_allows_the_lease_named_in_the_program_arguments(helm):
     documents = rendered(helm, "custom.scheduler_lease_name=second.volcano")
     container = container_of(documents, "scheduler")
     assert "--leader-elect-resource-name=second.volcano" in container["args"]
@@ -211,7 +211,7 @@ def test_the_lease_of_a_policy_is_that_of_the_program(helm):
     assert any(r"'^second\\.volcano-[0-9]+$'" in each["expression"] for each in validations)
 
 
-def test_the_test_of_helm_runs_a_gang_of_two(helm):
+def test_helm_test_runs_a_gang_of_two_and_cleans_up(helm):
     documents = rendered(helm, "test.namespace=batch", "custom.scheduler_name=other")
     (pod,) = of_kind(documents, "Pod").values()
     (container,) = pod["spec"]["containers"]

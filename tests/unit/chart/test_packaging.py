@@ -26,12 +26,12 @@ def test_there_is_a_target_for_each_service():
 
 
 @pytest.mark.parametrize("folder", re.findall(r"^COPY (\w+) \w+$", DOCKERFILE, re.MULTILINE))
-def test_what_is_copied_is_there_and_reaches_the_builder(folder):
+def test_copied_folder_exists_and_is_not_ignored_by_docker(folder):
     assert (render.ROOT / folder).is_dir()
     assert f"!{folder}" in (render.ROOT / ".dockerignore").read_text().splitlines()
 
 
-def test_locks_that_are_copied_are_there_and_reach_the_builder():
+def test_copied_lock_files_exist_and_are_not_ignored_by_docker():
     copied = [name for names in re.findall(r"^COPY (.*) \./$", DOCKERFILE, re.MULTILINE) for name in names.split()]
     assert "requirements.lock" in copied
     for name in copied:
@@ -40,7 +40,7 @@ def test_locks_that_are_copied_are_there_and_reach_the_builder():
 
 
 @pytest.mark.parametrize("lock", ["requirements.lock", "requirements-build.lock"])
-def test_whatever_is_installed_into_an_image_is_known_by_its_hash(lock):
+def test_pip_installs_only_pinned_and_hashed_packages_into_images(lock):
     assert f"install --require-hashes --requirement {lock}" in DOCKERFILE
     pinned = re.split(r"\n(?=\S)", (render.ROOT / lock).read_text().strip())
     assert all("==" in each and "--hash=sha256:" in each for each in pinned)
@@ -48,20 +48,20 @@ def test_whatever_is_installed_into_an_image_is_known_by_its_hash(lock):
     assert all("--require-hashes" in each or "--no-index" in each for each in installs)
 
 
-def test_what_builds_the_wheel_is_what_the_checkout_is_built_with():
+def test_build_requirements_are_pinned_to_the_versions_of_the_dev_lock():
     build = (render.ROOT / "requirements-build.lock").read_text()
     development = (render.ROOT / "requirements-dev.lock").read_text()
     for name, version in re.findall(r"^([\w-]+)==([^ ;]+)", build, re.MULTILINE):
         assert f"{name}=={version}" in development
 
 
-def test_images_run_as_nobody_and_without_pip():
+def test_images_run_as_non_root_and_without_pip():
     final = DOCKERFILE.partition("AS runtime")[2]
     assert "USER 65532:65532" in final
     assert "pip uninstall" in final
     assert final.index("USER") < final.index("ENTRYPOINT")
 
 
-def test_pods_run_what_the_images_do(helm):
+def test_pod_commands_run_the_modules_of_the_image_entrypoints(helm):
     commands = re.findall(r"command: \[python, -m, (\w+)\]", render.render(helm))
     assert sorted(commands) == sorted(TARGETS.values())

@@ -27,7 +27,7 @@ cached = functools.cache(utils.schema_contents)
 
 
 @pytest.mark.parametrize("values", SETS.values(), ids=SETS)
-def test_what_is_rendered_is_understood(helm, tmp_path, values):
+def test_rendered_objects_are_unique_and_valid_in_all_kubernetes_versions(helm, tmp_path, values):
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(values))
     names = set()
@@ -50,7 +50,7 @@ def understands(version, document):
 
 # which together have every template
 @pytest.mark.parametrize("name", ["defaults", "everything", "namespaces choose a scheduler", "gangs before their pods"])
-def test_helm_finds_nothing_wrong(helm, tmp_path, name):
+def test_helm_lint_passes_in_strict_mode(helm, tmp_path, name):
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(SETS[name]))
     linted = subprocess.run(

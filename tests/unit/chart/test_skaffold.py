@@ -22,7 +22,7 @@ ARTIFACTS = {each["image"]: each for each in CONFIG["build"]["artifacts"]}
 TAG = "1e2f3a4-dirty"
 
 
-def test_the_file_holds_to_its_schema():
+def test_skaffold_file_matches_its_schema():
     assert fields.wrong(CONFIG, "Config", SCHEMA) == []
     assert CONFIG["kind"] == "Config"
 
@@ -40,7 +40,7 @@ def test_the_file_holds_to_its_schema():
         "a number for a text": ({"apiVersion": "a", "kind": "b", "metadata": {"name": 1}}, ".metadata.name: no string"),
     }.values(),
 )
-def test_the_check_sees_what_skaffold_would_refuse(config, want):
+def test_schema_check_reports_fields_that_skaffold_would_reject(config, want):
     assert fields.wrong(config, "Config", SCHEMA) == [want]
 
 
@@ -50,12 +50,12 @@ def test_each_artifact_is_a_target_of_the_dockerfile(artifact):
     assert artifact["docker"]["target"] in STAGES
 
 
-def test_platforms_are_those_of_the_images():
+def test_skaffold_platforms_equal_those_of_bake():
     assert CONFIG["build"]["platforms"] == images.bake()["target"]["common"]["platforms"]
 
 
 @pytest.mark.parametrize("artifact", ARTIFACTS.values(), ids=ARTIFACTS)
-def test_each_python_file_of_an_image_is_copied_to_where_it_runs_from(artifact):
+def test_file_sync_maps_each_python_file_to_site_packages_by_one_rule(artifact):
     """Each file of the context is taken by one rule, and its place is the one that the wheel gives it."""
     (site,) = {rule["dest"] for rule in artifact["sync"]["manual"]}
     base = images.argument_defaults((render.ROOT / "Dockerfile").read_text())["PYTHON"]
@@ -106,7 +106,7 @@ def test_each_program_runs_the_image_that_was_built_for_it(documents):
     assert len(pods(documents)) == len(ARTIFACTS)
 
 
-def test_files_can_be_copied_and_count(documents):
+def test_development_pods_reload_files_and_have_a_writable_root(documents):
     """Programs watch their files, in a root that can be written, by the user whom the image's files belong to."""
     for pod in pods(documents).values():
         (container,) = pod["containers"]
@@ -115,14 +115,14 @@ def test_files_can_be_copied_and_count(documents):
         assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsNonRoot"]) == (0, False)
 
 
-def test_nothing_else_differs_from_the_release(documents, helm):
+def test_skaffold_objects_other_than_workloads_equal_those_of_the_release(documents, helm):
     """Only images, log level, commands and users differ from what users install."""
     for ours, theirs in zip(documents, render.documents(helm), strict=True):
         if ours["kind"] not in {"Deployment", "Pod"}:
             assert ours == theirs
 
 
-def test_values_that_are_set_are_values_of_the_chart():
+def test_skaffold_sets_only_existing_chart_values():
     for path in [*RELEASE["setValueTemplates"], *RELEASE["setValues"]]:
         node = VALUES
         for part in path.split("."):
@@ -144,7 +144,7 @@ def test_forwarded_ports_are_ports_of_services(documents):
 
 
 @pytest.mark.parametrize(("name", "context"), [("kind", "kind-kind"), ("kind", "kind-dev"), ("minikube", "minikube")])
-def test_a_profile_is_taken_on_the_cluster_that_it_is_for(name, context):
+def test_profile_is_activated_by_its_kube_context_and_does_not_push_images(name, context):
     """On both the images are loaded, not pushed, and so must not be fetched each time."""
     taken = [
         profile
@@ -156,7 +156,7 @@ def test_a_profile_is_taken_on_the_cluster_that_it_is_for(name, context):
     assert VALUES["basic"]["image_pull_policy"] == "IfNotPresent"
 
 
-def test_no_profile_is_taken_elsewhere():
+def test_no_profile_is_activated_in_a_production_context():
     patterns = [each["kubeContext"] for profile in CONFIG["profiles"] for each in profile["activation"]]
     assert not [pattern for pattern in patterns if re.fullmatch(pattern, "production")]
     assert set("".join(patterns)) <= set(string.ascii_letters + "-.*")

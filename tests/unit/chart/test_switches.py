@@ -144,7 +144,7 @@ def of_programs():
                 yield path.format(key), value(key), shows, key
 
 
-def test_what_is_set_for_a_program_shows_in_it_alone(helm, tmp_path):
+def test_values_of_one_program_apply_to_that_program(helm, tmp_path):
     values = {}
     for path, value, _, _ in of_programs():
         put(values, path, value)
@@ -155,7 +155,7 @@ def test_what_is_set_for_a_program_shows_in_it_alone(helm, tmp_path):
         assert shows(workloads[key]) == value, path
 
 
-def test_what_is_set_for_all_shows_in_each_that_has_nothing_of_its_own(helm, tmp_path):
+def test_default_values_apply_to_each_program_without_a_value_of_its_own(helm, tmp_path):
     values = {}
     for path, own in DEFAULTS.items():
         put(values, path, OF_A_PROGRAM[own][0]("all"))
@@ -171,7 +171,7 @@ def test_what_is_set_for_all_shows_in_each_that_has_nothing_of_its_own(helm, tmp
         assert found["jobflow"] != want, path
 
 
-def test_what_is_a_flag_is_that_flag(helm, tmp_path):
+def test_each_flag_value_is_passed_as_its_flag(helm, tmp_path):
     values = {}
     for path, (_, _, value) in SETTINGS.items():
         put(values, path, value)
@@ -200,7 +200,7 @@ def test_metrics_can_be_off_in_one_program(helm, tmp_path, off):
 
 
 @pytest.mark.parametrize("off", KEYS.values())
-def test_a_program_can_be_left_out_with_all_that_is_its_own(helm, tmp_path, off):
+def test_disabled_program_has_no_objects_in_the_release(helm, tmp_path, off):
     workloads, documents = made(
         helm, tmp_path, {"custom": {f"{off}_enable": False, "vap_enable": True, "leader_elect_enable": True}}
     )
@@ -214,7 +214,7 @@ def test_a_program_can_be_left_out_with_all_that_is_its_own(helm, tmp_path, off)
     assert any(each["kind"].endswith("WebhookConfiguration") for each in documents) == (off != "admission")
 
 
-def test_configurations_are_files_and_objects(helm, tmp_path):
+def test_configuration_values_are_rendered_into_config_maps_flags_and_webhooks(helm, tmp_path):
     values = {
         "basic": {"scheduler_config_file": "config/volcano-scheduler-ci.conf"},
         "custom": {
@@ -241,7 +241,7 @@ def test_configurations_are_files_and_objects(helm, tmp_path):
                 assert {"key": "batch", "operator": "Exists"} in hook["namespaceSelector"]["matchExpressions"]
 
 
-def test_images_are_fetched_as_asked(helm, tmp_path):
+def test_image_values_set_registry_pull_policy_and_pull_secret(helm, tmp_path):
     values = {"image_pull_secret": "registry", "image_pull_policy": "Never", "image_registry": "registry.example.org/a"}
     workloads, _ = made(helm, tmp_path, {"basic": values})
     for workload in workloads.values():
@@ -251,14 +251,14 @@ def test_images_are_fetched_as_asked(helm, tmp_path):
 
 
 @pytest.mark.parametrize("spread", ["", "DoNotSchedule"])
-def test_replicas_are_spread_and_guarded_as_asked(helm, tmp_path, spread):
+def test_topology_spread_and_disruption_budget_follow_their_values(helm, tmp_path, spread):
     workloads, documents = made(helm, tmp_path, {"custom": {"topology_spread": spread, "pdb_enable": False}})
     found = pod(workloads["admission"]).get("topologySpreadConstraints", [])
     assert [each["whenUnsatisfiable"] for each in found] == ([spread] if spread else [])
     assert not of_kind(documents, "PodDisruptionBudget")
 
 
-def test_monitors_ask_as_often_as_they_are_told(helm, tmp_path):
+def test_service_monitor_uses_the_configured_interval_and_labels(helm, tmp_path):
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump({"custom": {"metrics_enable": True}, "monitoring": {"interval": "7s", "labels": {"a": "b"}}}))
     documents = render.documents(helm, "--values", str(file), "--api-versions", "monitoring.coreos.com/v1")
@@ -268,14 +268,14 @@ def test_monitors_ask_as_often_as_they_are_told(helm, tmp_path):
 
 
 @pytest.mark.parametrize(("policy", "seconds"), [("Ignore", 3), ("Fail", 30)])
-def test_webhooks_fail_as_asked(helm, tmp_path, policy, seconds):
+def test_webhooks_use_the_configured_failure_policy_and_timeout(helm, tmp_path, policy, seconds):
     _, documents = made(helm, tmp_path, {"webhook": {"failurePolicy": policy, "timeoutSeconds": seconds}})
     hooks = [hook for each in documents if each["kind"].endswith("WebhookConfiguration") for hook in each["webhooks"]]
     that_check = [hook for hook in hooks if not hook["name"].startswith("warnof")]
     assert {(hook["failurePolicy"], hook["timeoutSeconds"]) for hook in that_check} == {(policy, seconds)}
 
 
-def test_dashboards_are_found_by_their_labels(helm, tmp_path):
+def test_dashboard_config_maps_have_the_configured_labels(helm, tmp_path):
     values = {"custom": {"metrics_enable": True}, "monitoring": {"dashboardLabels": {"found-by": "grafana"}}}
     _, documents = made(helm, tmp_path, values)
     boards = [each for name, each in of_kind(documents, "ConfigMap").items() if "dashboard" in name]
@@ -285,7 +285,7 @@ def test_dashboards_are_found_by_their_labels(helm, tmp_path):
 
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("service", ["scheduler", "recorder"])
-def test_who_serves_the_podgroups_of_kubernetes_may_read_them(helm, tmp_path, service, enabled):
+def test_services_may_read_native_podgroups_only_when_native_workloads_are_on(helm, tmp_path, service, enabled):
     workloads, documents = made(helm, tmp_path, {"nativeWorkloads": {"enabled": enabled}})
     rules = of_kind(documents, "ClusterRole")[f"pyroclast-{service}"]["rules"]
     groups = {group for rule in rules if "podgroups" in rule["resources"] for group in rule["apiGroups"]}
@@ -295,7 +295,7 @@ def test_who_serves_the_podgroups_of_kubernetes_may_read_them(helm, tmp_path, se
 
 
 @pytest.mark.parametrize("publish", [True, False])
-def test_the_controllers_may_make_podgroups_of_kubernetes_where_they_publish_gangs(helm, tmp_path, publish):
+def test_controllers_may_create_native_podgroups_only_when_publishing_is_on(helm, tmp_path, publish):
     workloads, documents = made(helm, tmp_path, {"nativeWorkloads": {"publish": publish}})
     rules = of_kind(documents, "ClusterRole")["pyroclast-controllers"]["rules"]
     verbs = [rule["verbs"] for rule in rules if (rule["apiGroups"], rule["resources"]) == (["scheduling.k8s.io"], ["podgroups"])]
@@ -305,7 +305,7 @@ def test_the_controllers_may_make_podgroups_of_kubernetes_where_they_publish_gan
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_a_namespace_chooses_a_scheduler_where_that_is_asked_for(helm, tmp_path, enabled):
+def test_namespace_scheduler_policy_is_rendered_only_when_enabled(helm, tmp_path, enabled):
     _, documents = made(helm, tmp_path, {"custom": {"namespace_scheduler_enable": enabled}})
     found = of_kind(documents, "MutatingAdmissionPolicy")
     assert set(found) == ({"pyroclast-namespace-scheduler"} if enabled else set())

@@ -91,14 +91,14 @@ FIGHTS = {
 
 
 @pytest.mark.parametrize(("settings", "words"), FIGHTS.values(), ids=FIGHTS)
-def test_values_that_fight_each_other_are_refused_in_words(helm, settings, words):
+def test_conflicting_values_are_rejected_with_an_explanation(helm, settings, words):
     options = [option for setting in settings for option in ("--set", setting)]
     with pytest.raises(subprocess.CalledProcessError) as caught:
         render.render(helm, *options)
     assert words in caught.value.stderr
 
 
-def test_programs_without_election_may_be_one_each(helm):
+def test_single_replicas_render_without_leader_election(helm):
     assert rendered(helm, "custom.leader_elect_enable=false")
 
 
@@ -113,7 +113,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize("chosen", LISTS)
-def test_a_program_whose_controllers_are_all_off_is_left_out(helm, chosen):
+def test_program_is_not_deployed_when_all_its_controllers_are_disabled(helm, chosen):
     deployed = of_kind(
         rendered(helm, f"custom.controller_enabled_controllers={chosen.replace(',', chr(92) + ',')}"), "Deployment"
     )
@@ -122,18 +122,18 @@ def test_a_program_whose_controllers_are_all_off_is_left_out(helm, chosen):
         assert (f"pyroclast-{program}" in deployed) == runs
 
 
-def test_hyper_nodes_can_be_left_alone(helm):
+def test_hypernode_controller_is_off_when_its_mode_is_disabled(helm):
     chosen = settings_of(rendered(helm, "custom.hypernode_controller_mode=disabled"), "controllers").controllers
     assert not is_enabled("hyperNode-controller", chosen)
     assert is_enabled("job-controller", chosen)
     assert not is_enabled("sharding-controller", chosen)
 
 
-def test_the_controllers_run_as_they_would_without_a_list(helm):
+def test_chart_enables_the_default_controllers(helm):
     assert settings_of(rendered(helm), "controllers").controllers == selection.DEFAULT
 
 
-def test_a_values_file_of_the_original_is_taken(helm):
+def test_volcano_values_file_deploys_all_programs_with_pyroclast_images(helm):
     path = render.ROOT / "tests" / "unit" / "chart" / "volcano-values.yaml"
     documents = render.documents(helm, "--values", str(path))
     deployments = of_kind(documents, "Deployment")
@@ -144,13 +144,13 @@ def test_a_values_file_of_the_original_is_taken(helm):
         assert settings_of(documents, program).log_level == "info"
 
 
-def test_ignored_values_are_none_that_do_something():
+def test_ignored_values_are_not_values_of_the_chart():
     values = yaml.safe_load(values_schema.VALUES.read_text())
     ignored = yaml.safe_load(values_schema.IGNORED.read_text())
     assert not [path for path in ignored if path.partition(".")[2] in values[path.partition(".")[0]]]
 
 
-def test_members_of_a_ring_know_who_they_are(helm):
+def test_scheduler_members_run_in_a_stateful_set_with_their_count_and_pod_name(helm):
     documents = rendered(helm, "custom.scheduler_members=3")
     assert "pyroclast-scheduler" not in of_kind(documents, "Deployment")
     spec = of_kind(documents, "StatefulSet")["pyroclast-scheduler"]["spec"]
@@ -161,13 +161,13 @@ def test_members_of_a_ring_know_who_they_are(helm):
 
 
 @pytest.mark.parametrize("mode", ["", "none", "soft", "hard"])
-def test_only_who_keeps_to_a_shard_may_see_them(helm, mode):
+def test_scheduler_may_access_node_shards_only_in_soft_and_hard_mode(helm, mode):
     rules = of_kind(rendered(helm, f"custom.scheduler_sharding_mode={mode}"), "ClusterRole")["pyroclast-scheduler"]["rules"]
     assert any("nodeshards/status" in rule["resources"] for rule in rules) == (mode in {"soft", "hard"})
 
 
 @pytest.mark.parametrize("is_locking", ["true", "false"])
-def test_only_who_locks_nodes_may_write_them(helm, is_locking):
+def test_scheduler_may_patch_nodes_only_when_node_locks_are_on(helm, is_locking):
     documents = rendered(helm, f"custom.scheduler_node_lock={is_locking}")
     rules = of_kind(documents, "ClusterRole")["pyroclast-scheduler"]["rules"]
     verbs = {verb for rule in rules if "nodes" in rule["resources"] for verb in rule["verbs"]}
@@ -189,7 +189,7 @@ def test_only_who_locks_nodes_may_write_them(helm, is_locking):
         ({}, True),
     ],
 )
-def test_the_policy_keeps_the_scheduler_to_annotations_of_nodes(helm, change, is_allowed):
+def test_admission_policy_lets_the_scheduler_change_only_node_annotations(helm, change, is_allowed):
     documents = rendered(helm, "custom.scheduler_node_lock=true")
     policy = of_kind(documents, "ValidatingAdmissionPolicy")["pyroclast-scheduler-account"]["spec"]
     (found,) = [each["expression"] for each in policy["validations"] if "nodes" in each["expression"]]
@@ -205,7 +205,7 @@ def test_the_scheduler_reads_one_config_map_at_most(helm, name):
     assert found == ([([name], ["list", "watch"])] if name else [])
 
 
-def test_further_flags_and_variables_reach_their_program(helm):
+def test_extra_args_and_default_env_reach_the_container(helm):
     documents = rendered(
         helm, "custom.jobflow_extra_args[0]=--probe-workers=4", "custom.default_env[0].name=TZ", "custom.default_env[0].value=UTC"
     )
@@ -214,7 +214,7 @@ def test_further_flags_and_variables_reach_their_program(helm):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_replicas_are_kept_apart_and_go_one_by_one(helm, program):
+def test_replicas_have_a_topology_spread_and_a_budget_of_one_unavailable_pod(helm, program):
     documents = rendered(
         helm,
         f"custom.{KEYS[program]}_replicas=2",
@@ -231,11 +231,11 @@ def test_replicas_are_kept_apart_and_go_one_by_one(helm, program):
     assert template["spec"]["containers"][0]["resources"]["requests"].keys() == {"cpu", "memory"}
 
 
-def test_one_replica_has_no_budget_that_would_hold_its_node_up(helm):
+def test_single_replica_has_no_disruption_budget(helm):
     assert not of_kind(rendered(helm, "custom.admission_replicas=1"), "PodDisruptionBudget")
 
 
-def test_the_admission_service_has_time_to_be_forgotten_and_to_finish(helm):
+def test_admission_grace_period_exceeds_shutdown_delay_plus_graceful_shutdown(helm):
     documents = rendered(helm)
     spec, settings = pod_of(documents, "admission"), settings_of(documents, "admission")
     delay = settings.shutdown_delay_duration.total_seconds()
@@ -266,7 +266,7 @@ def test_only_pods_that_a_resource_group_may_select_wait_for_the_admission_servi
     assert "request.namespace in ['plant-a', 'plant-b']" in condition["expression"]
 
 
-def test_the_division_of_nodes_has_its_configuration(helm):
+def test_sharding_config_map_is_rendered_only_when_the_controller_is_enabled(helm):
     on = rendered(helm, "custom.controller_enabled_controllers=*", "custom.sharding_configmap_data=schedulerConfigs: []")
     assert "pyroclast-sharding-configmap" in of_kind(on, "ConfigMap")
     assert "pyroclast-sharding-configmap" not in of_kind(rendered(helm), "ConfigMap")
@@ -281,7 +281,7 @@ def notes(helm, folder, *options):
     return str(yaml.safe_load(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["notes"])
 
 
-def test_notes_name_the_values_that_do_nothing(helm, tmp_path):
+def test_notes_list_values_without_effect(helm, tmp_path):
     path = render.ROOT / "tests" / "unit" / "chart" / "volcano-values.yaml"
     said = notes(helm, tmp_path, "--values", str(path), "--set", "custom.colocation_enable=true")
     assert "custom.colocation_enable: there is no node agent" in said
@@ -289,11 +289,11 @@ def test_notes_name_the_values_that_do_nothing(helm, tmp_path):
     assert "go_memlimit_enable" not in said, "defaults of the original need no word"
 
 
-def test_notes_of_an_installation_with_our_values_are_silent_about_others(helm, tmp_path):
+def test_notes_list_no_ignored_values_for_default_values(helm, tmp_path):
     assert "no effect" not in notes(helm, tmp_path)
 
 
-def test_history_is_on_a_volume_of_its_own_that_outlives_the_release(helm):
+def test_recorder_history_is_on_a_claim_kept_after_uninstall(helm):
     documents = rendered(helm, "custom.recorder_storage_size=20Gi", "custom.recorder_storage_class=fast")
     claim = of_kind(documents, "PersistentVolumeClaim")["pyroclast-recorder"]
     assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
@@ -315,7 +315,7 @@ def test_history_in_a_database_needs_no_volume(helm):
     assert not [argument for argument in container["args"] if argument.startswith("--database-url")]
 
 
-def test_history_without_a_size_goes_with_the_pod(helm):
+def test_recorder_history_is_on_an_empty_dir_without_a_storage_size(helm):
     documents = rendered(helm, "custom.recorder_storage_size=")
     spec = pod_of(documents, "recorder")
     assert {"name": "history", "emptyDir": {}} in spec["volumes"]
@@ -326,7 +326,7 @@ def test_the_board_has_no_ingress_by_default(helm):
     assert not of_kind(rendered(helm), "Ingress")
 
 
-def test_the_board_is_reached_by_an_ingress_where_one_is_asked_for(helm):
+def test_board_has_an_ingress_when_a_host_is_set(helm):
     settings = ["board_ingress_host=board.example.org", "board_ingress_class=nginx", "board_ingress_tls_secret=cert"]
     documents = rendered(helm, *(f"custom.{each}" for each in settings))
     spec = of_kind(documents, "Ingress")["pyroclast-board"]["spec"]
@@ -339,7 +339,7 @@ def test_the_board_is_reached_by_an_ingress_where_one_is_asked_for(helm):
     assert {"name": "board", "port": 80, "targetPort": "board"} in service["ports"]
 
 
-def test_the_board_believes_a_proxy_by_its_certificate(helm):
+def test_board_proxy_login_mounts_the_proxy_ca_and_serves_tls(helm):
     settings = ["board_login=proxy", "board_tls_secret=board-tls", "board_proxy_ca_secret=proxy-ca", "board_proxy_names=edge"]
     settings += ["board_replicas=2", "board_ingress_host=a.example.org", "board_ingress_annotations.example\\.org/backend=HTTPS"]
     documents = rendered(helm, *(f"custom.{each}" for each in settings))
@@ -359,7 +359,7 @@ def test_the_board_believes_a_proxy_by_its_certificate(helm):
     assert of_kind(documents, "Ingress")["pyroclast-board"]["metadata"]["annotations"] == {"example.org/backend": "HTTPS"}
 
 
-def test_the_board_shows_the_recorder_a_token_that_opens_nothing_else(helm):
+def test_board_authenticates_to_the_recorder_with_an_audience_bound_token(helm):
     spec = pod_of(rendered(helm), "board")
     (volume,) = [each for each in spec["volumes"] if each["name"] == "recorder"]
     (source,) = volume["projected"]["sources"]
@@ -378,7 +378,7 @@ def test_the_board_shows_the_recorder_a_token_that_opens_nothing_else(helm):
         (["custom.scheduler_members=3"], "pyroclast-scheduler-peers"),
     ],
 )
-def test_the_board_asks_each_scheduler_why_jobs_wait(helm, values, service):
+def test_board_reaches_every_scheduler_replica_with_an_audience_bound_token(helm, values, service):
     documents = rendered(helm, *values)
     spec = pod_of(documents, "board")
     settings = settings_of(documents, "board")
@@ -405,7 +405,7 @@ def test_the_board_asks_each_scheduler_why_jobs_wait(helm, values, service):
     assert ["subjectaccessreviews"] in reviews
 
 
-def test_the_board_asks_no_scheduler_that_does_not_answer(helm):
+def test_board_has_no_scheduler_url_when_scheduler_or_metrics_are_off(helm):
     for off in ("custom.scheduler_metrics_enable=false", "custom.scheduler_enable=false"):
         spec = pod_of(rendered(helm, off), "board")
         assert not any("--scheduler" in argument for argument in spec["containers"][0]["args"])
@@ -419,7 +419,7 @@ def test_the_board_only_reads(helm):
     assert not any(word in rule[part] for rule in rules for part in ("resources", "apiGroups") for word in ("secrets", "*"))
 
 
-def test_sessions_are_sealed_by_the_secret_that_is_named(helm):
+def test_board_mounts_the_configured_session_secret_as_its_key(helm):
     spec = pod_of(rendered(helm, "custom.board_session_secret=session"), "board")
     assert {"name": "session", "secret": {"secretName": "session"}} in spec["volumes"]
     assert "--session-key-file=/var/run/secrets/pyroclast/session/key" in spec["containers"][0]["args"]

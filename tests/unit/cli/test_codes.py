@@ -11,13 +11,13 @@ from pyroclast.api.waiting_reasons import PendingReason
 PAGE = Path(__file__).parents[3] / "docs" / "codes.md"
 
 
-def test_every_code_stands_in_the_list_in_the_order_of_the_stages():
+def test_waiting_codes_list_every_pending_reason_ordered_by_stage():
     assert list(CODES) == list(PendingReason)
     stages = [facts.stage for facts in CODES.values()]
     assert stages == sorted(stages, key=list(Stage).index)
 
 
-def test_the_page_is_made_from_the_list():
+def test_codes_page_is_generated_from_the_waiting_codes():
     text = PAGE.read_text(encoding="utf-8")
     assert text == codes_page()
     assert re.findall(r"^### (\w+)$", text, re.MULTILINE) == list(PendingReason)

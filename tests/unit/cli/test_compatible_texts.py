@@ -43,11 +43,11 @@ def test_a_duration_is_written_in_at_most_two_units(seconds, text):
 
 
 @pytest.mark.parametrize(("keeps", "text"), [(True, "5y0d"), (False, "5y")])
-def test_whole_years_show_a_zero_day_only_in_tables_of_jobs(keeps, text):
+def test_duration_of_whole_years_shows_zero_days_only_with_keeps_zero_days(keeps, text):
     assert human_duration(5 * 365 * DAY, keeps_zero_days=keeps) == text
 
 
-def test_an_absent_time_has_no_age():
+def test_age_of_a_missing_time_is_unknown():
     assert age(None, NOW) == "<unknown>"
 
 
@@ -65,12 +65,12 @@ def test_a_malformed_list_of_resources_is_refused(text):
         parse_resources(text)
 
 
-def test_an_element_without_a_value_is_named():
+def test_resource_without_a_value_is_named_in_the_error():
     with pytest.raises(Failure, match=r"^invalid argument syntax cpu, expected <resource>=<value>$"):
         parse_resources("cpu")
 
 
-def test_the_row_of_a_queue():
+def test_queue_table_counts_podgroups_per_phase():
     queue = {"metadata": {"name": "test-queue"}, "spec": {"weight": 1, "parent": "root"}, "status": {"state": "Open"}}
     counts = {"Inqueue": 1, "Pending": 2, "Running": 3, "Unknown": 4, "Completed": 5}
     groups = [{"spec": {"queue": "test-queue"}, "status": {"phase": phase}} for phase, n in counts.items() for _ in range(n)]
@@ -101,7 +101,7 @@ def test_the_table_of_all_namespaces_begins_with_the_namespace():
 
 
 @pytest.mark.parametrize("with_conditions", [True, False])
-def test_the_page_of_a_job_shows_conditions_where_they_are_wanted(with_conditions):
+def test_job_view_shows_conditions_only_when_requested(with_conditions):
     shown = job("train", running=2, conditions=[{"status": "Running", "lastTransitionTime": "2026-11-24T12:00:00Z"}])
     lines = job_lines(shown, with_conditions=with_conditions)
     assert lines[:4] == ["Name:       \ttrain", "Namespace:  \tteam", "Labels:     \t<none>", "Annotations:\t<none>"]
@@ -169,6 +169,6 @@ RUNNING = {"state": {"running": {}}, "ready": True}
     ],
     ids=["waits", "evicted", "runs", "no image", "exit code", "is deleted", "gated", "restarted"],
 )
-def test_a_pod_is_told_as_kubectl_tells_it(pod, cells):
+def test_pod_row_shows_ready_status_and_restarts_as_kubectl_does(pod, cells):
     whole = {"metadata": {}, "spec": {"containers": [{"name": "main"}]}, **pod}
     assert list(pod_cells(whole, NOW)) == cells

@@ -51,7 +51,7 @@ def test_commands_and_flags_are_completed(words, offered, capsys, monkeypatch, t
         assert printed.out.split() == offered
 
 
-def test_the_command_behind_it_is_not_offered(capsys):
+def test_hidden_complete_command_is_neither_offered_nor_listed(capsys):
     assert programs.vcctl(["__complete", "--", ""]) == 0
     assert "__complete" not in capsys.readouterr().out
     assert programs.vcctl(["commands"]) == 0
@@ -59,7 +59,7 @@ def test_the_command_behind_it_is_not_offered(capsys):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_reads_its_script(shell, capsys):
+def test_completion_script_is_valid_for_each_shell(shell, capsys):
     assert programs.vcctl(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert "vcctl __complete --" in script
@@ -67,7 +67,7 @@ def test_each_shell_reads_its_script(shell, capsys):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
-def test_a_shell_that_is_not_known_is_named(capsys):
+def test_completion_for_an_unknown_shell_fails_and_names_the_known_shells(capsys):
     assert programs.vcctl(["completion", "tcsh"]) == 1
     assert "name a shell: bash, zsh, fish" in capsys.readouterr().err
 
@@ -75,7 +75,7 @@ def test_a_shell_that_is_not_known_is_named(capsys):
 CONTEXTS = "apiVersion: v1\nkind: Config\ncontexts: [{name: home, context: {}}, {name: work, context: {}}]\n"
 
 
-def test_contexts_are_those_of_the_kubeconfig(capsys, monkeypatch, tmp_path):
+def test_context_completion_offers_the_contexts_of_the_kubeconfig_files(capsys, monkeypatch, tmp_path):
     (tmp_path / "one").write_text(CONTEXTS)
     (tmp_path / "two").write_text("- no kubeconfig")
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'one'}:{tmp_path / 'two'}:{tmp_path / 'three'}")
@@ -109,7 +109,7 @@ def server():
         (["logs", "-n", "team", "big", "h"], []),
     ],
 )
-def test_names_come_from_the_cluster(words, offered, server, capsys, monkeypatch, tmp_path):
+def test_completion_offers_object_names_from_the_cluster(words, offered, server, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     path = 2 if words[0] in {"job", "queue", "jobflow"} else 1

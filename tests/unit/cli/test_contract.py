@@ -33,12 +33,12 @@ def described(kind: str) -> type[msgspec.Struct]:
     return {each.__name__: each for each in SINGLE}.get(kind) or LISTS[kind.removesuffix("List")]
 
 
-def test_the_file_is_the_schema_of_the_records() -> None:
+def test_published_json_schema_file_matches_the_records() -> None:
     assert json.loads(FILE.read_text(encoding="utf-8")) == schema()
 
 
 @pytest.mark.parametrize("document", list(printed()), ids=lambda document: str(document["kind"]))
-def test_what_commands_print_is_described(document: dict[str, Any]) -> None:
+def test_golden_json_output_conforms_to_the_schema(document: dict[str, Any]) -> None:
     Draft202012Validator(schema()).validate(document)
     record = described(document["kind"])
     known = {field.encode_name for field in msgspec.structs.fields(record)}
@@ -46,7 +46,7 @@ def test_what_commands_print_is_described(document: dict[str, Any]) -> None:
     assert record.__name__ in OPEN or {name for each in items for name in each} <= known
 
 
-def test_every_kind_but_those_of_other_programs_is_printed_somewhere() -> None:
+def test_every_schema_kind_except_fit_appears_in_the_golden_output() -> None:
     kinds = {each.__name__ for each in SINGLE} | {f"{kind}List" for kind in LISTS}
     assert kinds - {each["kind"] for each in printed()} == {"Fit"}
 
@@ -54,7 +54,7 @@ def test_every_kind_but_those_of_other_programs_is_printed_somewhere() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"code": "Nonsense"}, {"never": "no"}, {"sentence": None}, {"kind": "Explanations"}, {"trail": [{"code": "Gated"}]}]
 )
-def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+def test_schema_refuses_an_invalid_explanation_document(wrong: dict[str, Any]) -> None:
     fields = {"metadata": {"name": "j"}, "queue": "q", "code": PendingReason.GATED, "never": False, "sentence": "", "asOf": ""}
     document = {"apiVersion": "view.pyroclast.dev/v1", "kind": "Explanation", **fields, "complete": False}
     validator = Draft202012Validator(schema())

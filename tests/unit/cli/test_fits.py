@@ -98,13 +98,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_first_cause_is_named(case: Case) -> None:
+def test_fits_reports_the_first_reason_a_job_cannot_start(case: Case) -> None:
     cluster = Cluster({each["metadata"]["name"]: each for each in case.queues}, case.nodes, case.pods, case.groups)
     finding = fits(case.job, cluster, case.absence)
     assert (finding.code, finding.is_final) == (case.want, finding.sentence.startswith("never"))
 
 
-def test_the_gang_is_what_must_start() -> None:
+def test_gang_has_min_available_pods_or_all_replicas_by_default() -> None:
     assert len(gang_of(job(replicas=4))) == 4
     assert len(gang_of(job(replicas=4, least=2))) == 2
 
@@ -135,7 +135,7 @@ spec:
         ("{", [], 1, "is not YAML"),
     ],
 )
-def test_a_manifest_is_asked_about(text, flags, status, line, tmp_path, capsys):
+def test_vcctl_fits_prints_whether_a_manifest_would_start_wait_or_be_refused(text, flags, status, line, tmp_path, capsys):
     file = tmp_path / "job.yaml"
     file.write_text(text)
     with serving() as url:

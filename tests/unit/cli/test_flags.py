@@ -59,7 +59,7 @@ def test_flags_and_positional_arguments_may_be_mixed(arguments, changed, positio
         ),
     ],
 )
-def test_a_flag_that_cannot_be_read_is_named(arguments, message):
+def test_invalid_flag_is_named_in_the_error(arguments, message):
     with pytest.raises(FlagError) as caught:
         parse(arguments, FLAGS)
     assert str(caught.value) == message

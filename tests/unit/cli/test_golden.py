@@ -162,24 +162,26 @@ def title(command: str) -> str:
 
 
 @pytest.mark.parametrize("command", LISTS)
-def test_every_form(command: str, full: str, empty: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_commands_match_the_golden_output_in_every_output_format(
+    command: str, full: str, empty: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     told = [transcript(capsys, full, f"vcctl {command} -o {shlex.quote(form)}") for form in FORMS]
     told += ["# in an empty cluster\n", *(transcript(capsys, empty, f"vcctl {command} -o {shlex.quote(form)}") for form in FORMS)]
     compare(title(command), "".join(told))
 
 
-def test_other_flags(full: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_with_other_flags_match_the_golden_output(full: str, capsys: pytest.CaptureFixture[str]) -> None:
     compare("other-flags", "".join(transcript(capsys, full, f"vcctl {command}") for command in OTHERS))
 
 
-def test_commands_of_the_original(full: str, empty: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_volcano_compatible_commands_match_the_golden_output(full: str, empty: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = [transcript(capsys, full, command) for command in ORIGINAL]
     told += ["# in an empty cluster\n", *(transcript(capsys, empty, command) for command in ORIGINAL)]
     compare("original", "".join(told))
 
 
 @pytest.mark.parametrize("command", ["waiting", "explain second", "nodes", "job list -n team"])
-def test_names_are_never_cut(
+def test_command_output_does_not_depend_on_the_terminal_width(
     command: str, full: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = []

@@ -26,12 +26,12 @@ def faults(*documents) -> list[str]:
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.stem)
-def test_every_example_is_accepted(file):
+def test_lint_accepts_every_valid_example_manifest(file):
     assert faults(*yaml.safe_load_all(file.read_text())) == []
 
 
 @pytest.mark.parametrize("file", sorted(INVALID - {NEEDS_A_CLUSTER}), ids=lambda file: file.stem)
-def test_every_invalid_example_is_refused(file):
+def test_lint_refuses_every_invalid_example_manifest(file):
     assert faults(*yaml.safe_load_all(file.read_text()))
 
 
@@ -48,19 +48,19 @@ def test_every_invalid_example_is_refused(file):
         (job(queue="root"), "can not submit job to root queue"),
     ],
 )
-def test_a_fault_names_its_field(document, fault):
+def test_lint_fault_names_the_invalid_field_or_rule(document, fault):
     (found,) = faults(document)
     assert found.startswith(fault)
 
 
-def test_queues_and_templates_of_the_same_manifests_are_known():
+def test_lint_checks_a_job_against_queues_of_the_same_manifests():
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}}
     below = {**queue, "metadata": {"name": "below"}, "spec": {"parent": "team"}}
     (found,) = faults(queue, below, job(queue="team"))
     assert "team" in found
 
 
-def test_other_kinds_are_only_mentioned():
+def test_lint_warns_that_an_object_of_another_kind_was_not_checked():
     (checked,) = check_manifests([{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}], "team")
     assert (checked.name, checked.faults) == ("Pod team/x", ())
     assert "was not checked" in checked.warnings[0]
@@ -74,7 +74,7 @@ def test_other_kinds_are_only_mentioned():
         ("", 0, "0 objects checked, 0 errors"),
     ],
 )
-def test_the_exit_status_tells_whether_all_is_well(text, status, line, tmp_path, capsys):
+def test_lint_exit_status_is_1_if_any_object_has_errors(text, status, line, tmp_path, capsys):
     (tmp_path / "job.yaml").write_text(text)
     assert programs.vcctl(["lint", "-f", str(tmp_path / "job.yaml")]) == status
     assert capsys.readouterr().out.splitlines()[-1] == line
@@ -84,7 +84,7 @@ def test_the_exit_status_tells_whether_all_is_well(text, status, line, tmp_path,
     ("text", "message"),
     [("a: [", "is not YAML, line 2"), ("- 1", "each document must be an object"), (None, "No such file")],
 )
-def test_a_manifest_that_cannot_be_read_is_one_line(text, message, tmp_path, capsys):
+def test_lint_reports_an_unreadable_manifest_in_one_line(text, message, tmp_path, capsys):
     if text is not None:
         (tmp_path / "job.yaml").write_text(text)
     assert programs.vcctl(["lint", str(tmp_path / "job.yaml")]) == 1

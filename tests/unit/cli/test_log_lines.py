@@ -22,7 +22,7 @@ from pyroclast_cli.views.log_lines import LogLine, Printed, in_order, read_line
         ("", (0, 0), ""),
     ],
 )
-def test_a_line_has_its_time(line, at, text):
+def test_log_line_is_split_into_time_and_text(line, at, text):
     read = read_line(line)
     assert (read.at, read.text) == (at, text)
 
@@ -31,7 +31,7 @@ def lines(*pairs):
     return [LogLine((at, 0), text, str(at)) for at, text in pairs]
 
 
-def test_what_was_printed_is_not_printed_again():
+def test_log_lines_already_printed_are_skipped_when_a_log_is_read_again():
     printed = Printed()
     first = lines((1, "a"), (2, "b"), (2, "c"))
     assert [each.text for each in first if printed.is_new(each)] == ["a", "b", "c"]
@@ -42,12 +42,12 @@ def test_what_was_printed_is_not_printed_again():
     assert [each.text for each in lines((3, "e"), (3, "f")) if printed.is_new(each)] == ["f"]
 
 
-def test_a_line_without_a_time_is_printed():
+def test_log_line_without_a_time_is_always_printed():
     printed = Printed()
     assert all(printed.is_new(each) for each in (*lines((1, "a")), read_line("torn"), read_line("lines")))
 
 
-async def test_several_logs_are_one_by_time():
+async def test_several_logs_are_merged_in_time_order():
     async def log(prefix: str, *pairs: tuple[int, str]) -> AsyncIterator[tuple[str, LogLine]]:
         for line in lines(*pairs):
             yield prefix, line

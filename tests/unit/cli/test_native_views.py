@@ -44,7 +44,7 @@ def pod(name, of, *, phase="Running", node="n"):
     }
 
 
-def test_those_that_wait_are_listed_by_age_with_what_they_say():
+def test_waiting_native_podgroups_are_listed_by_age_with_code_and_sentence():
     labelled = {"labels": {"scheduling.volcano.sh/queue-name": "q"}}
     rows = waiting_native_rows([group("late", *WAITS, minutes=5), group("early", *WAITS, **labelled), group("runs", *RUNS)], NOW)
     assert [(row["name"], row["queue"], row["waitedSeconds"], row["pods"]) for row in rows] == [
@@ -54,14 +54,14 @@ def test_those_that_wait_are_listed_by_age_with_what_they_say():
     assert {(row["object"], row["code"], row["sentence"]) for row in rows} == {("podgroups.scheduling.k8s.io", "NodesFull", WHY)}
 
 
-def test_one_that_no_scheduler_of_ours_looks_at_is_not_listed():
+def test_native_podgroup_of_another_scheduler_is_not_listed():
     theirs = group("theirs", condition("PodGroupInitiallyScheduled", "False", "Unschedulable", "x"))
     started = group("started", RUNS[0])
     assert waiting_native_rows([theirs, group("new")], NOW) == []
     assert running_native_rows([started], [pod("p", "started")], NOW) == []
 
 
-def test_those_that_run_are_listed_while_they_have_pods():
+def test_running_native_podgroups_are_listed_only_while_they_have_active_pods():
     pods = [
         pod("a", "g"),
         pod("b", "g", phase="Pending", node="m"),
@@ -79,7 +79,7 @@ QUEUE = "scheduling.volcano.sh/queue-name"
     ("of_pod", "want"),
     [({"labels": {QUEUE: "asked"}}, "asked"), ({"labels": {QUEUE: "asked"}, "annotations": {QUEUE: "told"}}, "told"), ({}, None)],
 )
-def test_where_it_names_no_queue_its_pods_do(of_pod, want):
+def test_native_podgroup_without_a_queue_takes_the_queue_of_its_pods(of_pod, want):
     bound = pod("a", "g")
     bound["metadata"] |= of_pod
     (row,) = running_native_rows([group("g", *RUNS)], [bound], NOW)
@@ -95,11 +95,11 @@ def test_where_it_names_no_queue_its_pods_do(of_pod, want):
     ],
     ids=["made by hand", "of a Job of Kubernetes", "shows a Job of ours"],
 )
-def test_one_that_shows_a_job_of_ours_has_no_row_of_its_own(owner, is_own):
+def test_native_podgroup_of_a_vcjob_has_no_separate_row(owner, is_own):
     assert bool(own_groups([group("g", *WAITS, owner=owner)])) is is_own
 
 
-def test_why_one_waits_is_told_by_its_conditions():
+def test_native_podgroup_explanation_is_read_from_its_conditions():
     answer = native_explanation(group("g", *WAITS), NOW)
     assert (answer["kind"], answer["code"], answer["sentence"], answer["complete"]) == ("Explanation", "NodesFull", WHY, False)
     first, why, start, help_, as_of = native_lines(answer)
@@ -118,7 +118,7 @@ def waits_by(**said):
 START = [at(60), at(70), at(90)]
 
 
-def test_place_queue_start_and_what_it_asks_for_are_those_that_the_scheduler_tells():
+def test_waiting_condition_gives_position_queue_requests_and_start_of_a_native_podgroup():
     asked = {"cpu": "6", "pods": "3"}
     told = group("g", *waits_by(ahead=2, queue="q", requests=asked, start=START, basis="1 declared run time"))
     (row,) = waiting_native_rows([told], NOW)
@@ -129,7 +129,7 @@ def test_place_queue_start_and_what_it_asks_for_are_those_that_the_scheduler_tel
     assert line.endswith("by: 1 declared run time")
 
 
-def test_where_waiting_alone_does_not_help_no_start_is_told():
+def test_native_podgroup_that_can_never_start_shows_start_never():
     never = group("g", *waits_by(never=True, start=START))
     (row,) = waiting_native_rows([never], NOW)
     assert (row["start"], row["never"]) == ("never", True)
@@ -137,7 +137,7 @@ def test_where_waiting_alone_does_not_help_no_start_is_told():
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"requests": 3, "start": "soon"}'])
-def test_what_makes_no_sense_is_not_told(text):
+def test_invalid_waiting_condition_of_a_native_podgroup_is_ignored(text):
     (row,) = waiting_native_rows([group("g", *WAITS, condition("pyroclast.dev/Waiting", "True", "x", text))], NOW)
     assert (row["position"], row["queue"], row["asks"], row["start"], row["never"]) == (None, None, {}, None, False)
 
@@ -145,6 +145,6 @@ def test_what_makes_no_sense_is_not_told(text):
 @pytest.mark.parametrize(
     ("said", "sentence"), [(RUNS, "its pods have their nodes"), ((), "no scheduler of ours has looked at it")]
 )
-def test_one_that_does_not_wait_says_what_it_does(said, sentence):
+def test_explanation_of_a_placed_or_unexamined_native_podgroup_says_so(said, sentence):
     (line,) = native_lines(native_explanation(group("g", *said), NOW))
     assert line.startswith(f"t/g: {sentence}")

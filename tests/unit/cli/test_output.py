@@ -40,7 +40,7 @@ def printed(capsys, rows=ROWS, **flags) -> str:
         ({"output": "csv", "no_headers": True}, "b,10,full,[1]\na,9,,\n"),
     ],
 )
-def test_a_list_in_each_form(flags, text, capsys):
+def test_list_is_printed_in_each_output_format(flags, text, capsys):
     assert printed(capsys, **flags) == text
 
 
@@ -54,14 +54,14 @@ def test_a_list_in_each_form(flags, text, capsys):
         ([{"cpu": "10"}, {"cpu": "9"}, {}, {"nvidia.com/gpu": "1"}], [{"cpu": "9"}, {"cpu": "10"}, {"nvidia.com/gpu": "1"}, {}]),
     ],
 )
-def test_amounts_are_sorted_by_their_size(values, want, capsys):
+def test_sort_by_orders_quantities_by_value(values, want, capsys):
     rows = [{"name": "x", "pods": value} for value in values]
     assert [row["pods"] for row in json.loads(printed(capsys, rows, output="json", sort_by="pods"))["items"]] == want
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
 @pytest.mark.parametrize("rows", [ROWS, ()], ids=["full", "empty"])
-def test_documents_hold_all_fields(output, read, rows, capsys):
+def test_json_and_yaml_output_contain_all_fields(output, read, rows, capsys):
     assert read(printed(capsys, rows, output=output)) == {
         "apiVersion": "view.pyroclast.dev/v1",
         "kind": "ThingList",
@@ -70,7 +70,7 @@ def test_documents_hold_all_fields(output, read, rows, capsys):
 
 
 @pytest.mark.parametrize(("output", "text"), [("table", "nothing there\n"), ("name", ""), ("csv", "name,pods,why,more\n")])
-def test_an_empty_list(output, text, capsys):
+def test_empty_list_prints_a_message_or_a_csv_header_or_nothing(output, text, capsys):
     assert printed(capsys, (), output=output) == text
 
 
@@ -85,7 +85,7 @@ def test_an_empty_list(output, text, capsys):
         ({"limit": -1}, "less than 0"),
     ],
 )
-def test_a_form_that_is_not_there_is_named(flags, message, capsys):
+def test_invalid_output_sort_or_limit_flag_fails_with_the_reason(flags, message, capsys):
     with pytest.raises(Failure, match=message):
         printed(capsys, **flags)
 
@@ -104,11 +104,11 @@ def test_a_form_that_is_not_there_is_named(flags, message, capsys):
         (r"{.dotted\.name}", "z"),
     ],
 )
-def test_a_template_is_filled(template, text):
+def test_jsonpath_template_is_rendered(template, text):
     assert render(template, {"a": {"b": 1}, "list": ["x", "y"], "dotted.name": "z"}) == text
 
 
 @pytest.mark.parametrize("template", ["{.a[?(@.b==1)]}", "{range .a}", "{end}", "{..a}"])
-def test_what_a_template_cannot_hold_is_refused(template):
+def test_unsupported_jsonpath_template_raises_template_error(template):
     with pytest.raises(TemplateError):
         render(template, {})

@@ -21,7 +21,7 @@ def without_a_kubeconfig(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["help"]])
-def test_the_root_lists_its_commands(arguments, capsys):
+def test_vcctl_help_lists_the_commands(arguments, capsys):
     assert programs.vcctl(arguments) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("Usage:\n  vcctl [command]\n\nAvailable Commands:\n")
@@ -38,7 +38,7 @@ def test_the_root_lists_its_commands(arguments, capsys):
 
 
 @pytest.mark.parametrize("arguments", [["job"], ["job", "--help"], ["help", "job"], ["job", "nothing"]])
-def test_a_group_prints_its_help(arguments, capsys):
+def test_vcctl_job_without_a_valid_subcommand_prints_the_group_help(arguments, capsys):
     assert programs.vcctl(arguments) == 0
     assert "\n  run         run job by parameters from the command line\n" in capsys.readouterr().out
 
@@ -50,7 +50,7 @@ def test_a_group_prints_its_help(arguments, capsys):
         (["job", "list", "--nothing"], 1, "Usage:\n  vcctl job list [flags]\n"),
     ],
 )
-def test_what_cannot_be_parsed_is_told_on_standard_error(arguments, status, begins, capsys):
+def test_unknown_command_or_flag_is_reported_on_stderr_with_status_1(arguments, status, begins, capsys):
     assert programs.vcctl(arguments) == status
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -106,7 +106,7 @@ def test_what_cannot_be_parsed_is_told_on_standard_error(arguments, status, begi
         (programs.vsub, [], "Failed to: job name cannot be left blank"),
     ],
 )
-def test_a_command_that_lacks_something_says_what(program, arguments, line, capsys):
+def test_compatible_command_with_missing_or_invalid_arguments_exits_255_with_the_reason(program, arguments, line, capsys):
     assert program([*arguments, *NO_SERVER]) == 255
     assert capsys.readouterr().out == f"{line}\n"
 
@@ -121,7 +121,7 @@ def test_a_command_that_lacks_something_says_what(program, arguments, line, caps
         (programs.vqueues, []),
     ],
 )
-def test_a_server_that_is_away_is_one_line(program, arguments, capsys):
+def test_compatible_command_reports_an_unreachable_server_in_one_line_and_exits_255(program, arguments, capsys):
     assert program([*arguments, *NO_SERVER]) == 255
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("Failed to")
@@ -147,7 +147,7 @@ def test_a_server_that_is_away_is_one_line(program, arguments, capsys):
         ["waiting", "-w"],
     ],
 )
-def test_our_commands_tell_of_a_server_that_is_away_on_standard_error(arguments, capsys):
+def test_pyroclast_command_reports_an_unreachable_server_on_stderr_and_exits_1(arguments, capsys):
     assert programs.vcctl([*arguments, *NO_SERVER]) == 1
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
@@ -173,7 +173,7 @@ def test_our_commands_tell_of_a_server_that_is_away_on_standard_error(arguments,
         (["waiting", "--context", "nobody", "--kubeconfig", "/nonexistent"], "kubeconfig /nonexistent: "),
     ],
 )
-def test_our_commands_tell_what_would_be_right(arguments, message, capsys):
+def test_pyroclast_command_with_invalid_arguments_exits_1_with_the_reason_on_stderr(arguments, message, capsys):
     assert programs.vcctl([*arguments, *NO_SERVER]) == 1
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
@@ -182,7 +182,7 @@ def test_our_commands_tell_what_would_be_right(arguments, message, capsys):
 
 
 @pytest.mark.parametrize("text", ["not: [a, kubeconfig", "[]", ""], ids=["no YAML", "a list", "empty"])
-def test_our_commands_tell_of_a_broken_kubeconfig_on_standard_error(text, tmp_path, capsys):
+def test_pyroclast_command_reports_a_broken_kubeconfig_on_stderr_and_exits_1(text, tmp_path, capsys):
     (tmp_path / "kubeconfig").write_text(text)
     assert programs.vcctl(["waiting", "--kubeconfig", str(tmp_path / "kubeconfig")]) == 1
     printed = capsys.readouterr()
@@ -191,7 +191,7 @@ def test_our_commands_tell_of_a_broken_kubeconfig_on_standard_error(text, tmp_pa
 
 
 @pytest.mark.parametrize("text", ["not: [a, kubeconfig", "[]", ""], ids=["no YAML", "a list", "empty"])
-def test_a_broken_kubeconfig_is_one_line(text, tmp_path, capsys):
+def test_compatible_command_reports_a_broken_kubeconfig_in_one_line_and_exits_255(text, tmp_path, capsys):
     (tmp_path / "kubeconfig").write_text(text)
     assert programs.vcctl(["job", "list", "--kubeconfig", str(tmp_path / "kubeconfig")]) == 255
     (line,) = capsys.readouterr().out.splitlines()
@@ -212,7 +212,7 @@ def test_the_version_is_six_lines(capsys):
     ]
 
 
-def test_help_of_vsub_shows_what_the_environment_gives(monkeypatch, capsys):
+def test_vsub_help_shows_the_default_image_from_the_environment(monkeypatch, capsys):
     monkeypatch.setenv("VOLCANO_DEFAULT_IMAGE", "ours:1")
     assert programs.vsub(["--help"]) == 0
     shown = "the container image of job, overwrite the value of 'VOLCANO_DEFAULT_IMAGE' (default \"ours:1\")"
@@ -239,11 +239,11 @@ def loaded_by(code: str, *arguments: str) -> set[str]:
     return set(said.stdout.splitlines()[-1].split())
 
 
-def test_the_programs_load_nothing_heavy():
+def test_importing_the_cli_programs_loads_no_heavy_modules():
     assert not {"aiohttp", *HEAVY} & loaded_by("import pyroclast_cli.programs")
 
 
-def test_a_command_loads_neither_other_commands_nor_what_it_does_not_need():
+def test_vcctl_waiting_loads_neither_other_commands_nor_heavy_modules():
     with serving() as url:
         code = "from pyroclast_cli.programs import vcctl\nassert vcctl(sys.argv[1:]) == 0"
         loaded = loaded_by(code, "waiting", "-n", "team", "--master", url)
@@ -252,5 +252,5 @@ def test_a_command_loads_neither_other_commands_nor_what_it_does_not_need():
     assert not {*HEAVY, *others} & loaded
 
 
-def test_every_command_stands_where_the_table_says():
+def test_command_table_names_every_command_but_commands_and_complete():
     assert {each.name for each in programs.all_commands()} == {*programs.PLACES, "commands", "__complete"}

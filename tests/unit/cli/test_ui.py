@@ -88,7 +88,7 @@ async def lines(app: Explorer, pilot: Pilot[Any], word: str) -> str:
     return found
 
 
-async def test_lists_follow_the_cluster_and_keep_the_cursor_on_its_job() -> None:
+async def test_ui_list_follows_the_cluster_and_keeps_the_cursor_on_the_selected_job() -> None:
     async with screen("-n", "team") as (app, pilot, board):
         await until(pilot, lambda: len(rows(app)) == 2, "the Jobs that wait")
         assert title(app) == "waiting in team: 2"
@@ -104,7 +104,7 @@ async def test_lists_follow_the_cluster_and_keep_the_cursor_on_its_job() -> None
     assert app.return_code == 0
 
 
-async def test_keys_filter_choose_a_list_and_explain() -> None:
+async def test_ui_keys_filter_rows_switch_lists_and_open_explanations() -> None:
     async with screen("-A") as (app, pilot, _board):
         await until(pilot, lambda: len(rows(app)) == 3, "the Jobs that wait")
         await pilot.press("slash", *"swe")
@@ -136,13 +136,13 @@ async def test_keys_filter_choose_a_list_and_explain() -> None:
         assert not app.query_one(Input).display
 
 
-async def test_what_goes_wrong_is_said_and_the_list_goes_on() -> None:
+async def test_ui_shows_an_error_for_an_invalid_label_selector() -> None:
     async with screen("-n", "team", "-l", "===") as (app, pilot, _board):
         await until(pilot, lambda: app.query_one("#problem", Static).display, "what is wrong")
         assert rows(app) == []
 
 
-async def test_lines_of_others_steer_no_terminal() -> None:
+async def test_ui_neutralizes_escape_sequences_and_markup_in_object_texts() -> None:
     assert harmless("a\x1b[2Jb\tc") == "a\N{REPLACEMENT CHARACTER}[2Jb\tc"
     async with screen("-n", "team") as (app, pilot, board):
         uid = await board.job("team", "evil", code="QueueFull: not now: \x1b]0;x\x07[bold]")
@@ -181,7 +181,7 @@ class Terminal:
         os.close(self.master)
 
 
-async def test_it_runs_in_a_real_terminal_and_gives_it_back() -> None:
+async def test_ui_runs_in_a_real_terminal_and_restores_it_on_quit() -> None:
     async with cluster() as board:
         terminal = Terminal()
         arguments = ("-m", "pyroclast_cli", "ui", "-A", "--kubeconfig", str(board.server.kubeconfig))
@@ -212,7 +212,7 @@ async def test_it_runs_in_a_real_terminal_and_gives_it_back() -> None:
             terminal.close()
 
 
-def test_without_the_extra_one_line_says_how_to_install_it(
+def test_ui_without_textual_prints_one_line_on_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     find = importlib.util.find_spec
@@ -222,7 +222,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(
     assert (printed.out, printed.err) == ("", "vcctl ui: Textual is not installed: pip install 'pyroclast-cli[ui]'\n")
 
 
-def test_without_a_terminal_it_says_what_would_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ui_without_a_terminal_fails_and_suggests_vcctl_waiting(capsys: pytest.CaptureFixture[str]) -> None:
     assert programs.vcctl(["ui", "--master", "http://127.0.0.1:1"]) == 1
     assert capsys.readouterr().err == "vcctl ui: there is no terminal; `vcctl waiting -w` writes to pipes and files\n"
 

@@ -60,7 +60,7 @@ def group(name="train", *, phase="Pending", message="", queue="research", minute
 FULL = "QueueFull: not now: it asks for 4 cpu; queue research may have at most 8 cpu"
 
 
-def test_a_job_that_runs_and_crashes_says_so():
+def test_explanation_of_a_running_job_with_crashing_containers_has_code_crashing():
     view = view_of(job(phase="Running", message="1 of 1; waits: Crashing: containers end on 1 pod"), None, None)
     answer = explanation(view, None, Reading([], is_complete=True), NOW)
     assert (answer["code"], answer["sentence"]) == ("Crashing", "it is Running; containers end on 1 pod")
@@ -93,7 +93,7 @@ def test_a_job_that_runs_and_crashes_says_so():
         (job(), group(phase="Running"), "nobody", "Starting", False),
     ],
 )
-def test_the_cause_is_read_from_the_job_or_its_pod_group(waiting, its_group, absence, code, is_final):
+def test_waiting_cause_is_read_from_the_job_or_its_podgroup(waiting, its_group, absence, code, is_final):
     cause = waiting_cause(waiting, its_group, absence=absence)
     assert (cause.code, cause.is_final) == (code, is_final)
     assert cause.sentence
@@ -103,7 +103,7 @@ def views(*pairs):
     return [view_of(each, its_group, None) for each, its_group in pairs]
 
 
-def test_waiting_lists_what_has_not_started_by_age():
+def test_waiting_rows_list_unstarted_jobs_oldest_first():
     found = views(
         (job("late", minutes=5), group("late", message=FULL)),
         (job("early"), group("early", message=FULL)),
@@ -116,7 +116,7 @@ def test_waiting_lists_what_has_not_started_by_age():
     ]
 
 
-def test_running_counts_from_when_it_last_began_to_run():
+def test_running_row_counts_elapsed_time_from_the_last_start():
     runs = job("runs", phase="Running")
     runs["status"] |= {"running": 3, "conditions": [{"status": "Running", "lastTransitionTime": at(4)}]}
     runs["spec"]["runningEstimate"] = "1h"
@@ -156,7 +156,7 @@ def member(index, *, phase="Running", node="", ready=False, restarts=0, waiting=
         (1, [member(0, node="a", ready=True, restarts=1)], "1 restarted"),
     ],
 )
-def test_the_health_of_a_job_is_that_of_its_pods(wanted, pods, want):
+def test_job_health_summarizes_missing_failed_and_unready_pods(wanted, pods, want):
     assert health_of(wanted, pods) == want
 
 
@@ -181,11 +181,11 @@ TIMES = ["2026-11-24T14:20:00Z", "2026-11-24T15:05:00Z", "2026-11-25T18:40:00Z"]
         (None, None, None),
     ],
 )
-def test_position_and_start_are_what_the_scheduler_wrote(its_group, position, start):
+def test_position_and_start_are_read_from_a_valid_waiting_annotation(its_group, position, start):
     assert (position_of(its_group), start_of(its_group)) == (position, start)
 
 
-def test_a_start_is_shown_as_times_of_the_day(monkeypatch):
+def test_estimated_start_is_shown_as_time_with_the_date_unless_today(monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     today = datetime(2026, 11, 24, 20, tzinfo=UTC)
@@ -193,7 +193,7 @@ def test_a_start_is_shown_as_times_of_the_day(monkeypatch):
     assert start_text("never") == "never"
 
 
-def test_an_explanation_counts_who_is_before_and_who_holds_what_is_short():
+def test_explanation_lists_jobs_ahead_and_holders_of_the_scarce_resource():
     own = group(message=FULL, minutes=3)
     others = [
         group("first", minutes=1),
@@ -217,7 +217,7 @@ def test_an_explanation_counts_who_is_before_and_who_holds_what_is_short():
     assert "docs/codes.md#queuefull" in text
 
 
-def test_others_jobs_are_counted_and_never_named():
+def test_explanation_counts_but_does_not_name_jobs_in_forbidden_namespaces():
     own = group(message=FULL, minutes=3)
     secret = {"namespace": "secret"}
     others = [group("first", minutes=1), group("hidden", minutes=2), group("holder", phase="Running", cpu="6")]
@@ -234,13 +234,13 @@ def test_others_jobs_are_counted_and_never_named():
     assert "before it team/first (4 cpu), 1 more" in "\n".join(explanation_lines(answer))
 
 
-def test_an_explanation_without_rights_says_what_it_does_not_count():
+def test_incomplete_explanation_says_other_namespaces_are_not_counted():
     view = view_of(job(), group(message=FULL), None)
     answer = explanation(view, None, Reading([view.group], is_complete=False), NOW)
     assert "Jobs of other namespaces are not counted" in explanation_lines(answer)[-1]
 
 
-def test_a_job_that_runs_needs_no_explanation():
+def test_explanation_of_a_running_job_says_it_does_not_wait():
     view = view_of(job(phase="Running"), None, None)
     answer = explanation(view, None, Reading([], is_complete=True), NOW)
     assert explanation_lines(answer) == ["team/train in queue research: it is Running and does not wait"]
@@ -250,7 +250,7 @@ def queue(name, parent="root", **spec):
     return {"metadata": {"name": name}, "spec": {"parent": parent, "weight": 1, **spec}, "status": {"state": "Open"}}
 
 
-def test_queues_stand_below_their_parents():
+def test_queue_tree_places_queues_below_their_parents_and_tolerates_cycles():
     found = [queue("b"), queue("a", "b"), queue("root", ""), queue("z", "gone"), queue("c", "d"), queue("d", "c")]
     assert [(depth, each["metadata"]["name"]) for depth, each in in_tree_order(found)] == [
         (0, "root"),
@@ -262,7 +262,7 @@ def test_queues_stand_below_their_parents():
     ]
 
 
-def test_a_queue_shows_what_it_borrowed_and_what_it_keeps_waiting():
+def test_queue_row_shows_borrowed_resources_and_waiting_podgroups():
     shown = queue("research", capability={"cpu": "8"}, deserved={"cpu": "4"})
     shown["status"]["allocated"] = {"cpu": "6", "memory": "0", "pods": "6"}
     groups = [group("one", minutes=4), group("two", minutes=7), group("three", phase="Running")]
@@ -291,7 +291,7 @@ def pod(node_name, cpu, phase="Running"):
     return {"spec": {"nodeName": node_name, "containers": containers}, "status": {"phase": phase}}
 
 
-def test_nodes_that_are_alike_share_a_row():
+def test_nodes_of_equal_group_and_state_share_a_row():
     nodes = [node("n1", "a"), node("n2", "a"), node("n3", "a", unschedulable=True), node("n4", "b", ready="False")]
     rows = node_rows(
         nodes, [pod("n1", "3"), pod("n1", "2", "Succeeded"), pod("n2", "500m"), pod("", "1")], label_groups(nodes, "zone")
@@ -310,7 +310,7 @@ def test_nodes_that_are_alike_share_a_row():
     ]
 
 
-def test_nodes_that_are_kept_for_a_job_name_it():
+def test_node_row_names_the_job_it_is_reserved_for():
     kept = group("big")
     kept["metadata"]["annotations"] = {"scheduling.volcano.sh/reservation": '{"job": "team/big-g", "locks": [{"node": "n1"}]}'}
     broken = [group(str(number)) for number in range(3)]
@@ -349,7 +349,7 @@ def test_a_node_is_in_all_hyper_nodes_above_it():
         (["gpu-1.example.com", "gpu-2.example.com", "b"], "b,gpu-[1-2].example.com"),
     ],
 )
-def test_many_names_are_a_range(names, text):
+def test_numbered_names_are_abbreviated_as_ranges(names, text):
     assert ranges_of(names) == text
 
 
@@ -375,7 +375,7 @@ FLOW = {
 }
 
 
-def test_a_flow_is_listed_by_depth():
+def test_flow_rows_are_ordered_by_dependency_depth():
     rows = {row["name"]: row for row in flow_rows(FLOW, NOW)}
     assert [(name, row["depth"]) for name, row in rows.items()] == [("extract", 0), ("check", 0), ("load", 1), ("report", 2)]
     assert rows["extract"]["elapsedSeconds"] == 180
@@ -383,7 +383,7 @@ def test_a_flow_is_listed_by_depth():
     assert (rows["report"]["phase"], rows["report"]["elapsedSeconds"]) == ("Waiting", None)
 
 
-def test_the_tree_of_a_flow_shows_a_word_for_each_state():
+def test_flow_tree_shows_symbol_phase_and_rounds_of_entries():
     lines = flow_tree_lines(FLOW, flow_rows(FLOW, NOW))
     assert lines[0] == "▶ team/etl Running"
     assert lines[1].split() == ["✔", "extract", "Completed", "3m"]
@@ -407,7 +407,7 @@ OPEN_FLOW = {
 }
 
 
-def test_an_entry_whose_targets_are_open_waits_for_them():
+def test_flow_entry_with_unmet_dependencies_has_code_waits_for_entry():
     load, odd = open_entries(OPEN_FLOW)
     assert (load.name, load.sentence) == ("etl-load", "not now: entry load of flow etl: waits for extract")
     assert (odd.is_final, odd.sentence.partition(":")[0]) == (True, "never")
@@ -422,7 +422,7 @@ def test_an_entry_whose_targets_are_open_waits_for_them():
     assert explanation_lines(answer)[0] == "team/etl-odd: WaitsForEntry"
 
 
-def test_the_trail_is_what_the_recorder_kept_and_the_code_of_now():
+def test_explanation_trail_merges_recorded_codes_with_the_current_code():
     answer = {"code": "QueueFull", "since": at(9)}
     kept = [
         {"at": at(1), "name": "NotEnoughResources", "message": "3/4 tasks are missing ClusterFull: not now: it asks for 4 cpu"},
@@ -439,14 +439,14 @@ def test_the_trail_is_what_the_recorder_kept_and_the_code_of_now():
     assert with_trail({**answer, "trail": [1]}, "it is away") == {**answer, "trail": [1], "trailReason": "it is away"}
 
 
-def test_a_flow_may_be_very_deep():
+def test_flow_of_5000_chained_entries_is_listed():
     entries = [{"name": f"e{i}", "dependsOn": {"targets": [f"e{i - 1}"]} if i else {}} for i in reversed(range(5000))]
     rows = flow_rows({"metadata": {"name": "deep"}, "spec": {"flows": entries}}, NOW)
     assert [row["name"] for row in rows[:2]] == ["e0", "e1"]
     assert rows[-1]["depth"] == 4999
 
 
-def test_pictures_are_drawn_from_the_rows():
+def test_drawings_show_flow_entry_names_and_borrowed_queue_amounts():
     shown = draw_flow("nightly", flow_rows(FLOW, NOW)).document()
     assert all(f">{each['name']}<" in shown for each in flow_rows(FLOW, NOW))
     queues = [queue("root", ""), queue("research", deserved={"cpu": "4"}, capability={"cpu": "16"})]
@@ -457,7 +457,7 @@ def test_pictures_are_drawn_from_the_rows():
     assert ">6 of 16, 2 borrowed<" in drawn
 
 
-def test_entries_that_wait_for_each_other_are_shown_all_the_same():
+def test_flow_entries_in_a_dependency_cycle_are_listed():
     entries = [{"name": "a", "dependsOn": {"targets": ["b"]}}, {"name": "b", "dependsOn": {"targets": ["a"]}}]
     flow = {"metadata": {"name": "f", "namespace": "n"}, "spec": {"flows": entries}}
     assert {row["name"] for row in flow_rows(flow, NOW)} == {"a", "b"}
@@ -472,7 +472,7 @@ def test_entries_that_wait_for_each_other_are_shown_all_the_same():
         ("Aborted", "Completed", False),
     ],
 )
-def test_a_phase_behind_an_end_is_out_of_reach(phase, wanted, gone):
+def test_wanted_phase_is_out_of_reach_only_after_another_final_phase(phase, wanted, gone):
     assert is_out_of_reach(phase, wanted) is gone
 
 
@@ -515,7 +515,7 @@ def test_the_timeline_counts_from_the_creation_of_the_job():
     assert trace_events(drawn)[3] == event
 
 
-def test_the_tree_of_a_large_flow_reads_the_rows_of_its_jobs():
+def test_flow_rows_without_conditions_are_read_from_the_job_status_list():
     row = {"name": "f-a", "state": "Completed", "startTimestamp": at(0), "endTimestamp": at(2)}
     flow = {"metadata": {"name": "f", "namespace": "team"}, "spec": {"flows": [{"name": "a"}, {"name": "b"}]}}
     found = flow_rows(flow | {"status": {"jobStatusList": [row]}}, 0)
@@ -531,5 +531,5 @@ def test_the_tree_of_a_large_flow_reads_the_rows_of_its_jobs():
         ["a", "a1", "b"],
     ],
 )
-def test_names_are_sorted_as_people_count(names):
+def test_names_are_sorted_in_natural_numeric_order(names):
     assert sorted(set(names), key=natural_order) == names

@@ -10,17 +10,17 @@ REFUSAL = (
 )
 
 
-def test_the_fields_that_a_server_does_not_know_are_read_from_its_refusal():
+def test_unknown_fields_are_read_from_a_strict_decoding_error():
     assert unknown_fields(REFUSAL) == ["spec.retry", "spec.tasks[1].extra"]
     assert unknown_fields('strict decoding error: duplicate field "spec.retry"') == []
 
 
-def test_they_are_left_out_of_a_copy():
+def test_unknown_fields_are_removed_from_a_copy_of_the_object():
     given = {"spec": {"retry": {}, "queue": "q", "tasks": [{"extra": 1}, {"extra": 2, "name": "b"}]}}
     assert without(given, unknown_fields(REFUSAL)) == {"spec": {"queue": "q", "tasks": [{"extra": 1}, {"name": "b"}]}}
     assert given["spec"]["retry"] == {}
 
 
 @pytest.mark.parametrize("message", ["", "denied by a policy", 'unknown queue "a"'])
-def test_other_refusals_name_none(message):
+def test_other_refusals_yield_no_unknown_fields(message):
     assert unknown_fields(message) == []

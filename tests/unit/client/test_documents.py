@@ -28,7 +28,7 @@ def test_a_model_a_dict_a_file_and_text_are_the_same_manifest(tmp_path):
     assert (of_model["metadata"], of_model["spec"]["tasks"]) == (document["metadata"], document["spec"]["tasks"])
 
 
-def test_what_was_given_is_not_changed():
+def test_given_manifest_is_not_modified_by_changes_to_the_document():
     given = {"spec": {"tasks": []}}
     (document,) = documents_of(given)
     document["spec"]["queue"] = "q"
@@ -45,12 +45,12 @@ def test_what_was_given_is_not_changed():
         ({"apiVersion": "v1", "kind": "Pod"}, errors.Rejected, "Pod of v1 cannot be submitted"),
     ],
 )
-def test_what_cannot_be_submitted_is_told(given, kind, words):
+def test_unsupported_or_invalid_manifest_is_refused_with_the_reason(given, kind, words):
     with pytest.raises(kind, match=words):
         documents_of(given)
 
 
-def test_all_faults_are_told_at_once_with_the_paths_of_their_fields():
+def test_all_rule_violations_of_a_job_are_reported_at_once_with_field_paths():
     (document,) = documents_of(TEXT)
     task = document["spec"]["tasks"][0]
     document["spec"] |= {"minAvailable": 5, "plugins": {"nonsense": []}, "tasks": [task, task]}
@@ -62,7 +62,7 @@ def test_all_faults_are_told_at_once_with_the_paths_of_their_fields():
     assert fields == {"spec.minAvailable", "spec.plugins", "spec.tasks[1].name", "spec.policies[0].action"}, caught.value
 
 
-def test_faults_of_the_schema_are_told_with_their_paths():
+def test_all_schema_violations_of_a_job_are_reported_at_once_with_field_paths():
     (document,) = documents_of(TEXT)
     document["spec"] |= {"minAvailable": "two", "queu": "q", "maxRetry": -1}
     document["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["imag"] = "busybox"
@@ -77,7 +77,7 @@ def test_faults_of_the_schema_are_told_with_their_paths():
     }
 
 
-def test_names_are_those_of_kubernetes():
+def test_fresh_names_are_valid_kubernetes_names_and_unique():
     assert fresh_name("My_Function.v2").startswith("my-function-v2-")
     assert fresh_name("2x").startswith("job-2x-")
     assert len(fresh_name("x" * 300)) == 46

@@ -68,7 +68,7 @@ def entries_of(flow, *arguments):
     return {entry.pop("name"): entry for entry in yaml.safe_load(text)}
 
 
-def test_a_flow_compiles_to_entries_with_all_their_parts():
+def test_flow_compiles_to_entries_with_dependencies_conditions_loops_and_retries():
     assert entries_of(nightly, "2026-11-24") == {
         "extract": {},
         "clean": {"dependsOn": {"targets": ["extract"]}, "for": {"count": 3, "parallel": 2}},
@@ -83,7 +83,7 @@ def test_a_flow_compiles_to_entries_with_all_their_parts():
     }
 
 
-def test_each_entry_has_a_template_and_all_share_one_secret():
+def test_flow_entries_each_have_a_jobtemplate_and_share_one_secret():
     made = nightly.call("2026-11-24").compiled(AROUND)
     assert [each["metadata"]["name"] for each in made.templates] == [each["name"] for each in made.flow["spec"]["flows"]]
     assert {name for name in made.secret["data"] if name.startswith("payload")} == {f"payload-{name}" for name in made.names}
@@ -92,7 +92,7 @@ def test_each_entry_has_a_template_and_all_share_one_secret():
     assert made.flow["spec"]["jobRetainPolicy"] == "delete"
 
 
-def test_the_modules_of_the_project_travel_once_for_all_entries(tmp_path, monkeypatch):
+def test_project_modules_are_stored_once_for_all_flow_entries(tmp_path, monkeypatch):
     (tmp_path / "own_steps.py").write_text(f"BLOB = {os.urandom(40 << 10)!r}\n\n\ndef size():\n    return len(BLOB)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     import own_steps  # the tests' project
@@ -116,13 +116,13 @@ def test_the_modules_of_the_project_travel_once_for_all_entries(tmp_path, monkey
     assert decoded(found, sealing.inline(found.message), what="w", name="size").value == 40 << 10
 
 
-def test_the_same_call_makes_the_same_text_and_another_call_another():
+def test_equal_flow_calls_compile_equally_and_other_arguments_change_the_name():
     made, again, other = (nightly.call(day).compiled(AROUND) for day in ("2026-11-24", "2026-11-24", "2026-11-25"))
     assert made == again
     assert made.flow["metadata"]["name"] != other.flow["metadata"]["name"]
 
 
-def test_conditions_combine_to_expressions():
+def test_combined_when_conditions_become_an_if_expression():
     @pc.flow
     def choosing():
         first, second = report(), report()
@@ -137,7 +137,7 @@ def test_conditions_combine_to_expressions():
     )
 
 
-def test_a_service_is_waited_for_by_its_port():
+def test_when_listening_becomes_a_tcp_socket_probe():
     @pc.flow
     def serving():
         server = report()
@@ -162,7 +162,7 @@ def switching():
             report()
 
 
-def test_a_switch_chooses_by_the_outcome_of_a_node():
+def test_switch_compiles_to_an_entry_with_cases_and_a_default():
     entries = entries_of(switching)
     assert entries["switch-extract"] == {
         "switch": {
@@ -177,7 +177,7 @@ def test_a_switch_chooses_by_the_outcome_of_a_node():
     assert switching.call().compiled(AROUND) == made
 
 
-def test_a_switch_is_made_here_too():
+def test_switch_is_evaluated_when_a_flow_runs_locally():
     seen = []
 
     @pc.task
@@ -204,7 +204,7 @@ def test_a_switch_is_made_here_too():
     assert seen == ["failed", "else"]
 
 
-def test_changes_to_the_template_become_the_patch_of_the_entry():
+def test_patch_option_becomes_the_patch_of_the_flow_entry_and_is_validated():
     @pc.flow
     def patched():
         report.using(patch={"tasks": [{"name": "main", "replicas": 2}], "ttlSecondsAfterFinished": 60})()
@@ -233,7 +233,7 @@ def retried(flow, **phases):
     return {entry.pop("name"): entry for entry in yaml.safe_load(text)}
 
 
-def test_what_a_choice_that_stands_has_left_out_is_not_retried():
+def test_entries_skipped_by_a_settled_choice_are_not_retried():
     left = retried(nightly, extract="Completed", clean="Completed", train="Failed", alarm="Skipped", report="Waiting")
     assert left == {"train": {"retry": {"limit": 3, "backoff": "1s"}}, "report": {}}
     done = {"extract": "Failed", "switch_extract": "Completed", "report_2": "Skipped", "alarm": "Skipped"}
@@ -334,7 +334,7 @@ def no_task():
         (no_task, "call functions with @pc.task"),
     ],
 )
-def test_what_cannot_be_compiled_names_file_line_and_construct(function, instead):
+def test_uncompilable_flow_raises_flow_error_with_file_line_and_alternative(function, instead):
     with pytest.raises(errors.FlowError) as caught:
         pc.flow(function).call().compiled(AROUND)
     line = function.__code__.co_firstlineno
@@ -342,7 +342,7 @@ def test_what_cannot_be_compiled_names_file_line_and_construct(function, instead
     assert instead in str(caught.value)
 
 
-def test_a_value_that_is_handed_over_needs_a_store_and_an_order_does_not():
+def test_flow_that_passes_a_value_requires_a_store_and_mere_ordering_does_not():
     @pc.flow
     def handing():
         train(extract("1-2"))
@@ -356,12 +356,12 @@ def test_a_value_that_is_handed_over_needs_a_store_and_an_order_does_not():
     ordering.call().compiled(Surroundings("default", image="py"))
 
 
-def test_when_outside_a_flow_is_told():
+def test_otherwise_outside_a_flow_raises_flow_error():
     with pytest.raises(errors.FlowError, match="outside a flow"), pc.otherwise():
         pass
 
 
-def test_a_flow_runs_here_in_order(monkeypatch):
+def test_flow_runs_locally_and_raises_unhandled_task_errors(monkeypatch):
     assert nightly.local("2026-11-24") == 2 * (2026 + 11 + 24)
 
     @pc.task

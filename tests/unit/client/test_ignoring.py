@@ -41,5 +41,5 @@ def test_files_are_ignored_as_git_ignores_them(tmp_path):
     assert 10 < len(said.stdout.split()) < len(PATHS) - 5
 
 
-def test_without_a_file_nothing_is_ignored(tmp_path):
+def test_nothing_is_ignored_without_a_gitignore_file(tmp_path):
     assert not ignored_in(tmp_path)("a/b.py")

@@ -14,7 +14,7 @@ def job(**status):
     return {"metadata": {"name": EVIL, "namespace": "n"}, "spec": {"queue": "q"}, "status": status}
 
 
-def test_markup_in_names_and_messages_is_text():
+def test_notebook_html_escapes_markup_in_names_and_messages():
     status = JobStatus("Pending", message=EVIL, pending=1, succeeded=3)
     explanation = explanation_of(job(state={"phase": "Pending", "message": f"waits: QueueFull: not now: {EVIL}"}))
     for html in (
@@ -35,7 +35,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_shows_one_line_that_is_written_over():
+def test_progress_on_a_terminal_is_one_overwritten_line():
     output = Terminal()
     line = ProgressLine(output, {})
     waiting = job(state={"phase": "Pending", "message": "waits: QueueFull: not now: queue q is full\nnow"}, pending=2)
@@ -49,7 +49,7 @@ def test_a_terminal_shows_one_line_that_is_written_over():
     assert "Running; 2 running" in shown
 
 
-def test_without_colours_there_is_no_escape_and_without_a_terminal_nothing():
+def test_progress_has_no_escape_codes_with_no_color_and_no_output_without_a_terminal():
     output = Terminal()
     line = ProgressLine(output, {"NO_COLOR": "1"})
     line.show(job(state={"phase": "Running"}))

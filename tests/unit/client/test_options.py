@@ -19,7 +19,7 @@ def job_of(**options):
     return compiled(call.function, [call.arguments], call.options, AROUND, name="train-1").job
 
 
-def test_options_become_fields():
+def test_task_options_become_job_fields():
     spec = job_of(
         image="python:3.11",
         cpu=4,
@@ -67,20 +67,20 @@ def test_a_patch_is_merged_into_the_spec_of_the_job():
 
 
 @pytest.mark.parametrize(("pod", "grace"), [({}, 30), ({"spec": {"terminationGracePeriodSeconds": 120}}, 120)])
-def test_a_pod_with_a_checkpoint_has_the_grace_that_its_template_asks_for(pod, grace):
+def test_checkpoint_pod_takes_the_grace_period_of_its_template_or_30_seconds(pod, grace):
     spec = job_of(checkpoint=print, store="file:///shared", pod=pod)["spec"]["tasks"][0]["template"]["spec"]
     assert spec["terminationGracePeriodSeconds"] == grace
     assert {"name": "PYROCLAST_GRACE", "value": str(grace)} in spec["containers"][0]["env"]
 
 
 @pytest.mark.parametrize(("topology", "limit"), [("rack", {"highestTierName": "rack"}), (2, {"highestTierAllowed": 2})])
-def test_the_tier_of_a_topology_has_a_name_or_a_number_and_breaks_no_rule(topology, limit):
+def test_topology_option_accepts_a_tier_name_or_number(topology, limit):
     job = job_of(topology=topology, gang=2)
     assert job["spec"]["networkTopology"] == {"mode": "hard", **limit}
     assert checked_job(job) == ()
 
 
-def test_what_is_silent_comes_from_the_client_and_nothing_else():
+def test_unset_task_options_take_client_defaults_and_add_no_fields():
     spec = job_of()["spec"]
     assert (spec["queue"], spec["minAvailable"]) == ("q", 1)
     assert "plugins" not in spec
@@ -102,12 +102,12 @@ def test_what_is_silent_comes_from_the_client_and_nothing_else():
         ({"checkpoint": print}, "checkpoints need a store"),
     ],
 )
-def test_what_makes_no_sense_is_told(options, words):
+def test_invalid_task_option_raises_usage_with_the_reason(options, words):
     with pytest.raises(errors.Usage, match=words):
         job_of(**options)
 
 
-def test_a_sweep_is_a_grid_of_its_lists():
+def test_sweep_calls_are_the_product_of_all_list_arguments():
     calls = pc.task(train).calls([1, 2], other=(3, 4), same="s").arguments
     assert [(each.positional, dict(each.keywords)) for each in calls] == [
         ((number,), {"other": other, "same": "s"}) for number in (1, 2) for other in (3, 4)
@@ -116,7 +116,7 @@ def test_a_sweep_is_a_grid_of_its_lists():
         pc.task(train).calls(1)
 
 
-def test_a_task_stays_a_function():
+def test_task_decorator_keeps_the_function_callable_with_its_name_and_doc():
     task = pc.task(train)
     assert (task(2.0), task.__name__, task.__doc__) == (2.0, "train", train.__doc__)
     assert task.using(gang=2).options.gang.size == 2

@@ -6,7 +6,7 @@ from pyroclast_client.pending import PendingSecrets
 ONE, TWO, OTHER = Key("team", "a-code"), Key("team", "b-code"), Key("team-b", "a-code")
 
 
-def test_a_secret_is_noted_until_it_is_forgotten(tmp_path, monkeypatch):
+def test_pending_secret_is_kept_per_server_and_namespace_until_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for each in (TWO, ONE, OTHER):
         PendingSecrets("https://one").note(each)
@@ -19,7 +19,7 @@ def test_a_secret_is_noted_until_it_is_forgotten(tmp_path, monkeypatch):
     assert again.of("team") == [TWO]
 
 
-def test_where_nothing_can_be_written_nothing_is_noted(tmp_path, monkeypatch):
+def test_pending_secrets_are_empty_when_the_state_directory_is_not_writable(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     pending = PendingSecrets("https://one")

@@ -39,7 +39,7 @@ def sealed(payload, *, key=KEY, kind="value", index=0, attempt="uid", place="inl
     return sealing.sealed(key, kind, "pickle", place, index, attempt, payload)
 
 
-def test_a_value_comes_back():
+def test_sealed_value_is_decoded():
     assert read(sealed(pickle.dumps({"a": 1}))).value == {"a": 1}
 
 
@@ -51,7 +51,7 @@ def test_a_value_comes_back():
         pytest.param({"attempt": "another"}, id="pod"),
     ],
 )
-def test_what_is_sealed_for_another_is_not_unpickled(tmp_path, change):
+def test_result_sealed_for_another_key_index_or_pod_is_not_unpickled(tmp_path, change):
     text = sealed(pickle.dumps(Evil(tmp_path / "made")), **change)
     with pytest.raises(errors.ForgedResult, match="was not unpickled"):
         read(text)
@@ -59,7 +59,7 @@ def test_what_is_sealed_for_another_is_not_unpickled(tmp_path, change):
 
 
 @pytest.mark.parametrize("field", [*sealing.FIELDS, "mac", "data"])
-def test_no_field_of_a_message_can_be_changed(tmp_path, field):
+def test_altered_field_of_a_result_message_is_detected_before_unpickling(tmp_path, field):
     message = json.loads(sealed(pickle.dumps(3)))
     evil = pickle.dumps(Evil(tmp_path / "made"))
     message[field] = base64.b64encode(evil).decode() if field == "data" else "x"
@@ -68,7 +68,7 @@ def test_no_field_of_a_message_can_be_changed(tmp_path, field):
     assert not (tmp_path / "made").exists()
 
 
-def test_frames_that_were_cut_or_changed_are_noticed(tmp_path):
+def test_missing_or_changed_result_frames_are_detected(tmp_path):
     payload = os.urandom(20_000)
     lines = sealing.frames(payload)
     assert len(lines) == sealing.number_of_frames(len(payload)) == 4
@@ -122,7 +122,7 @@ def test_the_runner_calls_the_function_of_its_index(tmp_path):
     assert (printed, status) == ("is 2\n", 0)
 
 
-def test_messages_fit_what_kubelets_keep(tmp_path):
+def test_result_message_fits_in_4096_bytes_and_larger_values_go_to_the_log(tmp_path):
     limit = sealing.INLINE_BYTES
     value = b"x" * (limit - len(pickle.dumps(b"x" * 1000)) + 1000)
     text, printed, _ = run(tmp_path, lambda: value)
@@ -133,7 +133,7 @@ def test_messages_fit_what_kubelets_keep(tmp_path):
     assert sealing.unframed(printed.split("\n")) is not None
 
 
-def test_json_results_are_never_unpickled(tmp_path):
+def test_json_serializer_returns_json_values_and_fails_on_other_values(tmp_path):
     text, _, _ = run(tmp_path, lambda: {"a": [1, None]}, serializer="json")
     assert read(text).value == {"a": [1, None]}
     text, _, status = run(tmp_path, lambda: {1, 2}, serializer="json")
@@ -141,7 +141,7 @@ def test_json_results_are_never_unpickled(tmp_path):
     assert "not JSON serializable" in str(read(text).error)
 
 
-def test_an_exception_whose_class_is_not_here_is_told_in_words(tmp_path):
+def test_exception_of_an_unknown_class_becomes_a_task_error_with_its_text(tmp_path):
     def fail():
         import types
 
@@ -161,7 +161,7 @@ def test_an_exception_whose_class_is_not_here_is_told_in_words(tmp_path):
     assert status == 1
 
 
-def test_a_call_is_repeated_in_its_pod_as_often_as_it_may(tmp_path):
+def test_failing_call_is_retried_in_its_pod_until_it_succeeds(tmp_path):
     marker = tmp_path / "tries"
 
     def flaky():
@@ -176,7 +176,7 @@ def test_a_call_is_repeated_in_its_pod_as_often_as_it_may(tmp_path):
 
 
 @pytest.mark.parametrize(("grace", "left"), [({}, 30.0), ({"PYROCLAST_GRACE": "120"}, 120.0)])
-def test_a_checkpoint_is_told_what_is_left_and_the_next_pod_starts_from_it(tmp_path, grace, left):
+def test_checkpoint_receives_the_seconds_left_and_the_next_pod_starts_from_it(tmp_path, grace, left):
     def wait(started=None):
         import time
 
@@ -206,7 +206,7 @@ def test_a_checkpoint_is_told_what_is_left_and_the_next_pod_starts_from_it(tmp_p
     assert read((tmp_path / "message").read_text()).value == left
 
 
-def test_an_exit_is_the_exit_of_the_pod(tmp_path):
+def test_system_exit_code_becomes_the_exit_code_of_the_pod(tmp_path):
     def leave():
         raise SystemExit(7)
 
@@ -215,7 +215,7 @@ def test_an_exit_is_the_exit_of_the_pod(tmp_path):
     assert isinstance(read(text).error, errors.TaskError)
 
 
-def test_a_module_that_lacks_in_the_image_is_told(tmp_path):
+def test_module_missing_in_the_image_is_named_in_the_error(tmp_path):
     def load():
         import no_such_module  # noqa: F401
 
@@ -223,7 +223,7 @@ def test_a_module_that_lacks_in_the_image_is_told(tmp_path):
     assert "No module named 'no_such_module'" in str(read(text).error)
 
 
-def test_packages_that_a_function_uses_are_compared_before_it_is_unpickled(tmp_path, monkeypatch):
+def test_missing_package_raises_version_mismatch_and_another_version_only_warns(tmp_path, monkeypatch):
     place = tmp_path / "site"
     (place / "odd_tools-1.2.dist-info").mkdir(parents=True)
     (place / "odd_tools-1.2.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-tools\nVersion: 1.2\n")
@@ -249,7 +249,7 @@ def test_packages_that_a_function_uses_are_compared_before_it_is_unpickled(tmp_p
     packages._distributions.cache_clear()
 
 
-def test_modules_of_the_project_travel_and_others_do_not(tmp_path, monkeypatch):
+def test_project_modules_are_archived_for_the_pod_and_excluded_files_are_not(tmp_path, monkeypatch):
     package = tmp_path / "project" / "mine"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -266,7 +266,7 @@ def test_modules_of_the_project_travel_and_others_do_not(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("include", "names"), [(["*.txt"], {"kept.txt"}), (["*.txt", "made.txt"], {"kept.txt", "made.txt"})])
-def test_what_git_ignores_stays_here_unless_it_is_named(tmp_path, include, names):
+def test_gitignored_files_are_left_out_of_the_archive_unless_included_by_name(tmp_path, include, names):
     (tmp_path / ".gitignore").write_text("made.*\n")
     for name in ("made.txt", "kept.txt"):
         (tmp_path / name).write_text(name)
@@ -274,7 +274,7 @@ def test_what_git_ignores_stays_here_unless_it_is_named(tmp_path, include, names
         assert set(archive.namelist()) == names
 
 
-def test_large_code_goes_into_the_store_once_and_needs_one(tmp_path):
+def test_large_payload_is_written_once_to_the_store_and_refused_without_a_store(tmp_path):
     blob = os.urandom(800 << 10)
     store = f"file://{tmp_path}/store"
     text, _, _ = run(tmp_path, len, (blob,), store=store)

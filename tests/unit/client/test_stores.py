@@ -17,17 +17,17 @@ from pyroclast_client.runner import sealing
     ("store", "claim"),
     [(None, ""), ("file:///a", ""), ("s3://b/c", ""), ("pvc://scratch", "scratch"), ("pvc://a.b-1/deep/folder", "a.b-1")],
 )
-def test_the_claim_of_a_store(store, claim):
+def test_claim_name_is_read_from_a_pvc_store_url(store, claim):
     assert claim_of(store) == claim
 
 
 @pytest.mark.parametrize("store", ["pvc://", "pvc:///folder", "pvc://Big/x", "pvc://a/../b", "pvc://a/b/.."])
-def test_a_store_that_names_no_claim_is_told(store):
+def test_pvc_store_url_without_a_valid_claim_is_refused(store):
     with pytest.raises(errors.Usage, match="pvc://CLAIM/folder"):
         claim_of(store)
 
 
-def test_pods_mount_the_claim_and_know_where(tmp_path, monkeypatch):
+def test_pod_mounts_the_store_claim_and_receives_its_mount_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     around = Surroundings("default", image="py", store="pvc://scratch/results")
     made = compiled(lambda: 1, [Arguments()], options_of({}), around, name="f")
@@ -38,7 +38,7 @@ def test_pods_mount_the_claim_and_know_where(tmp_path, monkeypatch):
     assert {"name": sealing.CLAIMS, "value": f"scratch={mount['mountPath']}"} in container["env"]
 
 
-def test_a_claim_that_is_not_mounted_here_takes_no_large_code(tmp_path, monkeypatch):
+def test_large_payload_is_refused_when_the_store_claim_is_not_mounted_locally(tmp_path, monkeypatch):
     large = {"payload": os.urandom(800 << 10)}
     with pytest.raises(errors.Usage, match=r"claim scratch is not mounted here.*PYROCLAST_CLAIMS"):
         secret_data(large, "pvc://scratch/results")
@@ -49,7 +49,7 @@ def test_a_claim_that_is_not_mounted_here_takes_no_large_code(tmp_path, monkeypa
     assert written.read_bytes() == large["payload"]
 
 
-def test_nothing_is_seen_in_the_store_before_it_is_whole(tmp_path, monkeypatch):
+def test_store_file_appears_only_after_it_is_completely_written(tmp_path, monkeypatch):
     monkeypatch.setenv(sealing.CLAIMS, f"scratch={tmp_path}")
     seen = []
     replace = type(tmp_path).replace

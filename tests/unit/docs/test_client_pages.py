@@ -14,7 +14,7 @@ WHOLE = {
 BY_SECTION = "docs/how-to/submit-from-other-tools.md"
 
 
-def test_a_test_runs_each_page_with_programs_of_the_client():
+def test_every_page_with_client_programs_is_covered_by_a_test():
     found = {page for page, text in PAGES.items() if any("pyroclast" in block for block in blocks(text, "python"))}
     assert found == {*WHOLE, BY_SECTION}
     assert "tutorials/python.md" in (ROOT / WHOLE["docs/tutorials/python.md"]).read_text()
@@ -22,7 +22,7 @@ def test_a_test_runs_each_page_with_programs_of_the_client():
     assert "notebook.ipynb" in (ROOT / WHOLE["docs/tutorials/notebook.md"]).read_text()
 
 
-def test_a_check_runs_the_one_program_of_each_tool():
+def test_every_tool_section_has_one_program_that_a_check_runs():
     sections = re.split(r"^## ", PAGES[BY_SECTION], flags=re.MULTILINE)[1:]
     shown = {section.splitlines()[0]: len(blocks(section, "python")) for section in sections}
     assert set(shown.values()) == {1}

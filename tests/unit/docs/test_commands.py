@@ -37,6 +37,6 @@ def test_a_command_of_pyroclast_exists_with_its_flags(page, command, tmp_path):
     assert standalone._parser().parse_args(arguments).command, page
 
 
-def test_a_flag_that_does_not_exist_is_found(capsys):
+def test_vcctl_refuses_an_unknown_flag_despite_help(capsys):
     assert programs.vcctl(["waiting", "--no-such-flag", "--help"]) != 0
     assert "no-such-flag" in capsys.readouterr().err

@@ -20,10 +20,10 @@ def counted(task: str, tool: str) -> int:
 
 
 @pytest.mark.parametrize(("task", "cells"), ROWS)
-def test_the_lines_of_a_task_are_counted(task, cells):
+def test_table_of_five_tasks_has_the_line_counts_of_its_programs(task, cells):
     told = [int(found[0]) if (found := re.match(r"\d+", cell)) else 0 for cell in cells.split(" | ")]
     assert told == [counted(task, tool) for tool in TOOLS]
 
 
-def test_all_five_are_there():
+def test_table_has_a_row_for_each_of_five_tasks():
     assert [task for task, _ in ROWS] == ["1", "2", "3", "4", "5"]

@@ -6,5 +6,5 @@ from tests.unit.docs.generated import PAGES, REFERENCE
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_says_what_the_code_says(name):
+def test_generated_reference_page_is_current(name):
     assert (REFERENCE / name).read_text() == PAGES[name](), "stale; `python -m tests.unit.docs.generated` writes it anew"

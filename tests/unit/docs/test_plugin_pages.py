@@ -65,18 +65,18 @@ def test_an_action_stands_on_the_page_of_actions(name):
 
 
 @pytest.mark.parametrize("page", TEXTS)
-def test_links_lead_somewhere(page):
+def test_links_of_plugin_pages_point_to_existing_files(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", TEXTS[page]):
         assert (PAGES / target).exists(), target
 
 
 @pytest.mark.parametrize("name", PLUGINS)
-def test_the_page_of_a_plugin_configures_it(name):
+def test_plugin_page_shows_a_configuration_of_the_plugin(name):
     assert entries(name)
 
 
 @pytest.mark.parametrize("name", PLUGINS)
-def test_the_page_of_a_plugin_says_what_a_user_sees(name):
+def test_plugin_page_has_the_section_what_a_user_sees(name):
     assert "## What a user sees" in TEXTS[name]
 
 
@@ -91,7 +91,7 @@ def test_a_configuration_is_taken_without_warnings_and_places_a_gang(found):
 
 
 @pytest.mark.parametrize("name", PLUGINS)
-def test_every_argument_is_named_on_the_page(name):
+def test_every_plugin_argument_is_named_on_its_page(name):
     known, given = set(), set()
     for values in ({}, *(entry.arguments for entry in entries(name))):
         given |= set(values)
@@ -102,5 +102,5 @@ def test_every_argument_is_named_on_the_page(name):
 
 
 @pytest.mark.parametrize("flag", sorted(points.FLAGS))
-def test_every_flag_is_named(flag):
+def test_every_plugin_flag_is_named_in_the_index(flag):
     assert f"`{flag}`" in TEXTS["README"]

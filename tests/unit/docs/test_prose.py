@@ -23,7 +23,7 @@ def test_the_unreleased_changes_are_short_sentences_in_plain_words():
     assert faults(UNRELEASED) == []
 
 
-def test_a_change_is_one_sentence():
+def test_every_unreleased_change_is_one_sentence():
     changes = [line.removeprefix("- ") for line in UNRELEASED.splitlines() if line.startswith("- ")]
     assert [change for change in changes if len(list(sentences(change))) != 1 or not change.endswith(".")] == []
 
@@ -40,7 +40,7 @@ def test_public_docstrings_begin_with_a_noun_or_a_verb():
     assert [(name, text) for name, text in texts if text.split()[0] in PRONOUNS] == []
 
 
-def test_sections_and_tables_of_a_docstring_are_no_prose(tmp_path):
+def test_docstring_check_skips_sections_tables_and_private_functions(tmp_path):
     file = tmp_path / "module.py"
     lines = ["It adds.", "", "    simply  a table", "", "Args:", "    a: it is simply a number."]
     file.write_text(

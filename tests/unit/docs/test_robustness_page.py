@@ -15,10 +15,10 @@ FUNCTION = re.compile(r"`([a-z]+(?:_[a-z]+){2,})`")
 
 
 @pytest.mark.parametrize("name", sorted(set(FILE.findall(PAGE))))
-def test_a_file_that_the_page_names_exists(name):
+def test_robustness_page_names_only_existing_test_files(name):
     assert (TESTS / "unit" / name).exists() or (TESTS / name).exists()
 
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTION.findall(PAGE))))
-def test_a_function_that_the_page_names_exists(name):
+def test_robustness_page_names_only_existing_test_functions(name):
     assert name in FUNCTIONS

@@ -12,7 +12,7 @@ MOST_BYTES = 2_500_000
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", [*ROUTES.values(), "login"])
-def test_each_page_has_its_picture(name, scheme):
+def test_every_board_page_has_a_picture_shown_in_the_reference(name, scheme):
     file = f"{name}-{scheme}.webp"
     assert (FOLDER / file).exists(), "make it with tests/e2e/board/test_pictures.py"
     assert f"web-page/{file}" in SHOWN

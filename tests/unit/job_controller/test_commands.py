@@ -42,7 +42,7 @@ async def test_a_command_whose_deletion_got_no_answer_is_carried_out_once(cluste
     assert (await told(cluster)).count(text) == 1
 
 
-async def test_a_command_that_is_withdrawn_before_it_was_begun_is_not_carried_out(cluster, monkeypatch):
+async def test_command_deleted_before_its_execution_is_not_executed(cluster, monkeypatch):
     await cluster.job("j")
     await cluster.reaches("j", "Running")
     client, asked = cluster.controller_client, []
@@ -70,7 +70,7 @@ async def none_left(cluster):
     return await cluster.names(COMMANDS) == []
 
 
-async def test_a_command_for_a_job_that_had_the_name_before_is_not_for_this_one(cluster):
+async def test_command_with_the_uid_of_an_earlier_job_is_reported_deleted_and_not_executed(cluster):
     await cluster.job("j")
     await cluster.reaches("j", "Running")
     await command(cluster, "AbortJob", uid="of-before")
@@ -79,7 +79,7 @@ async def test_a_command_for_a_job_that_had_the_name_before_is_not_for_this_one(
     await cluster.until(lambda: none_left(cluster))
 
 
-async def test_a_command_for_nobody_says_so_on_itself(cluster):
+async def test_command_for_a_missing_job_gets_an_event_on_the_command(cluster):
     await command(cluster, "AbortJob", name="nobody", uid="x")
     await said(cluster, f"was not carried out: Job {Key(NS, 'nobody')} does not exist")
     assert any(line.startswith("Command: AbortJob of command c-") for line in await all_told(cluster))
@@ -89,7 +89,7 @@ async def test_a_command_for_nobody_says_so_on_itself(cluster):
     ("action", "words"),
     [("ResumeJob", "means nothing to a Job that is Running"), ("Explode", "that is no action of a Job, which are AbortJob")],
 )
-async def test_an_action_that_means_nothing_is_said_so(cluster, action, words):
+async def test_command_without_effect_on_a_job_is_reported_in_an_event(cluster, action, words):
     await cluster.job("j")
     await cluster.reaches("j", "Running")
     await command(cluster, action)
@@ -98,7 +98,7 @@ async def test_an_action_that_means_nothing_is_said_so(cluster, action, words):
     assert await cluster.phase("j") == "Running"
 
 
-async def test_an_action_that_means_nothing_to_a_queue_is_said_so(cluster):
+async def test_command_without_effect_on_a_queue_is_reported_in_an_event(cluster):
     await command(cluster, "OpenQueue", QUEUES, "default")
     await said(cluster, "had no effect: the queue is Open already")
     await command(cluster, "Explode", QUEUES, "default")

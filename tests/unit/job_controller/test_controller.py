@@ -48,7 +48,7 @@ async def command(cluster, action, kind=JOBS, name="j", uid=""):
     await cluster.client.create(COMMANDS, body)
 
 
-async def test_a_job_runs_and_leaves_nothing_behind_but_its_pods(cluster):
+async def test_completed_job_leaves_only_its_pods(cluster):
     cluster.holding.add("all")
     cluster.server.forget_requests()
     await cluster.job("j", task("l", 1), task("w", 3), plugins={"svc": [], "env": []})
@@ -70,7 +70,7 @@ async def test_a_job_runs_and_leaves_nothing_behind_but_its_pods(cluster):
     assert requests["patch", "jobs"] <= 7
 
 
-async def test_a_controller_that_is_killed_again_and_again_loses_and_doubles_nothing(cluster):
+async def test_jobs_complete_without_duplicate_pods_despite_controller_kills(cluster):
     for number in range(20):
         await cluster.job(f"j{number}", task(replicas=2))
         if number % 10 == 5:
@@ -89,7 +89,7 @@ async def test_a_controller_that_is_killed_again_and_again_loses_and_doubles_not
     assert cluster.server.requests()["create", "pods"] == 40
 
 
-async def test_what_belongs_to_others_is_not_touched_and_stops_only_the_job_in_question(cluster):
+async def test_foreign_configmap_is_kept_and_blocks_only_the_job_that_needs_its_name(cluster):
     theirs = {**CONFIG, "metadata": {"name": "j-svc", "namespace": NS}, "data": {"mine": "1"}}
     await cluster.client.create(CONFIG_MAPS, theirs)
     await cluster.job("j", plugins={"svc": []})
@@ -103,7 +103,7 @@ async def test_what_belongs_to_others_is_not_touched_and_stops_only_the_job_in_q
     await cluster.reaches("j", "Completed")
 
 
-async def test_a_pod_of_somebody_else_is_in_the_way(cluster):
+async def test_foreign_pod_is_reported_and_the_job_completes_after_its_deletion(cluster):
     meta = {"name": "j-a-0", "namespace": NS}
     spec = {"containers": [{"name": "c", "image": "b"}], "terminationGracePeriodSeconds": 0}
     await cluster.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
@@ -117,7 +117,7 @@ async def test_a_pod_of_somebody_else_is_in_the_way(cluster):
     await cluster.reaches("j", "Completed")
 
 
-async def test_a_quota_that_refuses_half_of_the_pods_is_named_and_waited_for(cluster):
+async def test_pods_refused_by_a_quota_are_reported_and_created_when_the_quota_is_raised(cluster):
     cluster.holding.add("all")
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": NS}}
     await cluster.client.create(RESOURCE_QUOTAS, {**quota, "spec": {"hard": {"pods": "2"}}})
@@ -133,7 +133,7 @@ async def test_a_quota_that_refuses_half_of_the_pods_is_named_and_waited_for(clu
     await cluster.reaches("j", "Running")
 
 
-async def test_a_job_that_is_refused_too_often_is_terminated(cluster):
+async def test_job_is_terminated_when_the_requeue_limit_is_reached(cluster):
     await cluster.kill()
     await cluster.start(max_requeue_num=4)
     await cluster.job("j", plugins={"nobody": []})
@@ -150,7 +150,7 @@ async def test_a_job_that_is_refused_too_often_is_terminated(cluster):
     await cluster.until(told_why)
 
 
-async def test_an_unknown_plugin_and_a_missing_queue_are_named(cluster):
+async def test_unknown_plugin_and_missing_queue_are_reported_and_the_jobs_stay_pending(cluster):
     await cluster.job("j", plugins={"nobody": []})
     await cluster.job("k", queue="nowhere")
 
@@ -163,7 +163,7 @@ async def test_an_unknown_plugin_and_a_missing_queue_are_named(cluster):
     assert (await cluster.phase("j"), await cluster.phase("k")) == ("Pending", "Pending")
 
 
-async def test_a_namespace_that_is_being_deleted_hurts_nobody(cluster):
+async def test_namespace_with_a_job_is_deleted_and_a_job_elsewhere_completes(cluster):
     cluster.holding.add("all")
     await cluster.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})
     await cluster.job("j", task(replicas=3), plugins={"svc": []}, namespace="t")
@@ -178,7 +178,7 @@ async def test_a_namespace_that_is_being_deleted_hurts_nobody(cluster):
     await cluster.reaches("j", "Completed")
 
 
-async def test_annotations_of_a_job_that_change_reach_its_podgroup_and_what_others_make_of_them_stays(cluster):
+async def test_changed_job_annotations_reach_the_podgroup_and_foreign_edits_there_are_kept(cluster):
     cluster.holding.add("all")
     await cluster.job("j")
     await cluster.reaches("j", "Running")

@@ -34,7 +34,7 @@ async def test_a_job_of_one_pod_costs_two_writes_of_its_status_until_it_runs(clu
     }
 
 
-def test_the_echoes_of_its_own_writes_cost_the_controller_no_look(monkeypatch):
+def test_watch_events_of_controller_writes_cause_no_reconcile(monkeypatch):
     looks = Counter()
     reconcile = JobController.reconcile
 
@@ -75,7 +75,7 @@ async def test_scaling_down_by_hundreds_costs_one_deletion_each(cluster):
 
 
 @virtual_cluster()
-async def test_the_first_gang_is_whole_while_later_ones_are_still_being_made(cluster):
+async def test_first_gangs_are_complete_while_pods_of_later_gangs_are_still_created(cluster):
     for number in range(5):
         cluster.job(f"j{number}", task(replicas=200))
     await cluster.until(lambda: len(cluster.server.of(POD_GROUPS)) == 5)
@@ -90,7 +90,7 @@ async def test_the_first_gang_is_whole_while_later_ones_are_still_being_made(clu
 
 
 @virtual_cluster()
-async def test_after_a_restart_those_jobs_come_first_that_wait(cluster, monkeypatch):
+async def test_new_job_is_reconciled_first_after_a_controller_restart(cluster, monkeypatch):
     looked_at = []
     reconcile = JobController.reconcile
 
@@ -110,7 +110,7 @@ async def test_after_a_restart_those_jobs_come_first_that_wait(cluster, monkeypa
 
 @pytest.mark.parametrize(("gone", "reads"), [(0, (0, 0)), (1, (0, 1)), (50, (1, 0))])
 @virtual_cluster()
-async def test_a_restart_asks_for_many_pods_with_one_list_and_for_none_that_was_never_made(cluster, gone, reads):
+async def test_restart_reads_pods_that_ran_and_are_missing_with_one_get_or_one_list(cluster, gone, reads):
     later = {**task("later", replicas=1000), "dependsOn": {"name": ["first"]}}
     cluster.job("j", task("first", replicas=51), later)
     await cluster.until(lambda: len(cluster.server.of(POD_GROUPS)) == 1)

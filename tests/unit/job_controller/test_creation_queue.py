@@ -51,14 +51,14 @@ async def test_large_gangs_are_made_one_after_the_other():
     assert making.most_under_way == PLACES
 
 
-async def test_small_gangs_share_the_places():
+async def test_small_gangs_share_the_creation_slots():
     making = Making()
     await asyncio.gather(*(making.gang(name, 1) for name in "abcdef"))
     assert making.most_under_way == PLACES
     assert asyncio.get_running_loop().time() == pytest.approx(2.0, abs=0.1)
 
 
-async def test_a_gang_that_is_stuck_holds_up_no_other():
+async def test_stuck_gang_delays_another_gang_only_for_patience_seconds():
     making = Making()
     stuck = asyncio.create_task(making.gang("stuck", 20, seconds=1000.0))
     await asyncio.sleep(0)
@@ -69,7 +69,7 @@ async def test_a_gang_that_is_stuck_holds_up_no_other():
     assert making.made.count("later") == 8
 
 
-async def test_a_gang_that_ends_early_lets_others_in_at_once():
+async def test_cancelled_gang_lets_the_next_gang_start_at_once():
     making = Making()
     failed = asyncio.create_task(making.gang("failed", 20))
     await asyncio.sleep(0.5)
@@ -78,7 +78,7 @@ async def test_a_gang_that_ends_early_lets_others_in_at_once():
     assert making.started["next"] == pytest.approx(0.5, abs=0.01)
 
 
-async def test_one_who_is_cancelled_when_its_turn_came_passes_it_on():
+async def test_waiter_cancelled_at_its_turn_passes_the_slot_to_the_next_waiter():
     line = CreationQueue(1)
     first, second, third = (line.ticket(1) for _ in range(3))
     await line.enter(first)

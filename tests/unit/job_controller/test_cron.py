@@ -160,7 +160,7 @@ async def world() -> AsyncIterator[World]:
         await ended(recording)
 
 
-async def test_a_job_is_made_and_noted_down_once(world: World) -> None:
+async def test_due_job_is_created_once_and_recorded_in_the_status(world: World) -> None:
     controller = await world.controller()
     await world.create()
     await controller.sync()
@@ -176,7 +176,7 @@ async def test_a_job_is_made_and_noted_down_once(world: World) -> None:
     assert (await world.reasons())["SuccessfulCreate"] == 1
 
 
-async def test_jobs_are_followed_to_their_end_and_old_ones_go(world: World) -> None:
+async def test_completed_jobs_leave_the_status_and_are_deleted_beyond_the_history_limit(world: World) -> None:
     controller = await world.controller()
     await world.create(successfulJobsHistoryLimit=1)
     for _ in range(3):
@@ -198,7 +198,7 @@ async def test_jobs_are_followed_to_their_end_and_old_ones_go(world: World) -> N
 
 
 @pytest.mark.parametrize(("policy", "number"), [("Allow", 3), ("Forbid", 1), ("Replace", 1)])
-async def test_jobs_that_still_run(world: World, policy: str, number: int) -> None:
+async def test_concurrency_policy_adds_skips_or_replaces_while_a_job_runs(world: World, policy: str, number: int) -> None:
     controller = await world.controller()
     await world.create(concurrencyPolicy=policy)
     for _ in range(3):
@@ -211,7 +211,7 @@ async def test_jobs_that_still_run(world: World, policy: str, number: int) -> No
     assert ((await world.reasons())["SuccessfulDelete"] == 2) == first_goes
 
 
-async def test_a_forbidden_time_is_made_up_for_when_the_job_has_ended(world: World) -> None:
+async def test_run_time_skipped_by_policy_forbid_is_caught_up_after_the_job_ends(world: World) -> None:
     controller = await world.controller()
     await world.create(concurrencyPolicy="Forbid")
     world.time.now += MINUTE
@@ -225,7 +225,7 @@ async def test_a_forbidden_time_is_made_up_for_when_the_job_has_ended(world: Wor
     assert await world.jobs() == [job, f"c-{int(world.time.now) // 60}"]
 
 
-async def test_a_suspended_one_makes_no_jobs_but_follows_those_there_are(world: World) -> None:
+async def test_suspended_cronjob_creates_no_jobs_but_still_updates_its_status(world: World) -> None:
     controller = await world.controller()
     await world.create()
     world.time.now += MINUTE
@@ -252,7 +252,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("spec", "reason"), WRONG.values(), ids=WRONG.keys())
-async def test_what_admission_did_not_see_is_told_of_and_stops_nobody_else(world: World, spec: Any, reason: str) -> None:
+async def test_invalid_cronjob_gets_an_event_and_does_not_stop_another_cronjob(world: World, spec: Any, reason: str) -> None:
     controller = await world.controller()
     await world.create("d")
     await world.create(**spec)
@@ -263,7 +263,7 @@ async def test_what_admission_did_not_see_is_told_of_and_stops_nobody_else(world
     assert (await world.reasons())[reason] >= 1
 
 
-async def test_a_zone_in_the_schedule_works_and_is_told_of(world: World) -> None:
+async def test_time_zone_in_the_schedule_works_and_is_reported_in_an_event(world: World) -> None:
     controller = await world.controller()
     await world.create(schedule="TZ=Asia/Tokyo * * * * *")
     world.time.now += MINUTE
@@ -272,7 +272,7 @@ async def test_a_zone_in_the_schedule_works_and_is_told_of(world: World) -> None
     assert (await world.reasons())["UnsupportedSchedule"] >= 1
 
 
-async def test_a_job_of_somebody_else_in_the_way(world: World) -> None:
+async def test_foreign_job_with_the_name_of_a_run_is_reported_and_blocks_only_that_run(world: World) -> None:
     controller = await world.controller()
     await world.create()
     world.time.now += 2
@@ -286,7 +286,7 @@ async def test_a_job_of_somebody_else_in_the_way(world: World) -> None:
     assert len(await world.jobs()) == 2
 
 
-async def test_a_new_schedule_counts_from_now_on(world: World) -> None:
+async def test_changed_schedule_requeues_the_cronjob_with_a_delay_instead_of_at_once(world: World) -> None:
     controller = await world.controller()
     await world.create(schedule="0 0 1 1 *")
     await controller.sync()
@@ -301,7 +301,9 @@ async def test_a_new_schedule_counts_from_now_on(world: World) -> None:
     assert controller.queue.delayed == 1
 
 
-async def test_a_status_that_could_not_be_written_is_made_up_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_status_refused_with_a_conflict_is_written_later_without_a_second_job(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     controller = await world.controller()
     await world.create(concurrencyPolicy="Forbid")
     world.time.now += MINUTE
@@ -323,7 +325,7 @@ async def test_a_status_that_could_not_be_written_is_made_up_for(world: World, m
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_each_time_at_most_once_under_restarts_and_two_controllers(world: World, seed: int) -> None:
+async def test_no_run_time_gets_two_jobs_despite_restarts_and_two_controllers(world: World, seed: int) -> None:
     """Two controllers that know nothing of each other, each cancelled anywhere in its work, with informers that lag behind."""
     chance = random.Random(seed)
     made: Counter[str] = Counter()

@@ -35,7 +35,7 @@ def is_there(cluster: MemoryCluster) -> bool:
 
 
 @virtual_cluster()
-async def test_a_job_stays_until_its_flow_tells_how_it_ended(cluster: MemoryCluster):
+async def test_expired_job_is_deleted_only_after_its_jobflow_has_recorded_its_completion(cluster: MemoryCluster):
     await finish(cluster, make_flow(cluster))
     tell(cluster, jobStatusList=[{"name": "f-a", "state": "Running"}])
     await asyncio.sleep(60)
@@ -45,13 +45,13 @@ async def test_a_job_stays_until_its_flow_tells_how_it_ended(cluster: MemoryClus
 
 
 @virtual_cluster()
-async def test_a_job_of_a_flow_that_is_gone_goes_at_once(cluster: MemoryCluster):
+async def test_expired_job_of_a_missing_jobflow_is_deleted_at_once(cluster: MemoryCluster):
     await finish(cluster, "another")
     await cluster.until(lambda: not is_there(cluster), within=5)
 
 
 @virtual_cluster()
-async def test_a_job_whose_time_was_put_off_stays_although_the_watch_is_late(cluster: MemoryCluster):
+async def test_raised_ttl_delays_the_deletion_although_the_watch_did_not_deliver_it(cluster: MemoryCluster):
     cluster.job("f-a", ttlSecondsAfterFinished=30)
     await cluster.until(lambda: cluster.admit() or cluster.pods())
     cluster.run_pods()
@@ -66,7 +66,7 @@ async def test_a_job_whose_time_was_put_off_stays_although_the_watch_is_late(clu
 
 
 @virtual_cluster()
-async def test_a_flow_is_read_once_for_many_of_its_jobs_that_expire_together(cluster: MemoryCluster):
+async def test_jobflow_is_read_at_most_5_times_for_30_jobs_that_expire_together(cluster: MemoryCluster):
     uid = make_flow(cluster)
     names = [f"f-{number}" for number in range(30)]
     tell(cluster, jobStatusList=[{"name": name, "state": "Completed"} for name in names])

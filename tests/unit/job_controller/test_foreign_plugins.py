@@ -87,12 +87,12 @@ def test_a_job_waits_for_a_plugin_that_crashes(said: list[str]) -> None:
     assert said.count("Warning PluginError: plugin fragile failed: KeyError: 'nothing'") == 1
 
 
-def test_a_job_that_a_plugin_refuses_ends(said: list[str]) -> None:
+def test_job_is_terminated_when_a_plugin_raises_plugin_error(said: list[str]) -> None:
     assert live(PluginError("this Job has no head")) == ("Terminated", "Terminated")
     assert "Warning PluginError: this Job has no head" in said
 
 
-def test_nothing_is_made_for_a_job_with_problems_and_all_of_them_are_told(
+def test_job_with_plugin_problems_is_terminated_without_objects_and_reports_all_problems(
     said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Fragile, "finds", ("task head is missing", "task head needs a port"))
@@ -107,7 +107,7 @@ def test_nothing_is_made_for_a_job_with_problems_and_all_of_them_are_told(
     assert said.count(text) == 1
 
 
-def test_a_plugin_keeps_what_it_likes_of_its_objects_when_the_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_keeps_selected_objects_when_the_job_completes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Fragile, "kept", ["results"])
 
     async def scenario(cluster: MemoryCluster) -> tuple[list[str], list[str]]:

@@ -48,7 +48,7 @@ async def test_the_group_of_a_job_in_the_default_queue_takes_the_queue_of_its_na
 
 
 @virtual_cluster(workloads=True, in_process_webhooks=PATHS)
-async def test_the_group_of_a_plain_pod_that_names_no_queue_does_so_too(cluster: MemoryCluster) -> None:
+async def test_podgroup_of_a_plain_pod_without_a_queue_takes_the_queue_of_its_namespace(cluster: MemoryCluster) -> None:
     queue(cluster, "research", "Open")
     namespace_with_queue(cluster, NS, "research")
     await asyncio.sleep(1)
@@ -60,7 +60,7 @@ async def test_the_group_of_a_plain_pod_that_names_no_queue_does_so_too(cluster:
 
 
 @pytest.mark.parametrize("webhooks", [(), PATHS[1:]])
-def test_a_webhook_that_is_called_defaults_alone(webhooks: tuple[str, ...]) -> None:
+def test_podgroup_stays_in_the_default_queue_without_the_in_process_mutating_webhook(webhooks: tuple[str, ...]) -> None:
     @virtual_cluster(in_process_webhooks=webhooks)
     async def takes_the_default_queue(cluster: MemoryCluster) -> None:
         namespace_with_queue(cluster, NS, "research")
@@ -73,7 +73,7 @@ def test_a_webhook_that_is_called_defaults_alone(webhooks: tuple[str, ...]) -> N
 
 
 @virtual_cluster(in_process_webhooks=PATHS)
-async def test_a_job_whose_group_the_rules_refuse_is_told_what_the_webhook_would_say(
+async def test_podgroup_for_a_closed_queue_is_refused_with_the_message_of_the_webhook(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
@@ -94,7 +94,7 @@ async def test_a_job_whose_group_the_rules_refuse_is_told_what_the_webhook_would
 
 
 @virtual_cluster(in_process_webhooks=PATHS)
-async def test_a_queue_that_the_cache_does_not_show_as_open_is_read_before_a_group_is_refused(
+async def test_podgroup_is_created_when_its_queue_is_closed_only_in_the_stale_cache(
     cluster: MemoryCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -117,7 +117,7 @@ async def test_a_queue_that_the_cache_does_not_show_as_open_is_read_before_a_gro
 
 
 @virtual_cluster(in_process_webhooks=PATHS, leader_elect_resource_namespace=NS)
-async def test_namespaces_that_webhooks_leave_out_are_left_out_here(cluster: MemoryCluster) -> None:
+async def test_podgroup_in_the_controller_namespace_is_exempt_from_the_webhook_rules(cluster: MemoryCluster) -> None:
     queue(cluster, "other", "Closed")
     await asyncio.sleep(1)
     cluster.job("a", queue="other")
@@ -125,7 +125,7 @@ async def test_namespaces_that_webhooks_leave_out_are_left_out_here(cluster: Mem
     assert queues_of_groups(cluster) == ["other"]
 
 
-def test_a_webhook_whose_rules_the_controllers_do_not_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_process_webhooks_flag_refuses_a_webhook_of_the_admission_service(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(ControllerSettings, ["--in-process-webhooks=/queues/validate"], "controllers")
     assert "/queues/validate is applied by the admission service alone" in capsys.readouterr().err

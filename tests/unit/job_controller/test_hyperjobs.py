@@ -45,7 +45,7 @@ def is_true(cluster, condition):
     return cluster.until(there)
 
 
-async def test_jobs_are_made_in_their_namespaces_and_go_with_the_hyper_job(cluster):
+async def test_jobs_are_created_in_their_namespaces_and_deleted_with_the_hyperjob(cluster):
     await namespace(cluster, "x", hyperjobs_from=NS)
     await hyper_job(cluster, NS, "x", replicas=3)
     await is_true(cluster, "Completed")
@@ -64,7 +64,7 @@ async def test_jobs_are_made_in_their_namespaces_and_go_with_the_hyper_job(clust
     await cluster.until(gone)
 
 
-async def test_forty_jobs_are_made_at_the_same_time_and_told_of_in_a_few_writes(cluster):
+async def test_hyperjob_of_forty_jobs_is_reported_in_at_most_20_status_writes(cluster):
     cluster.server.forget_requests()
     await hyper_job(cluster, replicas=40)
     await is_true(cluster, "Completed")
@@ -75,7 +75,7 @@ async def test_forty_jobs_are_made_at_the_same_time_and_told_of_in_a_few_writes(
     assert requests["patch", "hyperjobs"] <= 20
 
 
-async def test_a_status_that_somebody_else_wrote_meanwhile_is_not_overwritten(cluster):
+async def test_status_json_patch_with_an_outdated_resource_version_is_refused_with_a_conflict(cluster):
     await hyper_job(cluster)
     await is_true(cluster, "Completed")
     there = await cluster.client.get(HYPER_JOBS, Key(NS, "h"))
@@ -88,7 +88,7 @@ async def test_a_status_that_somebody_else_wrote_meanwhile_is_not_overwritten(cl
     assert (await cluster.client.get(HYPER_JOBS, Key(NS, "h"))) == there
 
 
-async def test_a_finished_job_that_is_removed_is_not_run_again_and_fewer_are_kept_when_scaled(cluster):
+async def test_deleted_completed_job_is_not_recreated_and_scaling_down_deletes_surplus_jobs(cluster):
     await hyper_job(cluster)
     await is_true(cluster, "Completed")
     await cluster.kill()
@@ -105,7 +105,7 @@ async def test_a_finished_job_that_is_removed_is_not_run_again_and_fewer_are_kep
     assert (await conditions(cluster))["Completed"][0] == "True"
 
 
-async def test_a_domain_that_cannot_be_used_is_told_of_and_waited_for(cluster):
+async def test_unusable_domain_is_reported_until_its_namespace_allows_hyperjobs(cluster):
     await hyper_job(cluster, "x", replicas=1)
 
     async def unsupported():
@@ -123,7 +123,7 @@ async def test_a_domain_that_cannot_be_used_is_told_of_and_waited_for(cluster):
     await is_true(cluster, "Completed")
 
 
-async def test_pods_are_told_of_their_memory_settings(cluster):
+async def test_matching_pods_are_annotated_with_a_colocation_configuration_until_it_is_deleted(cluster):
     cluster.holding.add("all")
 
     async def pod(name, **labels):

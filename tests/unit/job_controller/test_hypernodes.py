@@ -79,7 +79,7 @@ def reaches(cluster, look, want):
     return cluster.until(same)
 
 
-async def test_nodes_are_counted_and_counted_again_when_they_change(cluster):
+async def test_node_count_of_a_hypernode_follows_created_and_deleted_nodes(cluster):
     await node(cluster, "n0", rack="a")
     members = [{"type": "Node", "selector": {"labelMatch": {"matchLabels": {"rack": "a"}}}}]
     body = {"apiVersion": HYPER_NODES.api_version, "kind": "HyperNode", "metadata": {"name": "h"}}
@@ -91,7 +91,7 @@ async def test_nodes_are_counted_and_counted_again_when_they_change(cluster):
     await reaches(cluster, there, {"h": (1, [None], 1)})
 
 
-async def test_labels_are_followed(cluster):
+async def test_hypernodes_follow_node_labels_and_are_recreated_when_deleted(cluster):
     for name, rack in (("n0", "a"), ("n1", "b"), ("n2", "b")):
         await node(cluster, name, rack=rack, row="r")
     await configure(cluster, LABELS)
@@ -107,7 +107,7 @@ async def test_labels_are_followed(cluster):
     await reaches(cluster, shape, [(1, 2, 2), (2, 1, 1)])
 
 
-async def test_a_restart_finds_the_same_names_and_what_others_made_is_left_alone(cluster):
+async def test_restart_keeps_hypernode_names_and_leaves_foreign_hypernodes_alone(cluster):
     await node(cluster, "n0", rack="a", row="r")
     members = [{"type": "Node", "selector": {"exactMatch": {"name": "n0"}}}]
     body = {"apiVersion": HYPER_NODES.api_version, "kind": "HyperNode", "metadata": {"name": "mine"}}
@@ -124,7 +124,7 @@ async def test_a_restart_finds_the_same_names_and_what_others_made_is_left_alone
     assert cluster.server.requests()["create", "hypernodes"] == 1
 
 
-async def test_ufm_is_asked_with_its_credentials_and_again(cluster, ufm):
+async def test_ufm_is_polled_with_credentials_and_its_hypernodes_stay_while_it_fails(cluster, ufm):
     ufm.body = [{"description": "Computer", "system_name": name, "peer_node_name": leaf} for name, leaf in ("ax", "bx", "cy")]
     data = {"username": base64.b64encode(b"u").decode(), "password": base64.b64encode(b"p").decode()}
     meta = {"name": "s", "namespace": NS}
@@ -146,7 +146,7 @@ async def test_ufm_is_asked_with_its_credentials_and_again(cluster, ufm):
     await reaches(cluster, there, {"leaf-hn-0": (1, ["a", "b"], 2), "spine-hn": (2, ["leaf-hn-0"], 1)})
 
 
-async def test_a_configuration_that_cannot_be_used_is_told_of(cluster):
+async def test_invalid_discovery_configuration_is_reported_in_an_event(cluster):
     await configure(cluster, "networkTopologyDiscovery: [{source: snmp, enabled: true}]")
 
     async def told():
@@ -163,13 +163,13 @@ LOGIN = Credentials("u", "p")
 @pytest.mark.parametrize(
     ("status", "body", "want"), [(401, [], "answered 401 Unauthorized"), (200, {"no": "list"}, "is no list of ports")]
 )
-async def test_what_ufm_may_answer(ufm, status, body, want):
+async def test_invalid_ufm_response_raises_an_error_with_the_reason(ufm, status, body, want):
     ufm.status, ufm.body = status, body
     with pytest.raises(UfmError, match=want):
         await fetch_ports(ufm.endpoint, LOGIN)
 
 
-async def test_a_ufm_that_does_not_listen(ufm):
+async def test_unreachable_ufm_raises_an_error_with_its_address(ufm):
     await ufm.server.close()
     with pytest.raises(UfmError, match=r"127\.0\.0\.1"):
         await fetch_ports(ufm.endpoint, LOGIN)
@@ -178,6 +178,6 @@ async def test_a_ufm_that_does_not_listen(ufm):
 
 
 @pytest.mark.parametrize("data", [{}, {"username": "dQ=="}, {"username": "dQ==", "password": "?"}])
-def test_a_secret_without_credentials(data):
+def test_secret_without_valid_credentials_raises_an_error(data):
     with pytest.raises(UfmError):
         Credentials.from_secret(data)

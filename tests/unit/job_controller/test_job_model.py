@@ -157,7 +157,7 @@ def _outcome(trace: list[str], pods: dict[str, Any], retries: int, version: int,
 
 
 @pytest.mark.parametrize("seed", [*range(JOBS_TRIED), 523])
-def test_what_is_seen_of_a_job_is_what_the_specification_tells(seed):
+def test_job_controller_behaves_like_the_job_model_under_random_events(seed):
     random = Random(seed)
     spec = a_job(random)
     history = a_history(random, spec)

@@ -47,7 +47,7 @@ async def complaints(cluster: MemoryCluster, seconds: float) -> list[str]:
 
 
 @virtual_cluster()
-async def test_a_large_job_that_is_made_and_restarted_slowly_is_not_taken_for_stuck_nor_who_waits_behind_it(
+async def test_slow_creation_and_abort_of_large_jobs_are_not_reported_as_stuck(
     cluster: MemoryCluster,
 ) -> None:
     Slow(cluster)
@@ -64,7 +64,7 @@ async def test_a_large_job_that_is_made_and_restarted_slowly_is_not_taken_for_st
 
 
 @virtual_cluster()
-async def test_work_that_does_not_get_on_is_noticed(cluster: MemoryCluster) -> None:
+async def test_work_without_progress_is_reported_as_stuck_after_ten_minutes(cluster: MemoryCluster) -> None:
     slow = Slow(cluster)
     cluster.job("a", task(replicas=PODS_EACH))
     await cluster.until(lambda: cluster.server.of(POD_GROUPS))

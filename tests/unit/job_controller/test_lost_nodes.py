@@ -36,7 +36,7 @@ async def running_job(cluster, ready):
 
 
 @pytest.mark.parametrize("ready", [None, "Unknown", "False"])
-async def test_they_are_given_up_when_asked_for(cluster, ready):
+async def test_pods_on_a_lost_node_are_replaced_after_give_up_lost_pods_after(cluster, ready):
     await cluster.kill()
     await cluster.start(give_up_lost_pods_after="1s")
     await running_job(cluster, ready)
@@ -51,7 +51,7 @@ async def test_they_are_given_up_when_asked_for(cluster, ready):
     assert (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["retryCount"] == 1
 
 
-async def test_they_are_waited_for_without_that_and_the_job_hears_commands_all_the_same(cluster):
+async def test_pods_on_a_lost_node_are_kept_by_default_and_the_job_still_obeys_commands(cluster):
     await running_job(cluster, None)
     await command(cluster, "RestartJob")
     await cluster.reaches("j", "Restarting")
@@ -67,7 +67,7 @@ async def test_they_are_waited_for_without_that_and_the_job_hears_commands_all_t
     assert len(await cluster.names(PODS)) == 2
 
 
-async def test_a_node_that_is_ready_may_take_its_time(cluster):
+async def test_terminating_pods_on_a_ready_node_are_not_given_up(cluster):
     await cluster.kill()
     await cluster.start(give_up_lost_pods_after="1s")
     await running_job(cluster, "True")

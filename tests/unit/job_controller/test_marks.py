@@ -18,7 +18,7 @@ from .memory_cluster import MemoryCluster, virtual_cluster
 
 
 @virtual_cluster()
-async def test_a_pod_whose_mark_meets_a_conflict_is_restarted_all_the_same(cluster: MemoryCluster) -> None:
+async def test_pod_is_restarted_although_patching_its_mark_hits_a_conflict(cluster: MemoryCluster) -> None:
     cluster.job("j", task("a", replicas=2), policies=[{"event": "PodFailed", "action": "RestartTask"}])
     await cluster.until(lambda: bool(cluster.server.of(PODS)) or cluster.admit())
     await cluster.until(lambda: len(cluster.pods()) == 2)
@@ -48,7 +48,7 @@ async def test_a_pod_whose_mark_meets_a_conflict_is_restarted_all_the_same(clust
 
 
 @virtual_cluster()
-async def test_a_deletion_that_the_watch_told_of_first_is_not_remembered(cluster: MemoryCluster) -> None:
+async def test_deletion_of_a_pod_that_no_longer_exists_is_not_remembered(cluster: MemoryCluster) -> None:
     cluster.job("j", task("a", replicas=2))
     await cluster.until(lambda: bool(cluster.server.of(PODS)) or cluster.admit())
     await cluster.until(lambda: len(cluster.pods()) == 2)

@@ -68,7 +68,7 @@ def nothing(_: MemoryCluster) -> None:
     ],
 )
 @virtual_cluster()
-async def test_a_pod_deleted_while_no_controller_runs_is_evicted(
+async def test_pod_deleted_while_no_controller_runs_counts_as_evicted(
     cluster: MemoryCluster, waiting: int, before: Callable[[MemoryCluster], None], gone: str
 ) -> None:
     await started(cluster, task(replicas=4), waiting=waiting, policies=EVICTED)
@@ -83,7 +83,7 @@ async def test_a_pod_deleted_while_no_controller_runs_is_evicted(
 
 
 @virtual_cluster()
-async def test_a_pod_that_lost_its_labels_while_no_controller_ran_goes_with_its_job(cluster: MemoryCluster) -> None:
+async def test_pod_that_lost_its_labels_while_no_controller_ran_is_deleted_with_the_aborted_job(cluster: MemoryCluster) -> None:
     await started(cluster, task(replicas=2), policies=[{"event": "PodFailed", "action": "AbortJob"}])
     cluster.replica.client.fault = cut_off_after(cluster, lambda: cluster.phase("j") == "Aborting")
     cluster.set_phase(cluster.pods()[0], "Failed", 1)
@@ -139,7 +139,7 @@ async def nothing_more(_: MemoryCluster) -> None:
         (restarts_another_task_meanwhile, nothing_more),
     ],
 )
-def test_what_the_controller_deletes_itself_is_never_evicted_whenever_it_is_killed(
+def test_pods_deleted_by_the_controller_never_count_as_evicted_whenever_it_is_killed(
     writes: int, first: Callable[[MemoryCluster], Any], then: Callable[[MemoryCluster], Any], *, is_watched: bool
 ) -> None:
     """It is killed after so many writes, and its pods go while nobody watches, or while the next one does."""

@@ -47,7 +47,7 @@ async def started(cluster, pods):
 
 
 @virtual_cluster(publish_native_groups=True)
-async def test_a_job_is_shown_before_its_pods_come_and_its_pods_name_it(cluster):
+async def test_native_podgroup_is_published_before_the_pods_and_the_pods_refer_to_it(cluster):
     serve(cluster)
     cluster.job("j", task("a", 2), task("b", 1), priorityClassName="high", queue="default")
     await cluster.until(lambda: ours(cluster))
@@ -66,7 +66,7 @@ async def test_a_job_is_shown_before_its_pods_come_and_its_pods_name_it(cluster)
 
 
 @virtual_cluster(publish_native_groups=True)
-async def test_pods_may_be_evicted_one_by_one_where_the_gang_may_be_smaller(cluster):
+async def test_native_podgroup_has_no_disruption_mode_when_min_available_is_below_the_replicas(cluster):
     serve(cluster)
     cluster.job("j", task("a", 3, minAvailable=2), minAvailable=2)
     await cluster.until(lambda: ours(cluster))
@@ -75,7 +75,7 @@ async def test_pods_may_be_evicted_one_by_one_where_the_gang_may_be_smaller(clus
 
 
 @virtual_cluster(publish_native_groups=True)
-async def test_the_minimum_follows_that_of_the_job(cluster):
+async def test_min_count_of_the_native_podgroup_follows_min_available_of_the_job(cluster):
     serve(cluster)
     cluster.job("j", task("a", 3, minAvailable=3))
     await started(cluster, 3)
@@ -104,7 +104,7 @@ async def test_the_minimum_follows_that_of_the_job(cluster):
     ids=["no minimum", "another scheduler", "priorities", "a group of its own"],
 )
 @virtual_cluster(publish_native_groups=True)
-async def test_what_cannot_be_expressed_is_not_shown_and_said_once(cluster, said, tasks, spec, why):
+async def test_gang_that_a_native_podgroup_cannot_express_is_not_published_but_reported_once(cluster, said, tasks, spec, why):
     serve(cluster)
     cluster.job("j", *tasks, **spec)
     await started(cluster, sum(each["replicas"] for each in tasks))
@@ -115,7 +115,7 @@ async def test_what_cannot_be_expressed_is_not_shown_and_said_once(cluster, said
 
 
 @virtual_cluster(publish_native_groups=True)
-async def test_a_refusal_holds_no_job_up(cluster, said):
+async def test_job_starts_although_its_native_podgroup_is_refused(cluster, said):
     serve(cluster)
     create = cluster.replica.client.create
 
@@ -133,7 +133,7 @@ async def test_a_refusal_holds_no_job_up(cluster, said):
 
 
 @virtual_cluster(publish_native_groups=True)
-async def test_what_passes_is_waited_for_and_a_lost_answer_makes_no_second(cluster):
+async def test_native_podgroup_creation_is_retried_after_a_server_error_without_a_duplicate(cluster):
     serve(cluster)
     create, tries = cluster.replica.client.create, []
 
@@ -152,7 +152,7 @@ async def test_what_passes_is_waited_for_and_a_lost_answer_makes_no_second(clust
 
 
 @virtual_cluster(publish_native_groups=True)
-async def test_one_of_somebody_else_is_left_alone(cluster, said):
+async def test_foreign_native_podgroup_is_left_alone_and_reported(cluster, said):
     serve(cluster)
     await cluster.replica.give(0)
     cluster.job("j", task("a", 1))
@@ -169,7 +169,7 @@ async def test_one_of_somebody_else_is_left_alone(cluster, said):
 
 
 @virtual_cluster(publish_native_groups=True)
-async def test_where_the_api_is_not_served_nothing_is_shown_until_it_is(cluster):
+async def test_native_podgroups_are_published_only_once_their_api_is_served(cluster):
     cluster.job("one", task("a", 1))
     await started(cluster, 1)
     assert natives(cluster) == []
@@ -181,7 +181,7 @@ async def test_where_the_api_is_not_served_nothing_is_shown_until_it_is(cluster)
 
 
 @virtual_cluster()
-async def test_without_the_switch_nothing_is_asked_nor_shown(cluster):
+async def test_native_podgroups_are_neither_discovered_nor_published_by_default(cluster):
     serve(cluster)
     cluster.job("j", task("a", 1))
     await started(cluster, 1)
@@ -190,7 +190,7 @@ async def test_without_the_switch_nothing_is_asked_nor_shown(cluster):
 
 
 @virtual_cluster(seats=True, publish_native_groups=True)
-async def test_pods_on_seats_name_it_too(cluster):
+async def test_pods_created_with_seats_refer_to_the_native_podgroup(cluster):
     serve(cluster)
     cluster.job("j", task("a", 2))
     await started(cluster, 2)

@@ -21,7 +21,7 @@ from .test_controller import command, told
 HOLD = {"metadata": {"finalizers": ["example.com/hold"]}}
 
 
-async def test_a_podgroup_that_a_finalizer_holds_is_waited_for_and_named(cluster):
+async def test_podgroup_held_by_a_finalizer_is_reported_and_recreated_after_its_removal(cluster):
     await cluster.job("j", task(replicas=2))
     await cluster.reaches("j", "Running")
     group = Key(NS, (await cluster.names(POD_GROUPS))[0])
@@ -60,7 +60,7 @@ async def test_a_pod_that_lost_its_labels_gets_them_back(cluster):
 
 
 @pytest.mark.parametrize("watched", [True, False])
-async def test_an_edit_of_labels_evicts_nobody(cluster, watched):
+async def test_removing_a_pod_label_does_not_count_as_eviction_but_deleting_the_pod_does(cluster, watched):
     await cluster.job("j", task(replicas=2), policies=[{"event": "PodEvicted", "action": "TerminateJob"}])
     await cluster.reaches("j", "Running")
     await cluster.until(lambda: counted(cluster, running=2))
@@ -85,7 +85,7 @@ async def counted(cluster, **want):
     return {name: status.get(name, 0) for name in want} == want
 
 
-async def test_a_status_that_may_not_be_written_is_said_and_tried_ever_more_rarely(cluster, monkeypatch):
+async def test_forbidden_status_write_is_reported_and_retried_rarely(cluster, monkeypatch):
     client, asked, closed = cluster.controller_client, [], True
     patch = client.patch
 
@@ -108,7 +108,7 @@ async def says(cluster, words, name="j"):
     return any(words in line for line in await told(cluster, name))
 
 
-async def test_pods_that_were_orphaned_are_named_at_once_and_their_podgroup_goes_with_them(cluster):
+async def test_orphaned_pods_are_reported_and_their_podgroup_is_deleted_after_them(cluster):
     await cluster.job("j", task(replicas=2))
     await cluster.reaches("j", "Running")
     (old,) = await cluster.names(POD_GROUPS)
@@ -143,7 +143,7 @@ async def is_empty(cluster, kind):
     return await cluster.names(kind) == []
 
 
-async def test_tasks_without_names_get_those_that_admission_would_have_given(cluster):
+async def test_tasks_without_names_get_the_default_names_of_admission(cluster):
     rows = [{key: value for key, value in task(replicas=1).items() if key != "name"} for _ in range(2)]
     await cluster.job("j", *rows)
     await cluster.reaches("j", "Running")
@@ -152,7 +152,7 @@ async def test_tasks_without_names_get_those_that_admission_would_have_given(clu
     await cluster.reaches("j", "Completed")
 
 
-async def test_a_gang_that_a_quota_cuts_in_two_gives_its_places_back_and_comes_again(cluster, monkeypatch):
+async def test_gang_partly_refused_by_a_quota_deletes_its_pods_and_runs_once_the_quota_is_raised(cluster, monkeypatch):
     monkeypatch.setattr(memory, "HALF_GANG", 0.5)
     await cluster.kill()
     await cluster.start(max_requeue_num=0)
@@ -195,7 +195,7 @@ async def has_pods(cluster, number):
     return len(await cluster.names(PODS)) == number
 
 
-async def test_a_queue_that_is_closed_is_named_until_it_opens(cluster):
+async def test_closed_queue_is_named_in_the_job_status_until_it_opens(cluster):
     cluster.admitting = False
     await cluster.client.create(
         QUEUES, {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
@@ -219,7 +219,7 @@ async def test_a_queue_that_is_closed_is_named_until_it_opens(cluster):
     await cluster.until(unnamed)
 
 
-async def test_in_a_namespace_that_is_going_nothing_is_asked_until_its_time(cluster, monkeypatch):
+async def test_job_in_a_terminating_namespace_is_not_retried_when_it_changes(cluster, monkeypatch):
     asked = []
 
     async def closed(self, job, effect, *_, **__):
@@ -238,7 +238,7 @@ async def test_in_a_namespace_that_is_going_nothing_is_asked_until_its_time(clus
     assert asked == ["j", "k0", "k1", "k2"]
 
 
-async def test_what_was_refused_is_tried_with_one_pod_first():
+async def test_slow_start_with_a_first_batch_of_one_runs_all_actions():
     tried = []
 
     async def action(number):
@@ -249,7 +249,7 @@ async def test_what_was_refused_is_tried_with_one_pod_first():
 
 
 @pytest.mark.parametrize("kind", [CONFIG_MAPS, SERVICES])
-async def test_plugin_objects_of_a_job_that_had_the_name_are_made_anew(cluster, kind):
+async def test_plugin_objects_of_an_earlier_job_of_the_same_name_are_replaced(cluster, kind):
     name = {CONFIG_MAPS: "j-svc", SERVICES: "j"}[kind]
     owner = {"apiVersion": JOBS.api_version, "kind": "Job", "name": "j", "uid": "before", "controller": True}
     meta = {"name": name, "namespace": NS, "ownerReferences": [owner], "finalizers": ["example.com/hold"]}
@@ -269,7 +269,7 @@ async def test_plugin_objects_of_a_job_that_had_the_name_are_made_anew(cluster, 
     assert not [line for line in await told(cluster) if line.startswith("PluginError")]
 
 
-async def test_a_deletion_while_nobody_watches_is_answered_all_the_same(cluster):
+async def test_pod_deleted_while_the_controller_is_down_triggers_the_eviction_policy(cluster):
     await cluster.job("j", task(replicas=3), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
     await cluster.reaches("j", "Running")
 
@@ -294,7 +294,7 @@ async def test_a_deletion_while_nobody_watches_is_answered_all_the_same(cluster)
     assert "ExecuteAction: Start to execute action RestartJob " in await told(cluster)
 
 
-async def test_a_deletion_while_another_led_the_shard_is_answered_when_it_comes_back(cluster):
+async def test_pod_deleted_during_a_shard_handover_triggers_the_eviction_policy_later(cluster):
     await cluster.kill()
     await cluster.start(leader_elect_shards=2)
     await cluster.job("j", task(replicas=2), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
@@ -314,7 +314,7 @@ async def test_a_deletion_while_another_led_the_shard_is_answered_when_it_comes_
     await cluster.until(lambda: is_counted(1))
 
 
-async def test_a_webhook_that_is_away_is_named_and_waited_for_without_end(cluster, monkeypatch):
+async def test_unreachable_webhook_is_reported_and_the_job_runs_after_the_webhook_is_deleted(cluster, monkeypatch):
     await cluster.kill()
     await cluster.start(max_requeue_num=0)
     monkeypatch.setattr(cluster.controller_client._caller, "_max_attempts", 1)

@@ -144,7 +144,7 @@ SCENARIOS = {
 
 @pytest.mark.parametrize(("interrupted", "first"), [(killed, 0), (handed_over_and_back, 1)])
 @pytest.mark.parametrize(("scenario", "want"), SCENARIOS.values(), ids=SCENARIOS.keys())
-def test_an_order_is_carried_out_exactly_once_wherever_the_controller_is_stopped(scenario, want, interrupted, first) -> None:
+def test_command_is_executed_exactly_once_wherever_the_controller_is_stopped(scenario, want, interrupted, first) -> None:
     """At each step in one of the two ways; in the soak in both."""
 
     async def stopped(cluster: MemoryCluster, step: int) -> bool:
@@ -183,7 +183,7 @@ def undeletable(cluster: MemoryCluster) -> None:
 
 
 @virtual_cluster()
-async def test_an_order_to_a_job_is_not_repeated_by_who_finds_its_command_much_later(cluster: MemoryCluster) -> None:
+async def test_executed_job_command_that_was_not_deleted_is_not_repeated_after_a_restart(cluster: MemoryCluster) -> None:
     watched = Watched(cluster)
     cluster.job("j", task("a", 2))
     nodes = asyncio.get_running_loop().create_task(watched.nodes())
@@ -199,7 +199,7 @@ async def test_an_order_to_a_job_is_not_repeated_by_who_finds_its_command_much_l
 
 
 @virtual_cluster()
-async def test_an_order_to_a_queue_is_not_repeated_by_who_finds_its_command_much_later(cluster: MemoryCluster) -> None:
+async def test_executed_queue_command_that_was_not_deleted_is_not_repeated_after_a_restart(cluster: MemoryCluster) -> None:
     make(cluster, "child", "default")
     await asyncio.sleep(1)
     undeletable(cluster)
@@ -213,7 +213,7 @@ async def test_an_order_to_a_queue_is_not_repeated_by_who_finds_its_command_much
 
 
 @virtual_cluster()
-async def test_an_order_to_a_job_whose_pods_are_being_made_survives_the_controller(cluster: MemoryCluster) -> None:
+async def test_command_issued_during_pod_creation_is_executed_after_a_controller_restart(cluster: MemoryCluster) -> None:
     cluster.job("j", task("a", 20))
     await asyncio.sleep(1)
     create = cluster.replica.client.create
@@ -234,7 +234,7 @@ async def test_an_order_to_a_job_whose_pods_are_being_made_survives_the_controll
 
 
 @virtual_cluster()
-async def test_an_order_to_open_that_waits_survives_the_controller(cluster: MemoryCluster) -> None:
+async def test_open_queue_command_waiting_for_the_parent_queue_survives_a_controller_restart(cluster: MemoryCluster) -> None:
     closed_family(cluster)
     order(cluster, "OpenQueue", "child")
     await asyncio.sleep(5)
@@ -251,7 +251,7 @@ def withdraw(cluster: MemoryCluster) -> None:
 
 
 @virtual_cluster()
-async def test_an_order_that_is_withdrawn_while_it_waits_is_not_carried_out(cluster: MemoryCluster) -> None:
+async def test_open_queue_command_deleted_while_waiting_for_the_parent_queue_is_not_executed(cluster: MemoryCluster) -> None:
     closed_family(cluster)
     order(cluster, "OpenQueue", "child")
     await asyncio.sleep(5)
@@ -262,7 +262,7 @@ async def test_an_order_that_is_withdrawn_while_it_waits_is_not_carried_out(clus
 
 
 @virtual_cluster()
-async def test_an_order_that_is_withdrawn_while_no_write_gets_through_is_not_carried_out(cluster: MemoryCluster) -> None:
+async def test_command_deleted_while_all_writes_fail_is_not_executed(cluster: MemoryCluster) -> None:
     watched = Watched(cluster)
     cluster.job("j", task())
     await asyncio.sleep(1)
@@ -281,7 +281,7 @@ async def test_an_order_that_is_withdrawn_while_no_write_gets_through_is_not_car
 
 
 @virtual_cluster()
-async def test_a_command_that_only_a_late_watch_still_shows_is_not_carried_out_again(cluster: MemoryCluster) -> None:
+async def test_executed_command_that_a_stale_cache_still_lists_is_not_repeated_by_a_new_leader(cluster: MemoryCluster) -> None:
     other = Replica(cluster.server, shards=1)
     watch, is_late = other.client.watch, [False]
 
@@ -312,7 +312,7 @@ async def test_a_command_that_only_a_late_watch_still_shows_is_not_carried_out_a
 
 
 @virtual_cluster()
-async def test_the_next_order_is_begun_when_the_one_before_it_could_be_deleted(cluster: MemoryCluster) -> None:
+async def test_next_queue_command_is_executed_only_after_the_previous_one_could_be_deleted(cluster: MemoryCluster) -> None:
     make(cluster, "child", "default")
     await asyncio.sleep(1)
     delete, is_forbidden = cluster.replica.client.delete, [True]
@@ -333,7 +333,7 @@ async def test_the_next_order_is_begun_when_the_one_before_it_could_be_deleted(c
 
 
 @virtual_cluster()
-async def test_an_order_costs_the_write_that_carries_it_out_and_its_deletion(cluster: MemoryCluster) -> None:
+async def test_queue_command_costs_one_queue_patch_and_each_command_one_deletion(cluster: MemoryCluster) -> None:
     cluster.job("j", task())
     make(cluster, "child", "default")
     await asyncio.sleep(5)
@@ -348,7 +348,7 @@ async def test_an_order_costs_the_write_that_carries_it_out_and_its_deletion(clu
 
 
 @virtual_cluster()
-async def test_an_order_that_gives_way_to_a_later_one_says_so(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_superseded_queue_command_is_reported_in_an_event(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(EventRecorder, "event", lambda _, about, *words: told.append(words[-1]))
     closed_family(cluster)
@@ -364,7 +364,7 @@ async def test_an_order_that_gives_way_to_a_later_one_says_so(cluster: MemoryClu
 
 
 @virtual_cluster()
-async def test_what_the_server_refuses_is_tried_until_it_is_withdrawn(cluster: MemoryCluster) -> None:
+async def test_queue_command_whose_writes_are_forbidden_is_retried_until_they_are_allowed(cluster: MemoryCluster) -> None:
     make(cluster, "child", "default")
     await asyncio.sleep(1)
 

@@ -19,7 +19,7 @@ class Clock:
         return self.now
 
 
-def test_the_first_write_goes_out_at_once_and_the_next_waits():
+def test_first_status_write_is_immediate_and_the_next_waits():
     clock = Clock()
     pace = Pace(clock)
     assert pace.wait() == 0
@@ -56,24 +56,24 @@ def test_a_status_that_changes_all_the_time_is_written_ever_more_rarely():
         (("*, -job-controller",), False),
     ],
 )
-def test_selection(selection, want):
+def test_controllers_option_decides_whether_a_controller_is_enabled(selection, want):
     assert is_enabled("job-controller", selection) is want
 
 
-def test_settings_take_the_flags_of_the_original():
+def test_controller_settings_accept_the_flags_of_volcano():
     flags = ["--worker_threads=4", "--controllers=*,-gc-controller", "--max-requeue-num=-1", "--v=4"]
     settings = parse(ControllerSettings, flags, "test")
     assert (settings.worker_threads, settings.controllers, settings.max_requeue_num) == (4, ("*", "-gc-controller"), -1)
     assert (settings.leader_elect_resource_name, settings.scheduler_name) == ("vc-controller-manager", ("volcano",))
 
 
-def test_a_controller_that_is_named_twice_is_refused(capsys):
+def test_controllers_option_that_enables_and_disables_a_controller_is_refused(capsys):
     with pytest.raises(SystemExit):
         parse(ControllerSettings, ["--controllers=gc-controller,-gc-controller"], "test")
     assert "controllers option gc-controller cannot have both '-' and '+' prefixes" in capsys.readouterr().err
 
 
-async def test_a_batch_that_fails_is_the_last():
+async def test_slow_start_stops_after_a_batch_that_fails():
     tried = []
 
     async def action(number):
@@ -86,7 +86,7 @@ async def test_a_batch_that_fails_is_the_last():
     assert len(tried) == FIRST_BATCH + 2 * FIRST_BATCH
 
 
-async def test_all_at_once_and_other_errors_are_not_hidden():
+async def test_at_once_runs_actions_concurrently_and_raises_unexpected_errors():
     running = asyncio.Event()
 
     async def wait(number):
@@ -103,7 +103,7 @@ async def test_all_at_once_and_other_errors_are_not_hidden():
         await at_once([0], crash)
 
 
-def test_what_may_pass_and_what_will_not():
+def test_api_errors_are_classified_as_transient_or_from_a_terminating_namespace():
     assert is_transient(ServerError(500, "InternalError", "x"))
     assert not is_transient(Forbidden(403, "Forbidden", "x"))
     ending = Forbidden(403, "Forbidden", "x", details={"causes": [{"reason": "NamespaceTerminating"}]})
@@ -111,7 +111,7 @@ def test_what_may_pass_and_what_will_not():
     assert not is_terminating_namespace(Forbidden(403, "Forbidden", "x"))
 
 
-async def test_a_thousand_are_not_asked_for_at_the_same_time() -> None:
+async def test_at_once_limits_the_number_of_concurrent_actions() -> None:
     under_way = most = done = 0
 
     async def action(_: int) -> None:

@@ -46,7 +46,9 @@ def groups(cluster: MemoryCluster) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", [REPLICA_SETS, STATEFUL_SETS], ids=lambda kind: kind.kind)
 @virtual_cluster(workloads=True)
-async def test_pods_share_a_group_that_goes_when_there_are_none(cluster: MemoryCluster, kind: ResourceType) -> None:
+async def test_pods_of_a_workload_share_a_podgroup_that_is_deleted_at_zero_replicas(
+    cluster: MemoryCluster, kind: ResourceType
+) -> None:
     annotations = {"scheduling.volcano.sh/group-min-member": "2", "volcano.sh/x": "y"}
     owner = workload(cluster, 2, kind, annotations=annotations)
     name = f"podgroup-{owner['metadata']['uid']}"
@@ -87,7 +89,7 @@ async def test_groups_that_are_deleted_by_hand_are_made_again(cluster: MemoryClu
 
 
 @virtual_cluster(workloads=True)
-async def test_a_restart_finds_out_what_it_missed(cluster: MemoryCluster) -> None:
+async def test_podgroup_of_a_workload_scaled_to_zero_during_a_downtime_is_deleted(cluster: MemoryCluster) -> None:
     owner = workload(cluster, 1)
     pod(cluster, "w-0", owner)
     await cluster.until(lambda: group_of(cluster, "w-0"))
@@ -99,7 +101,7 @@ async def test_a_restart_finds_out_what_it_missed(cluster: MemoryCluster) -> Non
 
 
 @virtual_cluster(workloads=True)
-async def test_no_group_is_left_by_a_pod_that_comes_when_its_workload_has_been_scaled_to_nothing(cluster: MemoryCluster) -> None:
+async def test_no_podgroup_remains_for_a_pod_created_after_its_workload_was_scaled_to_zero(cluster: MemoryCluster) -> None:
     owner = workload(cluster, 0)
     await asyncio.sleep(1)
     pod(cluster, "w-0", owner)
@@ -110,7 +112,7 @@ async def test_no_group_is_left_by_a_pod_that_comes_when_its_workload_has_been_s
 
 
 @virtual_cluster(workloads=True)
-async def test_no_group_is_left_when_its_workload_was_scaled_to_nothing_while_it_was_being_made(
+async def test_no_podgroup_remains_when_its_workload_is_scaled_to_zero_during_its_creation(
     cluster: MemoryCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -133,7 +135,7 @@ async def test_no_group_is_left_when_its_workload_was_scaled_to_nothing_while_it
 
 
 @virtual_cluster(workloads=True)
-async def test_all_pods_get_the_group_when_the_news_of_their_workload_comes_late(cluster: MemoryCluster) -> None:
+async def test_all_pods_get_the_podgroup_when_the_update_of_their_workload_arrives_late(cluster: MemoryCluster) -> None:
     owner = workload(cluster, 0)
     await asyncio.sleep(1)
     for name in ("w-0", "w-1"):
@@ -147,7 +149,7 @@ async def test_all_pods_get_the_group_when_the_news_of_their_workload_comes_late
 
 
 @virtual_cluster(workloads=True)
-async def test_a_group_of_a_pod_alone_that_went_while_nobody_looked_is_made_again(cluster: MemoryCluster) -> None:
+async def test_podgroup_of_an_ownerless_pod_deleted_during_a_downtime_is_recreated(cluster: MemoryCluster) -> None:
     pod(cluster, "alone")
     await cluster.until(lambda: group_of(cluster, "alone"))
     await cluster.replica.kill()
@@ -157,7 +159,7 @@ async def test_a_group_of_a_pod_alone_that_went_while_nobody_looked_is_made_agai
 
 
 @virtual_cluster(workloads=True)
-async def test_a_job_that_a_cron_job_makes_is_a_gang_by_its_scheduling(
+async def test_batch_job_of_a_cronjob_gets_a_podgroup_by_its_gang_policy_and_an_event(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[str, str]] = []
@@ -177,7 +179,7 @@ async def test_a_job_that_a_cron_job_makes_is_a_gang_by_its_scheduling(
 
 
 @virtual_cluster(workloads=True)
-async def test_pods_in_a_group_of_kubernetes_get_none_of_ours(cluster: MemoryCluster) -> None:
+async def test_pods_in_a_native_podgroup_get_no_volcano_podgroup(cluster: MemoryCluster) -> None:
     spec = {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": "g"}, "containers": [{"name": "c", "image": "i"}]}
     meta = {"name": "p", "namespace": NS}
     cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
@@ -194,7 +196,7 @@ def foreign_group(cluster: MemoryCluster, name: str) -> Key:
 
 @pytest.mark.parametrize("is_seen", [True, False], ids=["seen", "found"])
 @virtual_cluster(workloads=True)
-async def test_a_group_of_somebody_else_is_not_taken_for_the_own(
+async def test_foreign_podgroup_is_not_adopted_but_reported_until_it_is_deleted(
     cluster: MemoryCluster, is_seen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, tried = [], []
@@ -228,7 +230,7 @@ async def test_a_group_of_somebody_else_is_not_taken_for_the_own(
 
 
 @virtual_cluster(workloads=True)
-async def test_a_pod_alone_is_told_itself_that_its_group_is_of_somebody_else(
+async def test_foreign_podgroup_with_the_name_for_an_ownerless_pod_is_reported_on_the_pod(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = []
@@ -248,7 +250,9 @@ async def test_a_pod_alone_is_told_itself_that_its_group_is_of_somebody_else(
 
 
 @virtual_cluster(workloads=True)
-async def test_a_group_that_a_lost_answer_made_is_the_own(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_podgroup_that_exists_after_a_lost_create_response_is_adopted(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     create = cluster.replica.client.create
 
     async def create_twice(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -262,7 +266,7 @@ async def test_a_group_that_a_lost_answer_made_is_the_own(cluster: MemoryCluster
 
 
 @virtual_cluster(workloads=True)
-async def test_a_group_of_somebody_else_stays_when_the_workload_is_scaled_to_nothing(cluster: MemoryCluster) -> None:
+async def test_foreign_podgroup_is_not_deleted_when_the_workload_is_scaled_to_zero(cluster: MemoryCluster) -> None:
     owner = workload(cluster, 1)
     key = foreign_group(cluster, f"podgroup-{owner['metadata']['uid']}")
     await asyncio.sleep(1)

@@ -32,7 +32,7 @@ async def pods_are(cluster, count):
     await cluster.until(there)
 
 
-async def test_the_keys_stay_and_the_hosts_follow_the_scale(cluster):
+async def test_ssh_keys_stay_and_ssh_hosts_follow_when_the_job_is_scaled(cluster):
     await cluster.job("j", task(replicas=1), plugins=NAMES)
     await cluster.reaches("j", "Running")
     job = await cluster.client.get(JOBS, Key(NS, "j"))
@@ -80,7 +80,7 @@ async def test_the_user_s_keys_are_put_into_the_secret(cluster):
     assert (data["id_rsa"], data["id_rsa.pub"], data["authorized_keys"]) == ("mine", "also mine", "also mine")
 
 
-async def test_a_ray_job_without_a_head_is_told_so(cluster):
+async def test_ray_job_without_a_head_task_is_reported_and_gets_no_service(cluster):
     await cluster.job("j", plugins={"ray": []})
 
     async def named():
@@ -91,7 +91,7 @@ async def test_a_ray_job_without_a_head_is_told_so(cluster):
     assert "j-head-svc" not in await cluster.names(SERVICES)
 
 
-async def test_the_service_of_ray_comes_and_goes_with_the_job(cluster):
+async def test_ray_service_is_created_with_the_job_and_deleted_when_the_job_is_aborted(cluster):
     await cluster.job("j", task("head"), task("worker"), plugins={"ray": []})
     await cluster.reaches("j", "Running")
     service = await cluster.client.get(SERVICES, Key(NS, "j-head-svc"))
@@ -122,7 +122,7 @@ async def test_a_claim_that_is_missing_is_made_again_under_its_name_before_new_p
     assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == name
 
 
-async def test_config_maps_of_a_larger_scale_go_and_a_variable_that_is_left_out_is_told_of(cluster):
+async def test_scaling_down_deletes_surplus_configmaps_and_a_left_out_variable_is_reported(cluster):
     cluster.admitting = False  # no pod is needed
     await cluster.job("j", task(replicas=100_000), plugins={"svc": []})
 

@@ -79,7 +79,7 @@ async def then_the_parent_closed_and_opened(cluster: MemoryCluster) -> None:
 @pytest.mark.parametrize("then", [then_restarted, then_the_parent_closed_and_opened])
 @pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS.keys())
 @virtual_cluster()
-async def test_a_child_closed_by_hand_stays_closed_wherever_the_controller_was_killed_before(
+async def test_child_queue_closed_by_command_stays_closed_wherever_the_controller_was_killed(
     cluster: MemoryCluster, kill, then
 ) -> None:
     orders, is_meant = kill
@@ -102,7 +102,7 @@ async def test_a_child_closed_by_hand_stays_closed_wherever_the_controller_was_k
 
 
 @virtual_cluster()
-async def test_a_mark_that_no_closing_followed_is_taken_off(cluster: MemoryCluster) -> None:
+async def test_closed_by_parent_annotation_of_an_open_child_queue_is_reset_after_a_restart(cluster: MemoryCluster) -> None:
     make(cluster, "parent", "root")
     make(cluster, "child", "parent")
     cluster.server.of(QUEUES)[CHILD]["metadata"]["annotations"] = {keys.CLOSED_BY_PARENT: "true"}
@@ -111,7 +111,7 @@ async def test_a_mark_that_no_closing_followed_is_taken_off(cluster: MemoryClust
 
 
 @virtual_cluster()
-async def test_a_child_that_is_marked_and_not_yet_closed_closes_with_its_parent(cluster: MemoryCluster) -> None:
+async def test_child_queue_that_is_annotated_but_still_open_closes_after_a_controller_restart(cluster: MemoryCluster) -> None:
     make(cluster, "parent", "root")
     make(cluster, "child", "parent")
     await asyncio.sleep(1)
@@ -121,7 +121,7 @@ async def test_a_child_that_is_marked_and_not_yet_closed_closes_with_its_parent(
 
 
 @virtual_cluster()
-async def test_closing_and_opening_a_family_costs_two_writes_a_queue(cluster: MemoryCluster) -> None:
+async def test_closing_and_opening_a_parent_queue_costs_three_writes_on_it_and_four_on_its_child(cluster: MemoryCluster) -> None:
     make(cluster, "parent", "root")
     make(cluster, "child", "parent")
     await asyncio.sleep(1)

@@ -45,7 +45,7 @@ def hold(cluster: MemoryCluster, queue: str) -> None:
 
 
 @virtual_cluster()
-async def test_a_closing_queue_closes_although_opening_it_was_refused(cluster: MemoryCluster) -> None:
+async def test_closing_queue_still_closes_after_a_refused_open_queue_command(cluster: MemoryCluster) -> None:
     hold(cluster, "child")
     make(cluster, "parent", "root", "Closed")
     make(cluster, "child", "parent", "Closing")
@@ -57,7 +57,7 @@ async def test_a_closing_queue_closes_although_opening_it_was_refused(cluster: M
 
 
 @virtual_cluster()
-async def test_what_happens_in_a_queue_does_not_use_up_the_tries_of_an_order(cluster: MemoryCluster) -> None:
+async def test_podgroup_changes_do_not_use_up_the_retries_of_an_open_queue_command(cluster: MemoryCluster) -> None:
     closed_family(cluster)
     hold(cluster, "child")
     await asyncio.sleep(1)
@@ -71,7 +71,7 @@ async def test_what_happens_in_a_queue_does_not_use_up_the_tries_of_an_order(clu
 
 
 @virtual_cluster()
-async def test_a_child_closed_by_hand_stays_closed_although_opening_it_before_failed_half_way(cluster: MemoryCluster) -> None:
+async def test_child_queue_closed_by_command_stays_closed_after_a_partly_failed_opening(cluster: MemoryCluster) -> None:
     make(cluster, "parent", "root")
     make(cluster, "child", "parent")
     order(cluster, "CloseQueue", "parent")
@@ -95,7 +95,9 @@ async def test_a_child_closed_by_hand_stays_closed_although_opening_it_before_fa
 
 @pytest.mark.parametrize(("action", "want"), [("SyncQueue", "Open"), ("CloseQueue", "Closed")])
 @virtual_cluster()
-async def test_the_last_word_holds_against_an_order_that_waits(cluster: MemoryCluster, action: str, want: str) -> None:
+async def test_waiting_open_queue_command_is_superseded_by_close_queue_but_not_by_sync_queue(
+    cluster: MemoryCluster, action: str, want: str
+) -> None:
     closed_family(cluster)
     order(cluster, "OpenQueue", "child")
     await asyncio.sleep(10)
@@ -107,7 +109,7 @@ async def test_the_last_word_holds_against_an_order_that_waits(cluster: MemoryCl
 
 
 @virtual_cluster()
-async def test_an_order_is_dropped_in_words_when_it_was_refused_too_often(
+async def test_open_queue_command_is_dropped_with_an_event_after_too_many_refusals(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[str, ...]] = []
@@ -122,7 +124,7 @@ async def test_an_order_is_dropped_in_words_when_it_was_refused_too_often(
 
 
 @virtual_cluster()
-async def test_an_order_is_carried_out_although_taking_its_command_away_met_a_conflict(cluster: MemoryCluster) -> None:
+async def test_queue_command_is_executed_although_a_write_hits_a_conflict(cluster: MemoryCluster) -> None:
     make(cluster, "q", "root")
     await asyncio.sleep(1)
     conflicts = [Conflict(409, "Conflict", "the object has been modified")]
@@ -134,7 +136,7 @@ async def test_an_order_is_carried_out_although_taking_its_command_away_met_a_co
 
 
 @virtual_cluster()
-async def test_opening_is_tried_again_until_the_parent_is_there(cluster: MemoryCluster) -> None:
+async def test_open_queue_command_is_retried_until_the_parent_queue_exists(cluster: MemoryCluster) -> None:
     make(cluster, "c", "p")
     order(cluster, "CloseQueue", "c")
     await asyncio.sleep(5)
@@ -148,7 +150,7 @@ async def test_opening_is_tried_again_until_the_parent_is_there(cluster: MemoryC
 
 
 @virtual_cluster()
-async def test_a_parent_that_comes_closed_closes_its_child(cluster: MemoryCluster) -> None:
+async def test_parent_queue_that_is_created_closed_closes_its_child(cluster: MemoryCluster) -> None:
     make(cluster, "c", "p")
     await asyncio.sleep(5)
     make(cluster, "p", "root", "Closed")
@@ -158,7 +160,7 @@ async def test_a_parent_that_comes_closed_closes_its_child(cluster: MemoryCluste
 
 
 @virtual_cluster()
-async def test_the_status_names_the_command_that_was_carried_out_last_whatever_the_parent_does_after(
+async def test_last_command_in_the_queue_status_is_kept_when_the_parent_closes_the_queue(
     cluster: MemoryCluster,
 ) -> None:
     make(cluster, "p", "root")
@@ -183,7 +185,9 @@ async def test_the_status_names_the_command_that_was_carried_out_last_whatever_t
     ],
 )
 @virtual_cluster()
-async def test_of_several_orders_the_last_word_holds(cluster: MemoryCluster, orders: tuple[str, ...], want: str) -> None:
+async def test_last_of_several_queue_commands_decides_the_state(
+    cluster: MemoryCluster, orders: tuple[str, ...], want: str
+) -> None:
     make(cluster, "q", "root")
     await asyncio.sleep(1)
     for action in orders:

@@ -112,7 +112,7 @@ CASES: dict[str, tuple[Callable[[MemoryCluster], None], str, ResourceType, str]]
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 @virtual_cluster()
-async def test_what_is_forbidden_is_said_once_tried_rarely_and_done_when_it_is_allowed(
+async def test_forbidden_write_is_reported_once_retried_rarely_and_done_once_it_is_allowed(
     cluster: MemoryCluster,
     case: tuple[Callable[[MemoryCluster], None], str, ResourceType, str],
     said: list[tuple[str, str, str, str]],
@@ -131,7 +131,7 @@ async def test_what_is_forbidden_is_said_once_tried_rarely_and_done_when_it_is_a
 
 
 @virtual_cluster()
-async def test_an_object_that_is_made_anew_was_refused_nothing(cluster: MemoryCluster) -> None:
+async def test_recreated_queue_is_written_at_once_despite_refusals_for_the_deleted_queue(cluster: MemoryCluster) -> None:
     guard = Guard(cluster, "patch", QUEUES)
     _queue(cluster)
     await asyncio.sleep(TEN_MINUTES)
@@ -143,7 +143,7 @@ async def test_an_object_that_is_made_anew_was_refused_nothing(cluster: MemoryCl
 
 
 @virtual_cluster()
-async def test_what_changes_meanwhile_is_no_reason_to_try_again(cluster: MemoryCluster) -> None:
+async def test_podgroup_changes_do_not_cause_extra_retries_of_a_forbidden_queue_write(cluster: MemoryCluster) -> None:
     guard = Guard(cluster, "patch", QUEUES)
     _queue(cluster)
     for number in range(100):
@@ -171,7 +171,9 @@ async def test_a_cron_job_whose_status_may_not_be_written_makes_no_job_twice(clu
 
 
 @virtual_cluster()
-async def test_a_hyper_node_that_is_refused_stops_no_other(cluster: MemoryCluster, said: list[tuple[str, str, str, str]]) -> None:
+async def test_forbidden_hypernode_does_not_stop_the_creation_of_other_hypernodes(
+    cluster: MemoryCluster, said: list[tuple[str, str, str, str]]
+) -> None:
     client: Any = cluster.replica.client
     create, refused = client.create, []
 

@@ -75,7 +75,7 @@ async def test_pods_are_created_on_their_nodes_with_one_write_each(cluster):
 
 
 @virtual_cluster(seats=True)
-async def test_the_next_job_of_a_template_costs_no_dry_run_and_after_ten_minutes_one(cluster):
+async def test_dry_run_of_a_pod_template_is_reused_by_later_jobs_for_ten_minutes(cluster):
     for index in range(5):
         cluster.job(f"j{index}", task("a", 2))
         await cluster.until(lambda index=index: published(cluster, f"j{index}"))
@@ -91,7 +91,7 @@ async def test_the_next_job_of_a_template_costs_no_dry_run_and_after_ten_minutes
 
 
 @virtual_cluster(seats=True)
-async def test_jobs_of_a_template_that_come_together_share_one_dry_run(cluster):
+async def test_concurrent_jobs_of_one_pod_template_share_one_dry_run(cluster):
     for index in range(20):
         cluster.job(f"j{index:02}", task("a", 2))
     await cluster.until(lambda: all(published(cluster, f"j{index:02}") for index in range(20)))
@@ -99,7 +99,7 @@ async def test_jobs_of_a_template_that_come_together_share_one_dry_run(cluster):
 
 
 @virtual_cluster(seats=True)
-async def test_a_gang_let_in_without_a_placement_goes_the_present_way(cluster):
+async def test_gang_admitted_without_a_placement_gets_pods_without_a_node(cluster):
     cluster.job("j", task("a", 2))
     await cluster.until(lambda: published(cluster))
     cluster.admit()
@@ -108,7 +108,7 @@ async def test_a_gang_let_in_without_a_placement_goes_the_present_way(cluster):
 
 
 @virtual_cluster(seats=True)
-async def test_what_has_no_place_of_its_own_is_created_without_a_node(cluster):
+async def test_pod_without_a_node_in_the_placement_is_created_without_a_node(cluster):
     cluster.job("j", task("a", 3, minAvailable=2))
     await cluster.until(lambda: published(cluster))
     place(cluster, {("a", 0): "n1", ("a", 2): "n1"})
@@ -117,7 +117,7 @@ async def test_what_has_no_place_of_its_own_is_created_without_a_node(cluster):
 
 
 @virtual_cluster()
-async def test_without_the_switch_nothing_is_published(cluster):
+async def test_seats_are_not_published_by_default(cluster):
     cluster.job("j", task("a", 2))
     await cluster.until(lambda: group(cluster))
     assert keys.SEATS not in group(cluster)["metadata"]["annotations"]
@@ -125,7 +125,7 @@ async def test_without_the_switch_nothing_is_published(cluster):
 
 
 @virtual_cluster()
-async def test_a_job_cannot_say_for_others_where_its_pods_go(cluster):
+async def test_seat_annotations_of_a_job_are_not_copied_to_its_podgroup(cluster):
     forged = {keys.SEATS: "x", keys.PLACEMENT: "y", "mine": "z"}
     body = {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": {"name": "j", "namespace": NS, "annotations": forged}}
     cluster.server.create(JOBS, {**body, "spec": {"minAvailable": 1, "queue": "default", "tasks": [task("a", 1)]}})
@@ -140,7 +140,7 @@ def sidecar(pod):
 
 
 @virtual_cluster(seats=True)
-async def test_what_admission_adds_is_published(cluster):
+async def test_published_seats_include_containers_that_admission_adds(cluster):
     cluster.server.admit = lambda kind, item: sidecar(item) if kind == PODS else item
     cluster.job("j", task("a", 2))
     await cluster.until(lambda: published(cluster))
@@ -150,7 +150,7 @@ async def test_what_admission_adds_is_published(cluster):
 
 
 @virtual_cluster(seats=True)
-async def test_where_admission_differs_pods_that_do_not_fit_go_and_the_gang_goes_the_present_way(cluster):
+async def test_gang_falls_back_to_pods_without_a_node_when_admission_differs_from_the_dry_run(cluster):
     cluster.job("j", task("a", 4))
     await cluster.until(lambda: published(cluster))
     cluster.server.admit = lambda kind, item: sidecar(item) if kind == PODS else item
@@ -167,7 +167,7 @@ async def test_where_admission_differs_pods_that_do_not_fit_go_and_the_gang_goes
 
 
 @virtual_cluster(seats=True)
-async def test_withdrawn_seats_are_confirmed_before_pods_come_without_them(cluster):
+async def test_withdrawal_of_seats_is_confirmed_before_pods_are_created_without_a_node(cluster):
     cluster.job("j", task("a", 3))
     await cluster.until(lambda: published(cluster))
 
@@ -191,7 +191,7 @@ async def test_withdrawn_seats_are_confirmed_before_pods_come_without_them(clust
 
 
 @virtual_cluster(seats=True)
-async def test_a_gang_that_is_refused_a_pod_gives_all_its_seats_back(cluster):
+async def test_gang_with_a_refused_pod_releases_all_its_seats(cluster):
     cluster.job("j", task("a", 3))
     await cluster.until(lambda: published(cluster))
 
@@ -254,7 +254,7 @@ async def test_a_pod_that_is_made_again_gets_a_new_seat_each_time(cluster):
 
 
 @virtual_cluster(seats=True)
-async def test_a_pod_for_which_there_is_no_place_is_created_without_a_node_and_the_next_one_asks_again(cluster):
+async def test_recreated_pod_without_a_place_gets_no_node_and_the_next_requests_a_seat(cluster):
     await started(cluster, EVICTED)
     cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
     await cluster.until(lambda: asked(cluster) == ([1], 2))
@@ -265,7 +265,7 @@ async def test_a_pod_for_which_there_is_no_place_is_created_without_a_node_and_t
 
 
 @virtual_cluster(seats=True)
-async def test_without_an_answer_the_pods_come_and_the_group_says_why(cluster):
+async def test_unanswered_seat_request_creates_the_pod_without_a_node_and_records_why(cluster):
     await started(cluster, EVICTED)
     cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
     await cluster.until(lambda: published(cluster).way == "Unanswered", within=15)
@@ -278,7 +278,7 @@ async def test_without_an_answer_the_pods_come_and_the_group_says_why(cluster):
 
 
 @virtual_cluster(seats=True)
-async def test_a_withdrawn_seat_of_a_pod_that_is_made_again_leaves_the_others_alone(cluster):
+async def test_withdrawn_seat_of_a_recreated_pod_leaves_the_other_pods_running(cluster):
     await started(cluster, EVICTED, size=3)
     before = {pod["metadata"]["uid"] for pod in cluster.pods() if pod["metadata"]["name"] != "j-a-1"}
     cluster.server.admit = refusing
@@ -299,7 +299,7 @@ def refusing(kind, item):
 
 
 @virtual_cluster(seats=True)
-async def test_pods_of_a_larger_scale_get_seats_too(cluster):
+async def test_pods_added_by_scaling_up_get_seats(cluster):
     await started(cluster)
     scale(cluster, 4)
     await cluster.until(lambda: asked(cluster) == ([2, 3], 2))
@@ -309,7 +309,7 @@ async def test_pods_of_a_larger_scale_get_seats_too(cluster):
 
 
 @virtual_cluster(seats=True)
-async def test_a_scale_that_is_taken_back_frees_the_seats_that_nobody_takes(cluster):
+async def test_scaling_back_down_releases_the_seats_requested_for_added_pods(cluster):
     await started(cluster)
     scale(cluster, 4)
     await cluster.until(lambda: asked(cluster) == ([2, 3], 2))
@@ -325,7 +325,7 @@ async def test_a_scale_that_is_taken_back_frees_the_seats_that_nobody_takes(clus
 
 
 @virtual_cluster(seats=True)
-async def test_where_the_switch_is_off_by_now_pods_made_again_are_bound_as_before(cluster):
+async def test_recreated_pod_gets_no_node_after_seats_were_disabled(cluster):
     await started(cluster, EVICTED)
     await cluster.replica.kill()
     cluster.seats = False
@@ -336,7 +336,7 @@ async def test_where_the_switch_is_off_by_now_pods_made_again_are_bound_as_befor
 
 
 @virtual_cluster(seats=True)
-async def test_a_smaller_scale_says_nothing_of_seats(cluster):
+async def test_scaling_down_does_not_give_up_the_seats(cluster):
     await started(cluster, size=3)
     scale(cluster, 2)
     await cluster.until(lambda: any("deletionTimestamp" in pod["metadata"] for pod in cluster.pods()))
@@ -364,7 +364,7 @@ async def test_a_job_that_starts_over_gets_new_seats(cluster):
 
 
 @virtual_cluster(seats=True)
-async def test_a_controller_that_starts_anew_goes_on_with_the_placement(cluster):
+async def test_restarted_controller_uses_the_existing_placement(cluster):
     cluster.job("j", task("a", 3))
     await cluster.until(lambda: published(cluster))
     await cluster.replica.kill()
@@ -408,7 +408,7 @@ async def test_a_gang_that_is_scaled_while_its_pods_are_created_gives_its_seats_
     ],
 )
 @virtual_cluster(seats=True)
-async def test_who_goes_the_present_way_and_why(cluster, spec, way):
+async def test_gang_with_unsupported_pod_fields_gets_no_seats_and_the_reason_is_recorded(cluster, spec, way):
     row = task("a", 2)
     row["template"]["spec"] |= spec
     cluster.job("j", row)
@@ -417,7 +417,7 @@ async def test_who_goes_the_present_way_and_why(cluster, spec, way):
 
 
 @virtual_cluster(seats=True)
-async def test_a_dry_run_that_is_refused_keeps_no_job_from_its_pods(cluster):
+async def test_refused_dry_run_does_not_prevent_pod_creation(cluster):
     def admit(kind, item):
         if kind == PODS and item["metadata"]["name"].endswith("-seats"):
             raise Forbidden(403, "Forbidden", "no dry runs here")

@@ -47,7 +47,7 @@ async def configure(cluster, text, kind="create"):
         await cluster.client.patch(CONFIG_MAPS, Key(NS, "s"), {"data": body["data"]}, PatchKind.MERGE)
 
 
-async def test_nodes_are_divided_and_follow_what_happens(cluster):
+async def test_node_shards_follow_node_load_nodes_in_use_and_deletions(cluster):
     everything = ["a", "b", "c"]
     await reaches(cluster, {"volcano": (everything, everything), "agent-scheduler": ([], [])})
     spec = {
@@ -67,7 +67,7 @@ async def test_nodes_are_divided_and_follow_what_happens(cluster):
     await reaches(cluster, {"volcano": (["a"], []), "agent-scheduler": (["b"], ["b"])})
 
 
-async def test_a_config_map_decides_and_a_broken_one_leaves_the_last(cluster):
+async def test_sharding_configmap_replaces_the_defaults_and_an_invalid_change_is_reported(cluster):
     await configure(cluster, "schedulerConfigs: [{name: only, policies: [{name: node-limit, arguments: {maxNodes: 2}}]}]")
     await reaches(cluster, {"only": (["a", "b"], ["a", "b"])})
     await configure(cluster, "schedulerConfigs: []", "patch")
@@ -84,6 +84,6 @@ async def test_a_config_map_decides_and_a_broken_one_leaves_the_last(cluster):
     await reaches(cluster, {"volcano": (everything, everything), "agent-scheduler": ([], [])})
 
 
-async def test_a_name_that_no_shard_can_have_stops_no_other(cluster):
+async def test_invalid_scheduler_name_does_not_stop_other_shards(cluster):
     await configure(cluster, "schedulerConfigs: [{name: No_Name, maxNodes: 1}, {name: volcano}]")
     await reaches(cluster, {"volcano": (["b", "c"], ["b", "c"])})

@@ -51,7 +51,7 @@ def resume(cluster: MemoryCluster) -> None:
 
 
 @virtual_cluster()
-async def test_every_status_has_a_phase_and_no_task_without_pods(cluster: MemoryCluster) -> None:
+async def test_every_job_status_has_a_phase_and_no_empty_task_status_count(cluster: MemoryCluster) -> None:
     written = statuses(cluster)
     await job_that_runs(cluster)
     cluster.run_pods("Succeeded")
@@ -68,7 +68,7 @@ async def test_every_status_has_a_phase_and_no_task_without_pods(cluster: Memory
 
 
 @virtual_cluster()
-async def test_a_phase_aborted_that_somebody_puts_is_an_order(cluster: MemoryCluster) -> None:
+async def test_phase_aborted_written_by_a_client_aborts_the_job_until_it_is_resumed(cluster: MemoryCluster) -> None:
     await job_that_runs(cluster)
     written = statuses(cluster)
     cluster.set_phase(cluster.pods()[0], "Succeeded")  # a change whose write may still wait for its turn
@@ -94,7 +94,9 @@ async def test_a_phase_aborted_that_somebody_puts_is_an_order(cluster: MemoryClu
 
 @pytest.mark.parametrize("seconds", [0.0, 0.001, 0.003, 0.01, 0.05, 0.5])
 @virtual_cluster()
-async def test_no_write_that_is_under_way_puts_the_phase_of_before_back(cluster: MemoryCluster, seconds: float) -> None:
+async def test_pending_status_write_does_not_overwrite_a_phase_aborted_written_by_a_client(
+    cluster: MemoryCluster, seconds: float
+) -> None:
     await job_that_runs(cluster)
     cluster.set_phase(cluster.pods()[0], "Succeeded")
     await asyncio.sleep(seconds)
@@ -108,7 +110,7 @@ async def test_no_write_that_is_under_way_puts_the_phase_of_before_back(cluster:
 
 
 @virtual_cluster()
-async def test_a_phase_that_is_put_upon_an_older_status_is_refused(cluster: MemoryCluster) -> None:
+async def test_phase_patch_with_an_outdated_resource_version_is_refused(cluster: MemoryCluster) -> None:
     await job_that_runs(cluster)
     version = cluster.server.of(JOBS)[J]["metadata"]["resourceVersion"]
     cluster.run_pods("Succeeded")
@@ -131,7 +133,7 @@ def is_grouped(cluster: MemoryCluster, name: str) -> bool:
 
 
 @virtual_cluster()
-async def test_a_pod_is_told_of_the_queue_that_its_owner_s_group_does_not_take(
+async def test_pod_with_another_queue_than_the_shared_podgroup_gets_a_warning_event(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []

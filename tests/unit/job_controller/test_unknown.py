@@ -63,7 +63,7 @@ def retries(cluster: MemoryCluster) -> int:
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
 @virtual_cluster()
-async def test_a_group_that_turns_unknown_while_the_controller_is_down_is_answered_once(
+async def test_podgroup_that_turns_unknown_during_a_downtime_triggers_its_policy_once(
     cluster: MemoryCluster, policy: dict[str, Any]
 ) -> None:
     await running(cluster, policy)
@@ -88,7 +88,7 @@ async def test_a_group_that_turns_unknown_while_the_controller_is_down_is_answer
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
 @virtual_cluster()
-async def test_a_group_that_stays_unknown_is_answered_once_however_often_the_controller_restarts(
+async def test_podgroup_that_stays_unknown_triggers_its_policy_once_despite_controller_restarts(
     cluster: MemoryCluster, policy: dict[str, Any]
 ) -> None:
     await running(cluster, policy)
@@ -102,7 +102,7 @@ async def test_a_group_that_stays_unknown_is_answered_once_however_often_the_con
 
 
 @virtual_cluster()
-async def test_each_time_that_a_group_turns_unknown_is_answered_while_the_controller_watches(cluster: MemoryCluster) -> None:
+async def test_policy_is_triggered_each_time_a_podgroup_turns_unknown(cluster: MemoryCluster) -> None:
     await running(cluster, POLICIES["at once"])
     seen = []
     for _ in range(3):
@@ -115,7 +115,7 @@ async def test_each_time_that_a_group_turns_unknown_is_answered_while_the_contro
 
 
 @virtual_cluster()
-async def test_another_group_that_is_unknown_is_another_occurrence(cluster: MemoryCluster) -> None:
+async def test_replaced_podgroup_that_is_unknown_triggers_the_policy_again(cluster: MemoryCluster) -> None:
     await running(cluster, POLICIES["keeping the group"])
     turn(cluster, "Unknown")
     await run(cluster)
@@ -128,7 +128,7 @@ async def test_another_group_that_is_unknown_is_another_occurrence(cluster: Memo
 
 
 @virtual_cluster()
-async def test_a_job_whose_policies_do_not_name_it_keeps_no_note(cluster: MemoryCluster) -> None:
+async def test_unknown_podgroup_is_not_recorded_when_no_policy_names_the_event(cluster: MemoryCluster) -> None:
     await running(cluster, {"event": "PodFailed", "action": "RestartJob"})
     turn(cluster, "Unknown")
     await asyncio.sleep(5)
@@ -138,7 +138,7 @@ async def test_a_job_whose_policies_do_not_name_it_keeps_no_note(cluster: Memory
 
 
 @virtual_cluster()
-async def test_the_note_goes_when_the_group_is_whole_again(cluster: MemoryCluster) -> None:
+async def test_recorded_unknown_podgroup_is_cleared_when_the_podgroup_runs_again(cluster: MemoryCluster) -> None:
     await running(cluster, POLICIES["after a while"])
     seen = []
     for phase in ("Unknown", "Running"):

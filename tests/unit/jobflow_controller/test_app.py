@@ -34,7 +34,7 @@ async def holder(client):
     return ""
 
 
-async def test_it_starts_leads_and_stops():
+async def test_jobflow_controller_gets_ready_acquires_its_lease_and_releases_it_on_stop():
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         for crd in custom_resource_definitions():
             if crd["metadata"]["name"] in KINDS:

@@ -11,7 +11,7 @@ from pyroclast_jobflow_controller.settings import JobFlowSettings
 from tests.unit.kube.fault_server import FaultServer, answer
 
 
-async def test_the_time_is_that_of_the_api_server() -> None:
+async def test_jobflow_controller_uses_the_time_of_the_api_server() -> None:
     ahead = datetime.now(UTC) + timedelta(minutes=10)
     async with FaultServer() as server, server.client() as client:
         server.on(f"GET {JOB_FLOWS.path('')}", answer(200, {"items": []}, Date=format_datetime(ahead, usegmt=True)))

@@ -70,7 +70,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.looptime
-async def test_a_status_is_worked_out_when_it_may_be_written(calls: Counter[str]) -> None:
+async def test_jobflow_status_is_computed_only_about_as_often_as_it_is_written(calls: Counter[str]) -> None:
     world = await chain()
     assert len(world.created) == ENTRIES
     assert world.status_writes <= ENTRIES * len(PHASES)
@@ -79,7 +79,7 @@ async def test_a_status_is_worked_out_when_it_may_be_written(calls: Counter[str]
 
 
 @pytest.mark.looptime
-async def test_exit_codes_are_looked_for_in_failed_pods_alone_and_of_several_jobs_at_a_time() -> None:
+async def test_exit_codes_are_read_from_failed_pods_only_and_for_many_jobs_concurrently() -> None:
     world = Asked(1)
     world.on_job = lambda name: asyncio.get_running_loop().call_later(1, world.enter, name, "Failed") and None
     names = [f"e{at}" for at in range(ENTRIES)]

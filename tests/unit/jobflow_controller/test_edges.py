@@ -33,7 +33,7 @@ def _holds(body: Any) -> bool:
 
 
 @pytest.mark.looptime
-async def test_nothing_is_made_for_a_flow_that_went_before_it_was_held() -> None:
+async def test_no_job_is_created_for_a_jobflow_deleted_before_it_gets_its_finalizer() -> None:
     world = Hasty(random.Random(1))
     world.put_flow({"name": "a"})
     async with world.controller():
@@ -44,7 +44,9 @@ async def test_nothing_is_made_for_a_flow_that_went_before_it_was_held() -> None
 
 @pytest.mark.looptime
 @pytest.mark.parametrize(("given", "trace"), [({}, None), ({TRACE: OTHER}, "0af7651916cd43dd8448eb211c80319c")])
-async def test_jobs_belong_to_the_span_of_their_flow_where_traces_are_taken(given: dict[str, str], trace: str | None) -> None:
+async def test_jobs_carry_the_trace_context_of_their_jobflow_if_tracing_is_enabled(
+    given: dict[str, str], trace: str | None
+) -> None:
     world = World(random.Random(1), collector="http://127.0.0.1:9")
     world.put_flow({"name": "a"}, metadata={"annotations": given})
     async with world.controller():
@@ -65,7 +67,7 @@ MENDED: dict[str, tuple[Any, Any, ResourceType, str, dict[str, Any]]] = {
 
 @pytest.mark.looptime
 @pytest.mark.parametrize(("template", "tasks", "kind", "name", "mended"), MENDED.values(), ids=MENDED)
-async def test_what_is_mended_is_tried_at_once(
+async def test_a_job_is_created_at_once_after_its_invalid_patch_or_template_is_corrected(
     template: Any, tasks: Any, kind: ResourceType, name: str, mended: dict[str, Any]
 ) -> None:
     world = World(random.Random(1))
@@ -80,7 +82,7 @@ async def test_what_is_mended_is_tried_at_once(
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("by_hand", [False, True])
-async def test_a_failed_job_that_goes_slowly_is_made_again(by_hand: bool) -> None:
+async def test_a_failed_job_is_recreated_only_after_its_finalizer_is_removed(by_hand: bool) -> None:
     world = World(random.Random(1))
     world.put_flow({"name": "a", "retry": {"limit": 1, "backoff": "5s"}})
     async with world.controller():
@@ -98,7 +100,7 @@ async def test_a_failed_job_that_goes_slowly_is_made_again(by_hand: bool) -> Non
 
 
 @pytest.mark.looptime
-async def test_a_deleted_flow_goes_when_the_last_of_its_jobs_has_gone_slowly() -> None:
+async def test_a_deleted_jobflow_terminates_until_the_finalizers_of_its_jobs_are_removed() -> None:
     world = World(random.Random(1))
     world.put_flow({"name": "a"}, {"name": "b"})
     async with world.controller():
@@ -130,7 +132,7 @@ class Guarded(World):
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("kind", [JOB_FLOWS, JOB_TEMPLATES], ids=lambda kind: kind.kind)
-async def test_what_is_forbidden_is_said_once_tried_rarely_and_done_when_it_is_allowed(kind: ResourceType) -> None:
+async def test_a_forbidden_update_gets_one_event_is_retried_rarely_and_succeeds_once_allowed(kind: ResourceType) -> None:
     world = Guarded(kind)
     world.put_flow({"name": "a"})
     async with world.controller():
@@ -165,7 +167,7 @@ class InProcess(World):
 
 
 @pytest.mark.looptime
-async def test_a_job_that_the_rules_refuse_is_told_of_on_its_flow_and_made_with_defaults_once_they_do_not() -> None:
+async def test_a_job_denied_by_in_process_webhooks_is_reported_on_its_jobflow_and_created_once_allowed() -> None:
     world = InProcess()
     world.put_flow({"name": "a"})
     async with world.controller():

@@ -57,7 +57,7 @@ ANSWERS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("answer", "words"), ANSWERS.values(), ids=ANSWERS.keys())
-async def test_answers(answer: bytes, words: str) -> None:
+async def test_http_probe_passes_on_status_200_or_302_and_reports_other_responses(answer: bytes, words: str) -> None:
     async with answering(answer) as port, Reach(10, local=True) as reach:
         problem = await reach.get("127.0.0.1", HttpGetProbe(port=port, path="/x"))
     assert words in problem
@@ -72,7 +72,7 @@ ODD: dict[str, str] = {
 
 
 @pytest.mark.parametrize("path", ODD.values(), ids=ODD.keys())
-async def test_a_path_leads_to_no_other_host(path: str) -> None:
+async def test_http_probe_path_cannot_send_the_request_to_another_host(path: str) -> None:
     async with answering(OK) as port, Reach(10, local=True) as reach:
         assert await reach.get("127.0.0.1", HttpGetProbe(path=path, port=port)) == ""
 
@@ -81,7 +81,7 @@ NO_PODS = "127.0.0.1 127.1.2.3 ::1 169.254.169.254 fe80::1 fe80::1%eth0 ::ffff:1
 
 
 @pytest.mark.parametrize("ip", ["", *NO_PODS.split()])
-async def test_addresses_that_are_no_pods(ip: str) -> None:
+async def test_probes_refuse_addresses_that_are_not_pod_addresses(ip: str) -> None:
     async with Reach(10) as reach:
         words = await reach.get(ip, HttpGetProbe(port=1))
         assert any(each in words for each in ("is a local address", "is not the address of a pod", "is no address"))
@@ -89,7 +89,7 @@ async def test_addresses_that_are_no_pods(ip: str) -> None:
 
 
 @pytest.mark.parametrize("port", [-1, 70_000])
-async def test_ports_that_are_none(port: int) -> None:
+async def test_probes_report_a_problem_for_ports_out_of_range(port: int) -> None:
     async with Reach(10, local=True) as reach:
         assert await reach.connect("127.0.0.1", port)
         assert await reach.get("127.0.0.1", HttpGetProbe(port=port))
@@ -121,7 +121,7 @@ def uid_of(world: World, name: str) -> str:
 
 
 @pytest.mark.looptime
-async def test_a_target_that_is_made_anew_is_probed_anew(asked: list[str]) -> None:
+async def test_a_recreated_target_job_is_probed_again(asked: list[str]) -> None:
     world = World(random.Random(1))
     world.settings = JobFlowSettings(probe_period="1s")
     world.put_flow(*FLOW)
@@ -162,7 +162,7 @@ async def test_a_pod_in_the_host_network_is_probed_only_when_the_administrator_a
 
 
 @pytest.mark.looptime
-async def test_what_a_probe_says_is_told_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_probe_message_is_truncated_in_the_jobflow_status(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect(_: Reach, ip: str, port: int) -> str:
         return "x" * 100_000
 

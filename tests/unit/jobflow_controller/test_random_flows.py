@@ -287,7 +287,7 @@ def check(world: World, plan: Plan, jobs: JobController) -> None:
 
 
 @pytest.mark.parametrize("seed", range(examples(60, one_in=8)))
-def test_a_random_flow_comes_to_its_end(seed: int) -> None:
+def test_a_random_jobflow_ends_as_expected_despite_faults_and_controller_restarts(seed: int) -> None:
     loop = virtual.new_event_loop(start=0)
     try:
         loop.run_until_complete(live_through(seed))

@@ -38,7 +38,7 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caller, "FIRST_PAUSE", 0.005)
 
 
-async def test_reads_an_object(server: FaultServer, client: Client) -> None:
+async def test_client_get_returns_the_object_without_requesting_compression(server: FaultServer, client: Client) -> None:
     server.on(f"GET {ONE}", answer(200, POD))
     assert await client.get(PODS, KEY) == POD
     assert server.requests[0].headers["accept-encoding"] == "identity"
@@ -58,7 +58,9 @@ async def test_reads_an_object(server: FaultServer, client: Client) -> None:
         (500, "", ServerError),
     ],
 )
-async def test_an_error_is_raised_by_its_kind_and_not_repeated(server: FaultServer, client: Client, code, reason, kind) -> None:
+async def test_a_final_error_status_raises_its_exception_class_and_is_not_retried(
+    server: FaultServer, client: Client, code, reason, kind
+) -> None:
     server.on(f"PUT {ONE}", status(code, reason, "why"))
     with pytest.raises(kind) as caught:
         await client.update(PODS, POD)
@@ -68,21 +70,23 @@ async def test_an_error_is_raised_by_its_kind_and_not_repeated(server: FaultServ
 
 
 @pytest.mark.parametrize("fault", [cut, reset, garbage, bad_chunks, half(POD), status(500, "InternalError"), status(503, "x")])
-async def test_what_may_be_repeated_is(server: FaultServer, client: Client, fault) -> None:
+async def test_a_merge_patch_is_retried_after_a_broken_response_or_a_server_error(
+    server: FaultServer, client: Client, fault
+) -> None:
     server.on(f"PATCH {ONE}", fault, answer(200, POD))
     assert await client.patch(PODS, KEY, {"a": 1}, PatchKind.MERGE) == POD
     assert [got.json for got in server.requests] == [{"a": 1}] * 2
     assert server.requests[0].headers["content-type"] == "application/merge-patch+json"
 
 
-async def test_429_waits_as_long_as_the_server_says(server: FaultServer, client: Client) -> None:
+async def test_a_request_answered_with_429_is_retried_after_the_retry_after_time(server: FaultServer, client: Client) -> None:
     server.on(f"POST {ALL}", status(429, "TooManyRequests", Retry_After="1"), answer(201, POD))
     began = time.monotonic()
     assert await client.create(PODS, GENERATED) == POD
     assert time.monotonic() - began >= 1.0
 
 
-async def test_a_wait_beyond_the_deadline_is_not_begun(server: FaultServer, client: Client) -> None:
+async def test_a_retry_after_beyond_the_deadline_raises_at_once(server: FaultServer, client: Client) -> None:
     server.on(f"GET {ONE}", status(429, "TooManyRequests", Retry_After="20"))
     deadline = Deadline.after(5.0)
     with pytest.raises(TooManyRequests) as caught:
@@ -92,7 +96,9 @@ async def test_a_wait_beyond_the_deadline_is_not_begun(server: FaultServer, clie
 
 
 @pytest.mark.parametrize("fault", [cut, reset, half(POD), status(500, "InternalError"), status(503, "x")])
-async def test_a_create_with_generate_name_is_never_repeated_blindly(server: FaultServer, client: Client, fault) -> None:
+async def test_a_create_with_generate_name_is_not_retried_when_its_outcome_is_unknown(
+    server: FaultServer, client: Client, fault
+) -> None:
     server.on(f"POST {ALL}", fault)
     with pytest.raises((ConnectionFailed, ServerError)):
         await client.create(PODS, GENERATED)
@@ -100,7 +106,7 @@ async def test_a_create_with_generate_name_is_never_repeated_blindly(server: Fau
 
 
 @pytest.mark.parametrize("fault", [cut, reset])
-async def test_a_json_patch_is_never_repeated_blindly(server: FaultServer, client: Client, fault) -> None:
+async def test_a_json_patch_is_not_retried_when_its_response_is_lost(server: FaultServer, client: Client, fault) -> None:
     server.on(f"PATCH {ONE}", fault)
     with pytest.raises(ConnectionFailed) as caught:
         await client.patch(PODS, KEY, [{"op": "add", "path": "/x/-", "value": 1}], PatchKind.JSON)
@@ -108,14 +114,14 @@ async def test_a_json_patch_is_never_repeated_blindly(server: FaultServer, clien
     assert len(server.requests) == 1
 
 
-async def test_a_delete_whose_answer_is_lost_is_sent_again(server: FaultServer, client: Client) -> None:
+async def test_a_delete_is_retried_when_its_response_is_lost(server: FaultServer, client: Client) -> None:
     server.on(f"DELETE {ONE}", cut, status(404, "NotFound"))
     with pytest.raises(NotFound):
         await client.delete(PODS, KEY)
     assert len(server.requests) == 2
 
 
-async def test_a_request_that_was_never_sent_is_repeated_whatever_it_is(server: FaultServer) -> None:
+async def test_a_create_with_generate_name_is_retried_while_no_connection_is_made(server: FaultServer) -> None:
     await server.stop()
     async with server.client() as client:
         creating = asyncio.ensure_future(client.create(PODS, GENERATED))
@@ -126,7 +132,7 @@ async def test_a_request_that_was_never_sent_is_repeated_whatever_it_is(server: 
     assert len(server.requests) == 1
 
 
-async def test_a_server_that_is_away_is_an_error_at_the_deadline(server: FaultServer) -> None:
+async def test_an_unreachable_server_raises_connection_failed_at_the_deadline(server: FaultServer) -> None:
     await server.stop()
     async with server.client() as client:
         with pytest.raises(ConnectionFailed) as caught:
@@ -142,14 +148,14 @@ async def test_a_server_that_hangs_is_an_error_at_the_deadline(server: FaultServ
     assert caught.value.message == "no answer in time"
 
 
-async def test_an_error_page_of_a_proxy_is_an_error_with_its_text(server: FaultServer, client: Client) -> None:
+async def test_an_html_error_page_raises_the_error_of_its_status_with_its_text(server: FaultServer, client: Client) -> None:
     server.on(f"GET {ONE}", answer(404, b"<html>nope</html>"))
     with pytest.raises(NotFound) as caught:
         await client.get(PODS, KEY)
     assert "nope" in caught.value.message
 
 
-async def test_an_answer_that_is_not_json(server: FaultServer, client: Client) -> None:
+async def test_a_response_that_is_not_json_raises_connection_failed(server: FaultServer, client: Client) -> None:
     server.on(f"GET {ONE}", answer(200, b"hello"))
     with pytest.raises(ConnectionFailed, match="not JSON"):
         await client.get(PODS, KEY)
@@ -169,14 +175,14 @@ async def test_a_list_is_read_to_its_last_page(server: FaultServer, client: Clie
     ]
 
 
-async def test_an_expired_page_token_reads_the_list_anew(server: FaultServer, client: Client) -> None:
+async def test_an_expired_continue_token_restarts_the_list(server: FaultServer, client: Client) -> None:
     server.on(f"GET {ALL}", answer(200, page("ab", "more")), status(410, "Expired"), answer(200, page("abcd", version="9")))
     items, version = await client.list(PODS, "ns", limit=2)
     assert ([item["metadata"]["name"] for item in items], version) == (["a", "b", "c", "d"], "9")
     assert server.requests[-1].query == {"limit": "2"}
 
 
-async def test_what_each_verb_sends(server: FaultServer, client: Client) -> None:
+async def test_client_verbs_send_their_path_query_and_body(server: FaultServer, client: Client) -> None:
     for route in (
         f"POST {ALL}",
         f"POST {ONE}/binding",
@@ -208,7 +214,7 @@ async def test_what_each_verb_sends(server: FaultServer, client: Client) -> None
     assert plain.json == {"kind": "DeleteOptions", "apiVersion": "v1"}
 
 
-async def test_bodies_may_hold_raw_json_and_records(server: FaultServer, client: Client) -> None:
+async def test_request_bodies_may_contain_raw_json_and_structs_but_no_other_objects(server: FaultServer, client: Client) -> None:
     class Point(msgspec.Struct):
         x: int
 
@@ -219,7 +225,7 @@ async def test_bodies_may_hold_raw_json_and_records(server: FaultServer, client:
         await client.create(PODS, {**POD, "odd": object()})
 
 
-async def test_no_more_requests_at_a_time_than_allowed(server: FaultServer) -> None:
+async def test_concurrent_requests_do_not_exceed_max_in_flight(server: FaultServer) -> None:
     server.on(f"GET {ONE}", hang)
     async with server.client(max_in_flight=3) as client, asyncio.TaskGroup() as group:
         reading = [group.create_task(client.get(PODS, KEY)) for _ in range(10)]
@@ -231,7 +237,7 @@ async def test_no_more_requests_at_a_time_than_allowed(server: FaultServer) -> N
             task.cancel()
 
 
-async def test_a_rate_limit_is_kept(server: FaultServer) -> None:
+async def test_requests_beyond_the_burst_wait_for_the_qps_limit(server: FaultServer) -> None:
     server.on(f"GET {ONE}", answer(200, POD))
     async with server.client(qps=50, burst=5) as client:
         began = time.monotonic()
@@ -239,7 +245,7 @@ async def test_a_rate_limit_is_kept(server: FaultServer) -> None:
         assert time.monotonic() - began >= 0.2
 
 
-async def test_each_attempt_is_counted(server: FaultServer) -> None:
+async def test_each_attempt_of_a_request_is_reported_to_the_observer(server: FaultServer) -> None:
     observed = Observed()
     server.on(f"PATCH {ONE}/status", cut, status(500, "InternalError"), answer(200, POD))
     async with server.client(observer=observed) as client:
@@ -247,7 +253,7 @@ async def test_each_attempt_is_counted(server: FaultServer) -> None:
     assert observed.requests == [("patch", "pods/status", 0), ("patch", "pods/status", 500), ("patch", "pods/status", 200)]
 
 
-async def test_a_stream_gives_lines_however_they_are_cut(server: FaultServer, client: Client) -> None:
+async def test_a_stream_yields_whole_lines_and_raises_when_cut_within_a_line(server: FaultServer, client: Client) -> None:
     server.on("GET /log", Watch(b"one\ntw", b"o\n\nthree\n").end())
     assert [line async for line in client.stream("/log")] == [b"one", b"two", b"three"]
     server.on("GET /log", Watch(b"one\ntw").end())
@@ -258,7 +264,7 @@ async def test_a_stream_gives_lines_however_they_are_cut(server: FaultServer, cl
         [line async for line in client.stream("/log")]
 
 
-async def test_a_token_that_is_refused_is_read_anew(server: FaultServer, tmp_path) -> None:
+async def test_a_token_file_is_read_again_after_a_401(server: FaultServer, tmp_path) -> None:
     from pyroclast.kube.credentials.authorization import TokenFile
     from pyroclast.kube.credentials.config import ClusterConfig
 
@@ -272,19 +278,19 @@ async def test_a_token_that_is_refused_is_read_anew(server: FaultServer, tmp_pat
     assert [got.headers["authorization"] for got in server.requests] == ["Bearer old", "Bearer old", "Bearer new"]
 
 
-async def test_a_closed_client_says_so(server: FaultServer) -> None:
+async def test_a_request_on_a_closed_client_raises_connection_failed(server: FaultServer) -> None:
     async with server.client() as client:
         pass
     with pytest.raises(ConnectionFailed, match="closed"):
         await client.get(PODS, KEY, deadline=Deadline.after(0.05))
 
 
-async def test_a_retry_after_in_the_body_counts_too() -> None:
+async def test_retry_after_is_read_from_the_status_body() -> None:
     error = ApiError.from_status(429, {"reason": "TooManyRequests", "details": {"retryAfterSeconds": 7}})
     assert error.retry_after == 7.0
 
 
-async def test_a_server_below_a_path_and_names_that_need_quoting(server: FaultServer) -> None:
+async def test_request_urls_keep_the_server_path_and_percent_encode_names(server: FaultServer) -> None:
     from pyroclast.kube.credentials.config import ClusterConfig
 
     server.on("GET /clusters/one/api/v1/namespaces/ns/pods/a%20b%C3%A9", answer(200, POD))

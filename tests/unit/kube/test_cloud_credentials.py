@@ -80,7 +80,7 @@ async def read(client: Client, seconds: float = 30.0) -> dict[str, Any]:
     return await client.get(PODS, Key("ns", "p"), deadline=Deadline.after(seconds))
 
 
-async def test_a_plugin_is_asked_once_for_all(tmp_path: Path, server: FaultServer) -> None:
+async def test_an_exec_plugin_runs_once_for_concurrent_and_later_requests(tmp_path: Path, server: FaultServer) -> None:
     plugin = Plugin(tmp_path, before="time.sleep(0.3)")
     plugin.say(token="one")
     server.on(f"GET {ONE}", accepts("one"))
@@ -90,7 +90,7 @@ async def test_a_plugin_is_asked_once_for_all(tmp_path: Path, server: FaultServe
     assert len(plugin.runs) == 1
 
 
-async def test_a_plugin_is_asked_again_when_what_it_gave_ends_or_is_refused(
+async def test_an_exec_plugin_runs_again_when_its_token_expires_or_is_refused(
     tmp_path: Path, server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cloud_credentials, "REFUSED_SECONDS", 0.0)
@@ -109,7 +109,7 @@ async def test_a_plugin_is_asked_again_when_what_it_gave_ends_or_is_refused(
     assert len(plugin.runs) == 3
 
 
-async def test_a_plugin_whose_token_is_always_refused_is_not_asked_at_each_call(tmp_path: Path, server: FaultServer) -> None:
+async def test_an_exec_plugin_whose_token_is_refused_does_not_run_for_each_request(tmp_path: Path, server: FaultServer) -> None:
     plugin = Plugin(tmp_path)
     plugin.say(token="wrong")
     server.on(f"GET {ONE}", status(401, "Unauthorized"))
@@ -120,7 +120,9 @@ async def test_a_plugin_whose_token_is_always_refused_is_not_asked_at_each_call(
     assert len(plugin.runs) == 1
 
 
-async def test_a_plugin_that_fails_is_told_in_words_and_left_alone_for_a_while(tmp_path: Path, server: FaultServer) -> None:
+async def test_a_failing_exec_plugin_is_reported_with_its_message_and_retried_with_backoff(
+    tmp_path: Path, server: FaultServer
+) -> None:
     plugin = Plugin(tmp_path, before="sys.exit('log in first')")
     async with Client(load_config(kubeconfig(tmp_path, server.url, plugin.user))) as client:
         said: list[str] = []
@@ -136,7 +138,7 @@ async def test_a_plugin_that_fails_is_told_in_words_and_left_alone_for_a_while(t
     assert server.requests == []
 
 
-async def test_a_plugin_that_hangs_costs_a_call_no_more_than_its_deadline_and_is_ended(
+async def test_a_hanging_exec_plugin_is_killed_and_its_requests_fail(
     tmp_path: Path, server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cloud_credentials, "ASK_SECONDS", 1.0)
@@ -153,7 +155,7 @@ async def test_a_plugin_that_hangs_costs_a_call_no_more_than_its_deadline_and_is
     assert len(plugin.runs) == 1
 
 
-async def test_a_plugin_that_gives_certificates(tmp_path: Path) -> None:
+async def test_a_client_certificate_of_an_exec_plugin_is_used_and_renewed_when_it_expires(tmp_path: Path) -> None:
     authority, plugin = Authority(), Plugin(tmp_path)
     seen: list[str] = []
 
@@ -180,7 +182,7 @@ async def test_a_plugin_that_gives_certificates(tmp_path: Path) -> None:
     assert len(plugin.runs) == 2
 
 
-async def test_a_client_certificate_that_was_renewed_on_disk_is_taken_up_when_the_old_one_is_refused(tmp_path: Path) -> None:
+async def test_a_client_certificate_renewed_on_disk_is_loaded_after_the_old_one_is_refused(tmp_path: Path) -> None:
     authority = Authority()
     allowed = "old"
 
@@ -249,7 +251,7 @@ def oidc_user(provider: Provider, ca: bytes | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("rotates", [True, False])
-async def test_an_oidc_provider_whose_refresh_tokens_rotate(
+async def test_an_oidc_token_is_refreshed_when_expired_or_refused_and_its_refresh_token_is_saved(
     tmp_path: Path, server: FaultServer, monkeypatch: pytest.MonkeyPatch, rotates: bool
 ) -> None:
     monkeypatch.setattr(cloud_credentials, "REFUSED_SECONDS", 0.0)
@@ -274,7 +276,9 @@ async def test_an_oidc_provider_whose_refresh_tokens_rotate(
     assert os.stat(file).st_mode & 0o077 == 0
 
 
-async def test_an_oidc_provider_that_is_not_who_it_says_gets_no_token(tmp_path: Path, server: FaultServer) -> None:
+async def test_an_oidc_provider_with_an_untrusted_certificate_receives_no_refresh_token(
+    tmp_path: Path, server: FaultServer
+) -> None:
     authority, provider = Authority(), Provider()
     async with serving(provider.handle, authority.tls(tmp_path)) as provider.url:
         file = kubeconfig(tmp_path, server.url, oidc_user(provider, None))

@@ -32,7 +32,7 @@ def kubeconfig(path: Path, *, user: dict[str, Any] | None = None, **cluster: Any
     return str(file)
 
 
-async def test_a_kubeconfig_with_data(tmp_path: Path) -> None:
+async def test_inline_kubeconfig_certificates_and_token_are_loaded(tmp_path: Path) -> None:
     data = base64.b64encode(b"PEM").decode()
     user = {"client-certificate-data": data, "client-key-data": data, "token": "t"}
     loaded = load_config(kubeconfig(tmp_path, user=user, **{"certificate-authority-data": data, "tls-server-name": "api"}))
@@ -42,7 +42,7 @@ async def test_a_kubeconfig_with_data(tmp_path: Path) -> None:
     assert await loaded.credentials.authorization() == "Bearer t"
 
 
-async def test_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
+async def test_relative_paths_in_a_kubeconfig_are_resolved_from_its_directory(tmp_path: Path) -> None:
     for name in ("ca", "cert", "key", "token"):
         (tmp_path / name).write_text(name)
     user = {"client-certificate": "cert", "client-key": "key", "tokenFile": "token"}
@@ -51,7 +51,7 @@ async def test_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     assert await loaded.credentials.authorization() == "Bearer token"
 
 
-async def test_several_files_are_merged_and_the_first_entry_of_a_name_counts(tmp_path: Path) -> None:
+async def test_several_kubeconfigs_are_merged_and_the_first_entry_of_a_name_wins(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
@@ -67,7 +67,7 @@ async def test_several_files_are_merged_and_the_first_entry_of_a_name_counts(tmp
     assert await here.credentials.authorization() == "Bearer first"
 
 
-def test_an_entry_that_no_file_has_names_all_files(tmp_path: Path) -> None:
+def test_a_missing_context_raises_an_error_that_names_all_kubeconfigs(tmp_path: Path) -> None:
     file = Path(kubeconfig(tmp_path))
     other = tmp_path / "other"
     other.write_text("users: []")
@@ -75,7 +75,7 @@ def test_an_entry_that_no_file_has_names_all_files(tmp_path: Path) -> None:
         load_config([file, other], context="nowhere")
 
 
-async def test_a_password(tmp_path: Path) -> None:
+async def test_username_and_password_become_a_basic_authorization_header(tmp_path: Path) -> None:
     loaded = load_config(kubeconfig(tmp_path, user={"username": "a", "password": "b"}))
     assert await loaded.credentials.authorization() == "Basic YTpi"
 
@@ -85,7 +85,7 @@ def test_master_overrides_the_server(tmp_path: Path) -> None:
     assert load_config(master="http://other:1/").server == "http://other:1"
 
 
-def test_in_the_cluster(tmp_path: Path) -> None:
+def test_in_cluster_config_is_read_from_the_service_account_and_environment(tmp_path: Path) -> None:
     for name, text in (("token", "t"), ("ca.crt", "c"), ("namespace", "mine\n")):
         (tmp_path / name).write_text(text)
     loaded = config._in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"})
@@ -120,7 +120,7 @@ def test_in_the_cluster(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_unusable_kubeconfig_is_one_line_that_names_it(tmp_path: Path, text: str, words: str) -> None:
+def test_an_invalid_kubeconfig_raises_a_one_line_error_that_names_the_file(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(text)
     with pytest.raises(ConfigError, match=words) as caught:
@@ -129,7 +129,7 @@ def test_an_unusable_kubeconfig_is_one_line_that_names_it(tmp_path: Path, text: 
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_to_load_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_without_a_usable_configuration_raises_config_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(ConfigError, match="No such file"):
         load_config(str(tmp_path / "absent"))
@@ -144,7 +144,7 @@ def test_nothing_to_load_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     "user", [{}, {"client-certificate": "absent", "client-key": "absent"}, {"client-certificate-data": "eA=="}]
 )
-async def test_unusable_certificates_are_told_at_the_start(tmp_path: Path, user: dict[str, Any]) -> None:
+async def test_unusable_certificates_raise_config_error_when_the_client_starts(tmp_path: Path, user: dict[str, Any]) -> None:
     authority = {"insecure-skip-tls-verify": True} if user else {"certificate-authority": "absent"}
     loaded = load_config(kubeconfig(tmp_path, user=user, **authority))
     with pytest.raises(ConfigError, match=r"https://127\.0\.0\.1:6443"):
@@ -152,7 +152,7 @@ async def test_unusable_certificates_are_told_at_the_start(tmp_path: Path, user:
             pass
 
 
-def test_plain_http_needs_no_tls() -> None:
+def test_ssl_context_is_none_for_http_and_skips_hostname_checks_when_insecure() -> None:
     assert ClusterConfig("http://a").ssl_context() is None
     context = ClusterConfig("https://a", insecure=True).ssl_context()
     assert context is not None
@@ -175,12 +175,12 @@ async def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> Non
     assert await token.authorization() == "Bearer two"
 
 
-async def test_a_token_file_that_was_never_there(tmp_path: Path) -> None:
+async def test_a_missing_token_file_raises_connection_failed(tmp_path: Path) -> None:
     with pytest.raises(ConnectionFailed, match="token"):
         await TokenFile(tmp_path / "absent").authorization()
 
 
-async def test_a_credential_plugin(tmp_path: Path, server: FaultServer) -> None:
+async def test_the_token_of_an_exec_plugin_is_sent_as_authorization_header(tmp_path: Path, server: FaultServer) -> None:
     plugin = tmp_path / "plugin"
     answered = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "secret"}}
     plugin.write_text(f"#!{sys.executable}\nprint({json.dumps(json.dumps(answered))})\n")

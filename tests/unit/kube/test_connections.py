@@ -32,7 +32,7 @@ def peers(server: FaultServer) -> list[int]:
 
 
 @pytest.mark.parametrize("first", [answer(200, POD), status(409, "Conflict"), status(404, "NotFound")])
-async def test_a_connection_is_used_again_whatever_was_answered(server: FaultServer, client: Client, first) -> None:
+async def test_a_connection_is_reused_after_a_success_or_an_error_status(server: FaultServer, client: Client, first) -> None:
     server.on(f"GET {ONE}", first, answer(200, POD))
     with contextlib.suppress(Conflict, NotFound):
         await client.get(PODS, KEY)
@@ -41,9 +41,7 @@ async def test_a_connection_is_used_again_whatever_was_answered(server: FaultSer
 
 
 @pytest.mark.parametrize("first", [half(POD), hang])
-async def test_a_connection_on_which_something_is_still_to_come_is_not_used_again(
-    server: FaultServer, client: Client, first
-) -> None:
+async def test_a_connection_with_an_unfinished_response_is_not_reused(server: FaultServer, client: Client, first) -> None:
     server.on(f"GET {ONE}", first, answer(200, {"metadata": {"name": "second"}}))
     with contextlib.suppress(ConnectionFailed):
         await client.request("GET", ONE, once=True, deadline=Deadline.after(0.2))
@@ -51,7 +49,9 @@ async def test_a_connection_on_which_something_is_still_to_come_is_not_used_agai
     assert len(set(peers(server))) == 2
 
 
-async def test_a_request_that_is_given_up_leaves_no_answer_to_the_next(server: FaultServer, client: Client) -> None:
+async def test_a_late_response_to_a_cancelled_request_does_not_answer_the_next_request(
+    server: FaultServer, client: Client
+) -> None:
     late = asyncio.Event()
 
     async def slow(got: Got) -> None:
@@ -67,7 +67,7 @@ async def test_a_request_that_is_given_up_leaves_no_answer_to_the_next(server: F
     assert await client.get(PODS, KEY) == POD
 
 
-async def test_a_watch_that_is_left_takes_its_connection_with_it(server: FaultServer, client: Client) -> None:
+async def test_the_connection_of_a_closed_watch_is_not_reused(server: FaultServer, client: Client) -> None:
     server.on("WATCH /api/v1/pods", Watch({"type": "ADDED", "object": POD}))
     server.on(f"GET {ONE}", answer(200, POD))
     async with contextlib.aclosing(client.watch(PODS, "", {}, silence=5.0)) as batches:
@@ -78,7 +78,7 @@ async def test_a_watch_that_is_left_takes_its_connection_with_it(server: FaultSe
     assert len(set(peers(server))) == 2
 
 
-async def test_a_provisional_answer_is_not_the_answer(server: FaultServer, client: Client) -> None:
+async def test_a_1xx_response_is_skipped_before_the_final_response(server: FaultServer, client: Client) -> None:
     async def step(got: Got) -> None:
         got.start(103, {"Link": "</style.css>"})
         await answer(200, POD)(got)
@@ -96,7 +96,7 @@ async def test_a_large_body_arrives_whole(server: FaultServer, client: Client) -
     assert server.requests[1].json == POD
 
 
-async def test_credentials_of_several_lines_are_not_sent(server: FaultServer) -> None:
+async def test_a_multi_line_authorization_header_is_refused_before_sending(server: FaultServer) -> None:
     config = ClusterConfig(server.url, credentials=StaticCredentials("Bearer a\r\nX-Evil: 1"))
     async with Client(config) as client:
         with pytest.raises(ConnectionFailed, match="Authorization is not one line of text") as caught:
@@ -105,7 +105,7 @@ async def test_credentials_of_several_lines_are_not_sent(server: FaultServer) ->
     assert server.requests == []
 
 
-async def test_a_proxy_is_asked_for_the_whole_address(server: FaultServer) -> None:
+async def test_a_proxy_receives_the_absolute_url_and_its_credentials(server: FaultServer) -> None:
     server.on(f"GET /prefix{ONE}", answer(200, POD))
     config = ClusterConfig("http://api.example.org:6443/prefix", proxy=server.url.replace("//", "//user:word@"))
     async with Client(config) as client:
@@ -155,7 +155,7 @@ async def test_a_proxy_makes_a_tunnel_to_a_server_with_tls(tmp_path: Path) -> No
     assert b"secret" not in asked[0]
 
 
-async def test_a_certificate_of_somebody_else_means_that_nothing_was_sent(tmp_path: Path) -> None:
+async def test_an_untrusted_server_certificate_fails_before_the_request_is_sent(tmp_path: Path) -> None:
     async def handle(_: web.BaseRequest) -> web.Response:
         return web.json_response({})
 

@@ -37,13 +37,13 @@ def make_sense(error: ApiError) -> None:
 @settings(max_examples=examples(2000, one_in=16))
 @given(STATUS, st.sampled_from([400, 404, 409, 422, 429, 500, 503]))
 @example({"details": {"causes": 5}}, 403)
-def test_any_body_of_a_refusal(body: dict[str, Any], status: int) -> None:
+def test_an_error_response_with_any_body_becomes_a_valid_api_error(body: dict[str, Any], status: int) -> None:
     error = ApiError.from_status(status, body)
     assert error.status == status
     make_sense(error)
 
 
-def test_words_that_are_no_text_but_nested_as_deeply_as_can_be_read() -> None:
+def test_deeply_nested_status_fields_become_a_valid_api_error() -> None:
     deep: list[Any] = []
     for _ in range(1000):
         deep = [deep]
@@ -55,7 +55,7 @@ def test_words_that_are_no_text_but_nested_as_deeply_as_can_be_read() -> None:
 @example({"code": [1], "message": "x"})
 @example({"code": 10**400})
 @example({"details": {"retryAfterSeconds": 10**400}})
-def test_any_error_in_a_watch(status: Any) -> None:
+def test_any_error_event_of_a_watch_raises_a_valid_kube_error(status: Any) -> None:
     with pytest.raises(KubeError) as caught:
         DECODER.change(b'{"type":"ERROR","object":%s}' % json.dumps(status).encode())
     if isinstance(caught.value, ApiError):
@@ -74,10 +74,10 @@ def test_any_error_in_a_watch(status: Any) -> None:
         ("7", None),
     ],
 )
-def test_how_long_the_server_asks_to_be_left_alone(asked: object, want: float | None) -> None:
+def test_retry_after_seconds_are_bounded_and_ignored_when_not_a_number(asked: object, want: float | None) -> None:
     assert ApiError.from_status(429, {"details": {"retryAfterSeconds": asked}}).retry_after == want
 
 
-def test_what_a_server_sends_is_taken() -> None:
+def test_a_410_error_event_raises_expired_with_its_message() -> None:
     with pytest.raises(Expired, match="too old"):
         DECODER.change(b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}')

@@ -24,7 +24,7 @@ def take(correlator: Correlator, message: str, at: float = AT, regarding: Refere
     return correlator.take(Report(regarding, "Warning", reason, message), at)
 
 
-def test_the_event_of_an_occurrence() -> None:
+def test_the_first_report_becomes_a_new_event_with_all_fields() -> None:
     emission = take(Correlator("vc-controller-manager"), "it happened")
     assert emission is not None
     assert emission.is_new
@@ -51,7 +51,7 @@ def test_the_event_of_an_occurrence() -> None:
     }
 
 
-def test_references() -> None:
+def test_references_of_a_record_and_of_a_manifest_are_equal() -> None:
     record = Job(metadata=Meta(namespace="ns", name="job", uid="uid-1", resource_version="7"))
     body = {
         "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -73,7 +73,7 @@ def test_a_repeated_event_is_counted() -> None:
     assert second.body["firstTimestamp"] == first.body["firstTimestamp"]
 
 
-def test_a_changed_object_is_still_the_same_object() -> None:
+def test_a_repeated_event_is_counted_across_resource_versions_of_its_object() -> None:
     correlator = Correlator("c")
     take(correlator, "same")
     later = Reference("batch.volcano.sh/v1alpha1", "Job", "ns", "job", "uid-1", "99")
@@ -102,7 +102,7 @@ def test_similar_events_that_are_far_apart_stay_apart() -> None:
     assert all(emission is not None and not emission.body["message"].startswith("(") for emission in emissions)
 
 
-def test_floods_about_one_object_are_cut_and_trickle() -> None:
+def test_repeated_events_about_one_object_are_rate_limited_after_a_burst() -> None:
     correlator = Correlator("c")
     assert sum(take(correlator, "same", AT) is not None for _ in range(100)) == BURST
     later = take(correlator, "same", AT + 301)
@@ -113,7 +113,7 @@ def test_floods_about_one_object_are_cut_and_trickle() -> None:
     assert take(correlator, "rare", AT + 302, reason="Other") is not None, "what comes often hides nothing else"
 
 
-def test_long_texts_and_names_are_shortened() -> None:
+def test_long_event_messages_and_names_are_truncated() -> None:
     correlator = Correlator("c")
     emission = take(correlator, "é" * 2000, regarding=Reference("v1", "Node", "", "n" * 253, "u"))
     assert emission is not None
@@ -125,7 +125,7 @@ def test_long_texts_and_names_are_shortened() -> None:
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 20), st.floats(0, 900)), max_size=200))
-def test_every_occurrence_is_in_some_count(occurrences: list[tuple[str, int, float]]) -> None:
+def test_event_counts_only_grow_and_never_exceed_the_occurrences(occurrences: list[tuple[str, int, float]]) -> None:
     correlator = Correlator("c")
     now, counts, names = AT, {}, set()
     for name, message, pause in occurrences:
@@ -158,7 +158,7 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_events_are_sent_in_the_background(server: FaultServer, client: Client) -> None:
+async def test_the_recorder_creates_an_event_and_patches_its_repetition(server: FaultServer, client: Client) -> None:
     server.on(EVENTS, answer(201, {}))
     recorder = EventRecorder(client, "c", now=Ticking())
     running = asyncio.ensure_future(recorder.run())
@@ -173,7 +173,7 @@ async def test_events_are_sent_in_the_background(server: FaultServer, client: Cl
     await ended(running)
 
 
-async def test_what_is_counted_up_while_it_waits_is_sent_once(server: FaultServer, client: Client) -> None:
+async def test_an_event_repeated_before_it_is_sent_is_created_once_with_its_count(server: FaultServer, client: Client) -> None:
     server.on(EVENTS, answer(201, {}))
     recorder = EventRecorder(client, "c", now=Ticking())
     for _ in range(7):
@@ -185,7 +185,7 @@ async def test_what_is_counted_up_while_it_waits_is_sent_once(server: FaultServe
     await ended(running)
 
 
-async def test_an_event_that_the_server_has_forgotten_is_made_again(server: FaultServer, client: Client) -> None:
+async def test_an_event_that_the_server_no_longer_has_is_created_again(server: FaultServer, client: Client) -> None:
     server.on(EVENTS, answer(201, {}))  # every PATCH is answered with 404
     recorder = EventRecorder(client, "c", now=Ticking())
     running = asyncio.ensure_future(recorder.run())
@@ -198,7 +198,7 @@ async def test_an_event_that_the_server_has_forgotten_is_made_again(server: Faul
 
 
 @pytest.mark.parametrize("fault", [status(403, "Forbidden"), status(404, "NotFound"), status(422, "Invalid"), cut])
-async def test_an_event_that_cannot_be_sent_stops_nobody(server: FaultServer, client: Client, fault) -> None:
+async def test_an_event_that_cannot_be_sent_does_not_stop_the_recorder(server: FaultServer, client: Client, fault) -> None:
     server.on(EVENTS, fault, answer(201, {}))
     recorder = EventRecorder(client, "c", now=Ticking())
     running = asyncio.ensure_future(recorder.run())
@@ -208,7 +208,7 @@ async def test_an_event_that_cannot_be_sent_stops_nobody(server: FaultServer, cl
     await ended(running)
 
 
-async def test_a_slow_one_holds_up_no_other_and_none_is_said_twice_at_once(server: FaultServer, client: Client) -> None:
+async def test_a_slow_event_request_delays_no_other_event_and_is_not_sent_twice(server: FaultServer, client: Client) -> None:
     server.on(EVENTS, hang, answer(201, {}))
     recorder = EventRecorder(client, "c", now=Ticking())
     running = asyncio.ensure_future(recorder.run())
@@ -222,14 +222,14 @@ async def test_a_slow_one_holds_up_no_other_and_none_is_said_twice_at_once(serve
     await ended(running)
 
 
-async def test_the_backlog_is_bounded(server: FaultServer, client: Client) -> None:
+async def test_the_event_backlog_is_bounded(server: FaultServer, client: Client) -> None:
     recorder = EventRecorder(client, "c", now=Ticking())
     for number in range(LONGEST_BACKLOG + 50):
         recorder.event(Reference("v1", "Pod", "ns", f"p{number}", ""), "Normal", "A", "x")
     assert len(recorder._backlog) == LONGEST_BACKLOG
 
 
-async def test_what_waits_is_sent_when_the_service_stops(server: FaultServer, client: Client) -> None:
+async def test_pending_events_are_sent_when_the_recorder_stops(server: FaultServer, client: Client) -> None:
     server.on(EVENTS, answer(201, {}))
     recorder = EventRecorder(client, "c", now=Ticking())
     running = asyncio.ensure_future(recorder.run())

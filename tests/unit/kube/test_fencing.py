@@ -62,7 +62,7 @@ class Closed:
 
 
 @pytest.mark.parametrize("options", [{"max_in_flight": 4}, {"qps": 5.0, "burst": 1}], ids=["slots", "limit"])
-async def test_renewals_do_not_wait_behind_the_work(server: FaultServer, options: dict[str, float]) -> None:
+async def test_lease_renewals_do_not_wait_behind_other_requests(server: FaultServer, options: dict[str, float]) -> None:
     lease = Lease(server)
     server.on(f"POST {PODS_PATH}", hang if "max_in_flight" in options else answer(201, pod(0)))
 
@@ -81,7 +81,7 @@ async def test_renewals_do_not_wait_behind_the_work(server: FaultServer, options
             await leading
 
 
-async def test_once_the_lease_is_lost_no_write_begins_whatever_the_work_does(server: FaultServer, client: Client) -> None:
+async def test_no_write_is_sent_after_the_lease_is_lost(server: FaultServer, client: Client) -> None:
     lease = Lease(server)
     server.on(f"POST {PODS_PATH}", answer(201, pod(0)))
     refused = []
@@ -118,7 +118,7 @@ async def test_a_closed_fence_stops_writes_of_all_tasks_started_under_it_and_no_
     await client.create(PODS, pod(0))
 
 
-async def test_a_write_goes_on_when_the_lease_turns_out_to_be_kept(server: FaultServer, client: Client) -> None:
+async def test_a_write_blocked_by_a_closed_fence_is_sent_when_the_fence_opens(server: FaultServer, client: Client) -> None:
     server.on(f"POST {PODS_PATH}", answer(201, pod(0)))
     gate = Closed()
     with fenced(gate):
@@ -129,7 +129,7 @@ async def test_a_write_goes_on_when_the_lease_turns_out_to_be_kept(server: Fault
         assert await write == pod(0)
 
 
-async def test_waiting_for_a_slot_is_part_of_the_time_of_a_call(server: FaultServer) -> None:
+async def test_waiting_for_a_request_slot_counts_towards_the_deadline(server: FaultServer) -> None:
     server.on(f"POST {PODS_PATH}", hang)
     async with server.client(max_in_flight=1) as client:
         first = asyncio.ensure_future(client.create(PODS, pod(0)))
@@ -143,7 +143,7 @@ async def test_waiting_for_a_slot_is_part_of_the_time_of_a_call(server: FaultSer
             await first
 
 
-async def test_waiting_for_the_limit_is_part_of_the_time_of_a_call(server: FaultServer) -> None:
+async def test_waiting_for_the_rate_limit_counts_towards_the_deadline(server: FaultServer) -> None:
     server.on(f"POST {PODS_PATH}", answer(201, pod(0)))
     async with server.client(qps=0.1, burst=1) as client:
         await client.create(PODS, pod(0))
@@ -155,7 +155,7 @@ async def test_waiting_for_the_limit_is_part_of_the_time_of_a_call(server: Fault
 
 
 @pytest.mark.looptime
-async def test_who_gives_up_waiting_for_a_token_leaves_it_to_the_next() -> None:
+async def test_cancelled_waits_leave_the_token_of_a_bucket_to_the_next_wait() -> None:
     bucket = TokenBucket(rate=1.0, burst=1)
     assert await bucket.wait()
     impatient = [asyncio.ensure_future(bucket.wait()) for _ in range(1000)]

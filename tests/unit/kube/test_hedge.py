@@ -48,7 +48,7 @@ def asked(*script: tuple[float, str | Exception]) -> tuple[Callable[[], Coroutin
         ([(6, CHANGED), (6, "b"), (99, "c")], 9, 3, "b"),
     ],
 )
-async def test_the_first_answer_counts(
+async def test_hedged_requests_return_the_first_success_and_cancel_the_rest(
     script: list[tuple[float, str | Exception]], took: float, began: float, answer: str
 ) -> None:
     ask, log = asked(*script)
@@ -68,7 +68,9 @@ async def test_the_first_answer_counts(
         ([(4, CHANGED), (9, LOST)], 12, CHANGED),
     ],
 )
-async def test_all_fail(script: list[tuple[float, str | Exception]], took: float, error: KubeError) -> None:
+async def test_hedged_requests_that_all_fail_prefer_an_api_error_to_a_lost_connection(
+    script: list[tuple[float, str | Exception]], took: float, error: KubeError
+) -> None:
     ask, _ = asked(*script)
     start = asyncio.get_running_loop().time()
     with pytest.raises(type(error)) as caught:
@@ -77,7 +79,7 @@ async def test_all_fail(script: list[tuple[float, str | Exception]], took: float
     assert asyncio.get_running_loop().time() - start == pytest.approx(took)
 
 
-async def test_who_is_cancelled_asks_no_more() -> None:
+async def test_cancelling_a_hedged_request_cancels_all_attempts() -> None:
     ask, log = asked((99, "a"), (99, "b"))
     asking = asyncio.ensure_future(first_answer(ask, 3.0, 2))
     await asyncio.sleep(4)

@@ -90,7 +90,7 @@ class Running:
         return sorted(f"{pod.metadata.name}@{pod.metadata.resource_version}" for pod in self.informer.values())
 
 
-async def test_lists_page_by_page_then_watches_from_there(server: FaultServer, client: Client) -> None:
+async def test_informer_lists_in_pages_then_watches_from_the_list_version(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(pod("a", 1), pod("b", 2), version=5, rest="more"), pods(pod("c", 3), version=5))
     watch = Watch(event("ADDED", pod("d", 6)), event("MODIFIED", pod("a", 7)), event("DELETED", pod("b", 8)))
     server.on(WATCH, watch)
@@ -126,7 +126,9 @@ async def test_lists_page_by_page_then_watches_from_there(server: FaultServer, c
         pytest.param(lambda watch: watch.end(), id="ended in order"),
     ],
 )
-async def test_a_broken_watch_goes_on_where_it_was_without_a_list(server: FaultServer, client: Client, ending) -> None:
+async def test_a_broken_watch_resumes_from_its_last_bookmark_without_a_relist(
+    server: FaultServer, client: Client, ending
+) -> None:
     server.on(LIST, pods(pod("a", 1), version=5), pods(version=9))  # the second answers "do you still know what I know?"
     first = Watch(event("MODIFIED", pod("a", 6)), bookmark(9))
     ending(first)
@@ -138,7 +140,7 @@ async def test_a_broken_watch_goes_on_where_it_was_without_a_list(server: FaultS
 
 
 @pytest.mark.parametrize("answered", [pytest.param(status(410, "Expired"), id="status"), pytest.param(Watch(gone()), id="event")])
-async def test_410_relists_and_tells_of_what_was_missed(
+async def test_a_410_relists_and_reports_the_missed_changes(
     server: FaultServer, client: Client, observed: Observed, answered
 ) -> None:
     server.on(
@@ -161,7 +163,7 @@ async def test_410_relists_and_tells_of_what_was_missed(
     assert observed.incidents == ["relist"]
 
 
-async def test_an_expired_page_token_is_survived(server: FaultServer, client: Client) -> None:
+async def test_an_expired_continue_token_restarts_the_informer_list(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(pod("a", 1), version=5, rest="old"), status(410, "Expired"), pods(pod("a", 1), pod("b", 6), version=7))
     server.on(WATCH, Watch())
     async with Running(client) as running:
@@ -182,7 +184,7 @@ async def test_a_failing_list_is_tried_again(server: FaultServer, client: Client
         assert running.names == ["a@1"]
 
 
-async def test_a_refusal_is_not_final(server: FaultServer, client: Client, observed: Observed) -> None:
+async def test_a_refused_list_or_watch_is_retried(server: FaultServer, client: Client, observed: Observed) -> None:
     server.on(LIST, status(403, "Forbidden"), status(403, "Forbidden"), status(404, "NotFound"), pods(pod("a", 1), version=5))
     server.on(WATCH, status(403, "Forbidden"), Watch(event("MODIFIED", pod("a", 6))))
     async with Running(client) as running:
@@ -207,7 +209,7 @@ async def test_duplicate_and_stale_events_are_dropped(server: FaultServer, clien
     assert observed.incidents == ["stale"] * 4
 
 
-async def test_an_object_that_does_not_decode_is_left_out_and_the_others_are_not(
+async def test_undecodable_objects_are_removed_until_repaired_and_others_are_kept(
     server: FaultServer, client: Client, observed: Observed
 ) -> None:
     broken = pod("broken", 2) | {"spec": "not a spec"}
@@ -228,7 +230,7 @@ async def test_an_object_that_does_not_decode_is_left_out_and_the_others_are_not
     assert observed.incidents == ["undecodable"] * 3
 
 
-async def test_a_relist_forgets_and_finds_objects_that_do_not_decode(server: FaultServer, client: Client) -> None:
+async def test_a_relist_updates_which_objects_are_undecodable(server: FaultServer, client: Client) -> None:
     broken = {"spec": "not a spec"}
     server.on(LIST, pods(pod("a", 1) | broken, pod("b", 2), version=5), pods(pod("b", 6) | broken, version=7))
     server.on(WATCH, Watch(gone()), Watch())
@@ -238,7 +240,9 @@ async def test_a_relist_forgets_and_finds_objects_that_do_not_decode(server: Fau
     assert running.changes == [(None, "b@2"), ("b@2", None)]
 
 
-async def test_a_handler_or_indexer_that_fails_stops_nobody(server: FaultServer, client: Client, observed: Observed) -> None:
+async def test_a_failing_handler_or_indexer_does_not_stop_the_informer(
+    server: FaultServer, client: Client, observed: Observed
+) -> None:
     def by_node(pod: Pod) -> list[str]:
         if pod.metadata.name == "bad":
             raise ValueError(pod)
@@ -258,7 +262,7 @@ async def test_a_handler_or_indexer_that_fails_stops_nobody(server: FaultServer,
     assert observed.incidents.count("handler_error") == 3
 
 
-async def test_a_late_handler_is_told_of_what_is_there(server: FaultServer, client: Client) -> None:
+async def test_a_handler_added_later_receives_all_cached_objects(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(pod("a", 1), version=5))
     server.on(WATCH, Watch())
     told: list[Any] = []
@@ -268,7 +272,9 @@ async def test_a_late_handler_is_told_of_what_is_there(server: FaultServer, clie
     assert [(old, new.metadata.name) for old, new in told] == [(None, "a")]
 
 
-async def test_a_server_that_never_answers_the_watch_is_given_up(server: FaultServer, client: Client, observed: Observed) -> None:
+async def test_a_watch_without_a_response_is_abandoned_and_reopened(
+    server: FaultServer, client: Client, observed: Observed
+) -> None:
     server.on(LIST, pods(pod("a", 1), version=5))
     server.on(WATCH, hang, Watch(event("MODIFIED", pod("a", 6))))
     async with Running(client, Timing(watch=(0.05, 0.05), slack=0.05, first_pause=0.01)) as running:
@@ -276,7 +282,7 @@ async def test_a_server_that_never_answers_the_watch_is_given_up(server: FaultSe
     assert "stall" in observed.incidents
 
 
-async def test_a_watch_that_does_not_end_when_asked_is_ended_from_our_side(
+async def test_a_watch_that_exceeds_its_timeout_is_closed_and_reopened(
     server: FaultServer, client: Client, observed: Observed
 ) -> None:
     server.on(LIST, pods(pod("a", 1), version=5), pods(version=7))
@@ -297,7 +303,9 @@ async def test_watches_that_end_at_once_are_not_opened_in_a_busy_loop(server: Fa
     assert asyncio.get_running_loop().time() - began >= 0.1
 
 
-async def test_a_server_whose_history_went_back_is_listed_anew(server: FaultServer, client: Client, observed: Observed) -> None:
+async def test_a_lower_resource_version_after_a_reconnect_triggers_a_relist(
+    server: FaultServer, client: Client, observed: Observed
+) -> None:
     server.on(LIST, pods(pod("a", 900), version=1000), pods(version=3), pods(pod("b", 2), version=3))
     server.on(WATCH, Watch().cut(), Watch())
     async with Running(client) as running:
@@ -307,7 +315,7 @@ async def test_a_server_whose_history_went_back_is_listed_anew(server: FaultServ
     assert observed.incidents == ["reconnect", "relist"]
 
 
-async def test_a_bookmark_of_the_past_means_another_history(server: FaultServer, client: Client) -> None:
+async def test_a_bookmark_with_a_lower_resource_version_triggers_a_relist(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(pod("a", 900), version=1000), pods(pod("b", 2), version=3))
     server.on(WATCH, Watch(bookmark(3)), Watch())
     async with Running(client) as running:
@@ -322,7 +330,7 @@ RESTORED = {
 
 
 @pytest.mark.parametrize("case", RESTORED)
-async def test_a_server_that_was_away_and_has_moved_on_is_believed_only_with_our_newest_object(
+async def test_a_watch_resumes_after_an_outage_only_if_the_newest_cached_object_is_unchanged(
     server: FaultServer, client: Client, case: str
 ) -> None:
     """It may have been restored from a backup: the numbers of its new history say nothing about ours."""
@@ -339,9 +347,7 @@ async def test_a_server_that_was_away_and_has_moved_on_is_believed_only_with_our
     assert server.seen(LIST)[1].query == {"limit": "1", "fieldSelector": "metadata.namespace=ns,metadata.name=b"}
 
 
-async def test_a_server_that_was_away_is_listed_anew_where_our_history_ends_with_a_deletion(
-    server: FaultServer, client: Client
-) -> None:
+async def test_an_outage_triggers_a_relist_when_the_last_event_was_a_deletion(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(pod("a", 1), version=5), pods(pod("c", 880), version=900), pods(pod("c", 880), version=900))
     server.on(WATCH, Watch(event("DELETED", pod("a", 6))), Watch())
     async with Running(client) as running:
@@ -352,7 +358,7 @@ async def test_a_server_that_was_away_is_listed_anew_where_our_history_ends_with
         await running.until(lambda: running.names == ["c@880"])
 
 
-async def test_a_server_that_is_away_at_the_start_and_comes(server: FaultServer, client: Client) -> None:
+async def test_informer_waits_for_an_unreachable_server_and_then_syncs(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(pod("a", 1), version=5))
     server.on(WATCH, Watch())
     await server.stop()
@@ -364,7 +370,7 @@ async def test_a_server_that_is_away_at_the_start_and_comes(server: FaultServer,
     assert running.names == ["a@1"]
 
 
-async def test_silence_is_no_stall_but_being_overdue_is(server: FaultServer, client: Client) -> None:
+async def test_informer_reports_a_stall_only_when_its_watch_is_overdue(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(version=5))
     server.on(WATCH, Watch())
     running = Running(client, Timing(watch=(0.3, 0.3), slack=0.1))
@@ -378,7 +384,7 @@ async def test_silence_is_no_stall_but_being_overdue_is(server: FaultServer, cli
     assert running.informer.stalled_for() == 0.0
 
 
-async def test_versions_that_are_no_numbers_are_only_passed_on(server: FaultServer, client: Client) -> None:
+async def test_non_numeric_resource_versions_are_passed_on_unchanged(server: FaultServer, client: Client) -> None:
     one = pod("a", 1) | {"metadata": {"namespace": "ns", "name": "a", "resourceVersion": "x9"}}
     two = pod("a", 1) | {"metadata": {"namespace": "ns", "name": "a", "resourceVersion": "x10"}}
     server.on(LIST, answer(200, {"metadata": {"resourceVersion": "x9"}, "items": [one]}))

@@ -130,7 +130,7 @@ class Chaotic:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_the_copy_ends_as_the_original(server: FaultServer, seed: int) -> None:
+async def test_informer_cache_converges_to_the_server_state_despite_faults(server: FaultServer, seed: int) -> None:
     rng = random.Random(seed)
     history = History(rng)
     chaotic = Chaotic(history, rng)

@@ -128,7 +128,7 @@ def candidate(book: Book, name: str, fault: Callable[[], Awaitable[None]] | None
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.5, 1.0, 1.5])
-async def test_one_leads_the_other_takes_over_at_once_when_it_stops(moment: float) -> None:
+async def test_a_lease_is_taken_over_within_one_retry_period_when_its_leader_stops(moment: float) -> None:
     book, work = Book(), Work()
     first = asyncio.ensure_future(candidate(book, "a").run(work.of("a")))
     await asyncio.sleep(0.1)
@@ -146,7 +146,7 @@ async def test_one_leads_the_other_takes_over_at_once_when_it_stops(moment: floa
 
 
 @pytest.mark.parametrize("skew", [timedelta(hours=-5), timedelta(), timedelta(hours=5)])
-async def test_the_lease_of_a_dead_holder_is_taken_when_it_expires_whatever_the_clocks_say(skew: timedelta) -> None:
+async def test_the_lease_of_a_dead_holder_is_taken_over_on_expiry_despite_clock_skew(skew: timedelta) -> None:
     book, work = Book(), Work()
     book.leases[Key("ns", "lock")] = {
         "metadata": {"namespace": "ns", "name": "lock", "resourceVersion": "0"},
@@ -166,7 +166,7 @@ async def test_the_lease_of_a_dead_holder_is_taken_when_it_expires_whatever_the_
     await ended(running)
 
 
-async def test_a_holder_that_is_cut_off_stops_before_another_may_take_over() -> None:
+async def test_a_disconnected_leader_stops_before_another_replica_takes_over() -> None:
     book, work = Book(), Work()
     off = False
 
@@ -215,7 +215,7 @@ class Faults:
 
 
 @pytest.mark.parametrize("fault", [Faults.away, Faults.hanging_once, Faults.losing_answers])
-async def test_what_passes_before_the_deadline_costs_nothing(fault: Callable[[Faults], Awaitable[None]]) -> None:
+async def test_faults_within_the_renew_deadline_do_not_lose_the_lease(fault: Callable[[Faults], Awaitable[None]]) -> None:
     book, work, faults = Book(), Work(), Faults()
     running = asyncio.ensure_future(candidate(book, "a", lambda: fault(faults)).run(work.of("a")))
     await asyncio.sleep(200)
@@ -244,7 +244,7 @@ async def test_a_server_that_answers_slowly_does_not_cost_the_lease(seconds: flo
 
 
 @pytest.mark.parametrize("holder", ["thief", ""])
-async def test_a_lease_that_somebody_else_writes_is_lost_and_left_alone(holder: str) -> None:
+async def test_a_lease_changed_by_another_writer_is_lost_and_not_overwritten(holder: str) -> None:
     book, work = Book(), Work()
     running = asyncio.ensure_future(candidate(book, "a").run(work.of("a")))
     await asyncio.sleep(1)
@@ -266,7 +266,7 @@ async def test_a_lease_that_is_deleted_is_lost() -> None:
         await running
 
 
-async def test_what_the_work_raises_comes_out_and_the_lease_is_free() -> None:
+async def test_an_error_of_the_work_is_raised_and_the_lease_is_released() -> None:
     book = Book()
 
     async def fail(shard: int) -> None:
@@ -277,7 +277,7 @@ async def test_what_the_work_raises_comes_out_and_the_lease_is_free() -> None:
     assert book.leases[Key("ns", "lock")]["spec"]["holderIdentity"] == ""
 
 
-async def test_work_that_returns_gives_the_lease_back() -> None:
+async def test_a_lease_is_released_when_the_work_returns() -> None:
     book = Book()
     leases = candidate(book, "a")
 
@@ -290,7 +290,7 @@ async def test_work_that_returns_gives_the_lease_back() -> None:
     assert book.leases[Key("ns", "lock")]["spec"]["holderIdentity"] == ""
 
 
-async def test_each_shard_has_its_own_lease() -> None:
+async def test_shards_have_one_lease_each_and_are_shared_evenly_between_replicas() -> None:
     book, work = Book(), Work()
     first = asyncio.ensure_future(candidate(book, "a", shards=4).run(work.of("a")))
     second = asyncio.ensure_future(candidate(book, "b", shards=4).run(work.of("b")))
@@ -303,7 +303,7 @@ async def test_each_shard_has_its_own_lease() -> None:
     await ended(first, second)
 
 
-async def test_a_replica_that_comes_later_gets_its_share() -> None:
+async def test_a_replica_that_joins_later_receives_an_even_share_of_the_shards() -> None:
     book, work = Book(), Work()
     first = asyncio.ensure_future(candidate(book, "a", shards=4).run(work.of("a")))
     await asyncio.sleep(60)
@@ -320,14 +320,14 @@ async def test_a_replica_that_comes_later_gets_its_share() -> None:
     await ended(first, second, third)
 
 
-def test_periods_must_make_sense() -> None:
+def test_a_lease_duration_below_the_renew_deadline_raises_value_error() -> None:
     with pytest.raises(ValueError, match="renew deadline"):
         ShardLeases(cast("Client", None), "lock", "ns", "a", lease_duration=5)
 
 
 @settings(max_examples=examples(15))
 @given(seed=st.integers(0, 2**32), replicas=st.integers(2, 3), shards=st.integers(1, 2))
-def test_never_two_at_once(seed: int, replicas: int, shards: int) -> None:
+def test_a_shard_never_has_two_leaders_at_once(seed: int, replicas: int, shards: int) -> None:
     """Whatever is delayed, lost or cut off: `Work.of` asserts that nobody else leads the shard. Who loses comes back."""
     rng = random.Random(seed)
 
@@ -368,7 +368,7 @@ def test_never_two_at_once(seed: int, replicas: int, shards: int) -> None:
         loop.close()
 
 
-def test_what_is_written_keeps_what_others_put_there() -> None:
+def test_lease_updates_keep_foreign_fields_and_count_transitions() -> None:
     lease = LeaseView.of(
         {
             "metadata": {"name": "l", "labels": {"a": "b"}, "resourceVersion": "3"},
@@ -413,7 +413,7 @@ def test_expiry_counts_from_the_last_change_that_we_saw() -> None:
     assert watcher.is_free(LeaseView({}, "me", 10.0, 0, "4"), "me", 121)
 
 
-def test_what_was_handed_over_is_left_to_whom_it_was_handed() -> None:
+def test_a_lease_released_for_a_wanted_replica_is_reserved_for_a_while() -> None:
     watcher = Watcher(5.0)
     handed = LeaseView.of(released(LeaseView({}, "a", 1.0, 0, "1"), datetime(2026, 1, 1, tzinfo=UTC), wanted_by="b"))
     assert (handed.holder, handed.wanted_by) == ("", "b")
@@ -444,7 +444,7 @@ def test_the_shards_of_many_keys_are_even() -> None:
     assert max(counts) < 1200
 
 
-async def test_a_lease_is_renewed_until_the_work_has_ended_that_hands_it_over() -> None:
+async def test_a_lease_to_be_handed_over_is_renewed_until_its_work_has_ended() -> None:
     book, work = Book(), Work()
     first = asyncio.ensure_future(candidate(book, "a", shards=2).run(work.of("a", stop_seconds=40.0)))
     await asyncio.sleep(30)

@@ -41,7 +41,7 @@ def end(version: int) -> dict[str, Any]:
     return event("BOOKMARK", {"kind": "Pod", "metadata": meta})
 
 
-async def test_the_list_comes_as_a_stream_where_the_server_has_it(server: FaultServer, client: Client) -> None:
+async def test_informer_streams_the_list_from_a_server_that_supports_streaming_lists(server: FaultServer, client: Client) -> None:
     server.on(STREAM, Watch(event("ADDED", pod("a", 1)), event("ADDED", pod("b", 2)), end(5)))
     server.on(WATCH, Watch(event("MODIFIED", pod("a", 7))))
     async with Running(client, label_selector="x=y") as running:
@@ -57,7 +57,7 @@ async def test_the_list_comes_as_a_stream_where_the_server_has_it(server: FaultS
     assert server.seen(WATCH)[0].query["resourceVersion"] == "5"
 
 
-async def test_a_server_that_does_not_stream_lists_is_asked_once(server: FaultServer, client: Client) -> None:
+async def test_a_server_without_streaming_lists_receives_one_stream_request(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(pod("a", 1), version=5), pods(pod("a", 1), version=6))
     server.on(WATCH, Watch(gone()), Watch())
     async with Running(client) as running:
@@ -75,14 +75,14 @@ async def test_a_server_that_does_not_stream_lists_is_asked_once(server: FaultSe
         pytest.param(status(503, "ServiceUnavailable"), id="unavailable"),
     ],
 )
-async def test_a_stream_that_fails_is_begun_anew(server: FaultServer, client: Client, fault) -> None:
+async def test_a_failed_list_stream_is_restarted(server: FaultServer, client: Client, fault) -> None:
     server.on(STREAM, fault, Watch(event("ADDED", pod("a", 1)), end(5))).on(WATCH, Watch())
     async with Running(client) as running:
         await running.informer.synced()
         assert running.names == ["a@1"]
 
 
-async def test_a_relist_by_stream_tells_of_what_was_missed(server: FaultServer, client: Client) -> None:
+async def test_a_relist_by_stream_reports_the_missed_changes(server: FaultServer, client: Client) -> None:
     first = Watch(*(event("ADDED", pod(name, 1)) for name in ("goes", "stays")), end(5))
     server.on(STREAM, first, Watch(event("ADDED", pod("stays", 1)), event("ADDED", pod("comes", 8)), end(9)))
     server.on(WATCH, Watch(gone()), Watch())
@@ -90,14 +90,14 @@ async def test_a_relist_by_stream_tells_of_what_was_missed(server: FaultServer, 
         assert (await running.until_changes(4))[2:] == [(None, "comes@8"), ("goes@1", None)]
 
 
-async def test_lists_that_expire_again_and_again_are_not_read_in_a_loop(server: FaultServer, client: Client) -> None:
+async def test_repeatedly_expired_watches_relist_with_backoff(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(pod("a", 1), version=5)).on(WATCH, status(410, "Expired"))
     async with Running(client, Timing(first_pause=0.05, longest_pause=10.0)):
         await asyncio.sleep(1.5)
     assert 2 <= len(server.seen(LIST)) <= 7  # after 0.05, 0.1, 0.2 … s, each up to a half shorter; without, dozens
 
 
-async def test_a_server_that_asks_for_an_hour_is_asked_again_in_time(server: FaultServer, client: Client) -> None:
+async def test_a_watch_is_retried_early_despite_a_retry_after_of_one_hour(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(version=5)).on(WATCH, status(429, "TooManyRequests", Retry_After="3600"), Watch())
     async with Running(client) as running:
         await running.until(lambda: len(server.seen(WATCH)) == 2)
@@ -118,7 +118,7 @@ def line(type_: str, raw: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("poison", POISON.values(), ids=POISON.keys())
-async def test_what_cannot_be_decoded_is_left_out_and_told_and_the_rest_goes_on(
+async def test_an_undecodable_object_is_omitted_and_reported_once_and_others_are_updated(
     server: FaultServer, client: Client, observed: Observed, poison: bytes
 ) -> None:
     good = json.dumps(pod("good", 1)).encode()
@@ -137,12 +137,12 @@ async def test_what_cannot_be_decoded_is_left_out_and_told_and_the_rest_goes_on(
 
 
 @pytest.mark.parametrize("body", [b"", b"[", b"[]", b'{"items":7}', b'{"items":[', b'{"metadata":[],"items":[]}', DEEP])
-def test_what_is_no_list_is_told(body: bytes) -> None:
+def test_a_response_that_is_not_a_list_raises_connection_failed(body: bytes) -> None:
     with pytest.raises(ConnectionFailed, match="not a list"):
         Decoder(Pod).page(body)
 
 
-async def test_pages_are_as_long_as_makes_so_many_bytes_and_longer_after_an_expired_token() -> None:
+async def test_page_limit_follows_the_byte_target_and_grows_after_an_expired_token() -> None:
     asked: list[tuple[int, str]] = []
 
     async def fetch(query: dict[str, str]) -> Page[int]:
@@ -161,7 +161,7 @@ async def test_pages_are_as_long_as_makes_so_many_bytes_and_longer_after_an_expi
 @pytest.mark.parametrize(
     ("items", "size", "limit"), [(100, 10**9, 1), (100, 400_000, PAGE_BYTES // 4000), (100, 100, 5000), (0, 0, 7)]
 )
-def test_the_length_of_the_next_page(items: int, size: int, limit: int) -> None:
+def test_next_limit_follows_the_item_size_within_bounds(items: int, size: int, limit: int) -> None:
     assert next_limit(7, Page(range(items), "1", "", size), PAGE_BYTES) == limit
 
 
@@ -186,7 +186,7 @@ def test_a_record_does_not_hold_on_to_the_page_it_came_from() -> None:
     assert bytes(kept[0].spec.tasks[0].template) == b'{"spec": {"containers": []}}'
 
 
-def test_what_pods_have_in_common_is_kept_once() -> None:
+def test_equal_parts_of_decoded_pods_share_memory() -> None:
     def decoded(name: str) -> Pod:
         body = pod(name, 1, labels={"job": "the-job-of-both", "index": name}, node="node-1") | {
             "status": {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -206,7 +206,7 @@ def test_what_pods_have_in_common_is_kept_once() -> None:
     assert (one.metadata.labels["index"], two.metadata.labels["index"]) == ("one", "two")
 
 
-def test_memory_while_relisting_is_that_of_the_steady_state() -> None:
+def test_a_relist_needs_little_more_memory_than_the_steady_state() -> None:
     """What is new replaces what is old as it comes, so that old and new are never there as a whole."""
     decoder, store = Decoder(Pod), Store[Pod]({}, on_error=lambda: None)
 
@@ -232,7 +232,7 @@ def test_memory_while_relisting_is_that_of_the_steady_state() -> None:
     assert len(store) == 5000
 
 
-def test_an_undecodable_job_is_named() -> None:
+def test_an_undecodable_job_keeps_its_key_version_and_error() -> None:
     raw = b'{"apiVersion":"%s","metadata":{"name":"j","namespace":"ns","resourceVersion":"3"},"spec":{"tasks":"none"}}'
     change = Decoder(Job).change(line("ADDED", raw % JOBS.api_version.encode()))
     assert isinstance(change.object, Undecodable)

@@ -42,21 +42,23 @@ async def client(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     ],
     ids=["no Lease", "no right to read it", "nobody holds it", "renewed long ago"],
 )
-async def test_nobody_is_waited_for_who_does_not_work(server: FaultServer, client: Client, reply: Any) -> None:
+async def test_a_missing_unreadable_free_or_old_predecessor_lease_is_not_waited_for(
+    server: FaultServer, client: Client, reply: Any
+) -> None:
     server.on(PATH, reply)
     async with asyncio.timeout(60):
         await Predecessors(client, [LEASE]).gone()
     assert len(server.seen(PATH)) == 1
 
 
-async def test_a_lease_that_is_renewed_is_waited_for_until_it_is_renewed_no_more(server: FaultServer, client: Client) -> None:
+async def test_a_renewed_predecessor_lease_is_waited_for_until_its_renewals_stop(server: FaultServer, client: Client) -> None:
     server.on(PATH, *map(lease, range(1, 11)), *[lease(10)] * 200)
     async with asyncio.timeout(60):
         await Predecessors(client, [LEASE]).gone()
     assert len(server.seen(PATH)) > 10
 
 
-async def test_who_comes_back_is_told_of(server: FaultServer, client: Client) -> None:
+async def test_a_predecessor_that_holds_the_lease_again_raises_lease_lost(server: FaultServer, client: Client) -> None:
     server.on(PATH, lease(1, holder=""), lease(1, holder=""), lease(2))
     watched = Predecessors(client, [LEASE])
     async with asyncio.timeout(60):

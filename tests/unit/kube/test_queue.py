@@ -14,7 +14,7 @@ from pyroclast.kube.workqueue.workers import run_workers
 pytestmark = pytest.mark.looptime
 
 
-async def test_keys_come_in_order_and_only_once() -> None:
+async def test_the_work_queue_returns_keys_in_order_without_duplicates() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in "abacb":
         queue.add(key)
@@ -23,7 +23,7 @@ async def test_keys_come_in_order_and_only_once() -> None:
     assert queue.in_work == 3
 
 
-async def test_a_key_added_while_in_work_comes_again_afterwards() -> None:
+async def test_a_key_added_while_in_work_is_returned_again_after_done() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     assert await queue.get() == "a"
@@ -37,7 +37,7 @@ async def test_a_key_added_while_in_work_comes_again_afterwards() -> None:
     assert len(queue) == 0
 
 
-async def test_what_a_key_was_added_for_can_be_dropped_by_who_works_on_it() -> None:
+async def test_caught_up_drops_additions_since_the_work_began_and_delays_due_soon() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     assert await queue.get() == "a"
@@ -51,7 +51,7 @@ async def test_what_a_key_was_added_for_can_be_dropped_by_who_works_on_it() -> N
     assert (len(queue), queue.delayed) == (0, 1)
 
 
-async def test_what_comes_after_that_is_worked_on() -> None:
+async def test_a_key_added_after_caught_up_is_returned_again() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     assert await queue.get() == "a"
@@ -61,7 +61,7 @@ async def test_what_comes_after_that_is_worked_on() -> None:
     assert await queue.get() == "a"
 
 
-async def test_delays(looptime) -> None:
+async def test_delayed_keys_are_returned_at_their_earliest_due_time(looptime) -> None:
     queue: WorkQueue[str] = WorkQueue(now=lambda: 1000.0 + looptime_now())
     queue.add_after("late", 10)
     queue.add_after("late", 20)  # the earliest wish counts
@@ -84,7 +84,7 @@ def looptime_now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def test_retries_come_later_and_later_until_forgotten(looptime) -> None:
+async def test_rate_limited_retries_back_off_until_the_key_is_forgotten(looptime) -> None:
     queue: WorkQueue[str] = WorkQueue(first_delay=1.0, longest_delay=5.0)
     times = []
     for _ in range(5):
@@ -99,7 +99,7 @@ async def test_retries_come_later_and_later_until_forgotten(looptime) -> None:
     assert looptime_now() == 18
 
 
-async def test_a_closed_queue_hands_out_what_it_has(looptime) -> None:
+async def test_a_closed_queue_returns_its_queued_keys_and_then_raises_queue_closed(looptime) -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     queue.add_after("never", 1)
@@ -111,7 +111,7 @@ async def test_a_closed_queue_hands_out_what_it_has(looptime) -> None:
         await queue.get()
 
 
-async def test_closing_wakes_those_who_wait() -> None:
+async def test_closing_the_queue_wakes_a_waiting_get_with_queue_closed() -> None:
     queue: WorkQueue[str] = WorkQueue()
     waiting = asyncio.ensure_future(queue.get())
     await asyncio.sleep(1)
@@ -120,7 +120,7 @@ async def test_closing_wakes_those_who_wait() -> None:
         await waiting
 
 
-async def test_a_waiter_that_is_cancelled_takes_nothing_with_it() -> None:
+async def test_a_cancelled_get_loses_no_key() -> None:
     queue: WorkQueue[str] = WorkQueue()
     first, second = asyncio.ensure_future(queue.get()), asyncio.ensure_future(queue.get())
     await asyncio.sleep(0)
@@ -130,7 +130,7 @@ async def test_a_waiter_that_is_cancelled_takes_nothing_with_it() -> None:
     assert first.cancelled()
 
 
-async def test_longest_standstill() -> None:
+async def test_longest_standstill_is_the_longest_time_without_progress_of_a_key_in_work() -> None:
     queue: WorkQueue[str] = WorkQueue()
     assert queue.longest_standstill() == 0.0
     queue.add("a")
@@ -187,7 +187,7 @@ async def test_workers_retry_what_fails_and_go_on_with_the_rest(looptime) -> Non
     await working
 
 
-async def test_a_retry_that_the_work_asked_for_keeps_its_backoff() -> None:
+async def test_retries_requested_within_reconcile_keep_their_growing_backoff() -> None:
     queue: WorkQueue[str] = WorkQueue(first_delay=1.0)
     times = []
 
@@ -202,7 +202,7 @@ async def test_a_retry_that_the_work_asked_for_keeps_its_backoff() -> None:
     assert times == [0, 1, 3, 7]
 
 
-async def test_a_key_is_left_alone_for_as_long_as_the_server_asked() -> None:
+async def test_a_key_is_retried_after_retry_after_plus_the_backoff() -> None:
     queue: WorkQueue[str] = WorkQueue(first_delay=1.0)
     times = []
 
@@ -287,7 +287,7 @@ def test_no_key_is_worked_on_twice_at_once_and_no_change_is_missed(steps: list[t
         loop.close()
 
 
-async def test_deadlines_that_are_overtaken_do_not_pile_up() -> None:
+async def test_replaced_delays_of_a_key_do_not_accumulate_timers() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for _ in range(2000):
         queue.add_after("job", 3600.0)

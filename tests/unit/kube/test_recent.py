@@ -45,7 +45,7 @@ def recent(store, clock):
     return Recent(store, clock, group_of)
 
 
-def test_what_we_created_is_there_before_the_watch_says_so(recent, store):
+def test_a_created_object_is_visible_before_the_watch_delivers_it(recent, store):
     recent.put(record("u", 5))
     assert recent.get(KEY) == record("u", 5)
     assert list(recent.members("g").values()) == [record("u", 5)]
@@ -55,7 +55,7 @@ def test_what_we_created_is_there_before_the_watch_says_so(recent, store):
     assert list(recent.members("g").values()) == [record("u", 5)]
 
 
-def test_the_newer_of_both_is_believed(recent, store):
+def test_the_newer_of_own_write_and_cached_record_is_returned(recent, store):
     store.put(record("u", 5))
     recent.put(record("u", 4))
     assert recent.get(KEY).metadata.resource_version == "5"
@@ -67,7 +67,7 @@ def test_the_newer_of_both_is_believed(recent, store):
     assert recent.get(KEY).metadata.resource_version == "8"
 
 
-def test_what_we_deleted_is_gone_and_what_we_made_in_its_place_is_there(recent, store):
+def test_an_own_deletion_hides_the_object_and_its_replacement_is_visible(recent, store):
     store.put(record("u", 5))
     recent.gone(KEY, "u")
     assert recent.get(KEY) is None
@@ -79,14 +79,14 @@ def test_what_we_deleted_is_gone_and_what_we_made_in_its_place_is_there(recent, 
     assert not recent.is_ahead("g")
 
 
-def test_an_answer_that_comes_after_the_end_is_not_believed(recent, store):
+def test_a_response_that_arrives_after_the_deletion_is_ignored(recent, store):
     store.put(record("u", 5))
     store.drop(KEY)
     recent.put(record("u", 6))
     assert recent.get(KEY) is None
 
 
-def test_what_the_watch_never_shows_is_forgotten(recent, clock):
+def test_an_own_write_that_the_watch_never_delivers_expires(recent, clock):
     recent.put(record("u", 5))
     clock.now = LIFETIME + 1
     assert recent.get(KEY) is None
@@ -97,7 +97,7 @@ EVENTS = st.lists(st.sampled_from(["create", "change", "delete"]), max_size=8)
 
 
 @given(EVENTS, st.data())
-def test_when_the_watch_has_caught_up_only_it_counts(writes, data):
+def test_own_writes_equal_the_cache_once_the_watch_has_caught_up(writes, data):
     """Our writes are answered and watched in any order that keeps each of the two in order; a deletion is not answered."""
     answers, watched, uid = [], [], None
     for version, write in enumerate(writes, start=1):
@@ -129,7 +129,7 @@ def test_when_the_watch_has_caught_up_only_it_counts(writes, data):
     assert not seen.is_ahead("g")
 
 
-def test_what_a_write_had_answered_is_an_echo_and_what_others_did_is_none(recent, store):
+def test_only_records_equal_to_an_own_write_are_echoes(recent, store):
     store.put(record("u", 5))
     recent.put(record("u", 6))
     store.put(mine := record("u", 6))

@@ -32,7 +32,9 @@ def api(code: int, reason: str = "r", retry_after: float | None = None) -> ApiEr
         *(pytest.param(api(code), None, None, id=str(code)) for code in (400, 401, 403, 404, 405, 409, 410, 413, 415, 422)),
     ],
 )
-def test_what_is_tried_again_and_when(error: KubeError, harmless: float | None, doubles: float | None) -> None:
+def test_pause_before_retry_depends_on_the_error_and_the_repeat_mode(
+    error: KubeError, harmless: float | None, doubles: float | None
+) -> None:
     def pause(repeat: Repeat) -> float | None:
         return pause_before_retry(error, repeat, Backoff(1.0, 1.0, jitter=0.0))
 
@@ -52,7 +54,7 @@ def test_backoff_grows_to_its_bound(failures: int, first: float, most: float, ji
 
 
 @given(st.lists(st.binary(max_size=8).filter(lambda line: b"\n" not in line and line), max_size=20), st.data())
-def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], data: st.DataObject) -> None:
+def test_line_splitter_yields_the_same_lines_for_any_chunks(lines: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(line + b"\n" for line in lines) + b"rest"
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
     splitter = LineSplitter()
@@ -63,7 +65,7 @@ def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], data: st.Dat
     assert splitter.rest == b"rest"
 
 
-def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_longer_than_the_limit_raises_connection_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyroclast.kube.http.lines.LONGEST_LINE", 10)
     splitter = LineSplitter()
     splitter.feed(b"1234567890")
@@ -82,7 +84,7 @@ def test_a_bucket_never_gives_more_than_its_rate(pauses: list[float], rate: floa
         assert len([at for at in taken[first:] if at <= begin + 1.0]) <= burst + rate + 1
 
 
-def test_waiting_in_turn() -> None:
+def test_token_bucket_reservations_are_spaced_by_the_rate() -> None:
     bucket = TokenBucket(2.0, 1)
     assert [bucket.reserve(0.0) for _ in range(3)] == [0.0, 0.5, 1.0]
     assert bucket.reserve(10.0) == 0.0

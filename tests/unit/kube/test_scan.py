@@ -17,30 +17,30 @@ NESTED = st.lists(VALUES, max_size=3) | st.dictionaries(st.text(max_size=4), VAL
 
 
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.booleans())
-def test_members_are_those_of_the_object(value: dict[str, object], spaced: bool) -> None:
+def test_members_yields_the_members_of_any_json_object(value: dict[str, object], spaced: bool) -> None:
     text = json.dumps(value, indent=1 if spaced else None).encode()
     assert {name: json.loads(part) for name, part in members(text)} == value
 
 
 @given(st.lists(NESTED, max_size=4), st.booleans())
-def test_elements_are_those_of_the_array(value: list[object], spaced: bool) -> None:
+def test_elements_yields_the_elements_of_any_json_array(value: list[object], spaced: bool) -> None:
     text = json.dumps(value, indent=1 if spaced else None).encode()
     assert [json.loads(part) for part in elements(text)] == value
 
 
-def test_depth_does_not_matter() -> None:
+def test_deeply_nested_json_is_scanned() -> None:
     deep = b"[" * 200_000 + b"]" * 200_000
     assert list(elements(b"[{" + b'"a":' + deep + b"}," + b'{"b":1}]')) == [b'{"a":' + deep + b"}", b'{"b":1}']
     assert list(members(b'{"a":' + deep + b',"b":1}')) == [("a", deep), ("b", b"1")]
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b'{"a":1', b'{"a', b'"{}"', b"{\xff:1}"])
-def test_what_is_no_object_is_told(text: bytes) -> None:
+def test_members_of_text_that_is_no_object_raises_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):
         list(members(text))
 
 
 @pytest.mark.parametrize("text", [b"", b"[", b'[{"a":1}', b'[{"a]'])
-def test_what_is_no_array_is_told(text: bytes) -> None:
+def test_elements_of_text_that_is_no_array_raises_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):
         list(elements(text))

@@ -52,13 +52,13 @@ class Reader:
         return self.schedulers.current is not None and "volcano" in self.schedulers.current.live
 
 
-async def test_a_leader_that_renews_is_live_whatever_its_clock_says() -> None:
+async def test_a_renewing_scheduler_is_live_despite_its_wrong_clock() -> None:
     reader = Reader()
     assert await reader.after(120)
     assert reader.told == 1
 
 
-async def test_a_leader_that_stops_is_silent_after_half_a_minute() -> None:
+async def test_a_scheduler_is_not_live_half_a_minute_after_its_last_renewal() -> None:
     reader = Reader()
     assert await reader.after(20)
     assert await reader.after(25, renewing=False)
@@ -68,7 +68,7 @@ async def test_a_leader_that_stops_is_silent_after_half_a_minute() -> None:
     assert reader.told == 3
 
 
-async def test_the_time_in_which_nobody_could_renew_does_not_count() -> None:
+async def test_an_api_server_outage_does_not_count_as_missed_renewals() -> None:
     reader = Reader()
     assert await reader.after(20)
     reader.leases.is_away = True
@@ -79,7 +79,7 @@ async def test_the_time_in_which_nobody_could_renew_does_not_count() -> None:
     assert reader.told == 1
 
 
-async def test_a_lease_of_somebody_new_is_seen() -> None:
+async def test_a_new_scheduler_lease_is_detected_and_reported() -> None:
     reader = Reader()
     await reader.after(5)
     reader.leases.renewals["mine"] = 0

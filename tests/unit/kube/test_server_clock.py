@@ -19,13 +19,13 @@ DATE = "Tue, 14 Nov 2023 22:13:20 GMT"
         pytest.param(AT + 300, "yesterday", AT + 300, id="no-date-that-can-be-read"),
     ],
 )
-def test_our_clock_is_put_right(ours, date, want):
+def test_now_follows_the_server_date_when_the_local_clock_is_wrong(ours, date, want):
     clock = ServerClock(lambda: ours)
     clock.answered(date)
     assert clock.now() == want
 
 
-def test_a_clock_that_is_set_right_is_believed_again():
+def test_a_local_clock_is_used_again_after_it_is_set_right():
     times = {"ours": AT - 300, "clock": 0.0}
     clock = ServerClock(lambda: times["ours"], lambda: times["clock"])
     clock.answered(DATE)

@@ -20,7 +20,7 @@ def queue():
 
 
 @pytest.mark.looptime
-async def test_a_shard_that_is_given_up_is_worked_on_no_more_and_the_other_goes_on(queue):
+async def test_a_closed_shard_receives_no_work_while_the_other_shard_continues(queue):
     done, held = [], asyncio.Event()
 
     async def reconcile(key):
@@ -45,7 +45,7 @@ async def test_a_shard_that_is_given_up_is_worked_on_no_more_and_the_other_goes_
 
 
 @pytest.mark.looptime
-async def test_a_shard_that_comes_back_starts_with_nothing(queue):
+async def test_a_reopened_shard_starts_with_an_empty_queue(queue):
     queue.open(0)
     queue.add_rate_limited(A)
     queue.close(0)
@@ -53,7 +53,7 @@ async def test_a_shard_that_comes_back_starts_with_nothing(queue):
     assert (len(fresh), fresh.delayed, queue.failures(A), queue.longest_standstill()) == (0, 0, 0, 0.0)
 
 
-def test_what_was_remembered_of_a_shard_is_forgotten_with_it():
+def test_giving_up_a_shard_selects_only_the_keys_of_that_shard_to_be_forgotten():
     shards, forgotten = Shards(2), []
     shards.on_give(lambda selected: forgotten.append([key for key in (A, B) if selected(key)]))
     for shard in (0, 1):

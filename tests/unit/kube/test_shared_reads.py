@@ -28,14 +28,14 @@ def reads(source, seconds=1.0):
     return SharedReads(source.ask, asyncio.get_running_loop().time, seconds)
 
 
-async def test_a_thousand_at_the_same_time_ask_once_for_each_key():
+async def test_concurrent_reads_of_a_key_send_one_request():
     source = Source()
     shared = reads(source)
     answers = await asyncio.gather(*(shared.get("ab"[number % 2]) for number in range(1000)))
     assert (sorted(source.asked), set(answers)) == (["a", "b"], {"a1", "b2"})
 
 
-async def test_an_answer_grows_old_and_is_not_kept():
+async def test_a_shared_response_expires_and_is_evicted():
     shared = reads(Source())
     assert await shared.get("a") == "a1"
     await asyncio.sleep(0.8)
@@ -47,7 +47,7 @@ async def test_an_answer_grows_old_and_is_not_kept():
     assert list(shared._entries) == ["b"]
 
 
-async def test_a_failure_is_told_to_who_asked_and_the_next_tries_again():
+async def test_a_failed_shared_read_raises_and_the_next_read_is_sent_again():
     source = Source()
     shared = reads(source)
     source.fails = True

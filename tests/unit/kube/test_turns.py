@@ -28,7 +28,7 @@ def endless(monkeypatch):
     monkeypatch.setattr(Turn, "is_over", True)
 
 
-async def test_between_two_looks_one_has_a_turn(endless):
+async def test_concurrent_work_takes_turns_with_one_step_per_loop_iteration(endless):
     looks, done = Looks(), []
     note = done.append
 
@@ -46,7 +46,7 @@ async def test_between_two_looks_one_has_a_turn(endless):
     assert all(earlier < later for (earlier, _), (later, _) in pairwise(done))
 
 
-async def test_who_is_cancelled_while_it_waits_holds_up_nobody(endless):
+async def test_cancelled_work_does_not_block_the_turns_of_other_work(endless):
     order = []
     note = order.append
 
@@ -63,7 +63,7 @@ async def test_who_is_cancelled_while_it_waits_holds_up_nobody(endless):
     await Turn().next()  # and there are turns afterwards
 
 
-async def test_short_work_is_not_interrupted():
+async def test_short_work_does_not_yield_to_the_event_loop():
     looks = Looks()
     looking = asyncio.create_task(looks.run())
     await asyncio.sleep(0)
@@ -73,7 +73,7 @@ async def test_short_work_is_not_interrupted():
     assert looks.count == before
 
 
-def test_each_loop_has_turns_of_its_own(endless):
+def test_each_event_loop_has_separate_turns(endless):
     async def work() -> list[int]:
         waits = asyncio.create_task(Turn().next())  # left behind where its loop ends
         found = [item async for item in in_turns(range(3))]

@@ -91,5 +91,5 @@ def next_socket_has(number: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("scenario", [delays_and_retries, list_and_watch, connecting_while_the_number_of_the_socket_is_taken])
-def test_on_uvloop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def test_work_queue_informer_and_client_work_on_uvloop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     uvloop.run(scenario())

@@ -74,7 +74,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_is_said(case: Case) -> None:
+def test_waiting_job_reports_no_scheduler_only_when_no_running_scheduler_serves_its_pods(case: Case) -> None:
     ours = frozenset({"volcano"})
     more = {"schedulers": case.schedulers, "own_schedulers": ours, "group_phase": case.phase}
     known = facts(case.job, *case.pods, now=case.now, **more)
@@ -84,7 +84,7 @@ def test_what_is_said(case: Case) -> None:
         assert waits.explained(known, known.job.status).state.message == f"waits: {case.want}"
 
 
-def test_a_job_that_came_just_now_is_looked_at_again() -> None:
+def test_new_job_without_a_scheduler_is_rechecked_30_seconds_after_its_creation() -> None:
     created = parse_time(CREATED)
     waits_for_room = PodGroupPhase.PENDING
     early = facts(UNPLACED, schedulers=NOBODY, now=created + 1, group_phase=waits_for_room)

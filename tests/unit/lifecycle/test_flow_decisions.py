@@ -156,7 +156,9 @@ STARTS: dict[str, tuple[list[dict[str, Any]], dict[str, str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("entries", "jobs", "want"), STARTS.values(), ids=STARTS.keys())
-def test_starts(entries: list[dict[str, Any]], jobs: dict[str, str], want: list[str]) -> None:
+def test_flow_starts_exactly_the_entries_whose_dependencies_and_conditions_are_met(
+    entries: list[dict[str, Any]], jobs: dict[str, str], want: list[str]
+) -> None:
     assert sorted(started(decided(flow(*entries, phase="Running"), jobs))) == sorted(want)
 
 
@@ -203,11 +205,13 @@ PHASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize(("phase", "entries", "jobs", "want"), PHASES.values(), ids=PHASES.keys())
-def test_phases(phase: str, entries: list[dict[str, Any]], jobs: dict[str, str], want: str) -> None:
+def test_flow_phase_follows_the_phases_of_its_jobs(
+    phase: str, entries: list[dict[str, Any]], jobs: dict[str, str], want: str
+) -> None:
     assert phase_of(decided(flow(*entries, phase=phase), jobs)) == want
 
 
-def test_lists_follow_the_order_of_the_flow() -> None:
+def test_status_lists_jobs_by_phase_in_the_order_of_the_flow_entries() -> None:
     phases = ["Pending", "Running", "Failed", "Completing", "Completed", "Terminating", "Terminated", "Aborted", "Restarting", ""]
     entries = [entry(f"e{number}") for number in reversed(range(len(phases)))]
     status = decided(flow(*entries, phase="Failed"), {f"e{number}": phase for number, phase in enumerate(phases)}).status
@@ -248,18 +252,20 @@ WAITS: dict[str, tuple[list[dict[str, Any]], dict[str, str], str, tuple[str, str
 
 
 @pytest.mark.parametrize(("entries", "jobs", "name", "want"), WAITS.values(), ids=WAITS.keys())
-def test_what_waits_says_why(entries: list[dict[str, Any]], jobs: dict[str, str], name: str, want: tuple[str, str]) -> None:
+def test_condition_of_an_entry_that_cannot_start_gives_the_reason(
+    entries: list[dict[str, Any]], jobs: dict[str, str], name: str, want: tuple[str, str]
+) -> None:
     assert told(decided(flow(*entries, phase="Running"), jobs), name) == want
 
 
-def test_what_waits_names_the_targets_that_are_open() -> None:
+def test_message_of_a_waiting_entry_names_its_incomplete_targets() -> None:
     entries = [A, entry("b"), entry("c", "a", "b")]
     status = decided(flow(*entries, phase="Running"), {"a": "Completed", "b": "Running"}).status
     assert status is not None
     assert status.conditions["f-c"].message == "waits for b to complete"
 
 
-def test_what_only_depends_on_skipped_entries_is_skipped_and_counts_as_done() -> None:
+def test_entry_with_only_skipped_targets_is_skipped_and_the_flow_can_still_succeed() -> None:
     entries = [
         A,
         entry("b", **{"if": {"target": "a", "phase": ["Failed"]}}),
@@ -272,13 +278,13 @@ def test_what_only_depends_on_skipped_entries_is_skipped_and_counts_as_done() ->
     assert phase_of(decided(flow(*entries, phase="Running"), {"a": "Completed", "d": "Completed"})) == "Succeed"
 
 
-def test_an_entry_that_is_passed_over_is_told_but_not_one_that_a_failure_keeps_from_starting() -> None:
+def test_skipped_entry_gets_an_event_unless_it_is_skipped_because_its_target_failed() -> None:
     chosen = [A, entry("b", **{"if": {"target": "a", "phase": ["Failed"]}})]
     assert [notice.reason for notice in decided(flow(*chosen, phase="Running"), {"a": "Completed"}).notices] == ["Skipped"]
     assert not decided(flow(A, B, phase="Running"), {"a": "Failed"}).notices
 
 
-def test_what_was_skipped_stays_skipped() -> None:
+def test_skipped_entry_stays_skipped_when_its_condition_holds_later() -> None:
     status = {"conditions": {"f-b": {"phase": "Skipped", "reason": "ConditionFalse"}}}
     entries = [A, entry("b", **{"if": {"target": "a", "phase": ["Running"]}, "else": ["c"]}), entry("c")]
     assert started(decided(flow(*entries, phase="Running", status=status), {"a": "Running"})) == ["c"]
@@ -287,7 +293,7 @@ def test_what_was_skipped_stays_skipped() -> None:
 PROBE = {"httpGetList": [{"port": 80}]}
 
 
-def test_probes_stand_for_completion() -> None:
+def test_passed_probe_counts_as_completion_of_a_running_target() -> None:
     of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": PROBE}), phase="Running")
     assert decided(of, {"a": "Pending"}).probes == ()
     waiting = decided(of, {"a": "Running"})
@@ -297,7 +303,7 @@ def test_probes_stand_for_completion() -> None:
     assert started(decided(of, {"a": "Completed"})) == ["b"]
 
 
-def test_what_other_pods_answered_or_were_asked_does_not_count() -> None:
+def test_probe_answer_is_ignored_after_the_job_was_replaced_or_restarted_or_the_probe_changed() -> None:
     of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": PROBE}), phase="Running")
     passed = {decided(of, {"a": "Running"}).probes[0]: ProbeAnswer(passed=True)}
     assert started(decided(of, {"a": "Running"}, answers=passed)) == ["b"]
@@ -320,13 +326,15 @@ def test_what_other_pods_answered_or_were_asked_does_not_count() -> None:
         ({"taskName": "other", "phase": "Running"}, {"Running": 2}, False),
     ],
 )
-def test_task_status(probe: dict[str, Any], counts: dict[str, int], passes: bool) -> None:
+def test_task_status_probe_passes_when_enough_pods_of_the_task_are_in_the_phase(
+    probe: dict[str, Any], counts: dict[str, int], passes: bool
+) -> None:
     of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": {"taskStatusList": [probe]}}), phase="Running")
     there = job("f-a", "Running", taskStatusCount={"t": {"phase": counts}})
     assert started(decided(of, {"a": there})) == (["b"] if passes else [])
 
 
-def test_a_template_that_is_not_there_is_waited_for_without_a_phase() -> None:
+def test_entry_waits_and_the_flow_phase_stays_empty_while_its_template_is_missing() -> None:
     decision = decided(flow(A), without_template=["a"])
     assert (phase_of(decision), told(decision, "a"), started(decision)) == ("", ("Waiting", "TemplateNotFound"), [])
     assert decision.status is not None
@@ -346,7 +354,9 @@ def test_a_switch_without_a_template_only_chooses() -> None:
 @pytest.mark.parametrize(
     ("code", "want"), [(3, ("Skipped", "ConditionFalse")), (0, None), (None, ("Failed", "ExpressionFailed"))]
 )
-def test_an_exit_code_that_nobody_knows_is_no_success(code: int | None, want: tuple[str, str] | None) -> None:
+def test_expression_with_an_unknown_exit_code_fails_its_entry_instead_of_starting_it(
+    code: int | None, want: tuple[str, str] | None
+) -> None:
     condition = {"target": "a", "phase": ["Failed"], "expression": "targets.a.exitCode == 0"}
     of = flow(A, entry("b", **{"if": condition}), phase="Running")
     decision = decided(of, {"a": "Failed"}, exit_codes={"f-a": code})
@@ -357,7 +367,7 @@ def test_an_exit_code_that_nobody_knows_is_no_success(code: int | None, want: tu
         assert "the exit code of f-a is not known" in decision.status.conditions["f-b"].message
 
 
-def test_an_expression_without_a_value_fails_its_entry_and_the_flow() -> None:
+def test_if_expression_without_a_boolean_result_fails_its_entry_and_the_flow() -> None:
     entries = [A, entry("b", "a", **{"if": {"expression": "targets.a.phase"}}), entry("c", "b")]
     decision = decided(flow(*entries, phase="Running"), {"a": "Completed"})
     assert told(decision, "b") == ("Failed", "ExpressionFailed")
@@ -365,20 +375,20 @@ def test_an_expression_without_a_value_fails_its_entry_and_the_flow() -> None:
     assert started(decision) == []
 
 
-def test_until_without_a_value_fails_its_loop_when_the_rounds_have_ended() -> None:
+def test_until_without_a_boolean_result_fails_its_loop_once_no_round_is_running() -> None:
     entries = [entry("a", **{"for": {"count": 3, "parallel": 2, "until": "last.phase"}})]
     assert phase_of(decided(flow(*entries, phase="Running"), {"a-0": "Completed", "a-1": "Running"})) == "Running"
     decision = decided(flow(*entries, phase="Running"), {"a-0": "Completed", "a-1": "Completed"})
     assert (phase_of(decision), told(decision, "a")) == ("Failed", ("Failed", "ExpressionFailed"))
 
 
-def test_a_foreign_job_is_in_the_way() -> None:
+def test_entry_waits_while_a_job_of_another_owner_has_its_name() -> None:
     decision = decided(flow(A, entry("c")), job_named=lambda name: job(name, "Completed", owner="x") if name == "f-a" else None)
     assert (started(decision), told(decision, "a")) == (["c"], ("Waiting", "JobNameTaken"))
 
 
 @pytest.mark.parametrize("name", ["f-a", "f-b-1"])
-def test_a_foreign_job_in_the_way_does_not_become_ours_by_its_label(name: str) -> None:
+def test_job_of_another_owner_is_not_adopted_because_of_its_flow_label(name: str) -> None:
     entries = [A, entry("b", **{"for": {"count": 2, "parallel": 2}}), entry("c", "a", "b")]
     stranger = job(name, "Completed", owner="")
     there = {"labelled": {name: stranger, "f-other": job("f-other", "Completed")}, "job_named": {name: stranger}.get}
@@ -392,13 +402,13 @@ def test_a_foreign_job_in_the_way_does_not_become_ours_by_its_label(name: str) -
     assert again.status == first
 
 
-def test_a_refused_job_is_tried_later_and_stops_no_other() -> None:
+def test_refused_job_creation_is_retried_later_and_blocks_no_other_entry() -> None:
     refused = {"f-a": Refused(FlowReason.JOB_REFUSED, "queue is Closed", NOW + 7)}
     decision = decided(flow(A, entry("c")), refused=refused)
     assert (started(decision), told(decision, "a"), decision.recheck_at) == (["c"], ("Waiting", "JobRefused"), NOW + 7)
 
 
-def test_retries_wait_are_recorded_first_and_count() -> None:
+def test_failed_job_is_recreated_after_a_doubling_backoff_until_the_retry_limit() -> None:
     of = flow(entry("a", retry={"limit": 2, "backoff": "30s"}), phase="Running")
     decision = decided(of, {"a": "Failed"})
     assert (decision.effects, decision.recheck_at, told(decision, "a")) == ((), NOW + 20, ("Retrying", "Backoff"))
@@ -417,12 +427,12 @@ def test_retries_wait_are_recorded_first_and_count() -> None:
 
 
 @pytest.mark.parametrize(("state", "want"), [("Completed", []), ("Running", ["a"]), ("Pending", ["a"])])
-def test_a_job_that_is_gone(state: str, want: list[str]) -> None:
+def test_deleted_job_is_recreated_unless_it_had_completed(state: str, want: list[str]) -> None:
     status = {"jobStatusList": [{"name": "f-a", "state": state}]}
     assert started(decided(flow(A, phase="Running", status=status))) == want
 
 
-def test_histories_have_what_was_passed_through() -> None:
+def test_running_histories_contain_every_phase_that_the_job_passed_through() -> None:
     times = [
         {"status": phase, "lastTransitionTime": format_time(NOW - 9 + at)} for at, phase in enumerate(["Pending", "Running"])
     ]
@@ -438,7 +448,7 @@ def test_histories_have_what_was_passed_through() -> None:
     assert [bool(each.end_timestamp) for each in histories] == [True, True, True, False]
 
 
-def test_a_try_that_fails_unseen_is_told_too() -> None:
+def test_retry_that_fails_between_two_reconciles_is_recorded_in_the_histories() -> None:
     of = flow(entry("a", retry={"limit": 2}), phase="Running")
     first = decided(of, {"a": "Failed"}).status
     again = job("f-a", "Failed", uid="2")
@@ -455,7 +465,7 @@ def test_a_try_that_fails_unseen_is_told_too() -> None:
     assert [each.state for each in then.job_status_list[0].running_histories] == ["Failed", "Failed"]
 
 
-def test_a_status_is_written_as_a_difference() -> None:
+def test_status_patch_contains_only_changed_fields() -> None:
     one = decided(flow(A, B), {"a": "Running"}).status
     two = decided(msgspec.structs.replace(flow(A, B), status=one), {"a": "Completed"}).status
     assert one is not None
@@ -468,7 +478,7 @@ def test_a_status_is_written_as_a_difference() -> None:
     assert difference(FlowStatus(), FlowStatus()) == {}
 
 
-def test_retention() -> None:
+def test_jobs_of_a_succeeded_flow_are_deleted_only_with_retain_policy_delete() -> None:
     done = {"a": "Completed"}
     assert decided(flow(A, phase="Succeed"), done).effects == ()
     assert decided(flow(A, phase="Succeed", jobRetainPolicy="delete"), done).effects == (DeleteJob("f-a", "uid-f-a"),)
@@ -477,7 +487,7 @@ def test_retention() -> None:
     assert decided(before).status == before.status
 
 
-def test_deletion() -> None:
+def test_deleted_flow_deletes_its_running_jobs_before_it_releases_its_finalizer() -> None:
     going = {"deletionTimestamp": CREATED}
     decision = decided(flow(A, phase="Running", metadata=going), {"a": "Running"})
     assert (decision.effects, phase_of(decision)) == ((DeleteJob("f-a", "uid-f-a"),), FlowPhase.TERMINATING)
@@ -488,7 +498,7 @@ def test_deletion() -> None:
     assert decided(flow(A, phase="Running", metadata=going | {"finalizers": ["x"]}), {"a": "Running"}).effects == ()
 
 
-def test_a_job_carries_the_marks_of_its_flow_and_template() -> None:
+def test_created_job_names_its_flow_and_template_in_labels_and_annotations() -> None:
     body = manifest(flow(A), CreateJob("f-a", flow(A).spec.flows[0], SPEC))
     marks = {"volcano.sh/createdByJobFlow": "n.f", "volcano.sh/createdByJobTemplate": "n.a"}
     assert body["metadata"]["labels"] == marks
@@ -511,7 +521,9 @@ NO_TEMPLATES: dict[str, tuple[bytes, object]] = {
 
 @pytest.mark.parametrize("entry", [entry("a"), entry("a", patch={"spec": {}}), entry("a", **{"for": {"count": 1}})])
 @pytest.mark.parametrize(("template", "want"), NO_TEMPLATES.values(), ids=NO_TEMPLATES.keys())
-def test_a_template_that_is_none_is_sent_for_the_server_to_refuse(template: bytes, want: object, entry: dict[str, Any]) -> None:
+def test_job_manifest_keeps_an_invalid_template_so_that_the_api_server_refuses_it(
+    template: bytes, want: object, entry: dict[str, Any]
+) -> None:
     of = flow(entry).spec.flows[0]
     body = manifest(flow(entry), CreateJob("f-a", of, msgspec.Raw(template), item="0" if of.loop is not None else None))
     assert msgspec.json.decode(msgspec.json.encode(body["spec"])) == (msgspec.json.decode(template) if want is None else want)
@@ -523,7 +535,7 @@ def test_a_patch_that_is_nested_too_deeply_is_refused_in_words() -> None:
         manifest(flow(A), CreateJob("f-a", of, SPEC))
 
 
-def test_jobs_and_templates_become_each_other() -> None:
+def test_conversion_between_job_and_job_template_keeps_the_spec_and_drops_runtime_fields() -> None:
     meta = {"name": "t", "namespace": "n", "labels": {"l": "1"}, "annotations": {"a": "2"}}
     template = {
         "apiVersion": "flow.volcano.sh/v1alpha1",
@@ -539,7 +551,7 @@ def test_jobs_and_templates_become_each_other() -> None:
     assert template_from(there)["spec"] == {"volumes": [{"mountPath": "/d", "volumeClaim": {"x": 1}}]}
 
 
-def test_a_template_tells_its_jobs_and_keeps_the_last() -> None:
+def test_template_status_lists_its_jobs_and_keeps_the_last_list_when_there_are_none() -> None:
     template = decode({"metadata": {"name": "t"}, "status": {"jobDependsOnList": ["old"]}}, JobTemplate)
     assert made_from(template, []) == ("old",)
     assert made_from(template, [job("b", ""), job("a", "")]) == ("a", "b")
@@ -553,7 +565,7 @@ def cancelled(decision: FlowDecision) -> list[str]:
     return [effect.name.removeprefix("f-") for effect in decision.effects if isinstance(effect, CancelJob)]
 
 
-def test_the_other_jobs_of_a_failed_flow_run_on_unless_it_says_otherwise() -> None:
+def test_failed_flow_cancels_its_active_jobs_only_with_failure_policy_cancel() -> None:
     entries = [entry(name) for name in (*WORKING, *RESTING)]
     jobs = {**WORKING, **RESTING}
     assert decided(flow(*entries, phase="Failed"), jobs).effects == ()
@@ -566,7 +578,7 @@ def test_a_job_is_cancelled_once() -> None:
     assert decided(of, {"a": "Failed", "b": "Running"}, cancelled=frozenset({"uid-f-b"})).effects == ()
 
 
-def test_a_failure_that_is_asked_for_cancels_nothing() -> None:
+def test_job_failure_selected_by_an_if_condition_cancels_no_job() -> None:
     asks = entry("b", **{"if": {"target": "a", "phase": ["Failed"]}})
     decision = decided(
         flow(entry("a"), asks, entry("c"), phase="Running", failurePolicy="Cancel"), {"a": "Failed", "c": "Running"}

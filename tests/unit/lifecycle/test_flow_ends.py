@@ -64,17 +64,19 @@ ENDS: dict[str, tuple[JobFlow | None, Job, bool]] = {
 
 
 @pytest.mark.parametrize(("of", "ended", "want"), ENDS.values(), ids=ENDS.keys())
-def test_a_finished_job_may_go_when_its_end_is_recorded(of: JobFlow | None, ended: Job, want: bool) -> None:
+def test_job_end_is_recorded_if_the_flow_status_has_it_or_the_flow_no_longer_needs_it(
+    of: JobFlow | None, ended: Job, want: bool
+) -> None:
     assert end_is_recorded(of, ended) is want
 
 
-def test_the_flow_of_a_job_is_the_one_that_controls_it() -> None:
+def test_flow_of_a_job_is_its_controller_owner_and_not_its_label() -> None:
     assert str(flow_of(job("f-a", "Completed"))) == "n/f"
     labelled = decode({"metadata": {"name": "j", "namespace": "n", "labels": {keys.CREATED_BY_JOB_FLOW: "n.f"}}}, Job)
     assert flow_of(labelled) is None
 
 
-def test_what_the_controller_writes_is_what_the_removal_waits_for() -> None:
+def test_flow_status_written_after_a_job_finished_records_its_end() -> None:
     ended = job("f-a", "Completed")
     status = decided(flow(entry("a"), entry("b", "a"), phase="Running"), {"a": ended}).status
     assert status is not None
@@ -125,7 +127,7 @@ LOOKS: dict[str, list[Look]] = {
 
 
 @pytest.mark.parametrize("looks", LOOKS.values(), ids=LOOKS.keys())
-def test_the_failure_ratio_counts_all_tries(looks: list[Look]) -> None:
+def test_pod_failure_ratio_counts_the_pods_of_all_retries_and_restarts(looks: list[Look]) -> None:
     told: FlowJobStatus | None = None
     for seen, ratio, pods in looks:
         told = followed(seen, told, NOW, {})
@@ -136,7 +138,7 @@ _COUNTS = st.fixed_dictionaries({name: st.integers(0, 5) for name in ("running",
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), _COUNTS), max_size=8))
-def test_looking_twice_counts_nothing_twice_and_totals_never_fall(looks: list[tuple[int, dict[str, int]]]) -> None:
+def test_repeated_observation_counts_no_pod_twice_and_pod_totals_never_decrease(looks: list[tuple[int, dict[str, int]]]) -> None:
     told: FlowJobStatus | None = None
     before = FlowJobPods()
     tries = 0

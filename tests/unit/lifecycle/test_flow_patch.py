@@ -136,7 +136,9 @@ CASES: dict[str, tuple[dict[str, Any], tuple[Any, ...], Any]] = {
 
 
 @pytest.mark.parametrize(("patch", "at", "want"), CASES.values(), ids=CASES.keys())
-def test_merge(patch: dict[str, Any], at: tuple[Any, ...], want: object) -> None:
+def test_patch_applies_the_merge_rule_of_each_field_and_leaves_the_template_unchanged(
+    patch: dict[str, Any], at: tuple[Any, ...], want: object
+) -> None:
     before = copy.deepcopy(SPEC)
     value: Any = merged(SPEC, patch)
     for step in at:
@@ -145,13 +147,13 @@ def test_merge(patch: dict[str, Any], at: tuple[Any, ...], want: object) -> None
     assert before == SPEC
 
 
-def test_a_task_without_name_is_called_after_its_place() -> None:
+def test_patch_matches_unnamed_tasks_by_their_default_name() -> None:
     spec = {"tasks": [{"replicas": 1}, {"replicas": 1}]}
     result = merged(spec, {"tasks": [{"name": "default1", "replicas": 3}, {"name": "default2", "replicas": 4}]})
     assert result["tasks"] == [{"replicas": 1}, {"name": "default1", "replicas": 3}, {"name": "default2", "replicas": 4}]
 
 
-def test_null_removes() -> None:
+def test_null_in_a_patch_removes_the_field() -> None:
     result = merged(SPEC, {"queue": None, "tasks": [{"name": "t", "template": {"spec": {"nodeSelector": None}}}]})
     assert "queue" not in result
     assert "nodeSelector" not in result["tasks"][0]["template"]["spec"]
@@ -177,24 +179,24 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("patch", "words"), REFUSED.values(), ids=REFUSED.keys())
-def test_refused(patch: Any, words: str) -> None:
+def test_invalid_patch_raises_patch_error_with_field_path_and_reason(patch: Any, words: str) -> None:
     with pytest.raises(PatchError) as error:
         patched(SPEC, patch)
     assert str(error.value) == words
 
 
-def test_nested_as_deeply_as_may_be() -> None:
+def test_patch_is_merged_up_to_the_maximum_nesting_depth_and_refused_beyond() -> None:
     assert merged(SPEC, {"plugins": nested(99)})["plugins"]["x"] == nested(98)
     with pytest.raises(PatchError):
         merged(SPEC, {"plugins": nested(100)})
 
 
-def test_a_task_without_a_name_must_be_the_only_one() -> None:
+def test_patch_of_an_unnamed_task_is_refused_when_the_template_has_several_tasks() -> None:
     with pytest.raises(PatchError, match=r"tasks\[0\]: needs a name, because there are 2 to choose from"):
         merged({"tasks": [{"name": "a"}, {"name": "b"}]}, {"tasks": [{"replicas": 1}]})
 
 
-def test_spec_goes_before_job_spec() -> None:
+def test_patch_spec_takes_precedence_over_job_spec() -> None:
     assert patched(SPEC, {"spec": {"maxRetry": 1}, "jobSpec": {"maxRetry": 2}})["maxRetry"] == 1
     assert patched(SPEC, {"jobSpec": {"maxRetry": 2}})["maxRetry"] == 2
     assert patched(SPEC, {}) == SPEC
@@ -207,7 +209,7 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dic
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["tasks", "plugins", "volumes", "queue", "x"]), VALUES, max_size=3))
-def test_any_patch_is_applied_or_refused_in_words(patch: dict[str, Any]) -> None:
+def test_arbitrary_patch_is_merged_or_raises_patch_error(patch: dict[str, Any]) -> None:
     before = copy.deepcopy(SPEC)
     try:
         once = merged(SPEC, patch)

@@ -39,7 +39,7 @@ def status(jobs: int, *, phases: int = 3, message: str = "") -> FlowStatus:
     return msgspec.convert(body, FlowStatus)
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_flow_status_within_the_size_limit_is_not_shortened() -> None:
     of_500 = status(500)
     assert fitted(of_500) is of_500
 
@@ -47,7 +47,9 @@ def test_what_fits_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("jobs", "phases", "message"), [(500, 50, ""), (500, 100, "x" * 5000), (MOST_ROUNDS, 10, ""), (MOST_ROUNDS, 10, "x" * 1000)]
 )
-def test_what_is_too_large_tells_less(jobs: int, phases: int, message: str) -> None:
+def test_oversized_flow_status_is_shortened_to_the_limit_and_keeps_the_last_phase_of_each_job(
+    jobs: int, phases: int, message: str
+) -> None:
     full = status(jobs, phases=phases, message=message)
     assert len(msgspec.json.encode(full)) > MOST_BYTES
     small = fitted(full)
@@ -80,7 +82,7 @@ def test_a_flow_of_5000_entries_can_be_stored(message: str) -> None:
         )  # fmt: skip
 
 
-def test_the_shortest_status_keeps_what_was_skipped_and_what_goes_on() -> None:
+def test_shortest_flow_status_keeps_skipped_conditions_and_start_times_of_running_jobs() -> None:
     full = status(6000)
     running = msgspec.structs.replace(full.job_status_list[0], state="Running", end_timestamp=None)
     said = msgspec.convert({"s": {"phase": "Skipped", "reason": "ConditionFalse"}, "w": {"phase": "Waiting"}}, dict[str, Any])

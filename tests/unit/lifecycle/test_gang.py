@@ -27,7 +27,7 @@ def container(requests=None, limits=None, **more):
 GPUS = {"cpu": "1", "memory": "1000Mi", "nvidia.com/gpu": "1", "hugepages-test": "2000"}
 
 
-def test_usage_counts_as_a_quota_does():
+def test_pod_usage_lists_requests_and_limits_under_resource_quota_names():
     assert plain(pod_usage({"containers": [container(GPUS, GPUS)] * 2})) == {
         "count/pods": "1",
         "pods": "1",
@@ -68,11 +68,11 @@ def test_usage_counts_as_a_quota_does():
         pytest.param({"containers": [container({"cpu": "much"})]}, None, id="unreadable"),
     ],
 )
-def test_effective_requests(spec, want):
+def test_pod_cpu_usage_includes_init_containers_sidecars_overhead_and_pod_level_resources(spec, want):
     assert plain(pod_usage(spec)).get("cpu") == want
 
 
-def test_no_pods_cost_nothing():
+def test_usage_of_zero_pods_is_empty():
     assert times(pod_usage({"containers": [container(GPUS)]}), 0) == {}
 
 
@@ -90,7 +90,7 @@ PINNED = [  # gang, master's and worker's minimum, who has the high priority, cp
 
 
 @pytest.mark.parametrize(("gang", "master", "worker", "high", "cpu", "pods"), PINNED)
-def test_min_resources(gang, master, worker, high, cpu, pods):
+def test_min_resources_sum_the_gang_members_chosen_by_priority_and_task_minimum(gang, master, worker, high, cpu, pods):
     def one(name, minimum, amount):
         priority = {"priorityClassName": "high"} if name == high else {}
         given = {} if minimum is None else {"minAvailable": minimum}
@@ -105,7 +105,7 @@ def test_min_resources(gang, master, worker, high, cpu, pods):
     st.lists(st.tuples(st.integers(0, 6), st.none() | st.integers(0, 6)), min_size=1, max_size=5),
     st.integers(0, 20),
 )
-def test_shares_never_exceed_the_gang_nor_a_task(tasks, gang):
+def test_task_shares_add_up_to_the_gang_size_within_the_replicas_of_each_task(tasks, gang):
     rows = [
         {
             "name": f"t{i}",
@@ -124,7 +124,7 @@ def test_shares_never_exceed_the_gang_nor_a_task(tasks, gang):
     assert all(taken.get(row["name"], 0) <= row["replicas"] for row in rows)
 
 
-def test_the_podgroup_of_a_job():
+def test_podgroup_manifest_has_gang_size_queue_topology_and_metadata_of_its_job():
     owner = job(
         task("a", 2, minAvailable=1),
         task("b", 3),
@@ -163,7 +163,7 @@ def test_partitions_make_sub_groups(partitions, want):
     ]
 
 
-def test_only_what_differs_is_patched():
+def test_podgroup_patch_contains_only_fields_that_differ():
     owner = job(task(replicas=2))
     there = group(owner)
     assert podgroups.patch(owner, there, {}, spec_changed=True) == {}
@@ -201,14 +201,14 @@ def test_queue_and_topology_of_a_job_that_changes_are_carried_to_its_podgroup():
     assert podgroups.patch(changed(owner, queue="other", observed=False), there, {}, spec_changed=True) == {}
 
 
-def test_the_queue_of_the_namespace_stays_with_a_job_that_names_none():
+def test_podgroup_keeps_the_queue_of_its_namespace_when_its_job_names_no_queue():
     owner = changed(job())
     there = group(owner)
     elsewhere = msgspec.structs.replace(there, spec=msgspec.structs.replace(there.spec, queue="of-the-namespace"))
     assert podgroups.patch(owner, elsewhere, {}, spec_changed=True) == {}
 
 
-def test_labels_and_annotations_of_a_job_that_changes_are_carried_to_its_podgroup_and_others_are_left_there():
+def test_changed_job_labels_and_annotations_are_patched_into_its_podgroup_and_others_are_kept():
     there = group(job(metadata={"annotations": {"a": "1", "gone": "x"}}), mine="theirs")
     applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
     owner = job(metadata={"annotations": {"a": "2", "b": "3", **applied}, "labels": {"team": "t"}})
@@ -234,7 +234,7 @@ def test_a_gang_is_admitted_once_it_is_no_longer_pending():
 
 
 @pytest.mark.parametrize(("minimum", "want"), [(None, [False, False, True]), (1, [False, True, True]), (0, [True, True, True])])
-def test_a_task_waits_for_all_pods_of_its_target_unless_that_says_less(minimum, want):
+def test_task_waits_for_all_pods_of_its_dependency_or_for_its_min_available(minimum, want):
     target = task("a", 2, minAvailable=minimum)
     if minimum is None:
         del target["minAvailable"]
@@ -259,12 +259,12 @@ TOGETHER = {
 
 
 @pytest.mark.parametrize(("tasks", "want"), TOGETHER.values(), ids=TOGETHER)
-def test_a_gang_that_can_never_be_complete_says_so_on_its_podgroup(tasks, want):
+def test_podgroup_is_annotated_when_task_dependencies_keep_its_gang_incomplete(tasks, want):
     made = podgroups.manifest(job(*tasks), {})
     assert made["metadata"]["annotations"].get(keys.WAITS_FOR_TASK) == want
 
 
-def test_a_gang_that_can_be_complete_again_says_so_no_longer():
+def test_annotation_of_an_incomplete_gang_is_removed_once_the_gang_can_be_complete():
     stuck = job(task(), task("b", dependsOn={"name": ["a"]}))
     mended = job(task(), task("b", minAvailable=0, dependsOn={"name": ["a"]}))
     patched = podgroups.patch(mended, group(stuck), {}, spec_changed=True)

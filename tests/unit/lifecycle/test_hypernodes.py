@@ -35,11 +35,11 @@ COUNTS = {
 
 
 @pytest.mark.parametrize(("selectors", "want"), COUNTS.values(), ids=COUNTS.keys())
-def test_count(selectors, want):
+def test_hypernode_counts_each_node_that_its_selectors_match_once(selectors, want):
     assert node_count(hyper_node(*selectors), NODES) == want
 
 
-def test_only_patterns_and_labels_depend_on_nodes():
+def test_hypernode_depends_on_nodes_with_a_pattern_but_not_with_an_exact_name():
     assert not depends_on_nodes(hyper_node({"exactMatch": {"name": "n0"}}))
     assert depends_on_nodes(hyper_node({"regexMatch": {"pattern": "n"}}))
 
@@ -48,7 +48,7 @@ def types(*tiers, name="Net_1"):
     return labels.read_types({"networkTopologyTypes": {name: [{"nodeLabel": tier} for tier in tiers]}})
 
 
-def test_tiers_are_read_from_the_node_upwards():
+def test_topology_type_lists_its_labels_from_the_node_upwards_and_is_ignored_if_invalid():
     (found,) = types("row", "rack", "kubernetes.io/hostname")
     assert (found.labels, found.written) == (("rack", "row"), "net-1")
     assert types("row", "row", "rack") == ()
@@ -56,7 +56,7 @@ def test_tiers_are_read_from_the_node_upwards():
     assert labels.read_types({"networkTopologyTypes": ["no"]}) == ()
 
 
-def test_labels_become_tiers():
+def test_node_labels_become_hypernodes_with_one_tier_per_label():
     found = labels.discover(types("row", "rack", "kubernetes.io/hostname"), NODES, [])
     lower, upper = found[:2], found[2]
     assert [(each.tier, each.members, each.labels, each.tier_name) for each in lower] == [
@@ -69,13 +69,13 @@ def test_labels_become_tiers():
     assert labels.discover(types("row", "rack", "kubernetes.io/hostname"), NODES, []) == found
 
 
-def test_a_node_without_a_label_is_in_no_tier_from_there_on():
+def test_node_without_a_tier_label_is_in_no_hypernode_of_that_tier_or_above():
     nodes = {"a": {"row": "r"}, "b": {"rack": "1"}}
     (found,) = labels.discover(types("row", "rack", "host"), nodes, [])
     assert found.members == ("b",)
 
 
-def test_names_are_kept():
+def test_discovery_reuses_the_names_of_existing_hypernodes():
     there = hyper_node(name="hypernode-net-1-tier1-zzzzz", labels={labels_key: "label", "rack": "0"})
     found = labels.discover(types("rack", "host"), NODES, [there])
     assert found[0].name == "hypernode-net-1-tier1-zzzzz"
@@ -89,7 +89,7 @@ def found_as(each, source="label"):
     return msgspec.convert(manifest(each, source), HyperNode)
 
 
-def test_what_is_as_found_is_left_alone_and_what_is_not_found_goes():
+def test_unchanged_hypernodes_are_not_patched_and_undiscovered_ones_are_deleted():
     same, gone, other = Found("a", 1, ("n0",)), Found("b", 1, ("n1",)), Found("c", 1, ("n2",))
     there = [found_as(same), found_as(gone), found_as(other, "ufm")]
     todo = changes([same, Found("c", 1, ("n2",)), Found("d", 1, ("n3",))], there, "label")
@@ -97,7 +97,7 @@ def test_what_is_as_found_is_left_alone_and_what_is_not_found_goes():
     assert (todo.patch, [each.metadata.name for each in todo.delete], todo.foreign) == ((), ["b"], ("c",))
 
 
-def test_only_what_differs_is_written():
+def test_hypernode_patch_contains_only_fields_that_differ():
     todo = changes([Found("a", 1, ("n0", "n1"))], [found_as(Found("a", 1, ("n0",), tier_name="t"))], "label")
     ((_, patch),) = todo.patch
     assert patch["spec"]["tierName"] is None
@@ -115,7 +115,7 @@ def port(node, leaf, description="Computer IB Port"):
     }
 
 
-def test_leaf_switches_that_share_nodes_are_one():
+def test_leaf_switches_that_share_nodes_become_one_hypernode():
     given = [port("a", "l2"), port("b", "l2"), port("b", "l1"), port("c", "l3"), port("x", "l4", "Switch Port")]
     assert ufm.discover(ufm.read_ports(json.dumps(given).encode())) == [
         Found("leaf-hn-0", 1, ("a", "b")),
@@ -125,14 +125,14 @@ def test_leaf_switches_that_share_nodes_are_one():
     assert ufm.discover([]) == []
 
 
-def test_ports_whose_cable_ends_nowhere_are_passed_over():
+def test_ufm_ports_without_peer_system_or_description_are_ignored():
     given = [port("a", "l"), port("b", None), port(None, "l"), port("c", "l", None)]
     assert ufm.discover(ufm.read_ports(json.dumps(given).encode()))[0] == Found("leaf-hn-0", 1, ("a",))
 
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=30))
-def test_every_node_is_in_exactly_one_leaf_and_those_of_a_switch_are_together(pairs):
+def test_each_node_is_in_exactly_one_leaf_hypernode_together_with_all_nodes_of_its_switch(pairs):
     found = ufm.discover(
         [ufm.Port(description="Computer", system_name=f"n{node}", peer_node_name=f"l{leaf}") for node, leaf in pairs]
     )
@@ -143,7 +143,7 @@ def test_every_node_is_in_exactly_one_leaf_and_those_of_a_switch_are_together(pa
 
 
 @pytest.mark.parametrize("body", [b"no", b"{}", b'[{"system_name": 1}]'])
-def test_an_answer_that_is_no_list_of_ports(body):
+def test_ufm_response_that_is_no_list_of_ports_raises_value_error(body):
     with pytest.raises(ValueError, match="the answer of UFM is no list of ports"):
         ufm.read_ports(body)
 
@@ -164,7 +164,7 @@ networkTopologyDiscovery:
 """
 
 
-def test_configuration():
+def test_topology_configuration_returns_enabled_sources_with_interval_and_secret():
     sources = read_sources({KEY: CONFIGURATION})
     assert list(sources) == ["ufm", "label"]
     assert (sources["ufm"].interval, sources["ufm"].secret, sources["label"].interval) == (600.0, ("n", "s"), 3600.0)
@@ -192,6 +192,6 @@ ONE = "networkTopologyDiscovery"
         ({KEY: f"{ONE}: [{{source: label, enabled: true, config: {{networkTopologyTypes: {{a: 1}}}}}}]"}, "must name lists"),
     ],
 )
-def test_a_configuration_that_cannot_be_used(data, want):
+def test_invalid_topology_configuration_raises_configuration_error_with_the_reason(data, want):
     with pytest.raises(ConfigurationError, match=want):
         read_sources(data)

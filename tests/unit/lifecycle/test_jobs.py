@@ -54,7 +54,7 @@ def test_a_new_job_gets_its_podgroup_and_then_its_first_status():
     assert [condition.status for condition in status.conditions] == ["Pending"]
 
 
-def test_plugin_objects_come_before_the_podgroup_and_leave_their_marks():
+def test_plugin_objects_are_created_before_the_podgroup_and_recorded_in_controlled_resources():
     owner = job(phase=P.NEW, plugins={"svc": []})
     marks = {"plugin-svc": "svc"}
     assert kinds(decide(facts(owner, group_phase=None, marks=marks))) == [PreparePlugins, CreateGroup]
@@ -62,7 +62,7 @@ def test_plugin_objects_come_before_the_podgroup_and_leave_their_marks():
     assert status.controlled_resources == marks
 
 
-def test_pods_wait_until_the_scheduler_lets_the_gang_in():
+def test_pods_are_created_only_after_the_scheduler_admitted_the_gang():
     owner = job(task(replicas=2), status={"minAvailable": 2})
     assert decide(facts(owner, group_phase=G.PENDING)).effects == ()
     for phase in (G.INQUEUE, G.RUNNING, G.UNKNOWN, G.COMPLETED):
@@ -75,19 +75,19 @@ def test_only_the_missing_pods_are_created():
     assert [slot.index for slot in decision.effects[0].slots] == [0, 2, 3, 5]
 
 
-def test_a_pod_that_is_going_keeps_its_place():
+def test_pod_is_not_replaced_while_it_is_terminating():
     owner = two()
     assert decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1", going=True))).effects == ()
 
 
-def test_an_evicted_pod_is_made_again_without_any_policy():
+def test_evicted_pod_is_recreated_without_any_policy():
     owner = two()
     decision = decide(facts(owner, pod(owner, "a-1"), memory=Remembered(occurrences=(EVICTED,))))
     assert decision.effects == (CreatePods((Slot("a", 0),)),)
     assert decision.forget == {EVICTED}
 
 
-def test_enough_pods_have_started():
+def test_pending_job_becomes_running_when_min_available_pods_run():
     owner = job(task(replicas=2))
     decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1")))
     assert decision.status.state.phase is P.RUNNING
@@ -95,20 +95,20 @@ def test_enough_pods_have_started():
     assert (decision.status.state.reason, decision.status.version) == (R.MIN_AVAILABLE_REACHED, 0)
 
 
-def test_nothing_changed_nothing_written():
+def test_unchanged_job_gets_no_effects_and_no_status_write():
     owner = two(status={"trackedPods": {"at": CREATED, "indexes": {"a": "0-1"}}})
     decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1")))
     assert (decision.effects, decision.status) == ((), None)
 
 
-def test_a_completed_job_keeps_its_counters_and_belongs_to_another_version():
+def test_completed_job_keeps_its_pod_counts_and_gets_a_new_version():
     owner = two()
     decision = decide(facts(owner, pod(owner, "a-0", DONE), pod(owner, "a-1", DONE)))
     assert (decision.status.state.phase, decision.status.succeeded, decision.status.version) == (P.COMPLETED, 2, 1)
     assert decision.status.running_duration == "1m0s"
 
 
-def test_what_a_completed_job_leaves_is_taken_away():
+def test_completed_job_deletes_its_running_pods_podgroup_and_plugin_objects():
     owner = two(P.COMPLETED, status={"version": 1, "running": 1, "succeeded": 1, "controlledResources": {"plugin-svc": "svc"}})
     lives, ended = pod(owner, "a-0", version=0), pod(owner, "a-1", DONE, version=0)
     decision = decide(facts(owner, lives, ended))
@@ -121,7 +121,7 @@ def test_what_a_completed_job_leaves_is_taken_away():
 @pytest.mark.parametrize(
     ("action", "phase"), [("AbortJob", P.ABORTING), ("TerminateJob", P.TERMINATING), ("CompleteJob", P.COMPLETING)]
 )
-def test_a_policy_ends_the_job(action, phase):
+def test_policy_that_ends_a_job_enters_its_phase_before_pods_are_deleted(action, phase):
     owner = two(policies=policy("PodFailed", action))
     decision = decide(facts(owner, pod(owner, "a-0", FAIL, exit_code=3), pod(owner, "a-1")))
     assert decision.effects == ()  # the phase is entered first; its work follows
@@ -133,14 +133,14 @@ def test_a_policy_ends_the_job(action, phase):
 
 
 @pytest.mark.parametrize("phase", [P.PENDING, P.RESTARTING, P.ABORTING])
-def test_a_podgroup_that_is_going_is_left_to_go(phase):
+def test_job_waits_without_effects_while_its_podgroup_is_terminating(phase):
     owner = two(phase, status={"version": 1})
     group = facts(two()).group
     held = msgspec.structs.replace(group.metadata, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("a/b",))
     assert decide(facts(owner, group=msgspec.structs.replace(group, metadata=held))).effects == ()
 
 
-def test_the_write_that_enters_a_phase_counts_what_that_is_about_to_release():
+def test_status_that_enters_a_phase_counts_pods_about_to_be_deleted_as_terminating():
     ended = pod(two(), "a-0", DONE)
     for event, action, counted in (
         ("PodFailed", "RestartJob", (0, 0, 2)),
@@ -153,7 +153,7 @@ def test_the_write_that_enters_a_phase_counts_what_that_is_about_to_release():
         assert (entered.succeeded, entered.failed, entered.terminating) == counted, action
 
 
-def test_the_last_failure_and_its_exit_code_are_told_at_the_end():
+def test_message_of_a_failed_job_contains_its_last_pod_failure_and_exit_code():
     message = "pod j-a-0 of task a failed with exit code 3: RestartJob by policy"
     state = {"phase": "Restarting", "reason": "PodFailed", "message": message, "lastTransitionTime": "2024-01-01T00:00:00Z"}
     owner = two(P.RESTARTING, status={"version": 3, "retryCount": 3, "state": state})
@@ -164,7 +164,7 @@ def test_the_last_failure_and_its_exit_code_are_told_at_the_end():
     assert over.state.message.startswith("pod j-a-1 of task a failed with exit code 7; task a: 1 pods succeeded, 2 must")
 
 
-def test_restart_job_step_by_step():
+def test_restart_job_deletes_pods_and_podgroup_before_it_creates_new_pods():
     owner = two(policies=policy("PodFailed", "RestartJob"))
     failed, runs = pod(owner, "a-0", FAIL), pod(owner, "a-1")
     struck = decide(facts(owner, failed, runs)).status
@@ -192,7 +192,7 @@ def test_the_last_retry_keeps_the_finished_pods():
     assert decision.effects == (DeletePods((Victim("j-a-1", "pod-a-1"),)),)
 
 
-def test_restart_pod_marks_it_and_restarts_and_deletes_it_then():
+def test_restart_pod_marks_the_failed_pod_then_deletes_and_recreates_it():
     policies = policy("PodFailed", "RestartPod")
     owner = two(policies=policies)
     decision = decide(facts(owner, pod(owner, "a-0", FAIL), pod(owner, "a-1")))
@@ -207,14 +207,14 @@ def test_restart_pod_marks_it_and_restarts_and_deletes_it_then():
     assert decision.effects == (CreatePods((Slot("a", 0),)),)
 
 
-def test_a_restart_of_a_pod_that_was_broken_off_is_carried_on_and_counted():
+def test_interrupted_pod_restart_is_resumed_and_counted_as_a_retry():
     owner = two(policies=policy("PodFailed", "RestartPod"))
     decision = decide(facts(owner, pod(owner, "a-0", FAIL, marked=True), pod(owner, "a-1")))
     assert (decision.effects, decision.status.state.phase, decision.status.retry_count) == ((), P.RESTARTING, 1)
     assert decision.status.state.reason == R.POD_FAILED
 
 
-def test_restart_pod_of_an_evicted_pod_needs_no_pod():
+def test_restart_pod_after_an_eviction_restarts_the_job_without_marking_a_pod():
     owner = two(policies=policy("PodEvicted", "RestartPod"))
     decision = decide(facts(owner, pod(owner, "a-1"), memory=Remembered(occurrences=(EVICTED,))))
     assert (decision.effects, decision.status.state.phase, decision.forget) == ((), P.RESTARTING, {EVICTED})
@@ -226,7 +226,7 @@ def test_restart_task_leaves_other_tasks_alone():
     assert decide(facts(owner, *pods)).effects == (MarkPods((Victim("j-a-0", "pod-a-0"), Victim("j-a-1", "pod-a-1"))),)
 
 
-def test_restart_partition_is_about_one_partition_of_one_task():
+def test_restart_partition_marks_only_pods_of_the_failed_partition_and_task():
     partitions = {"totalPartitions": 2, "partitionSize": 2}
     tasks = [task(name, 4, partitionPolicy=partitions) for name in ("a", "b")]
     owner = job(*tasks, phase=P.RUNNING, policies=policy("PodFailed", "RestartPartition"))
@@ -235,7 +235,7 @@ def test_restart_partition_is_about_one_partition_of_one_task():
     assert {victim.name for victim in mark.victims} == {"j-a-2", "j-a-3"}
 
 
-def test_the_eviction_of_a_whole_partition_is_done_with_before_its_pods_are_made_anew():
+def test_restart_partition_is_needless_when_all_pods_of_the_partition_were_evicted():
     parts = {"partitionPolicy": {"totalPartitions": 2, "partitionSize": 1}}
     owner = job(task("a", 2, **parts), phase=P.RUNNING, policies=policy("PodEvicted", "RestartPartition"))
     gone = Occurrence(BusEvent.POD_EVICTED, NOW, 0, task="a", pod="j-a-1", uid="pod-a-1", partition="1")
@@ -243,7 +243,7 @@ def test_the_eviction_of_a_whole_partition_is_done_with_before_its_pods_are_made
     assert (decision.effects, decision.needless) == ((CreatePods((Slot("a", 1),)),), {gone})
 
 
-def test_a_command_to_restart_a_part_that_it_does_not_name():
+def test_restart_command_that_names_no_pod_or_partition_deletes_no_pod():
     owner = two()
     pods = [pod(owner, "a-0"), pod(owner, "a-1")]
     order = RequestedAction("RestartPod", R.COMMAND_ISSUED, "")
@@ -255,19 +255,19 @@ def test_a_command_to_restart_a_part_that_it_does_not_name():
     assert [notice.message for notice in decision.notices] == ["Start to execute action RestartPartition "]
 
 
-def test_pods_of_an_older_version_raise_no_alarm():
+def test_failed_pod_of_an_older_version_triggers_no_policy():
     owner = two(status={"version": 2}, policies=policy("*", "TerminateJob"))
     pods = [pod(owner, "a-0", FAIL, version=1), pod(owner, "a-1")]
     assert decide(facts(owner, *pods)).status.state.phase is P.RUNNING
 
 
-def test_a_pod_of_an_older_version_that_still_runs_is_let_go():
+def test_running_pod_of_an_older_version_is_deleted():
     owner = two(status={"version": 2})
     decision = decide(facts(owner, pod(owner, "a-0", version=1), pod(owner, "a-1")))
     assert decision.effects == (DeletePods((Victim("j-a-0", "pod-a-0"),)),)
 
 
-def test_abort_and_resume():
+def test_abort_deletes_pods_and_podgroup_and_resume_recreates_all_but_finished_pods():
     order = RequestedAction("ResumeJob", R.COMMAND_ISSUED, "resumed")
     owner = two(P.ABORTING, status={"version": 1})
     assert kinds(decide(facts(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0)))) == [
@@ -291,7 +291,7 @@ def test_abort_and_resume():
 
 @pytest.mark.parametrize("phase", [P.RESTARTING, P.ABORTING, P.COMPLETING])
 @pytest.mark.parametrize("action", ["AbortJob", "CompleteJob", "TerminateJob"])
-def test_a_job_whose_pods_do_not_go_still_hears_how_it_is_to_end(phase, action):
+def test_command_to_end_a_job_takes_effect_while_its_pods_are_still_terminating(phase, action):
     owner = two(phase, status={"version": 1, "retryCount": 1})
     order = RequestedAction(action, R.COMMAND_ISSUED, "", "c1")
     stuck = [pod(owner, f"a-{index}", version=0, going=True) for index in (0, 1)]
@@ -305,20 +305,20 @@ def test_a_job_whose_pods_do_not_go_still_hears_how_it_is_to_end(phase, action):
 
 
 @pytest.mark.parametrize("phase", [P.ABORTING, P.COMPLETING])
-def test_what_the_controller_gives_up_ends_as_the_user_asked_for(phase):
+def test_requeue_limit_terminates_a_restarting_job_but_not_an_aborting_or_completing_job(phase):
     order = RequestedAction("TerminateJob", R.REQUEUE_LIMIT_REACHED, "")
     assert decide(facts(two(phase), group_phase=None, orders=(order,))).status is None
     assert decide(facts(two(P.RESTARTING), group_phase=None, orders=(order,))).status.state.phase is P.TERMINATING
 
 
-def test_other_orders_to_an_ending_job_are_heard_and_mean_nothing():
+def test_resume_command_is_consumed_without_effect_by_a_terminated_job():
     owner = two(P.TERMINATED, status={"version": 1})
     order = RequestedAction("ResumeJob", R.COMMAND_ISSUED, "")
     decision = decide(facts(owner, orders=(order,), group_phase=None))
     assert (decision.effects, decision.status, decision.conclusive, decision.order) == ((), None, False, order)
 
 
-def test_a_timeout_runs_from_when_the_pod_was_made_and_fires_when_it_is_still_pending():
+def test_pod_pending_timeout_counts_from_pod_creation_and_fires_only_while_the_pod_is_pending():
     owner = two(P.PENDING, policies=policy("PodPending", "TerminateJob", timeout="40s"))
     waits = pod(owner, "a-0", WAIT, created=NOW - 30)
     before = decide(facts(owner, waits, pod(owner, "a-1")))
@@ -329,7 +329,7 @@ def test_a_timeout_runs_from_when_the_pod_was_made_and_fires_when_it_is_still_pe
     assert decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), now=NOW + 10)).status.state.phase is P.RUNNING
 
 
-def test_an_answer_that_means_nothing_in_this_phase_holds_up_no_other():
+def test_policy_action_without_effect_in_the_phase_does_not_block_another_policy():
     owner = two(policies=[*policy("PodFailed", "ResumeJob"), *policy("PodEvicted", "AbortJob")])
     failed = pod(owner, "a-0", FAIL, finished_at=NOW - 20)
     gone = Occurrence(BusEvent.POD_EVICTED, NOW, 0, task="a", pod="j-a-1", uid="pod-a-1")
@@ -337,7 +337,7 @@ def test_an_answer_that_means_nothing_in_this_phase_holds_up_no_other():
     assert (decision.status.state.phase, decision.forget) == (P.ABORTING, {gone})
 
 
-def test_an_answer_that_means_nothing_answers_nothing():
+def test_policy_action_without_effect_in_the_phase_does_not_cancel_a_delayed_action():
     owner = two(policies=[*policy("PodFailed", "ResumeJob"), *policy("PodEvicted", "AbortJob", timeout="30s")])
     decision = decide(facts(owner, pod(owner, "a-0", FAIL), memory=Remembered(occurrences=(EVICTED,))))
     assert (decision.forget, decision.recheck_at) == (frozenset(), NOW + 30)
@@ -354,7 +354,7 @@ def test_an_answer_that_means_nothing_answers_nothing():
         (P.RUNNING, "OpenQueue", "that is no action of a Job, which are AbortJob, RestartJob, "),
     ],
 )
-def test_an_order_that_means_nothing_is_said_to(phase, action, words):
+def test_command_without_effect_gets_a_warning_event_with_the_reason(phase, action, words):
     order = RequestedAction(action, R.COMMAND_ISSUED, "")
     decision = decide(facts(two(phase), orders=(order,)))
     (notice,) = decision.notices
@@ -362,7 +362,7 @@ def test_an_order_that_means_nothing_is_said_to(phase, action, words):
     assert notice.message.startswith(f"{action} had no effect: {words}")
 
 
-def test_a_timeout_after_a_failure_counts_from_the_failure():
+def test_pod_failed_timeout_counts_from_the_observation_of_the_failure():
     owner = two(policies=policy("PodFailed", "RestartJob", timeout="3s"))
     failed = pod(owner, "a-0", FAIL, finished_at=NOW - 400)  # the node's clock is minutes behind
     decision = decide(facts(owner, failed, pod(owner, "a-1")))
@@ -376,7 +376,7 @@ def test_a_timeout_after_a_failure_counts_from_the_failure():
 
 
 @pytest.mark.parametrize("happened", [EVICTED, Occurrence(BusEvent.UNKNOWN, NOW, 0)], ids=["evicted", "unknown"])
-def test_what_no_object_shows_is_kept_in_the_status_until_its_time(happened):
+def test_delayed_action_for_an_event_that_no_object_shows_is_kept_in_the_status_until_due(happened):
     owner = two(policies=policy(happened.event, "AbortJob", timeout="30s"))
     armed = decide(
         facts(owner, pod(owner, "a-0", WAIT, uid="new"), pod(owner, "a-1"), memory=Remembered(occurrences=(happened,)))
@@ -389,7 +389,7 @@ def test_what_no_object_shows_is_kept_in_the_status_until_its_time(happened):
     assert (after.state.phase, after.delayed_actions) == (P.ABORTING, ())
 
 
-def test_a_delayed_answer_to_an_eviction_is_needless_once_the_new_pod_runs():
+def test_delayed_action_for_an_eviction_is_dropped_once_the_replacement_pod_runs():
     owner = two(policies=policy("PodEvicted", "AbortJob", timeout="30s"))
     memory = Remembered(occurrences=(EVICTED,))
     waiting = decide(facts(owner, pod(owner, "a-0", WAIT, uid="new"), pod(owner, "a-1"), memory=memory))
@@ -406,7 +406,7 @@ def with_timer(count: int = 1, action: str = "RestartJob"):
 
 
 @pytest.mark.parametrize("is_restarted", [True, False], ids=["restarted", "at work"])
-def test_the_time_of_a_failure_goes_on_when_the_failed_pod_is_deleted(is_restarted):
+def test_delayed_action_for_a_failure_stays_due_when_the_failed_pod_is_deleted(is_restarted):
     owner, decision = with_timer()
     memory = Remembered() if is_restarted else Remembered(armed=decision.armed)
     for others in ([], [pod(owner, "a-0", WAIT, uid="new")]):
@@ -416,7 +416,7 @@ def test_the_time_of_a_failure_goes_on_when_the_failed_pod_is_deleted(is_restart
         assert (after.status.state.phase, after.status.delayed_actions) == (P.RESTARTING, ())
 
 
-def test_a_pod_that_runs_in_the_place_of_a_failed_one_ends_its_time():
+def test_delayed_action_for_a_failure_is_dropped_when_a_replacement_pod_runs():
     owner, decision = with_timer()
     pods = pod(owner, "a-0", uid="new"), pod(owner, "a-1")
     after = decide(facts(owner, *pods, now=NOW + 600, memory=Remembered(armed=decision.armed)))
@@ -424,7 +424,7 @@ def test_a_pod_that_runs_in_the_place_of_a_failed_one_ends_its_time():
     assert (after.status.state.phase, after.status.delayed_actions) == (P.RUNNING, ())
 
 
-def test_a_failed_pod_that_was_scaled_away_is_answered_no_more():
+def test_delayed_action_for_a_failure_is_dropped_when_the_pod_is_scaled_away():
     owner, _ = with_timer()
     policies = policy("PodFailed", "RestartJob", timeout="600s")
     smaller = msgspec.structs.replace(job(task(replicas=0), phase=P.RUNNING, policies=policies), status=owner.status)
@@ -432,20 +432,20 @@ def test_a_failed_pod_that_was_scaled_away_is_answered_no_more():
 
 
 @pytest.mark.parametrize(("action", "kept"), [("RestartJob", 1), ("RestartTask", 1), ("RestartPod", 1000)])
-def test_the_status_keeps_no_more_than_it_can_hold(action, kept):
+def test_status_keeps_one_delayed_action_per_restart_target_up_to_1000(action, kept):
     owner, decision = with_timer(1500, action)
     assert len(owner.status.delayed_actions) == kept
     assert len(decision.armed) == 1500
     assert decision.recheck_at == NOW + 600
 
 
-def test_scaling_down_takes_the_highest_index_first_and_marks_nothing():
+def test_scaling_down_deletes_pods_from_the_highest_index_without_marking_them():
     owner = job(task(replicas=1), phase=P.RUNNING, policies=policy("PodEvicted", "RestartJob"))
     decision = decide(facts(owner, *(pod(owner, f"a-{i}") for i in range(4))))
     assert decision.effects == (DeletePods(tuple(Victim(f"j-a-{i}", f"pod-a-{i}") for i in (3, 2, 1)), in_order=True),)
 
 
-def test_a_long_way_down_is_gone_in_parts_so_that_a_change_of_mind_is_heard():
+def test_large_scale_down_deletes_pods_in_batches_from_the_highest_index():
     owner = job(task(replicas=0), phase=P.RUNNING)
     pods = [pod(owner, f"a-{i}") for i in range(MOST_IN_ORDER + 10)]
     (effect,) = decide(facts(owner, *pods)).effects
@@ -479,13 +479,13 @@ def test_dependencies_hold_back_a_task():
     assert decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1", DONE))).effects == (CreatePods((Slot("b", 0),)),)
 
 
-def test_without_its_queue_a_job_does_not_get_on_but_keeps_its_counters():
+def test_job_with_a_missing_queue_creates_no_pods_but_updates_its_pod_counts():
     owner = job(task(replicas=2))
     decision = decide(facts(owner, pod(owner, "a-0", WAIT), queue=None))
     assert (decision.effects, decision.obstacle, decision.status.pending) == ((), 'queue "default" not found', 1)
 
 
-def test_a_claim_of_somebody_else_is_waited_for_without_trying():
+def test_job_creates_no_pods_and_reports_pvc_error_while_a_named_claim_is_missing():
     owner = job(volumes=[{"mountPath": "/d", "volumeClaimName": "theirs"}])
     decision = decide(facts(owner))
     assert (decision.effects, decision.obstacle) == ((), "")
@@ -504,7 +504,7 @@ def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector():
     assert (decision.effects, decision.status) == ((), None)
 
 
-def test_idle_only_the_status_is_decided():
+def test_decision_after_a_failed_effect_contains_only_a_status():
     owner = two(P.RESTARTING, status={"version": 1, "retryCount": 1})
     decision = decide(facts(owner, pod(owner, "a-0", version=0)), idle=True)
     assert (decision.effects, decision.status.state.phase) == ((), P.RESTARTING)
@@ -513,7 +513,7 @@ def test_idle_only_the_status_is_decided():
 
 @pytest.mark.parametrize("action", ["RestartPod", "RestartTask"])
 @pytest.mark.parametrize("marked", [False, True])
-def test_a_job_whose_restart_could_not_be_written_does_not_end(action, marked):
+def test_job_whose_pod_restart_could_not_be_written_stays_running(action, marked):
     owner = job(policies=policy("PodFailed", action), phase=P.RUNNING, status={"running": 1, "minAvailable": 1})
     failed = facts(owner, pod(owner, "a-0", FAIL, marked=marked))
     decision = decide(failed, idle=True)
@@ -522,7 +522,7 @@ def test_a_job_whose_restart_could_not_be_written_does_not_end(action, marked):
 
 
 @pytest.mark.parametrize("hindrance", [{"idle": True}, {"queue": None}])
-def test_a_generation_is_observed_only_when_all_of_it_is_done(hindrance):
+def test_generation_is_not_observed_after_a_failed_effect_or_without_the_queue(hindrance):
     owner = job(task(replicas=3), phase=P.RUNNING, metadata={"generation": 2})
     small = facts(job(task(replicas=2))).group
     idle = hindrance.pop("idle", False)
@@ -530,7 +530,7 @@ def test_a_generation_is_observed_only_when_all_of_it_is_done(hindrance):
     assert (decision.status.running, decision.status.observed_generation) == (2, 1)
 
 
-def test_what_another_version_wrote_into_the_status_is_no_occurrence_and_leaves_it():
+def test_delayed_action_with_an_unknown_event_is_dropped_from_the_status():
     owner = two(policies=policy("*", "AbortJob", timeout="30s"))
     later = records.DelayedAction(action="AbortJob", event="Later", at="2016-12-31T23:59:60Z")
     evicted = records.DelayedAction(action="AbortJob", event="PodEvicted", at="2016-12-31T23:59:60Z", task="a", pod="j-a-9")
@@ -566,23 +566,23 @@ def restarts(retry=None, last=None, count=0, limit=100):
         pytest.param({"backoff": "0s"}, 50, 0, 0, id="no-pauses"),
     ],
 )
-def test_restarts_that_follow_each_other_are_kept_apart_ever_longer(retry, count, last, want):
+def test_restart_backoff_grows_with_the_retry_count_up_to_a_maximum(retry, count, last, want):
     status = restarts(retry, last, count)
     assert (status.retry_count, parse_time(status.restart_time) - NOW) == (count + 1, want)
     assert status.state.message.endswith(f"; the restart begins at {status.restart_time}") is (want > 0)
 
 
-def test_the_last_restart_ends_the_job_without_a_pause():
+def test_last_allowed_restart_has_no_backoff():
     assert parse_time(restarts(count=9, last=0, limit=10).restart_time) == NOW
 
 
-def test_the_count_of_retries_starts_anew_after_its_window():
+def test_retry_count_is_reset_only_after_the_reset_after_window():
     assert restarts({"resetAfter": "1h"}, last=3599, count=2).retry_count == 3
     assert restarts({"resetAfter": "1h"}, last=3600, count=2).retry_count == 1
     assert restarts(None, last=10**7, count=2).retry_count == 3  # off unless asked for
 
 
-def test_no_pod_is_made_before_the_pause_is_over():
+def test_restarting_job_creates_nothing_before_its_backoff_ends():
     times = {"retryCount": 5, "version": 1, "restartTime": format_time(NOW + 4)}
     owner = two(P.RESTARTING, maxRetry=10, status={**times, "running": 0})
     early = decide(facts(owner, group_phase=None))
@@ -591,13 +591,13 @@ def test_no_pod_is_made_before_the_pause_is_over():
     assert kinds(decide(facts(owner, group_phase=None, now=NOW + 4))) == [CreateGroup]
 
 
-def test_an_old_pod_goes_during_the_pause():
+def test_old_pod_is_deleted_during_the_restart_backoff():
     owner = two(P.RESTARTING, maxRetry=10, status={"retryCount": 5, "version": 1, "restartTime": format_time(NOW + 4)})
     decision = decide(facts(owner, pod(owner, "a-0", version=0), group_phase=None))
     assert kinds(decision) == [DeletePods]
 
 
-def test_a_user_does_not_wait_for_a_restart():
+def test_restart_command_has_no_backoff():
     owner = two(maxRetry=100, status={"retryCount": 20, "restartTime": format_time(NOW)})
     order = RequestedAction("RestartJob", R.COMMAND_ISSUED, "", "c1")
     status = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), orders=(order,))).status

@@ -22,25 +22,25 @@ def test_pods_that_are_alike_share_a_state():
     ]
 
 
-def test_pods_come_by_task_and_index_and_those_without_a_place_last():
+def test_observed_pods_are_sorted_by_task_and_index_and_surplus_pods_have_no_place():
     seen = pods_of(OWNER, *(pod(OWNER, name) for name in ("b-2", "b-1", "a-10", "a-2", "b-0")))
     assert names(*seen.where(lambda _: True)) == ["j-a-2", "j-a-10", "j-b-0", "j-b-1", "j-b-2"]
     assert names(*seen.where(lambda state: not state.place)) == ["j-b-2"]
 
 
-def test_indexes_are_those_of_the_places_whose_pod_is_wanted():
+def test_indexes_list_the_matching_pods_within_the_replicas_of_the_task():
     pods = [pod(OWNER, "a-11"), pod(OWNER, "a-3", PodPhase.PENDING), pod(OWNER, "a-1"), pod(OWNER, "a-12"), pod(OWNER, "b-0")]
     assert pods_of(OWNER, *pods).indexes("a", lambda state: state.phase is PodPhase.RUNNING) == [1, 11]
 
 
-def test_what_is_current_is_neither_of_an_older_version_nor_marked():
+def test_pod_is_current_unless_it_is_marked_or_of_an_older_version():
     seen = pods_of(
         OWNER, pod(OWNER, "a-0", version=0), pod(OWNER, "a-1", marked=True), pod(OWNER, "a-2"), pod(OWNER, "a-3", version=2)
     )
     assert names(*seen.where(lambda state: state.is_current(1))) == ["j-a-2", "j-a-3"]
 
 
-def test_pods_that_come_later_are_for_the_next_look():
+def test_observed_pods_are_a_snapshot_without_pods_added_later():
     there = {"j-a-0": pod(OWNER, "a-0")}
     seen = ObservedPods.of(OWNER, there)
     there |= {"j-a-1": pod(OWNER, "a-1")}

@@ -10,13 +10,13 @@ INTERNAL = (A.SYNC_JOB, A.ENQUEUE_JOB, A.SYNC_QUEUE, A.OPEN_QUEUE, A.CLOSE_QUEUE
 WHOLE = (A.RESTART_JOB, A.ABORT_JOB, A.TERMINATE_JOB, A.COMPLETE_JOB)
 
 
-def test_every_phase_has_a_move_for_every_action_and_a_rule_of_its_own():
+def test_every_phase_defines_a_move_for_every_action_and_a_progress_rule():
     assert set(MOVES) == set(JobPhase) == set(PROGRESS)
     assert all(set(row) == set(Action) for row in MOVES.values())
 
 
 @pytest.mark.parametrize("phase", [P.NEW, P.PENDING, P.RUNNING])
-def test_a_living_job(phase):
+def test_new_pending_or_running_job_enters_the_phase_of_the_action(phase):
     assert move(phase, A.RESTART_JOB) == Move(PhaseWork.RELEASE, Keep.NONE, P.RESTARTING, counts_as_retry=True)
     for action in TARGETED:
         assert move(phase, action) == Move(PhaseWork.RELEASE_PART, Keep.OTHERS, P.RESTARTING, counts_as_retry=True)
@@ -41,7 +41,7 @@ def test_a_restarting_job_can_be_ended():
 
 
 @pytest.mark.parametrize("phase", [P.ABORTING, P.COMPLETING])
-def test_a_job_on_its_way_to_one_end_can_be_sent_to_another(phase):
+def test_aborting_or_completing_job_can_switch_to_another_ending_phase(phase):
     for action, end in ENDS.items():
         assert move(phase, action) == Move(PhaseWork.RELEASE, Keep.FINISHED, None if end is phase else end)
 
@@ -55,6 +55,6 @@ def test_an_aborted_job_can_be_resumed_and_nothing_else():
 
 
 @pytest.mark.parametrize("phase", [P.COMPLETED, P.TERMINATING, P.TERMINATED, P.FAILED])
-def test_an_ending_job_only_lets_go(phase):
+def test_terminating_or_ended_job_only_releases_its_pods_on_any_action(phase):
     for action in (*Action, "Unheard"):
         assert move(phase, action) == Move(PhaseWork.RELEASE, Keep.FINISHED)

@@ -10,7 +10,7 @@ def build(owner, index=0, task_index=0, **more):
     return pods.build(owner, owner.spec.tasks[task_index], index, **more)
 
 
-def test_a_pod_of_a_job():
+def test_pod_manifest_has_name_labels_annotations_and_owner_reference_of_its_job():
     owner = job(task("my-ps", 2, template={"metadata": {"labels": {"l": "1"}, "finalizers": ["f"]}, **template()}))
     body = build(owner, 1)
     assert body["metadata"] == {
@@ -48,18 +48,18 @@ def test_a_pod_of_a_job():
     assert body["spec"] == {**template()["spec"], "schedulerName": "volcano"}
 
 
-def test_what_the_template_says_wins_over_the_job():
+def test_scheduler_and_priority_class_of_the_pod_template_override_those_of_the_job():
     owner = job(task(template=template(schedulerName="mine", priorityClassName="low")), priorityClassName="high")
     assert (build(owner)["spec"]["schedulerName"], build(owner)["spec"]["priorityClassName"]) == ("mine", "low")
     assert build(job(priorityClassName="high"))["spec"]["priorityClassName"] == "high"
 
 
-def test_version_and_retries_are_those_at_creation():
+def test_pod_annotations_record_job_version_and_retry_count_at_creation():
     annotations = build(job(status={"version": 4, "retryCount": 2}))["metadata"]["annotations"]
     assert (annotations["volcano.sh/job-version"], annotations["volcano.sh/job-retry-count"]) == ("4", "2")
 
 
-def test_what_the_job_hands_down():
+def test_pod_inherits_only_scheduling_labels_and_annotations_of_its_job():
     given = {
         "volcano.sh/preemptable": "true",
         "volcano.sh/cooldown-time": "5m",
@@ -79,7 +79,7 @@ def test_what_the_job_hands_down():
     assert "mine" not in meta["labels"]
 
 
-def test_a_numa_policy_and_forwarding():
+def test_pod_metadata_contains_numa_policy_and_job_forwarding():
     meta = build(job(task(topologyPolicy="best-effort")), forwarding=True)["metadata"]
     assert meta["annotations"]["volcano.sh/numa-topology-policy"] == "best-effort"
     assert meta["annotations"]["volcano.sh/job-forwarding"] == meta["labels"]["volcano.sh/job-forwarding"] == "true"
@@ -88,11 +88,11 @@ def test_a_numa_policy_and_forwarding():
 @pytest.mark.parametrize(
     ("size", "index", "want"), [(2, 0, "0"), (2, 1, "0"), (2, 2, "1"), (5, 10, "2"), (1, 7, "7"), (0, 3, "0"), (3, -2, "0")]
 )
-def test_partitions(size, index, want):
+def test_partition_id_is_the_index_divided_by_the_partition_size_or_0_if_either_is_invalid(size, index, want):
     assert pods.partition_of(decode(task(partitionPolicy={"partitionSize": size}), type(job().spec.tasks[0])), index) == want
 
 
-def test_no_partitions_no_label():
+def test_pod_of_a_task_without_partitions_has_no_partition_label():
     assert pods.partition_of(job().spec.tasks[0], 3) is None
     assert "volcano.sh/partition-id" not in build(job())["metadata"]["labels"]
 
@@ -122,7 +122,7 @@ def test_volumes_are_mounted_into_containers_and_not_into_init_containers():
     assert "volumeMounts" not in spec["initContainers"][0]
 
 
-def test_generated_names_look_random_and_are_the_same_again():
+def test_generated_claim_and_volume_names_are_deterministic_and_distinct():
     owner = job()
     assert claim_name(owner, 0) == claim_name(owner, 0) != claim_name(owner, 1)
     assert volume_name(owner, "p", "v") != volume_name(owner, "q", "v")

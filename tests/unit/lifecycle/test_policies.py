@@ -65,7 +65,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("owner", "occurrence", "want"), CASES.values(), ids=CASES.keys())
-def test_respond(owner, occurrence, want):
+def test_event_gets_action_and_delay_of_the_first_matching_policy(owner, occurrence, want):
     response = respond(owner, occurrence)
     assert ((response.action, response.delay) if response else None) == want
 
@@ -97,21 +97,21 @@ TWO = job(task(replicas=2), policies=ANY)
         pytest.param([pod(TWO, "a-0", restarts=2), pod(TWO, "a-1", restarts=2)], [], id="each-pod-counts-for-itself"),
     ],
 )
-def test_observed(pods, want):
+def test_pod_states_raise_policy_events_unless_the_pod_is_marked_outdated_or_terminating(pods, want):
     assert seen(TWO, *pods) == want
 
 
-def test_the_limit_of_restarts_is_the_tasks_and_minus_one_means_none():
+def test_task_failed_event_uses_max_retry_of_the_task_and_minus_one_disables_it():
     assert seen(job(task(maxRetry=1), policies=ANY), pod(TWO, "a-0", restarts=1)) == [(E.TASK_FAILED, "j-a-0")]
     assert seen(job(task(maxRetry=-1), policies=ANY), pod(TWO, "a-0", restarts=99)) == []
 
 
-def test_a_pod_that_we_marked_was_not_evicted():
+def test_deletion_of_a_pod_marked_by_the_controller_is_no_eviction():
     assert evicted(TWO, pod(TWO, "a-0", marked=True), NOW) is None
     assert evicted(TWO, pod(TWO, "a-0"), NOW).event is E.POD_EVICTED
 
 
-def test_a_pod_whose_place_the_scheduler_gave_back_was_not_evicted():
+def test_pod_deleted_by_a_gang_release_is_not_evicted_but_a_preempted_pod_is():
     def told(reason):
         condition = Condition(type="DisruptionTarget", status="True", reason=reason)
         plain = pod(TWO, "a-0")
@@ -121,7 +121,7 @@ def test_a_pod_whose_place_the_scheduler_gave_back_was_not_evicted():
     assert evicted(TWO, told(DisruptionReason.PREEMPTION), NOW).event is E.POD_EVICTED
 
 
-def test_failed_carries_the_exit_code_of_the_first_container_and_when_it_ended():
+def test_pod_failed_event_contains_exit_code_and_finish_time_of_the_container():
     (occurrence,) = observed(TWO, pods_of(TWO, pod(TWO, "a-0", PodPhase.FAILED, exit_code=137, finished_at=NOW - 7)))
     assert (occurrence.exit_code, occurrence.at) == (137, NOW - 7)
     assert str(occurrence) == "pod j-a-0 of task a failed with exit code 137"

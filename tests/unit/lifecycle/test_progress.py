@@ -89,7 +89,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("phase", "spec", "counts", "retries", "want_phase", "want_reason"), CASES.values(), ids=CASES.keys())
-def test_settle(phase, spec, counts, retries, want_phase, want_reason):
+def test_next_job_phase_and_reason_follow_from_pod_counts_and_retries(phase, spec, counts, retries, want_phase, want_reason):
     change = following_phase(phase, spec, counts, retries)
     assert (change.to if change else None) is want_phase
     assert (change.reason if change else None) is want_reason

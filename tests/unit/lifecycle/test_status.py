@@ -29,7 +29,7 @@ def test_conditions_are_appended_one_per_phase_in_order_of_last_touch():
     assert touched(conditions("Pending"), JobPhase.RUNNING) == [("Pending", CREATED), ("Running", AT)]
 
 
-def test_a_kill_moves_the_time_only_with_the_phase_and_notes_the_age():
+def test_ending_write_sets_running_duration_and_moves_the_transition_time_only_with_the_phase():
     owner = job(phase=JobPhase.RUNNING)
     entered = status.killed(owner, status.entering(owner.status, JobPhase.ABORTING, "r", "m"), NOW)
     assert (entered.state.last_transition_time, entered.running_duration) == (AT, "1m0s")
@@ -38,13 +38,13 @@ def test_a_kill_moves_the_time_only_with_the_phase_and_notes_the_age():
     assert status.synchronised(entered, NOW).running_duration is None
 
 
-def test_a_restart_after_an_abort_is_told_from_the_conditions():
+def test_resume_after_an_abort_is_recognised_from_the_order_of_the_conditions():
     assert status.was_resumed(conditions("Running", "Aborting", "Aborted", "Restarting"))
     assert not status.was_resumed(conditions("Aborted", "Pending", "Running", "Restarting"))
     assert not status.was_resumed(JobStatus())
 
 
-def test_what_is_zero_or_empty_is_not_written():
+def test_zero_and_empty_status_fields_are_not_written():
     assert status.written(JobStatus()) == {"state": {"lastTransitionTime": None}}
     body = status.written(job(phase=JobPhase.RUNNING, status={"running": 2, "version": 1}).status)
     assert body == {
@@ -75,7 +75,7 @@ FULL = {
 }
 
 
-def test_every_field_is_read_as_it_was_written():
+def test_every_job_status_field_is_preserved_by_writing_and_decoding():
     full = decode(FULL, JobStatus)
     assert all(getattr(full, name) != getattr(JobStatus(), name) for name in JobStatus.__struct_fields__)
     assert decode(status.written(full), JobStatus) == full
@@ -102,7 +102,7 @@ def apply(patch, target):
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_merge_patch_makes_the_one_of_the_other(old, new):
+def test_merge_patch_turns_the_old_object_into_the_new_object(old, new):
     patch = merge_patch(old, new)
     assert apply(patch, old) == new
     assert bool(patch) == (old != new)
@@ -111,13 +111,13 @@ def test_a_merge_patch_makes_the_one_of_the_other(old, new):
 @pytest.mark.parametrize(
     ("text", "seconds"), [("15s", 15), ("1h30m", 5400), ("250ms", 0.25), ("0", 0), ("-1m", -60), ("1.5s", 1.5), ("1m0.5s", 60.5)]
 )
-def test_durations(text, seconds):
+def test_duration_is_parsed_and_formatted_without_changing_its_seconds(text, seconds):
     assert times.duration_seconds(text) == pytest.approx(seconds)
     assert times.duration_seconds(times.format_duration(seconds)) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5", "1d", "m5", "-"])
-def test_no_durations(text):
+def test_invalid_duration_raises_value_error(text):
     with pytest.raises(ValueError, match="duration"):
         times.duration_seconds(text)
 
@@ -125,7 +125,7 @@ def test_no_durations(text):
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0s"), (72.345678, "1m12.345678s"), (3600, "1h0m0s"), (0.002, "2ms"), (2e-6, "2µs")]
 )
-def test_printed_as_go_does(seconds, text):
+def test_duration_is_formatted_as_in_go(seconds, text):
     assert times.format_duration(seconds) == text
 
 
@@ -141,5 +141,5 @@ def test_printed_as_go_does(seconds, text):
         (JobPhase.COMPLETED, {"ttlSecondsAfterFinished": 0, "metadata": {"deletionTimestamp": AT}}, None),
     ],
 )
-def test_expiry(phase, spec, want):
+def test_finished_job_expires_after_its_ttl_unless_it_is_being_deleted(phase, spec, want):
     assert expires_at(job(phase=phase, **spec)) == want

@@ -43,5 +43,5 @@ CASES = {
 
 
 @pytest.mark.parametrize(("pods", "want"), CASES.values(), ids=CASES)
-def test_what_keeps_containers(pods: list[Pod], want: str) -> None:
+def test_report_of_stuck_containers_names_cause_pod_count_pod_and_container(pods: list[Pod], want: str) -> None:
     assert stuck(pods) == want

@@ -16,12 +16,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_time_is_read(case: tuple[str, str]) -> None:
+def test_rfc3339_time_is_parsed_and_formatted_in_utc_seconds(case: tuple[str, str]) -> None:
     text, want = case
     assert format_time(parse_time(text)) == want
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-01-02T03:04:61Z"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_parsing_an_invalid_time_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         parse_time(text)

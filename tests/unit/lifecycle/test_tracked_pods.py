@@ -46,7 +46,7 @@ def owner(phase: JobPhase = P.RUNNING, a: int = 3, **status: Any) -> Job:
         pytest.param((), named(a="all of them"), [], id="of-a-release-to-come"),
     ],
 )
-def test_pods_that_are_missed(phase, there, status, want):
+def test_tracked_pods_that_no_longer_exist_are_found_as_missed_evictions(phase, there, status, want):
     it = owner(phase, **status)
     found = list(missed(it, pods_of(it, *(pod(it, name) for name in there)), NOW))
     assert [occurrence.pod for occurrence in found] == [f"j-{name}" for name in want]
@@ -70,7 +70,7 @@ def test_pods_that_are_missed(phase, there, status, want):
         pytest.param(P.COMPLETED, {"a-0": {"phase": DONE}}, {}, {}, id="over"),
     ],
 )
-def test_pods_that_are_named(phase, pods, status, want):
+def test_tracked_pods_are_started_pods_of_a_live_job_and_undeleted_pods_of_an_ending_job(phase, pods, status, want):
     it = owner(phase, **status)
     there = pods_of(
         it, *(pod(it, name, more.pop("phase", RUN), **more) for name, more in ((n, dict(m)) for n, m in pods.items()))
@@ -82,13 +82,13 @@ def test_pods_that_are_named(phase, pods, status, want):
     assert not list(missed(msgspec.structs.replace(it, status=status), there, NOW))
 
 
-def test_ten_thousand_pods_are_named_in_few_bytes():
+def test_tracked_pods_are_stored_as_index_ranges():
     it = owner(a=10_000)
     pods = pods_of(it, *(pod(it, f"a-{index}") for index in range(10_000) if index != 77))
     assert dict(tracked_pods.tracked(it, pods, it.status, ()).indexes) == {"a": "0-76,78-9999"}
 
 
-def test_a_restart_of_some_pods_takes_them_off_with_the_write_that_begins_it():
+def test_restart_task_removes_its_pods_from_tracked_pods_in_the_write_that_begins_it():
     policies = [{"event": "PodFailed", "action": "RestartTask"}]
     it = job(task("a", 2, policies=policies), task("b", 2), phase=P.RUNNING, status=named(a="0-1", b="0-1"))
     decision = decide(facts(it, pod(it, "a-0", FAIL), *(pod(it, name) for name in ("a-1", "b-0", "b-1"))))
@@ -97,13 +97,13 @@ def test_a_restart_of_some_pods_takes_them_off_with_the_write_that_begins_it():
     assert decision.status.tracked_pods.at == decision.status.state.last_transition_time == format_time(NOW)
 
 
-def test_a_restart_of_the_job_names_nobody():
+def test_restart_job_empties_tracked_pods():
     it = job(task("a", 2), phase=P.RUNNING, status=named(a="0-1"), policies=[{"event": "PodFailed", "action": "RestartJob"}])
     decision = decide(facts(it, pod(it, "a-0", FAIL), pod(it, "a-1")))
     assert (decision.status.state.phase, dict(decision.status.tracked_pods.indexes)) == (P.RESTARTING, {})
 
 
-def test_pods_that_a_new_scale_has_no_place_for_are_taken_off_before_they_are_deleted():
+def test_scaled_down_pods_are_removed_from_tracked_pods_before_they_are_deleted():
     it = job(task("a", 1), phase=P.RUNNING, status=named(a="0-2"), metadata={"generation": 2})
     pods = [pod(it, f"a-{index}") for index in range(3)]
     first, then = decide(facts(it, *pods)).effects
@@ -115,7 +115,7 @@ def test_pods_that_a_new_scale_has_no_place_for_are_taken_off_before_they_are_de
     assert dict(tracked_pods.tracked(bigger, pods_of(bigger, *going), bigger.status, ()).indexes) == {"a": "0"}
 
 
-def test_a_marked_pod_of_a_job_that_restarts_is_taken_off_before_it_is_deleted():
+def test_marked_pod_of_a_restarting_job_is_removed_from_tracked_pods_before_it_is_deleted():
     it = owner(P.RESTARTING, **named(a="0-2"))
     pods = [pod(it, "a-0", marked=True), *(pod(it, name) for name in NAMES[1:])]
     first, then = decide(facts(it, *pods)).effects
@@ -126,7 +126,7 @@ def test_a_marked_pod_of_a_job_that_restarts_is_taken_off_before_it_is_deleted()
     assert [type(effect) for effect in decide(facts(after, *pods)).effects] == [DeletePods]
 
 
-def test_a_job_of_a_release_that_named_none_is_written_once():
+def test_running_job_without_tracked_pods_gets_one_status_write_that_adds_them():
     it = owner(
         P.RUNNING, minAvailable=5, running=5, taskStatusCount={"a": {"phase": {"Running": 3}}, "b": {"phase": {"Running": 2}}}
     )
@@ -137,13 +137,13 @@ def test_a_job_of_a_release_that_named_none_is_written_once():
 
 
 @pytest.mark.parametrize("names", [named(a="0-1"), {}], ids=["as its phase was entered", "none"])
-def test_a_job_whose_pods_go_needs_no_write_for_them(names):
+def test_aborting_job_needs_no_status_write_for_terminating_pods(names):
     it = job(task("a", 2), phase=P.ABORTING, status={"version": 1, "terminating": 2, "runningDuration": "1m0s", **names})
     going = [pod(it, f"a-{index}", version=0, going=True) for index in range(2)]
     assert decide(facts(it, *going, group_phase=None, memory=Remembered(removed=True))).status is None
 
 
-def test_a_job_that_is_over_needs_no_write():
+def test_completed_job_without_tracked_pods_needs_no_status_write():
     it = owner(P.COMPLETED, succeeded=1, taskStatusCount={"a": {"phase": {"Succeeded": 1}}}, version=1)
     ended = pod(it, "a-0", DONE, version=0)
     assert decide(facts(it, ended, group_phase=None, memory=Remembered(removed=True))).status is None

@@ -94,14 +94,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_the_next_write_says(case: Case) -> None:
+def test_status_waiting_contains_the_code_and_details_of_the_current_waiting_reason(case: Case) -> None:
     status = decide(facts(case.job, *case.pods, **case.more)).status
     assert status is not None
     assert status.waiting == case.want
     assert decode(written(status), type(status)).waiting == case.want
 
 
-def test_numbers_alone_are_worth_no_write() -> None:
+def test_changed_numbers_in_status_waiting_cause_no_status_write() -> None:
     owner = job()
     first = decide(facts(owner, group=waiting_group(FULL, written_waiting(TOLD)))).status
     assert first is not None
@@ -112,7 +112,7 @@ def test_numbers_alone_are_worth_no_write() -> None:
     assert decide(facts(pruned, group=waiting_group(FULL, later))).status is None
 
 
-def test_who_counts_as_not_examined() -> None:
+def test_pending_podgroup_without_a_condition_counts_as_not_examined_after_30_seconds() -> None:
     early = facts(job(), group=waiting_group(), now=NOW - 31)
     assert (unexamined(early), recheck_at(early)) == ("", NOW - 30)
     late = facts(job(), group=waiting_group())

@@ -22,7 +22,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_condition_that_counts(case: tuple[list[tuple[tuple[str, str, str], int]], tuple[str, str, str] | None]) -> None:
+def test_newest_condition_prefers_a_pending_reason_and_is_none_after_scheduling(
+    case: tuple[list[tuple[tuple[str, str, str], int]], tuple[str, str, str] | None],
+) -> None:
     said, want = case
     conditions = [
         {"type": kind, "status": "True", "reason": reason, "message": text, "lastTransitionTime": f"2026-01-01T00:00:0{at}Z"}

@@ -121,13 +121,13 @@ class World:
         pytest.param("sleep infinity", "Always", [(0, "Running")], id="goes-on"),
     ],
 )
-def test_two_writes_from_start_to_end(script, policy, want):
+def test_pod_status_is_written_once_for_each_phase(script, policy, want):
     world = World(pod(container(script), restartPolicy=policy)).run()
     assert world.phases == want
     assert len(world.history) == len(want)
 
 
-def test_a_running_pod_has_all_it_should():
+def test_running_pod_has_addresses_start_time_and_true_conditions():
     world = World(pod(container("sleep 9"))).run(until=1)
     status = world.history[0][1]
     assert status["podIP"] == "10.0.0.1"
@@ -141,14 +141,14 @@ def test_a_running_pod_has_all_it_should():
     assert world.state["started"]
 
 
-def test_a_pod_that_somebody_bound_keeps_what_was_said_of_it():
+def test_pod_scheduled_condition_is_not_written_again_for_a_bound_pod():
     said = {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}
     bound = msgspec.convert(msgspec.to_builtins(pod(container("sleep 9"))) | said, Pod)
     status = World(bound).run(until=1).history[0][1]
     assert "PodScheduled" not in {condition["type"] for condition in status["conditions"]}
 
 
-def test_a_finished_pod_tells_how():
+def test_finished_pod_reports_exit_code_and_times():
     world = World(pod(container("sleep 3; exit 2"))).run()
     want = {"exitCode": 2, "reason": "Error", "startedAt": rfc3339(EPOCH), "finishedAt": rfc3339(EPOCH + 3)}
     assert {k: world.state["state"]["terminated"][k] for k in want} == want
@@ -165,7 +165,7 @@ def test_restarts_back_off():
     assert world.state["restartCount"] == 4
 
 
-def test_a_run_that_was_stable_starts_the_back_off_anew():
+def test_restart_backoff_is_reset_after_a_long_run():
     world = World(pod(container("sleep 700; exit 1"), restartPolicy="Always")).run(until=3000)
     assert world.starts() == [0, 700, 1400, 2100, 2800]
 
@@ -189,14 +189,14 @@ def test_sidecars_run_as_long_as_the_pod():
     assert world.history[-1][1]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
 
 
-def test_a_deleted_pod_ends_before_it_may_go():
+def test_deleted_pod_is_removed_only_after_its_containers_end():
     world = World(pod(container("sleep 100"))).at(5, pod(container("sleep 100"), deleted_at=35)).run()
     assert world.phases == [(0, "Running"), (5, "Failed")]
     assert world.state["state"]["terminated"]["exitCode"] == 143
     assert world.life.may_be_deleted
 
 
-def test_a_deaf_container_is_killed_after_the_grace_period():
+def test_container_ignoring_sigterm_is_killed_after_the_grace_period():
     deaf = container("trap '' TERM; sleep 100")
     world = World(pod(deaf)).at(5, pod(deaf, deleted_at=35)).run()
     assert world.phases[-1] == (35, "Failed")
@@ -209,7 +209,7 @@ def test_a_container_that_ends_well_on_sigterm_succeeds():
     assert world.phases[-1] == (7, "Succeeded")
 
 
-def test_deadline():
+def test_pod_fails_after_its_active_deadline():
     world = World(pod(container("sleep 100"), activeDeadlineSeconds=8)).run()
     assert world.phases[-1] == (8, "Failed")
     assert world.history[-1][1]["reason"] == "DeadlineExceeded"
@@ -222,14 +222,14 @@ def test_readiness_waits_for_its_probe():
     assert ready == [(0, False), (7, True)]
 
 
-def test_startup_comes_before_readiness():
+def test_readiness_probe_starts_after_the_startup_probe_succeeds():
     probe = {"tcpSocket": {"port": 1}, "initialDelaySeconds": 3}
     world = World(pod(container("sleep 100", startupProbe=probe, readinessProbe=probe))).run(until=50)
     started = [(at, s["containerStatuses"][0]["started"], s["containerStatuses"][0]["ready"]) for at, s in world.history]
     assert started == [(0, False, False), (3, True, False), (6, True, True)]
 
 
-def test_a_failed_liveness_probe_restarts():
+def test_container_is_restarted_after_failed_liveness_probes():
     probed = container("sleep 100", livenessProbe={"exec": {"command": ["x"]}, "periodSeconds": 2, "failureThreshold": 3})
     world = World(pod(probed, annotations={"nodes.pyroclast.dev/fail-probe": "liveness"}, restartPolicy="Always")).run(until=5)
     assert world.starts() == [0, 4]
@@ -249,19 +249,19 @@ def test_a_failed_liveness_probe_restarts():
         pytest.param({"fail-after": "soon"}, [(0, "Running"), (10, "Succeeded")], id="unreadable-counts-as-absent"),
     ],
 )
-def test_injections(annotations, want):
+def test_fault_annotations_change_the_phases_of_a_pod(annotations, want):
     asked = {f"nodes.pyroclast.dev/{key}": value for key, value in annotations.items()}
     assert World(pod(container("sleep 10"), annotations=asked)).run().phases == want
 
 
-def test_only_the_first_starts_fail():
+def test_fail_times_limits_the_number_of_injected_failures():
     asked = {"nodes.pyroclast.dev/fail-after": "1s", "nodes.pyroclast.dev/fail-times": "2"}
     world = World(pod(container("sleep 5"), annotations=asked, restartPolicy="OnFailure")).run()
     assert world.phases == [(0, "Running"), (17, "Succeeded")]
     assert world.state["restartCount"] == 2
 
 
-def test_an_image_that_cannot_be_pulled_says_so():
+def test_failed_image_pull_is_reported_as_the_waiting_reason():
     world = World(pod(container("sleep 1"), annotations={"nodes.pyroclast.dev/image-pull": "fail"})).run()
     reasons = [s["containerStatuses"][0]["state"]["waiting"]["reason"] for _, s in world.history]
     assert reasons == ["ErrImagePull", "ImagePullBackOff"]
@@ -276,7 +276,7 @@ def test_an_injected_failure_takes_effect_while_running():
     assert world.state["state"]["terminated"]["exitCode"] == 8
 
 
-def test_stuck_terminating():
+def test_stuck_terminating_annotation_prevents_deletion_of_a_pod():
     asked = {"nodes.pyroclast.dev/stuck-terminating": "true"}
     body = pod(container("sleep 9"), annotations=asked, deleted_at=3)
     world = World(body).run()
@@ -284,7 +284,7 @@ def test_stuck_terminating():
 
 
 @pytest.mark.parametrize("until", [0.5, 1.5, 2.5, 13, 30])
-def test_a_restart_of_the_nodes_changes_nothing(until):
+def test_pod_resumes_from_its_status_after_a_restart_of_the_node_service(until):
     """What was written is enough to go on from: the rest of the history is the same, to the second."""
     script = "sleep 2; exit 1"
     body = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"restartPolicy": "OnFailure"}}
@@ -326,7 +326,7 @@ ORDER = [Phase.PENDING, Phase.RUNNING, Phase.FAILED, Phase.SUCCEEDED]
     deleted_at=st.sampled_from([None, 0, 2, 20]),
     deadline=st.sampled_from([None, 5]),
 )
-def test_whatever_a_pod_is_its_life_goes_forward(policy, mains, inits, asked, deleted_at, deadline):
+def test_pod_phases_and_restart_counts_never_go_back(policy, mains, inits, asked, deleted_at, deadline):
     spec = {
         "restartPolicy": policy,
         "initContainers": [

@@ -32,7 +32,7 @@ def pod(container=None, **spec):
     return msgspec.convert({"metadata": metadata, "spec": {"containers": [one], "nodeName": "n0", **spec}}, Pod)
 
 
-def test_addresses_are_given_once_and_come_back_late():
+def test_address_pool_assigns_unique_addresses_and_reuses_released_addresses():
     pool = AddressPool(ipaddress.IPv4Network("10.0.0.0/29"))
     taken = [pool.take(f"pod-{number}") for number in range(6)]
     assert len(set(taken)) == 6
@@ -46,7 +46,7 @@ def test_addresses_are_given_once_and_come_back_late():
         pool.take("one-more")
 
 
-def test_an_address_that_another_pod_has_by_now_stays_taken():
+def test_address_released_twice_stays_with_its_new_pod():
     pool = AddressPool(ipaddress.IPv4Network("10.0.0.0/30"))
     first = pool.take("ended")
     pool.take("runs")
@@ -67,7 +67,7 @@ def test_an_address_that_another_pod_has_by_now_stays_taken():
         pytest.param([("s", "300m"), ("i", "1"), ("c", "500m")], 1300, id="init-beside-sidecar"),
     ],
 )
-def test_what_a_pod_takes(spec, want_cpu):
+def test_pod_requests_combine_containers_init_containers_and_sidecars(spec, want_cpu):
     made = [{"name": f"x{n}", "resources": {"requests": {"cpu": cpu}}, "kind": kind} for n, (kind, cpu) in enumerate(spec)]
     inits = [{**c, **({"restartPolicy": "Always"} if c["kind"] == "s" else {})} for c in made if c["kind"] != "c"]
     body = {"spec": {"containers": [c for c in made if c["kind"] == "c"], "initContainers": inits}}
@@ -76,7 +76,7 @@ def test_what_a_pod_takes(spec, want_cpu):
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from([100, 400, 900]), st.booleans()), max_size=30))
-def test_a_ledger_never_holds_more_than_there_is(steps):
+def test_ledger_never_allocates_more_than_the_capacity(steps):
     ledger, held = Ledger({"cpu": "1", "pods": "3"}), {}
     for uid, cpu, release in steps:
         if release:
@@ -88,7 +88,7 @@ def test_a_ledger_never_holds_more_than_there_is(steps):
         assert len(held) <= 3
 
 
-def test_environment():
+def test_container_environment_and_arguments_are_resolved_from_all_sources():
     container = {
         "command": ["run", "$(B)", "$$(B)", "$(NONE)"],
         "envFrom": [{"prefix": "P_", "configMapRef": {"name": "cm"}}, {"configMapRef": {"name": "gone", "optional": True}}],
@@ -120,13 +120,13 @@ def test_environment():
         pytest.param({"configMapKeyRef": {"name": "cm", "key": "b"}}, "couldn't find key b in ConfigMap ns/cm", id="missing-key"),
     ],
 )
-def test_environment_that_cannot_be(source, want):
+def test_missing_environment_source_raises_a_configuration_error(source, want):
     whole = pod({"env": [{"name": "X", "valueFrom": source}]})
     with pytest.raises(ConfigurationError, match=want):
         environment(whole, whole.spec.containers[0], PLACE, CONTENT)
 
 
-def test_volumes():
+def test_projected_volume_has_files_of_all_its_sources():
     projected = {
         "name": "v",
         "projected": {
@@ -151,7 +151,7 @@ def test_volumes():
         volumes.files(whole, {"name": "g", "configMap": {"name": "gone"}}, PLACE, CONTENT)
 
 
-def test_where_a_path_is_mounted():
+def test_container_path_resolves_to_the_most_specific_volume_mount():
     mounts = [{"name": "a", "mountPath": "/data"}, {"name": "b", "mountPath": "/data/deep", "subPath": "s"}]
     container = pod({"volumeMounts": mounts}).spec.containers[0]
     assert volumes.mounted(container, "/data/x/y") == ("a", "x/y")
@@ -159,7 +159,7 @@ def test_where_a_path_is_mounted():
     assert volumes.mounted(container, "/database") is None
 
 
-def test_logs():
+def test_log_options_select_lines_by_tail_and_since():
     lines = [(1.0, "a"), (2.5, "b"), (3.0, "c")]
     assert list(selected(lines, LogOptions(tail=2))) == lines[1:]
     assert list(selected(lines, LogOptions(tail=0))) == []
@@ -172,7 +172,7 @@ def test_logs():
         LogOptions.parse({"tailLines": "x"}, 0)
 
 
-def test_annotations():
+def test_fault_annotations_are_parsed_and_invalid_states_ignored():
     assert of_pod({"other": "x"}).ending("c", 0) is None
     asked = of_pod({"nodes.pyroclast.dev/fail-after": "1m30s", "nodes.pyroclast.dev/container": "c"})
     assert asked.ending("c", 0) == (90, 1)
@@ -202,6 +202,6 @@ def test_a_condition_keeps_the_time_of_its_last_change():
         pytest.param({"nodes": "-1"}, "flag --nodes", id="negative"),
     ],
 )
-def test_settings_that_are_wrong(flags, want):
+def test_invalid_node_settings_are_refused_naming_the_flag(flags, want):
     with pytest.raises(SettingsError, match=want):
         load(NodesSettings, flags)

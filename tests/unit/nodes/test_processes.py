@@ -37,7 +37,7 @@ async def printed_until(tmp_path, pod, count):
     return printed(tmp_path, pod)
 
 
-async def test_a_pod_is_a_process_that_sees_its_volumes(cluster, tmp_path):
+async def test_pod_process_sees_its_volumes_environment_and_hosts_file(cluster, tmp_path):
     await started(cluster, tmp_path)
     await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"hosts": "one"}}, namespace="default")
     look = "cat /etc/volcano/hosts; echo; grep -c self.svc /etc/hosts; touch /scratch/x && ls /scratch; echo $POD"
@@ -69,14 +69,14 @@ async def test_a_pod_is_a_process_that_sees_its_volumes(cluster, tmp_path):
         pytest.param("exec no-such-command", 127, id="not-found"),
     ],
 )
-async def test_exit_codes(cluster, tmp_path, script, want):
+async def test_process_exit_code_is_reported_in_the_pod_status(cluster, tmp_path, script, want):
     await started(cluster, tmp_path)
     await cluster.run_pod("p", script)
     pod = await cluster.until_phase("p", "Succeeded", "Failed")
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == want
 
 
-async def test_sigterm_then_sigkill(cluster, tmp_path):
+async def test_deleted_pod_gets_sigterm_and_is_killed_after_the_grace_period(cluster, tmp_path):
     await started(cluster, tmp_path)
     await cluster.run_pod("polite", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done")
     await cluster.run_pod("deaf", "trap '' TERM; echo up; while :; do sleep 0.05; done")
@@ -90,7 +90,7 @@ async def test_sigterm_then_sigkill(cluster, tmp_path):
     assert orjson.loads(phases["deaf"].current.data)["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
 
 
-async def test_what_a_container_leaves_behind_ends_with_it(cluster, tmp_path):
+async def test_background_processes_are_killed_when_the_container_ends(cluster, tmp_path):
     await started(cluster, tmp_path)
     pod = await cluster.run_pod("p", "setsid sh -c 'sleep 600 & echo $!; wait' & sleep 0.5; exit 3")
     await cluster.until_phase("p", "Failed")
@@ -98,7 +98,7 @@ async def test_what_a_container_leaves_behind_ends_with_it(cluster, tmp_path):
 
 
 @pytest.mark.skipif(find_isolation() == "none", reason="processes cannot be given a host name of their own here")
-async def test_a_pod_has_its_host_name_and_finds_its_address_by_it(cluster, tmp_path):
+async def test_pod_resolves_its_host_name_to_its_address(cluster, tmp_path):
     await started(cluster, tmp_path)
     script = "python3 -c 'import socket; name = socket.gethostname(); print(name, socket.gethostbyname(name))'"
     pod = await cluster.run_pod("p", script)
@@ -106,14 +106,14 @@ async def test_a_pod_has_its_host_name_and_finds_its_address_by_it(cluster, tmp_
     assert printed(tmp_path, pod) == [f"p {ended['status']['podIP']}"]
 
 
-async def test_pods_of_two_control_planes_do_not_share_addresses(cluster, tmp_path, monkeypatch):
+async def test_pod_network_in_process_mode_is_chosen_at_random(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(service.secrets, "randbelow", lambda count: count // 2)
     await started(cluster, tmp_path)
     await cluster.run_pod("p", "exit 0")
     assert (await cluster.until_phase("p", "Succeeded"))["status"]["podIP"] == "127.96.0.1"
 
 
-async def test_a_killed_nodes_process_finds_its_containers_again(cluster, tmp_path):
+async def test_restarted_node_service_resumes_running_containers_after_a_kill(cluster, tmp_path):
     command = [sys.executable, "-m", "pyroclast_standalone.nodes", "--kubeconfig", str(cluster.server.kubeconfig)]
     command += ["--nodes", "1", "--mode", "process", "--data-dir", str(tmp_path / "nodes"), "--log-format", "json"]
     nodes = await asyncio.create_subprocess_exec(*command)
@@ -135,7 +135,7 @@ async def test_a_killed_nodes_process_finds_its_containers_again(cluster, tmp_pa
         await nodes.wait()
 
 
-async def test_a_shim_that_tells_of_no_end_is_ended_too(cluster, tmp_path, monkeypatch):
+async def test_unresponsive_shim_is_killed_when_the_service_stops(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(runtime, "_STOP_SECONDS", 0.2)
     await started(cluster, tmp_path)
     await cluster.run_pod("p", "sleep 60")
@@ -146,7 +146,7 @@ async def test_a_shim_that_tells_of_no_end_is_ended_too(cluster, tmp_path, monke
     assert not is_shim(shim)
 
 
-def test_files_are_replaced_and_removed(tmp_path):
+def test_volume_files_are_replaced_when_changed_and_removed_when_absent(tmp_path):
     assert write_files(tmp_path, {"a": File(b"1"), "sub/b": File(b"2", 0o600)})
     assert not write_files(tmp_path, {"a": File(b"1"), "sub/b": File(b"2", 0o600)})
     assert (tmp_path / "sub" / "b").stat().st_mode & 0o777 == 0o600
@@ -155,7 +155,7 @@ def test_files_are_replaced_and_removed(tmp_path):
     assert (tmp_path / "a").read_bytes() == b"3"
 
 
-def test_hosts():
+def test_hosts_file_lists_the_pod_host_aliases_and_peer_names():
     assert names_of("1.1.1.1", hostname="a", subdomain="", namespace="ns") is None
     other = names_of("1.1.1.2", hostname="b", subdomain="job", namespace="ns")
     text = hosts_file(("1.1.1.1", ("a",)), [other], [{"ip": "9.9.9.9", "hostnames": ["x", "y"]}])

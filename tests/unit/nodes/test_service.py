@@ -46,7 +46,7 @@ async def annotate(cluster, kind, key, **annotations):
     await cluster.client.patch(kind, key, {"metadata": {"annotations": named}}, PatchKind.MERGE)
 
 
-async def test_nodes_register_with_what_they_offer(cluster):
+async def test_nodes_register_with_configured_capacity_labels_and_a_lease(cluster):
     nodes = await start(cluster, nodes="2", cpu="4", resource=["nvidia.com/gpu=8"], label=["zone=a"])
     assert [n["metadata"]["name"] for n in nodes] == ["node-0", "node-1"]
     assert nodes[0]["status"]["allocatable"] == {
@@ -58,7 +58,7 @@ async def test_nodes_register_with_what_they_offer(cluster):
             await asyncio.sleep(0.05)
 
 
-async def test_a_pod_runs_with_two_writes(cluster):
+async def test_pod_status_is_written_twice_from_start_to_end(cluster):
     await start(cluster)
     await cluster.run_pod("p", "echo hi; sleep 0.3; exit 3")
     running = await cluster.until_phase("p", "Running")
@@ -98,7 +98,7 @@ async def test_the_pod_log_has_a_line_for_each_start_and_each_end(cluster, tmp_p
     assert (ended["uid"], ended["node"], ended["time"][:19]) == (short["metadata"]["uid"], "node-0", finished[:19])
 
 
-async def test_logs_come_through_the_kubelet_endpoint(cluster):
+async def test_pod_logs_are_served_by_the_kubelet_endpoint(cluster):
     node = (await start(cluster))[0]
     await cluster.run_pod("p", "echo one; echo two; sleep 0.5; echo $POD", container={"env": [_field("POD", "metadata.name")]})
     await cluster.run_pod("long", "echo one; echo two; sleep 600")
@@ -124,7 +124,7 @@ async def test_logs_come_through_the_kubelet_endpoint(cluster):
         assert await fetch("p/c?limitBytes=3") == (200, "one")
 
 
-async def test_a_deleted_pod_goes_after_its_containers(cluster):
+async def test_deleted_pod_is_removed_after_its_containers_end(cluster):
     await start(cluster)
     await cluster.run_pod("p", "trap 'sleep 0.3; exit 0' TERM; sleep 100")
     await cluster.until_phase("p", "Running")
@@ -134,7 +134,7 @@ async def test_a_deleted_pod_goes_after_its_containers(cluster):
     assert last["status"]["phase"] == "Succeeded"
 
 
-async def test_a_pod_that_goes_by_itself_is_not_deleted_once_more(cluster):
+async def test_finished_or_force_deleted_pod_is_not_deleted_again_by_the_node(cluster):
     await start(cluster)
     for name, script in (("over", "exit 0"), ("runs", "sleep 100"), ("after", "sleep 100")):
         await cluster.run_pod(name, script)
@@ -149,7 +149,7 @@ async def test_a_pod_that_goes_by_itself_is_not_deleted_once_more(cluster):
     assert cluster.server.requests()["delete", "pods"] == 4, "three of ours, and one of the node that had to stop a container"
 
 
-async def test_what_a_pod_needs_must_exist(cluster):
+async def test_pod_waits_until_its_config_map_exists(cluster):
     await start(cluster)
     source = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "k"}}}
     await cluster.run_pod("p", "echo $X; sleep 100", container={"env": [source]})
@@ -162,7 +162,7 @@ async def test_what_a_pod_needs_must_exist(cluster):
     await cluster.until_phase("p", "Running")
 
 
-async def test_a_node_takes_no_more_than_it_has(cluster):
+async def test_pod_exceeding_the_free_cpu_of_its_node_fails_with_out_of_cpu(cluster):
     await cluster.start(nodes="1", cpu="1")
     await ready_nodes(cluster, 1)
     need = {"resources": {"requests": {"cpu": "600m"}}}
@@ -177,7 +177,7 @@ async def test_a_node_takes_no_more_than_it_has(cluster):
     await cluster.until_phase("c", "Running")
 
 
-async def test_a_restart_of_the_nodes_goes_on_with_what_runs(cluster):
+async def test_running_pods_continue_after_a_restart_of_the_node_service(cluster):
     await start(cluster)
     await cluster.run_pod("ends-while-away", "sleep 1")
     await cluster.run_pod("goes-on", "sleep 100")
@@ -194,7 +194,7 @@ async def test_a_restart_of_the_nodes_goes_on_with_what_runs(cluster):
     assert ended["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
-async def test_logs_outlive_the_nodes(cluster):
+async def test_pod_logs_survive_a_restart_of_the_node_service(cluster):
     await start(cluster)
     await cluster.run_pod("over", "echo done")
     await cluster.run_pod("waits", "echo no", metadata={"annotations": {"nodes.pyroclast.dev/start-delay": "1m"}})
@@ -213,7 +213,7 @@ async def test_logs_outlive_the_nodes(cluster):
         await log_of(cluster, "waits")
 
 
-async def test_logs_outlive_the_config_map_that_was_read(cluster):
+async def test_pod_log_survives_deletion_of_its_config_map_until_a_restart(cluster):
     await start(cluster)
     await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "words"}, "data": {"say": "hello"}}, namespace="default")
     mounted = {"volumeMounts": [{"name": "v", "mountPath": "/words"}]}
@@ -241,7 +241,7 @@ async def log_of(cluster, name):
     return await cluster.client.request("GET", f"/api/v1/namespaces/default/pods/{name}/log", deadline=Deadline.after(1.0))
 
 
-async def test_a_write_that_fails_is_made_again(cluster):
+async def test_failed_status_write_is_retried(cluster):
     await start(cluster)
     cluster.server.fail_next("patch", "pods", 500)
     cluster.server.fail_next("patch", "pods", 409)
@@ -249,7 +249,7 @@ async def test_a_write_that_fails_is_made_again(cluster):
     await cluster.until_phase("p", "Succeeded")
 
 
-async def test_a_node_that_is_made_not_ready(cluster):
+async def test_not_ready_annotation_taints_the_node_until_ready_again(cluster):
     await start(cluster)
     await annotate(cluster, NODES, Key("", "node-1"), state="not-ready")
     node = await node_until(cluster, "node-1", lambda n: _ready(n) == "False" and n["spec"].get("taints"))
@@ -258,7 +258,7 @@ async def test_a_node_that_is_made_not_ready(cluster):
     await node_until(cluster, "node-1", lambda n: _ready(n) == "True" and not n["spec"].get("taints"))
 
 
-async def test_nothing_happens_on_a_lost_node(cluster):
+async def test_pod_on_a_lost_node_stays_pending_until_the_node_returns(cluster):
     await start(cluster)
     await annotate(cluster, NODES, Key("", "node-1"), state="lost")
     await node_until(cluster, "node-1", lambda n: _ready(n) == "Unknown")
@@ -270,7 +270,7 @@ async def test_nothing_happens_on_a_lost_node(cluster):
     await cluster.until_phase("p", "Succeeded")
 
 
-async def test_pods_of_a_deleted_node_go(cluster):
+async def test_pods_of_a_deleted_node_are_deleted(cluster):
     await start(cluster)
     await cluster.run_pod("p", "sleep 100", node="node-1")
     await cluster.until_phase("p", "Running")
@@ -281,7 +281,7 @@ async def test_pods_of_a_deleted_node_go(cluster):
     assert [n["metadata"]["name"] for n in nodes] == ["node-0"]
 
 
-async def test_a_pod_that_was_bound_to_a_node_that_is_gone_goes(cluster, monkeypatch):
+async def test_pod_bound_to_a_missing_node_is_deleted(cluster, monkeypatch):
     monkeypatch.setattr(keeper, "_ORPHAN_SECONDS", 0.3)
     await start(cluster)
     await cluster.client.delete(NODES, Key("", "node-1"))
@@ -289,7 +289,7 @@ async def test_a_pod_that_was_bound_to_a_node_that_is_gone_goes(cluster, monkeyp
     await cluster.until("p", None)
 
 
-async def test_a_pod_that_is_earlier_than_its_node_waits_for_it(cluster):
+async def test_pod_bound_before_its_node_exists_runs_when_the_node_is_created(cluster):
     await start(cluster)
     await cluster.run_pod("p", "sleep 100", node="late")
     await cluster.run_pod("q", "sleep 100")
@@ -299,7 +299,7 @@ async def test_a_pod_that_is_earlier_than_its_node_waits_for_it(cluster):
     await cluster.until_phase("p", "Running")
 
 
-async def test_a_node_that_somebody_else_made_is_served(cluster):
+async def test_simulated_node_created_by_a_user_runs_pods(cluster):
     await start(cluster)
     annotations = {"nodes.pyroclast.dev/simulated": "true"}
     status = {"capacity": {"cpu": "2", "memory": "1Gi", "pods": "5"}}
@@ -319,7 +319,7 @@ async def test_an_annotation_fails_a_pod_that_runs(cluster):
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 9
 
 
-async def test_an_end_that_somebody_else_wrote_stands(cluster):
+async def test_terminal_phase_written_by_another_client_is_kept(cluster):
     await start(cluster)
     await cluster.run_pod("p", "sleep 0.5")
     await cluster.until_phase("p", "Running")
@@ -330,7 +330,7 @@ async def test_an_end_that_somebody_else_wrote_stands(cluster):
     assert (await cluster.get("p"))["status"]["phase"] == "Failed"
 
 
-async def test_an_end_is_written_again_when_the_api_server_was_restored_to_a_time_before_it(cluster):
+async def test_terminal_phase_is_written_again_when_the_api_server_reverts_it(cluster):
     await start(cluster)
     await cluster.run_pod("p", "sleep 0.3")
     await cluster.until_phase("p", "Succeeded")
@@ -348,14 +348,14 @@ async def test_every_pod_has_an_address_of_its_own(cluster, count):
     assert len({pod["status"]["podIP"] for pod in pods}) == count
 
 
-async def test_pods_that_have_ended_leave_their_addresses_to_others(cluster):
+async def test_addresses_of_ended_pods_are_reused(cluster):
     await start(cluster, nodes="2", pod_network="10.9.0.0/29")
     for number in range(8):
         await cluster.run_pod(f"p{number}", "true")
         await cluster.until_phase(f"p{number}", "Succeeded")
 
 
-async def test_a_pod_waits_for_an_address_and_begins_with_one(cluster):
+async def test_pod_waits_for_an_address_and_starts_when_one_is_released(cluster):
     await start(cluster, nodes="2", pod_network="10.9.0.0/30")
     for number in range(2):
         await cluster.run_pod(f"p{number}", "sleep 600")

@@ -48,7 +48,7 @@ def run(script: str, **environment: str) -> Run:
         pytest.param("sh -c 'exit 6' || exit 8", 0, 8, id="nested-shell"),
     ],
 )
-def test_how_long_and_how_it_ends(script, want_seconds, want_status):
+def test_simulated_script_has_the_duration_and_exit_code_of_a_shell(script, want_seconds, want_status):
     done = run(script)
     assert (done.seconds, done.exit_code) == (want_seconds, want_status)
 
@@ -67,7 +67,7 @@ def test_how_long_and_how_it_ends(script, want_seconds, want_status):
         pytest.param("printenv B", [(0, "x  y")], id="environment"),
     ],
 )
-def test_what_is_printed(script, want):
+def test_simulated_script_prints_lines_at_their_times(script, want):
     assert list(run(script, B="x  y").lines) == want
 
 
@@ -81,14 +81,14 @@ def test_what_is_printed(script, want):
         pytest.param("trap 'echo no' TERM; sleep 100", None, id="trap-goes-on"),
     ],
 )
-def test_the_answer_to_sigterm(script, want):
+def test_simulated_script_handles_sigterm_by_its_trap(script, want):
     assert run(script).stop == want
 
 
-def test_an_image_without_a_command_is_a_server():
+def test_container_without_a_command_runs_forever():
     assert simulate([], {}).seconds is None
 
 
-def test_a_loop_without_end_costs_little():
+def test_endless_loop_is_recognised_as_running_forever():
     assert run("while :; do :; done").seconds is None
     assert run("f='x'; while :; do f=$f$f; done").seconds is None

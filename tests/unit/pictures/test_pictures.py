@@ -60,7 +60,7 @@ def test_hostile_names_stay_text(draw, name, form):
     assert root.find(f"{SVG}title").text == name.replace("\x00", "\ufffd").replace("\x1b", "\ufffd").replace("\ud800", "\ufffd")
 
 
-def test_a_queue_bar_shows_its_own_share_and_what_it_borrowed_behind_it():
+def test_queue_bar_shows_deserved_share_then_borrowed_resources():
     bar = QueueBar("batch", "cpu", allocated=6, guarantee=1, deserved=4, limit=8, written={"borrowed": "2"})
     found = titled(queue_bars("queues", [bar]))
     own, borrowed, limit = found["batch cpu: allocated 6"], found["batch cpu: borrowed 2"], found["batch cpu: limit 8"]
@@ -78,7 +78,7 @@ def test_queues_of_one_resource_share_a_scale():
     assert float(found["b gpu: allocated 1"]["width"]) > float(found["a cpu: allocated 2"]["width"])
 
 
-def test_no_queue_is_a_picture_too():
+def test_queue_picture_without_queues_shows_its_title():
     assert texts(queue_bars("nothing", []))[0] == "nothing"
 
 
@@ -95,7 +95,7 @@ def test_a_flow_is_laid_out_by_the_longest_path():
     assert [{each.name for each in layer} for layer in in_layers(longer)] == [{"fetch"}, {"left", "right"}, {"join"}, {"late"}]
 
 
-def test_neighbours_are_ordered_so_that_lines_do_not_cross():
+def test_flow_entries_are_ordered_without_crossing_lines():
     nodes = [FlowNode("a", ""), FlowNode("b", ""), FlowNode("of-b", "", ("b",)), FlowNode("of-a", "", ("a",))]
     first, second = in_layers(nodes)
     assert [each.name.removeprefix("of-") for each in second] == [each.name for each in first]
@@ -106,7 +106,7 @@ def test_the_critical_path_is_the_chain_that_took_longest():
     assert critical_path([FlowNode("a", "Waiting")]) == ()
 
 
-def test_the_critical_path_is_marked_and_told():
+def test_flow_picture_marks_entries_on_the_critical_path():
     found = titled(flow_graph("flow", DIAMOND, {"fetch": "10s"}))
     assert "fetch: Completed 10s, on the critical path" in found
     assert "left: Completed" in found
@@ -114,7 +114,7 @@ def test_the_critical_path_is_marked_and_told():
 
 
 @pytest.mark.parametrize("wants", [("a",), ("b",)])
-def test_entries_that_wait_for_each_other_are_drawn_all_the_same(wants):
+def test_flow_with_a_dependency_cycle_is_drawn(wants):
     nodes = [FlowNode("a", "Running", wants, 1), FlowNode("b", "Running", ("a",), 1)]
     assert {each.name for layer in in_layers(nodes) for each in layer} == {"a", "b"}
     assert critical_path(nodes)
@@ -134,7 +134,7 @@ def test_a_large_flow_is_one_box_per_depth():
     assert len(drawn(flow_graph("wide", wide, {})).findall(f"{SVG}rect")) == 4
 
 
-def test_a_node_is_coloured_by_what_is_free_and_says_it():
+def test_heat_map_colours_nodes_by_their_free_share():
     found = titled(
         heat_map("cpu", {"rack-1": [Cell("n1", 0.0, "0 of 8 cpu free"), Cell("n2", 1.0)], "rack-2": [Cell("n3", None)]})
     )
@@ -150,7 +150,7 @@ def test_nodes_of_a_job_are_outlined():
     assert "class" not in found["n2"]
 
 
-def test_parts_of_a_resource_are_side_by_side_and_what_is_left_is_idle():
+def test_resource_bar_shows_its_nonzero_parts_side_by_side():
     found = titled(resource_bars("resources", [resources("cpu", "x")]))
     whole, allocated, reserved = found["cpu: x in all"], found["cpu: x allocated"], found["cpu: x reserved"]
     assert float(allocated["width"]) == pytest.approx(float(whole["width"]) / 2)
@@ -174,13 +174,13 @@ def test_nodes_that_are_kept_have_a_frame():
     assert "class" not in found["n2"]
 
 
-def test_a_page_leaves_out_the_line_of_the_title():
+def test_inline_picture_has_its_title_above_the_view_box():
     inline = ET.fromstring(queue_bars("queues", [QueueBar("a", "cpu", 1)]).inline())
     top = float(inline.attrib["viewBox"].split()[1])
     assert [each.text for each in inline.iter(f"{SVG}text") if float(each.attrib["y"]) < top] == ["queues"]
 
 
-def test_a_document_has_the_background_that_its_texts_are_made_for():
+def test_picture_document_sets_a_background_for_light_and_dark_schemes():
     style = drawn(flow_graph("one", [], {})).find(f"{SVG}style").text
     _, light, dark = style.split("@media(prefers-color-scheme:dark)")
     assert light.rstrip().endswith("svg.picture{background:#fff}")

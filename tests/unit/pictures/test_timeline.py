@@ -31,7 +31,7 @@ def test_bars_are_as_long_as_their_stages():
     assert whole[0] == pytest.approx(begin + 3 * scale, abs=0.2)
 
 
-def test_a_job_without_pods_is_a_picture_too():
+def test_timeline_without_pods_has_no_bars():
     assert bars(timeline("default/empty", []).document()) == {}
 
 

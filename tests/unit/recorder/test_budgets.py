@@ -51,7 +51,7 @@ def text_of(limit: str = "100h", **fields: Any) -> str:
 # -- whose use counts --------------------------------------------------------------------------------------------------
 
 
-def test_a_queue_counts_those_below_it() -> None:
+def test_queue_budget_includes_the_usage_of_descendant_queues() -> None:
     listed = [
         queue("root", budget=text_of()),
         queue("a", budget=text_of()),
@@ -64,16 +64,16 @@ def test_a_queue_counts_those_below_it() -> None:
     assert found == {"root": 5.0, "a": 3.0, "b": 2.0}, "a queue that is gone counts for the root alone"
 
 
-def test_queues_in_a_circle_end_somewhere() -> None:
+def test_budget_of_a_queue_in_a_parent_cycle_covers_the_queues_of_the_cycle() -> None:
     listed = [queue("a", "b", budget=text_of()), queue("b", "a")]
     assert [each.members for each in budgeted(listed, NOON)] == [frozenset("ab")]
 
 
-def test_a_budget_that_makes_no_sense_is_left_out() -> None:
+def test_queue_with_an_invalid_budget_is_ignored() -> None:
     assert budgeted([queue("a", budget="{"), queue("b", budget=text_of())], NOON)[0].name == "b"
 
 
-def test_amounts_are_in_cores_bytes_and_devices() -> None:
+def test_spent_hours_are_in_cores_bytes_and_devices() -> None:
     assert hours_in("cpu", 500 * HOUR) == 0.5
     assert hours_in("memory", 3 * HOUR) == 3 * 2**20
     assert hours_in(GPU, 2000 * HOUR) == 2.0
@@ -111,11 +111,11 @@ WRITES = {
 
 
 @pytest.mark.parametrize(("is_worth", "expected"), WRITES.values(), ids=WRITES)
-def test_what_is_worth_a_write(is_worth: bool, expected: bool) -> None:
+def test_spent_amount_is_written_only_when_changed_enough_or_too_old(is_worth: bool, expected: bool) -> None:
     assert is_worth is expected
 
 
-def test_a_limit_that_was_added_is_worth_a_write() -> None:
+def test_added_budget_limit_makes_the_spent_amount_worth_a_write() -> None:
     begin = period_at(read_budget(text_of()).period, "UTC", NOON).begin
     said = written_spent(Spent(NOON - 1, begin, {GPU: 1.0}, {}))
     (found,) = budgeted([queue("a", budget='{"period":"month","limits":{"cpu":"1h","nvidia.com/gpu":"9h"}}', spent=said)], NOON)
@@ -123,7 +123,7 @@ def test_a_limit_that_was_added_is_worth_a_write() -> None:
 
 
 @given(st.lists(st.floats(0, 0.5), min_size=1, max_size=200))
-def test_each_share_is_told_once_whatever_the_steps(steps: list[float]) -> None:
+def test_each_crossed_budget_share_is_reported_once_for_any_steps(steps: list[float]) -> None:
     begin = period_at(read_budget(text_of()).period, "UTC", NOON).begin
     said, total, told = "", 0.0, []
     for step in steps:
@@ -137,7 +137,7 @@ def test_each_share_is_told_once_whatever_the_steps(steps: list[float]) -> None:
     assert len(told) <= 2
 
 
-def test_a_jump_over_both_shares_tells_the_higher() -> None:
+def test_jump_over_both_budget_shares_reports_only_the_higher() -> None:
     (found,) = budgeted([queue("a", budget=text_of("10h"))], NOON)
     begin = found.span.begin
     assert [each.share for each in crossed(found, Spent(NOON, begin, {GPU: 20.0}, {}))] == [0.95]
@@ -170,7 +170,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("since", [NOON - 24 * HOUR, NOON - 16 * HOUR, NOON - 5 * HOUR, NOON - HOUR])
-async def test_it_is_what_a_report_says(new_database: NewDatabase, since: int) -> None:
+async def test_budget_usage_equals_the_usage_report(new_database: NewDatabase, since: int) -> None:
     async with new_database() as database:
         await recorded(database, ROWS)
         async with database.reading() as connection:
@@ -186,7 +186,7 @@ async def test_it_is_what_a_report_says(new_database: NewDatabase, since: int) -
 
 
 @pytest.mark.parametrize("minutes", [15, 30, 45])
-async def test_a_period_may_begin_within_an_hour(new_database: NewDatabase, minutes: int) -> None:
+async def test_budget_usage_is_exact_when_the_period_begins_within_an_hour(new_database: NewDatabase, minutes: int) -> None:
     """As those of India and Nepal do."""
     since = NOON - 20 * HOUR + minutes * 60
     async with new_database() as database:
@@ -196,7 +196,7 @@ async def test_a_period_may_begin_within_an_hour(new_database: NewDatabase, minu
     assert found["red", GPU][0] == 1000 * (5 * HOUR - minutes * 60) + 2000 * (2 * HOUR + 600)
 
 
-async def test_a_period_that_began_a_moment_ago(new_database: NewDatabase) -> None:
+async def test_budget_usage_is_exact_for_a_period_shorter_than_an_hour(new_database: NewDatabase) -> None:
     async with new_database() as database:
         await recorded(database, ROWS)
         async with database.reading() as connection:
@@ -248,7 +248,7 @@ async def laboratory(new_database: NewDatabase) -> AsyncIterator[Laboratory]:
 
 
 @ON_SQLITE
-async def test_amounts_are_written_and_shares_told(laboratory: Laboratory) -> None:
+async def test_spent_annotation_is_written_and_a_warning_event_names_the_crossed_share(laboratory: Laboratory) -> None:
     now = int(laboratory.client.now())
     await recorded(laboratory.database, [pod_row("runs", now - 9 * HOUR)], now)
     for name, budget in (("red", text_of("0.5h", period="year")), ("blue", ""), ("bad", "{")):
@@ -267,7 +267,7 @@ async def test_amounts_are_written_and_shares_told(laboratory: Laboratory) -> No
 
 
 @ON_SQLITE
-async def test_nothing_is_written_while_little_changes(laboratory: Laboratory) -> None:
+async def test_spent_annotation_is_not_rewritten_while_usage_is_unchanged(laboratory: Laboratory) -> None:
     await recorded(laboratory.database, [], int(laboratory.client.now()))
     await laboratory.make("red", text_of())
     await laboratory.keeper.write()

@@ -54,11 +54,11 @@ def pod_row(name: str, group: str, end: int | None = None, phase: str = "Succeed
     return pods, 2, {**row, "created": T0, "estimate": None}
 
 
-def test_one_that_nobody_has_looked_at_has_no_row() -> None:
+def test_compositepodgroup_without_conditions_has_no_row() -> None:
     assert composite_facts(composite(conditions=[]), NOW, is_deleted=False) is None
 
 
-def test_its_row_says_what_it_needs_and_when_it_started() -> None:
+def test_compositepodgroup_row_holds_parent_queue_owner_min_groups_and_start() -> None:
     owner = (BATCH_JOBS.api_version, "Job", "j")
     given = composite("d", 3, "c", owner=owner, labels={"scheduling.volcano.sh/queue-name": "red"})
     row = composite_facts(given, NOW, is_deleted=True)
@@ -71,7 +71,9 @@ def test_its_row_says_what_it_needs_and_when_it_started() -> None:
 
 
 @pytest.mark.parametrize(("minimum", "members"), [(1, 2), (2, 5)], ids=["the smallest group is enough", "both are needed"])
-async def test_it_is_told_by_the_keys_that_the_scheduler_asks_for(new_database: NewDatabase, minimum: int, members: int) -> None:
+async def test_compositepodgroup_run_is_stored_under_the_keys_the_scheduler_looks_up(
+    new_database: NewDatabase, minimum: int, members: int
+) -> None:
     cache = natives.world({"n": 9})
     root, parts = composite("train-7", minimum), [part("g", 2, "train-7"), part("h", 3, "train-7")]
     cache.natives.composite_changed(None, root)
@@ -105,7 +107,7 @@ SEEN: list[Rows] = [
 ]
 
 
-async def test_in_whatever_order_they_come_it_runs_until_the_last_pod_below_it_has_ended(new_database: NewDatabase) -> None:
+async def test_compositepodgroup_run_ends_with_its_last_pod_whatever_the_order_of_rows(new_database: NewDatabase) -> None:
     for order in itertools.permutations(SEEN):
         async with new_database() as database:
             for rows in order:
@@ -117,7 +119,7 @@ async def test_in_whatever_order_they_come_it_runs_until_the_last_pod_below_it_h
             assert run["alike"] == ",".join(digest(key) for key in ("name/t/c", "shape/red/3/cpu=1000"))
 
 
-async def test_runs_of_trees_and_of_groups_are_told_together_the_newest_first(new_database: NewDatabase) -> None:
+async def test_runs_of_compositepodgroups_and_jobs_are_merged_newest_first(new_database: NewDatabase) -> None:
     async with new_database() as database:
         for rows in SEEN:
             await write(database, rows)
@@ -128,7 +130,7 @@ async def test_runs_of_trees_and_of_groups_are_told_together_the_newest_first(ne
         assert [row["ended"] - T0 for row in await database.runs(0, 2)] == [140, 130]
 
 
-async def test_the_predicted_start_of_a_tree_is_compared_with_its_start(new_database: NewDatabase) -> None:
+async def test_predicted_start_of_a_compositepodgroup_is_compared_with_its_actual_start(new_database: NewDatabase) -> None:
     async with new_database() as database:
         await write(database, rows_of(composite(conditions=[{**ADMITTED, "status": "True"}, says()])))
         for rows in SEEN:
@@ -140,7 +142,7 @@ async def test_the_predicted_start_of_a_tree_is_compared_with_its_start(new_data
     assert row == {**counts, "p50WidthSeconds": 60, "p50ErrorSeconds": 0, "basis": {"history": 2}}
 
 
-async def test_a_group_is_below_the_tree_that_was_there_when_it_was_made(new_database: NewDatabase) -> None:
+async def test_podgroup_belongs_to_the_compositepodgroup_that_existed_at_its_creation(new_database: NewDatabase) -> None:
     async with new_database() as database:
         await write(database, rows_of(composite(uid="uid-before"), part("g", 1)))
         removed = T0 - 10**6
@@ -167,7 +169,7 @@ OUTCOMES: dict[str, Outcome] = {
 
 
 @pytest.mark.parametrize("case", OUTCOMES.values(), ids=OUTCOMES.keys())
-def test_what_is_below_it_tells_how_it_ended(case: Outcome) -> None:
+def test_compositepodgroup_outcome_follows_its_podgroups_and_pods(case: Outcome) -> None:
     below, want = case
     root = {"uid": "c", "namespace": "t", "name": "c", "owner_name": None, "queue": None, "min_groups": 1}
     members = {each["uid"]: [{"created": 1, "estimate": None, **pod}] for each, pod in below}

@@ -76,7 +76,9 @@ async def contents(database: Database) -> dict[str, list[dict[str, Any]]]:
 
 @given(chance=st.randoms(use_true_random=False))
 @settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_any_order_repetition_and_splitting_makes_the_same_tables(new_database: NewDatabase, chance: random.Random) -> None:
+async def test_tables_are_equal_for_any_order_repetition_and_splitting_of_rows(
+    new_database: NewDatabase, chance: random.Random
+) -> None:
     """Two recorders write what they saw, in any order, in transactions of any size."""
     async with new_database() as expected:
         await record(expected, EVENTS, [])
@@ -115,7 +117,7 @@ def test_merging_is_commutative_associative_and_idempotent(one: Any, two: Any, t
     assert merged(pods, one, one) == one
 
 
-async def test_usage_follows_what_becomes_known(new_database: NewDatabase) -> None:
+async def test_hourly_usage_is_recomputed_when_job_and_pod_rows_arrive_later(new_database: NewDatabase) -> None:
     async with new_database() as database:
         begin = 10 * HOUR
         pod = {"uid": "p", "job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": begin}
@@ -154,7 +156,7 @@ async def test_a_clock_that_jumps_and_comes_back_changes_no_usage(new_database: 
 WINDOWS = [(0, 4 * DAY), (5 * HOUR, 3 * DAY + 7 * HOUR), (DAY, 2 * DAY - 1), (DAY, 2 * DAY - HOUR - 1), (2 * HOUR, 9 * HOUR + 5)]
 
 
-async def test_days_are_the_sums_of_their_hours(new_database: NewDatabase) -> None:
+async def test_daily_usage_equals_the_sum_of_its_hours(new_database: NewDatabase) -> None:
     chance = random.Random(5)
     async with new_database() as database:
         for number in range(40):
@@ -178,7 +180,7 @@ async def total(database: Database, since: int, until: int, *, by_hour: bool) ->
         return [tuple(row) for row in await connection.execute(chosen)]
 
 
-async def test_cursors_are_written_with_the_rows(new_database: NewDatabase) -> None:
+async def test_newest_cursor_of_a_batch_is_written(new_database: NewDatabase) -> None:
     async with new_database() as database:
         batch = Batch(database.cluster)
         batch.move(Cursor("pods", "17", 100, 2))
@@ -200,7 +202,7 @@ async def test_a_row_that_no_database_can_take_is_left_out_and_the_others_are_wr
         assert (await database.cursors())["jobs"].resource_version == "7"
 
 
-async def test_what_was_not_written_when_the_recorder_ends_is_written_with_its_cursor_or_not_at_all(
+async def test_pending_rows_are_written_when_the_writer_is_cancelled(
     new_database: NewDatabase,
 ) -> None:
     async with new_database() as database:
@@ -225,7 +227,7 @@ async def test_what_was_not_written_when_the_recorder_ends_is_written_with_its_c
         assert sorted(await database.still_there(jobs)) == ["early", "late"]
 
 
-async def test_old_rows_go_but_not_under_an_open_hour(new_database: NewDatabase) -> None:
+async def test_old_pod_rows_are_pruned_only_after_their_hours_are_settled(new_database: NewDatabase) -> None:
     async with new_database() as database:
         for number in range(30):
             end = number * HOUR
@@ -266,7 +268,7 @@ def connection(request: pytest.FixtureRequest) -> Any:
     yield within
 
 
-async def test_migrations_make_what_the_code_expects_and_go_back(connection: Any) -> None:
+async def test_migrations_match_the_table_definitions_and_can_be_downgraded(connection: Any) -> None:
     def check(opened: Connection) -> None:
         migrate(opened)
         migrate(opened)
@@ -324,7 +326,7 @@ async def test_upgrade_downgrade_and_upgrade_keep_the_rows(connection: Any) -> N
         check(connection)
 
 
-async def test_a_database_that_is_away_is_told_in_one_line() -> None:
+async def test_unreachable_database_error_is_one_line_without_the_password() -> None:
     database = Database("postgresql://nobody:secret@127.0.0.1:1/none", CLUSTER)
     with pytest.raises(DatabaseUnavailable) as failure:
         await database.cursors()
@@ -342,6 +344,6 @@ async def test_a_database_that_is_away_is_told_in_one_line() -> None:
         ("postgresql://host", "it names no database"),
     ],
 )
-def test_a_wrong_url_is_told(url: str, words: str) -> None:
+def test_invalid_database_url_is_refused_with_the_reason(url: str, words: str) -> None:
     with pytest.raises(WrongUrl, match=words):
         check_url(url)

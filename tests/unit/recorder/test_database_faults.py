@@ -72,7 +72,9 @@ async def test_a_full_database_takes_the_rows_when_there_is_room_again(new_datab
 
 
 @pytest.mark.parametrize("new_database", ["sqlite", "postgresql"], indirect=True)
-async def test_a_locked_or_slow_database_is_asked_again(new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_writes_to_a_locked_database_are_retried_until_it_is_unlocked(
+    new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "COMMAND_SECONDS", 0.5)
     monkeypatch.setattr(module, "LOCKED_SECONDS", 0.5)
     async with new_database() as database, new_database() as other, writing(database) as writer:

@@ -31,7 +31,7 @@ LATER = "2026-01-01T00:20:00Z"
 
 
 @ON_SQLITE
-async def test_nodes_that_are_kept_make_a_row_when_others_are_kept(laboratory: Laboratory) -> None:
+async def test_reservation_row_is_written_only_when_the_reserved_nodes_change(laboratory: Laboratory) -> None:
     async def keep(name: str, *nodes: str) -> None:
         text = json.dumps({"locks": [{"node": node, "since": 1.5} for node in nodes]}) if nodes else None
         body = {"metadata": {"annotations": {RESERVATION: text, "other": str(time.monotonic())}}}
@@ -85,7 +85,7 @@ OWNERS: list[tuple[ResourceType, dict[str, Any], dict[str, Any]]] = [
 
 
 @ON_SQLITE
-async def test_what_made_jobs_is_kept_after_it_is_gone(laboratory: Laboratory) -> None:
+async def test_owner_row_of_jobs_is_kept_after_the_owner_is_deleted(laboratory: Laboratory) -> None:
     client = laboratory.client
     for kind, spec, status in OWNERS:
         meta = {"name": kind.plural, "namespace": "default", "annotations": {SUBMITTED_BY: "ann"}}
@@ -122,7 +122,9 @@ async def test_what_made_jobs_is_kept_after_it_is_gone(laboratory: Laboratory) -
         ({"ownerReferences": [{"kind": "CronJob", "name": "c", "uid": "u"}]}, ("CronJob", "c", "u")),
     ],
 )
-def test_what_made_a_job_is_named(meta: dict[str, Any], owner: tuple[str | None, ...]) -> None:
+def test_job_row_names_its_owner_from_hyperjob_labels_or_owner_references(
+    meta: dict[str, Any], owner: tuple[str | None, ...]
+) -> None:
     row = job_facts(msgspec.convert({"metadata": {"name": "j", "uid": "j", **meta}}, Job), 9, is_deleted=False)
     assert (row["owner_kind"], row["owner_name"], row["owner_uid"]) == owner
 
@@ -137,7 +139,7 @@ def test_what_made_a_job_is_named(meta: dict[str, Any], owner: tuple[str | None,
         ("", "[]"),
     ],
 )
-def test_which_nodes_are_kept_is_read_or_is_nothing(text: str, nodes: str) -> None:
+def test_reserved_nodes_are_read_from_the_annotation_and_empty_if_invalid_or_deleted(text: str, nodes: str) -> None:
     group = msgspec.convert({"metadata": {"name": "g", "annotations": {RESERVATION: text}}}, PodGroup)
     assert kept_nodes(group, is_deleted=False) == nodes
     assert kept_nodes(group, is_deleted=True) == "[]"
@@ -171,7 +173,7 @@ async def test_a_pod_is_in_the_lowest_hypernode_of_its_node(laboratory: Laborato
     assert (rows["a"]["domain"], rows["b"]["domain"]) == ("rack", "zone")
 
 
-async def test_a_domain_follows_the_labels_of_nodes_and_the_list_of_hypernodes() -> None:
+async def test_domain_of_a_node_follows_its_labels_and_the_listed_hypernodes() -> None:
     domains = Domains()
     assert domains.of("n1") is None
     for number, body in enumerate(

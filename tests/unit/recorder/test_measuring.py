@@ -30,7 +30,7 @@ __all__ = ["laboratory"]
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=2000))
-def test_a_fold_says_what_all_samples_say(values: list[int]) -> None:
+def test_folded_samples_keep_count_mean_maximum_and_p95(values: list[int]) -> None:
     fold = Fold(0)
     for value in values:
         fold.add(value)
@@ -51,13 +51,13 @@ def held_pod(uid: str, seconds: int = 100) -> dict[str, Any]:
     return {"uid": uid, "name": uid, "requests": '{"cpu":2000,"memory":1024}', **times}
 
 
-def test_what_two_replicas_measured_counts_together() -> None:
+def test_samples_of_two_replicas_are_merged_per_pod_and_too_few_are_ignored() -> None:
     found = measured_of([used("a", 100, 10), used("a", 400, 20, since=5), used("b", 100, 2)])
     assert (found["a"]["cpu"].mean, found["a"]["cpu"].samples, found["a"]["cpu"].largest) == (300, 30, 800)
     assert "b" not in found, "two samples say nothing"
 
 
-def test_only_pods_that_were_measured_count() -> None:
+def test_resource_use_counts_only_measured_pods() -> None:
     measured = measured_of([used("a", 500, 10), used("b", 1500, 10)])
     found = use_of([held_pod("a"), held_pod("b", 300), held_pod("c")], measured, 9999)
     sums = {"used": 500 * 100 + 1500 * 300, "of": 2000 * 400, "samples": 20}
@@ -78,11 +78,11 @@ USE = {"used": 3600 * 1024, "of": 3600 * 4096, "peak": 1024, "peakPod": "w-1", "
         (None, ""),
     ],
 )
-def test_the_advice_is_the_one_that_saves_most(use: Any, advice: str) -> None:
+def test_efficiency_advice_names_the_largest_saving_or_is_empty(use: Any, advice: str) -> None:
     assert advice_of({"use": use}) == advice
 
 
-def test_what_nobody_measured_is_left_open() -> None:
+def test_efficiency_of_an_unmeasured_resource_is_none() -> None:
     job = {"asked": {"cpu": 7_200_000, "memory": 3600 * 4096}, "tasks": [], "use": {"memory": USE}}
     cpu, memory = efficiency_rows(job)
     assert (cpu["usedHours"], cpu["peak"], cpu["efficiency"]) == (None, None, None)
@@ -90,7 +90,7 @@ def test_what_nobody_measured_is_left_open() -> None:
 
 
 @ON_SQLITE
-async def test_a_metrics_api_is_asked_again_and_again(laboratory: Laboratory) -> None:
+async def test_pod_usage_is_sampled_repeatedly_from_the_metrics_api(laboratory: Laboratory) -> None:
     await laboratory.client.create(CRDS, POD_METRICS_CRD)
     await laboratory.server.settle()
     await laboratory.put(pod("a"))

@@ -84,7 +84,7 @@ def owned_by(api_version: str) -> list[dict[str, Any]]:
     return [{"apiVersion": api_version, "kind": "Job", "name": "train", "uid": "j", "controller": True}]
 
 
-def test_one_that_waits_is_a_row_that_says_why() -> None:
+def test_waiting_native_podgroup_has_a_pending_row_with_the_reason() -> None:
     row = native_facts(group(WAITS, labels={"scheduling.volcano.sh/queue-name": "red"}), NOW, is_deleted=False)
     assert row is not None
     said = {"kind": KIND, "name": "gang", "queue": "red", "phase": "Pending", "reason": "NodesFull", "message": "no"}
@@ -92,7 +92,7 @@ def test_one_that_waits_is_a_row_that_says_why() -> None:
     assert (row["created"], row["placed"], row["removed"], row["gang_size"]) == (T0, None, None, 2)
 
 
-def test_one_that_has_its_places_has_started_and_ends_with_its_deletion() -> None:
+def test_scheduled_native_podgroup_has_a_running_row_and_is_removed_on_deletion() -> None:
     batch_job = group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version))
     row = native_facts(batch_job, NOW, is_deleted=False)
     assert row is not None
@@ -113,11 +113,11 @@ def test_one_that_has_its_places_has_started_and_ends_with_its_deletion() -> Non
         pytest.param(group(*STARTED, ownerReferences=owned_by(JOBS.api_version)), id="it shows a Job"),
     ],
 )
-def test_others_have_no_row(other: NativePodGroup) -> None:
+def test_native_podgroup_unexamined_or_of_kube_scheduler_or_of_a_vcjob_has_no_row(other: NativePodGroup) -> None:
     assert list(native_rows(other, NOW, is_deleted=False)) == []
 
 
-def test_a_podgroup_of_ours_for_pods_of_a_job_of_kubernetes_makes_no_row_of_a_job() -> None:
+def test_volcano_podgroup_of_a_batch_job_makes_no_job_row() -> None:
     body = {"metadata": {"name": "podgroup-1", "uid": "v", "ownerReferences": owned_by(BATCH_JOBS.api_version)}}
     ours = msgspec.convert({**body, "status": {"phase": "Running"}}, PodGroup)
     assert list(group_rows(ours, NOW, is_deleted=False)) == []
@@ -154,7 +154,9 @@ OUTCOMES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, int |
 
 
 @pytest.mark.parametrize("case", OUTCOMES.values(), ids=OUTCOMES.keys())
-def test_its_pods_tell_how_it_is(case: tuple[dict[str, Any], list[dict[str, Any]], tuple[str, int | None]]) -> None:
+def test_native_podgroup_phase_and_end_follow_its_pods(
+    case: tuple[dict[str, Any], list[dict[str, Any]], tuple[str, int | None]],
+) -> None:
     columns, members, (phase, end) = case
     row = {"queue": None, "reason": None, "placed": T0 + 60, "removed": None, "gang_size": 2, **columns}
     queue = "red" if any(each["bound"] is not None for each in members) else None
@@ -180,14 +182,16 @@ JOBS_SAY: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, bool]
 
 
 @pytest.mark.parametrize("case", JOBS_SAY.values(), ids=JOBS_SAY.keys())
-def test_its_job_tells_how_it_ended(case: tuple[dict[str, Any], list[dict[str, Any]], tuple[str, bool]]) -> None:
+def test_native_podgroup_outcome_follows_its_batch_job(
+    case: tuple[dict[str, Any], list[dict[str, Any]], tuple[str, bool]],
+) -> None:
     job, members, (phase, has_ended) = case
     row = {"queue": None, "reason": None, "placed": T0 + 60, "removed": None, "gang_size": 2}
     outcome = native_outcome(row, members, job)
     assert (outcome["phase"], outcome["ended"] is not None) == (phase, has_ended)
 
 
-async def test_in_whatever_order_they_come_it_ended_as_its_job_says(new_database: NewDatabase) -> None:
+async def test_native_podgroup_ends_as_its_batch_job_whatever_the_order_of_rows(new_database: NewDatabase) -> None:
     made = {"uid": "j", "kind": "Job", "namespace": "default", "name": "train"}
     seen: list[list[tuple[Table, int, dict[str, Any]]]] = [
         rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version))),
@@ -202,7 +206,7 @@ async def test_in_whatever_order_they_come_it_ended_as_its_job_says(new_database
             assert [(end.queue, end.at, end.seconds) for end in ends] == [("red", T0 + 120, 60)], "it is told once"
 
 
-async def test_its_end_is_told_once_as_its_job_says_it(new_database: NewDatabase) -> None:
+async def test_native_podgroup_end_is_reported_once_when_its_batch_job_ends(new_database: NewDatabase) -> None:
     made = {"uid": "j", "kind": "Job", "namespace": "default", "name": "train"}
     rows = rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version)))
     async with new_database() as database:
@@ -215,7 +219,7 @@ async def test_its_end_is_told_once_as_its_job_says_it(new_database: NewDatabase
             assert await write(database, seen) == []
 
 
-async def test_one_that_ends_before_it_is_written_that_it_started_began_with_its_first_pod(new_database: NewDatabase) -> None:
+async def test_native_podgroup_end_is_reported_with_run_seconds_if_its_start_was_not_seen(new_database: NewDatabase) -> None:
     async with new_database() as database:
         ends = await write(database, [*rows_of(group(ADMITTED)), (pods, 2, DONE[0]), (pods, 2, DONE[1])])
         assert ends == [GroupEnd("red", "Completed", T0 + 120, 60)]
@@ -228,14 +232,14 @@ async def test_one_that_ends_before_it_is_written_that_it_started_began_with_its
         pytest.param([(pods, 2, DONE[0]), (pods, 2, member("b"))], id="a pod of it runs"),
     ],
 )
-async def test_one_that_was_ended_or_runs_tells_no_end(
+async def test_native_podgroup_with_deleted_or_running_pods_reports_no_end(
     new_database: NewDatabase, rows: list[tuple[Table, int, dict[str, Any]]]
 ) -> None:
     async with new_database() as database:
         assert await write(database, [*rows_of(group(*STARTED)), *rows]) == []
 
 
-def test_ends_are_counted_by_queue_from_the_begin_of_the_process_on() -> None:
+def test_end_metrics_count_per_queue_since_process_start_and_vanish_with_the_queue() -> None:
     registry = CollectorRegistry()
     metrics = RecorderMetrics(registry, since=T0)
     ends = [GroupEnd("red", "Failed", T0 + 120, 60), GroupEnd("red", "Completed", T0 - 1, 5)]
@@ -259,7 +263,7 @@ def says(**more: Any) -> dict[str, Any]:
     return {**WAITS, "type": "pyroclast.dev/Waiting", "message": message}
 
 
-def test_the_scheduler_tells_its_queue_and_its_likely_start() -> None:
+def test_waiting_condition_gives_a_native_podgroup_its_queue_and_predicted_start() -> None:
     waits = group(WAITS, says())
     row = native_facts(waits, NOW, is_deleted=False)
     assert row is not None
@@ -270,7 +274,7 @@ def test_the_scheduler_tells_its_queue_and_its_likely_start() -> None:
         assert all(table is not predictions for table, _, _ in native_rows(other, NOW, is_deleted=False))
 
 
-async def test_what_it_asks_for_counts_in_the_minutes_of_its_queue(new_database: NewDatabase) -> None:
+async def test_native_podgroup_requests_count_in_the_open_jobs_of_its_queue(new_database: NewDatabase) -> None:
     async with new_database() as database:
         await write(database, rows_of(group(WAITS, says())))
         assert await database.open_jobs() == []
@@ -283,7 +287,7 @@ async def test_what_it_asks_for_counts_in_the_minutes_of_its_queue(new_database:
         assert await database.open_jobs() == []
 
 
-async def test_how_long_it_ran_is_told_by_the_keys_that_the_scheduler_asks_for(new_database: NewDatabase) -> None:
+async def test_native_podgroup_run_is_stored_under_the_keys_the_scheduler_looks_up(new_database: NewDatabase) -> None:
     cache = natives.world({"n": 9})
     owner = {"owner": (BATCH_JOBS.api_version, "Job", "j")}
     given = natives.gang("gang", 2, started=True, **owner)
@@ -315,7 +319,9 @@ async def test_how_long_it_ran_is_told_by_the_keys_that_the_scheduler_asks_for(n
 @pytest.mark.parametrize(
     ("own", "want"), [("", "90m"), ("2h", "2h")], ids=["the oldest pod speaks for it", "the PodGroup itself comes first"]
 )
-async def test_its_estimate_is_judged_as_the_scheduler_takes_it(new_database: NewDatabase, own: str, want: str) -> None:
+async def test_native_podgroup_estimate_falls_back_to_the_annotation_of_its_oldest_pod(
+    new_database: NewDatabase, own: str, want: str
+) -> None:
     name = "scheduling.volcano.sh/running-estimate"
     members = [
         natives.pod(f"p-{age}", "gang", node="n", age=age, annotations={name: text}) for age, text in ((30, "90m"), (20, "5m"))
@@ -358,7 +364,7 @@ async def read(database: Database, table: Table, *names: str) -> list[tuple[Any,
         return sorted(tuple(row[name] for name in names) for row in found.mappings())
 
 
-async def test_in_whatever_order_they_come_pods_are_of_their_group(new_database: NewDatabase) -> None:
+async def test_pods_are_assigned_to_their_native_podgroup_whatever_the_order_of_rows(new_database: NewDatabase) -> None:
     seen = [
         rows_of(group(WAITS), group(*STARTED)),
         [(pods, 3, member("a"))],
@@ -375,7 +381,7 @@ async def test_in_whatever_order_they_come_pods_are_of_their_group(new_database:
             assert await read(database, job_causes, "name", "message") == [("NodesFull", "no")]
 
 
-async def test_a_name_that_is_used_again_keeps_its_pods_apart(new_database: NewDatabase) -> None:
+async def test_pods_are_assigned_to_the_right_native_podgroup_when_its_name_is_reused(new_database: NewDatabase) -> None:
     async with new_database() as database:
         await write(database, rows_of(group(*STARTED)))
         await write(database, [(pods, 2, each) for each in DONE])
@@ -386,7 +392,7 @@ async def test_a_name_that_is_used_again_keeps_its_pods_apart(new_database: NewD
         assert await read(database, jobs, "uid", "phase") == [("g", "Completed"), ("h", "Running")]
 
 
-async def test_usage_is_that_of_pods_whether_or_not_their_group_is_known(new_database: NewDatabase) -> None:
+async def test_pod_usage_is_unchanged_when_the_native_podgroup_is_recorded_later(new_database: NewDatabase) -> None:
     async def usage(database: Database) -> list[tuple[Any, ...]]:
         await database.settle(NOW)
         return await read(database, usage_hours, "queue", "submitted_by", "resource", "asked")
@@ -401,13 +407,13 @@ async def test_usage_is_that_of_pods_whether_or_not_their_group_is_known(new_dat
         assert await usage(database) == alone
 
 
-async def test_what_made_it_is_known_after_the_garbage_collector_took_its_name_away(new_database: NewDatabase) -> None:
+async def test_native_podgroup_row_keeps_its_owner_after_the_owner_reference_is_removed(new_database: NewDatabase) -> None:
     async with new_database() as database:
         await write(database, rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version)), group(*STARTED)))
         assert await read(database, jobs, "owner_kind", "owner_name", "owner_uid") == [("Job", "train", "j")]
 
 
-async def test_its_pods_are_kept_as_long_as_it_is_there(new_database: NewDatabase) -> None:
+async def test_pods_are_pruned_only_after_their_native_podgroup_is_removed(new_database: NewDatabase) -> None:
     async with new_database() as database:
         await write(database, [*rows_of(group(*STARTED)), *((pods, 2, each) for each in DONE)])
         await database.settle(NOW)
@@ -442,7 +448,7 @@ class Rows(list[dict[str, Any]]):
     ],
     ids=["for our scheduler", "a gang of which the namespace may name the scheduler", "any other"],
 )
-async def test_jobs_of_kubernetes_are_kept_that_may_have_made_a_gang_of_ours(
+async def test_batch_job_row_is_kept_only_if_the_job_may_own_a_gang_of_our_scheduler(
     new_database: NewDatabase, scheduler: str, more: dict[str, Any], is_kept: bool
 ) -> None:
     body = batch_job("train", scheduler)
@@ -456,7 +462,9 @@ async def test_jobs_of_kubernetes_are_kept_that_may_have_made_a_gang_of_ours(
 
 
 @ON_SQLITE
-async def test_it_is_followed_as_soon_as_the_api_server_has_it(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_native_podgroups_are_followed_as_soon_as_the_api_server_serves_them(
+    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pod_defaults, "OFF", ())
     monkeypatch.setattr(stream, "LOOK_SECONDS", 0.1)
     logs = captured(monkeypatch, stream)
@@ -515,7 +523,7 @@ async def test_it_is_followed_as_soon_as_the_api_server_has_it(laboratory: Labor
     ],
 )
 @ON_SQLITE
-async def test_commands_show_it_among_jobs(
+async def test_vcctl_history_efficiency_and_reports_include_native_podgroups(
     database: Database, url: str, command: str, shown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     await write(database, rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version))))
@@ -526,7 +534,9 @@ async def test_commands_show_it_among_jobs(
 
 
 @ON_SQLITE
-async def test_lists_of_names_are_of_jobs(database: Database, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_vcctl_history_with_output_name_lists_only_vcjobs(
+    database: Database, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     await write(database, rows_of(group(*STARTED)))
     whole = [*f"history -A -o name {SINCE}".split(), "--recorder", url, "--master", NOWHERE]
     assert await asyncio.to_thread(programs.vcctl, whole) == 0

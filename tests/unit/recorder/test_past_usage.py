@@ -35,7 +35,7 @@ def used(
 
 
 @pytest.mark.parametrize(("half_life", "width"), [(DAY, HOUR), (7 * DAY, DAY)])
-def test_who_held_something_for_ever_is_at_that(half_life: int, width: int) -> None:
+def test_average_usage_equals_a_constant_use_and_halves_one_half_life_after_it_ends(half_life: int, width: int) -> None:
     assert bin_seconds(half_life) == width
     count = 12 * half_life // width
     always = past_usage((used(back, 8000, width=width) for back in range(1, count)), NOW, half_life)["q"]
@@ -44,7 +44,7 @@ def test_who_held_something_for_ever_is_at_that(half_life: int, width: int) -> N
     assert past_usage(until, NOW, half_life)["q"].held == {"nvidia.com/gpu": "4000m"}
 
 
-def test_units_are_those_of_quantities_and_users_are_told_by_how_much_they_held() -> None:
+def test_past_usage_is_in_kubernetes_quantities_and_lists_users_by_descending_share() -> None:
     rows = [used(back, 3000, user="bob", resource="cpu") for back in range(1, 300)]
     rows += [used(back, 1000, user="ann", resource="cpu") for back in range(1, 300)]
     rows += [used(back, 2048, user="ann", resource="memory") for back in range(1, 300)]
@@ -59,11 +59,11 @@ amounts = st.dictionaries(st.text(max_size=20), st.text(max_size=20), max_size=4
 
 
 @given(st.builds(PastUsage, half_life=st.text(max_size=9), held=amounts, users=st.dictionaries(st.text(), amounts, max_size=4)))
-def test_what_is_written_is_read(found: PastUsage) -> None:
+def test_past_usage_annotation_is_read_back_as_written(found: PastUsage) -> None:
     assert read_past_usage(written_past_usage(found)) == found
 
 
-def test_the_annotation_is_bounded() -> None:
+def test_past_usage_annotation_is_limited_in_bytes_and_users_and_bad_text_is_refused() -> None:
     users = {f"user-{n}-{'x' * 200}": {"cpu": "1m"} for n in range(1000)}
     text = written_past_usage(PastUsage(half_life="1h", held={"cpu": "1m"}, users=users))
     assert len(text) <= MOST_BYTES
@@ -73,7 +73,7 @@ def test_the_annotation_is_bounded() -> None:
             read_past_usage(bad)
 
 
-async def test_usage_is_read_in_hours_or_days(new_database: NewDatabase) -> None:
+async def test_used_since_returns_usage_in_bins_of_an_hour_or_a_day(new_database: NewDatabase) -> None:
     async with new_database() as database:
         batch = Batch(database.cluster)
         batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a", "queue": "q", "submitted_by": "ann"})
@@ -92,7 +92,7 @@ def queue(name: str) -> dict[str, Any]:
 
 
 @ON_SQLITE
-async def test_queues_are_written_when_something_new_is_to_be_said(laboratory: Laboratory) -> None:
+async def test_past_usage_annotation_is_written_to_queues_only_when_it_changed(laboratory: Laboratory) -> None:
     client, database = laboratory.client, laboratory.database
     laboratory.start()
     for name in ("busy", "fresh"):
@@ -119,7 +119,7 @@ async def test_queues_are_written_when_something_new_is_to_be_said(laboratory: L
     assert not said["fresh"].held
 
 
-def test_a_half_life_is_an_hour_at_least() -> None:
+def test_past_usage_half_life_defaults_to_off_and_is_refused_below_one_hour() -> None:
     assert not RecorderSettings().past_usage_half_life
     with pytest.raises(ValueError, match="must be 0 or at least 1h"):
         RecorderSettings(past_usage_half_life="5m")  # type: ignore[arg-type]

@@ -76,7 +76,7 @@ async def settled(database: Database) -> dict[str, tuple[int, int, int]]:
         return {row["resource"]: (row["asked"], row["measured"], row["used"]) for row in found}
 
 
-async def test_a_real_prometheus_tells_what_pods_used(new_database: NewDatabase, tmp_path: Path) -> None:
+async def test_pod_usage_is_measured_from_a_real_prometheus(new_database: NewDatabase, tmp_path: Path) -> None:
     (tmp_path / "samples").write_text(samples())
     if shutil.which("promtool") is None:
         pytest.skip("there is no Prometheus; on Debian: apt-get install prometheus")
@@ -107,7 +107,7 @@ async def test_a_real_prometheus_tells_what_pods_used(new_database: NewDatabase,
             assert (memory["largest"], memory["source"], memory["since"]) == (4096, "prometheus", BEGIN)
 
 
-def test_the_rounds_of_a_job_are_asked_for_apart() -> None:
+def test_prometheus_queries_are_split_by_job_version_and_by_200_pods() -> None:
     first = [ended_pod(f"a{n}", f"w-{n}", job_version=0) for n in range(250)]
     second = [ended_pod("b", "w-0", job_version=1, bound=END + 5, finished=END + 50, released_high=END + 50)]
     found = list(rounds_of([*first, *second]))
@@ -119,7 +119,7 @@ def test_the_rounds_of_a_job_are_asked_for_apart() -> None:
     assert found[2].pods == {"w-0": ("b", 45)}
 
 
-def test_names_cannot_break_out_of_a_query() -> None:
+def test_namespace_and_pod_names_are_escaped_in_prometheus_queries() -> None:
     asked = Round('a"} or vector(1) #', 0, 100_000, {"x.y": ("u", 1), 'b\\"\n': ("v", 1)})
     query = query_of(METRICS[0], asked)
     assert 'namespace="a\\"} or vector(1) #"' in query
@@ -137,12 +137,12 @@ def test_names_cannot_break_out_of_a_query() -> None:
         ({"status": "success", "data": {"result": "x"}}, "no vector"),
     ],
 )
-def test_a_failed_query_is_told(answer: Any, why: str) -> None:
+def test_failed_prometheus_answer_raises_bad_answer_with_the_reason(answer: Any, why: str) -> None:
     with pytest.raises(BadAnswer, match=why):
         read_answer(answer)
 
 
-def test_rows_that_make_no_sense_are_passed_over() -> None:
+def test_malformed_prometheus_series_are_ignored() -> None:
     good = [("mean", "5"), ("p95", "6"), ("largest", "7"), ("samples", "20")]
     rows: list[Any] = [{"metric": {"pod": "w", "part": part}, "value": [0, value]} for part, value in good]
     bad: list[Any] = [1, {}, {"metric": {"pod": "w"}}, {"metric": {"pod": "w", "part": "mean"}, "value": [0, "NaN"]}, None]
@@ -154,7 +154,7 @@ def test_rows_that_make_no_sense_are_passed_over() -> None:
 
 
 @ON_SQLITE
-async def test_a_prometheus_that_fails_is_asked_again_about_the_same(new_database: NewDatabase) -> None:
+async def test_prometheus_queries_are_repeated_after_a_failure_and_not_after_success(new_database: NewDatabase) -> None:
     answers: list[web.Response] = []
     forms: list[str] = []
 
@@ -191,7 +191,7 @@ async def test_a_prometheus_that_fails_is_asked_again_about_the_same(new_databas
 
 
 @ON_SQLITE
-async def test_hours_follow_what_the_metrics_api_told(new_database: NewDatabase) -> None:
+async def test_hourly_usage_follows_metrics_api_samples_once_there_are_enough(new_database: NewDatabase) -> None:
     async with new_database() as database:
         hour = BEGIN // HOUR * HOUR
         batch = Batch(database.cluster)
@@ -230,7 +230,7 @@ async def test_hours_follow_what_the_metrics_api_told(new_database: NewDatabase)
         assert await used() == [(2000 * HOUR, 700 * HOUR), (2000 * 600, 700 * 600)]
 
 
-def test_the_url_is_checked() -> None:
+def test_invalid_prometheus_url_is_refused() -> None:
     for url in ("prometheus:9090", "ftp://a", "http://"):
         with pytest.raises(ValueError, match="must be a URL like"):
             RecorderSettings(prometheus_url=url)

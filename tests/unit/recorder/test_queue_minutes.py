@@ -40,13 +40,13 @@ def task(replicas: int, cpu: str) -> dict[str, Any]:
     return {"name": f"t{replicas}", "replicas": replicas, "template": {"spec": {"containers": [container]}}}
 
 
-def test_a_job_asks_for_what_all_its_pods_ask_for() -> None:
+def test_job_requests_are_the_sum_over_all_its_pods() -> None:
     body = {"metadata": {"name": "j", "uid": "u"}, "spec": {"queue": "red", "tasks": [task(2, "500m"), task(3, "2")]}}
     facts = job_facts(msgspec.json.decode(msgspec.json.encode(body), type=Job), NOON, is_deleted=False)
     assert facts["requests"] == '{"cpu":7000,"memory":5120}'
 
 
-def test_a_queue_makes_a_row_for_each_resource_that_it_has_to_do_with() -> None:
+def test_queue_minute_has_a_row_per_resource_specified_or_requested() -> None:
     asked = asked_of_queues(
         [("red", "Pending", '{"cpu":100}', 3), ("red", "Running", '{"cpu":1000,"gpu":7}', 1), (None, "", '{"cpu":1}', 1)]
     )
@@ -72,7 +72,7 @@ async def rows(database: Database) -> list[dict[str, Any]]:
         return [dict(row) for row in (await connection.execute(chosen)).mappings()]
 
 
-async def test_minutes_are_written_once_however_often_they_are_looked_at(new_database: NewDatabase) -> None:
+async def test_queue_row_is_written_once_per_minute_and_not_for_deleted_queues(new_database: NewDatabase) -> None:
     clock = [float(NOON)]
     async with new_database() as database:
         batch = Batch(database.cluster)
@@ -115,7 +115,7 @@ async def test_minutes_are_written_once_however_often_they_are_looked_at(new_dat
         ("?since=2026-11-24T12:01:00Z&until=2026-11-24T12:01:59Z", [60, 60], False),
     ],
 )
-async def test_the_minutes_of_a_queue_can_be_asked_for(
+async def test_queue_endpoint_returns_minutes_filtered_by_resource_time_and_limit(
     new_database: NewDatabase, query: str, ats: list[int], is_cut: bool
 ) -> None:
     async with new_database() as database, Client(load_config("", master="http://127.0.0.1:1")) as nobody:

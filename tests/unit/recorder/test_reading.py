@@ -130,19 +130,19 @@ async def get(url: str, path: str, status: int = 200) -> dict[str, Any]:
         ("namespace=nowhere", []),
     ],
 )
-async def test_history_is_filtered(url: str, query: str, names: list[str]) -> None:
+async def test_job_history_is_filtered_by_query_parameters(url: str, query: str, names: list[str]) -> None:
     answer = await get(url, f"jobs?{query}")
     assert sorted(each["name"] for each in answer["items"]) == names
     assert answer["isCut"] is False
 
 
-async def test_a_limit_cuts_the_oldest(url: str) -> None:
+async def test_job_history_limit_drops_the_oldest_job_and_sets_is_cut(url: str) -> None:
     answer = await get(url, "jobs?limit=4")
     assert (len(answer["items"]), answer["isCut"]) == (4, True)
     assert "u1" not in {each["uid"] for each in answer["items"]}
 
 
-async def test_all_tries_of_a_name(url: str) -> None:
+async def test_job_endpoint_returns_all_jobs_of_a_name_newest_first_with_details(url: str) -> None:
     newest, oldest = (await get(url, "jobs/team/train"))["items"]
     assert [oldest["uid"], oldest["state"], oldest["exitCode"]] == ["u1", "OutOfMemory", 137]
     assert [step["name"] for step in newest["phases"]] == ["Running", "Completing", "Completed"]
@@ -153,7 +153,7 @@ async def test_all_tries_of_a_name(url: str) -> None:
     assert (await get(url, "jobs/team/nothing"))["items"] == []
 
 
-async def test_a_job_tells_what_made_it_and_what_became_of_that(url: str) -> None:
+async def test_job_answer_includes_its_owner_with_phase_and_end(url: str) -> None:
     (found,) = (await get(url, "jobs/team/etl-step"))["items"]
     nothing = {"user": None, "created": None, "removed": None}
     ended = {"phase": "Succeed", "ended": "2026-11-24T12:31:40Z"}
@@ -183,7 +183,7 @@ async def test_usage_adds_up_to_the_same_however_it_is_grouped(url: str) -> None
 
 
 @pytest.mark.parametrize(("query", "hours"), [("since=1h", 1), ("since=90m", 2), ("since=30m", 1)])
-async def test_the_report_of_the_cluster_adds_up_to_what_the_nodes_had(url: str, query: str, hours: int) -> None:
+async def test_cluster_report_parts_add_up_to_the_allocatable_of_the_nodes(url: str, query: str, hours: int) -> None:
     answer = await get(url, f"cluster?{query}")
     rows = {each["resource"]: each for each in answer["items"]}
     assert answer["until"] == "2026-11-24T13:00:00Z"
@@ -209,7 +209,9 @@ states = st.lists(
 
 
 @given(states, st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 50), st.integers(50, 120))
-def test_what_nodes_had_divides_without_a_rest(of_nodes: list[Any], held: int, kept: int, since: int, until: int) -> None:
+def test_cluster_rows_are_non_negative_and_add_up_to_the_total(
+    of_nodes: list[Any], held: int, kept: int, since: int, until: int
+) -> None:
     for row in cluster_rows(of_nodes, {"cpu": held}, {"cpu": kept}, since, until):
         assert row["allocated"] + row["reserved"] + row["idle"] + row["down"] == row["total"]
         assert all(value >= 0 for value in row.values() if isinstance(value, int))
@@ -242,7 +244,7 @@ holding = st.lists(
 
 
 @given(states, keeping, holding, st.integers(0, 50), st.integers(50, 120))
-def test_what_is_reserved_is_what_is_left_in_each_second(
+def test_reserved_amount_is_the_free_part_of_reserved_nodes_summed_per_second(
     of_nodes: list[Any], kept: list[Any], of_pods: list[Any], since: int, until: int
 ) -> None:
     """Looked at second by second."""
@@ -264,7 +266,7 @@ def test_what_is_reserved_is_what_is_left_in_each_second(
     assert reserved_amounts(named, kept, of_pods, since, until).get("cpu", 0) == expected
 
 
-async def test_usage_of_a_namespace_that_never_had_a_job_is_told(url: str, database: Database) -> None:
+async def test_usage_includes_pods_of_a_namespace_without_jobs(url: str, database: Database) -> None:
     batch = Batch(database.cluster)
     batch.add(pods, 1, pod("g-0", "", job=None, namespace="gangs", queue="gold", requests='{"cpu":1000}'))
     await database.write(batch, NOW)
@@ -274,11 +276,11 @@ async def test_usage_of_a_namespace_that_never_had_a_job_is_told(url: str, datab
     assert of_queue["asked"] == 1000 * 1800
 
 
-async def test_usage_tells_how_long_nobody_looked(url: str) -> None:
+async def test_usage_answer_reports_the_seconds_of_recording_gaps(url: str) -> None:
     assert (await get(url, "usage"))["gapSeconds"] == 30
 
 
-async def test_waits_by_queue_and_size(url: str) -> None:
+async def test_waits_answer_groups_wait_times_by_queue_and_job_size(url: str) -> None:
     items = (await get(url, "waits"))["items"]
     assert [(each["queue"], each["pods"], each["jobs"]) for each in items] == [("blue", "2-8", 2), ("red", "2-8", 3)]
     assert (items[1]["p50Seconds"], items[1]["p99Seconds"]) == (60, 160)
@@ -298,7 +300,7 @@ ESTIMATES = [
 ]
 
 
-async def test_estimates_are_judged_by_when_jobs_began(database: Database, url: str) -> None:
+async def test_estimates_answer_compares_predicted_with_actual_starts_per_queue(database: Database, url: str) -> None:
     batch = Batch(database.cluster)
     for table, row in ESTIMATES:
         batch.add(table, 2, row)
@@ -314,7 +316,7 @@ async def test_estimates_are_judged_by_when_jobs_began(database: Database, url: 
     assert "since" in (await get(url, "estimates?since=soon", 400))["message"]
 
 
-def test_a_job_that_waits_long_is_judged_every_hour() -> None:
+def test_predictions_of_a_waiting_job_are_evaluated_once_per_hour() -> None:
     _, row = foretold("a", 0, 9000, 11_000)
     rows = [{**row, "at": at, "queue": "q", "actual": 10_000} for at in range(0, 10_000, 300)]
     (found,) = prediction_rows(rows)
@@ -322,7 +324,7 @@ def test_a_job_that_waits_long_is_judged_every_hour() -> None:
 
 
 @ON_SQLITE
-async def test_a_question_may_name_the_namespaces_beyond_which_nothing_is_asked_for(url: str) -> None:
+async def test_namespaces_parameter_limits_history_usage_and_waits_to_those_namespaces(url: str) -> None:
     assert {each["namespace"] for each in (await get(url, "jobs?namespaces=other,none"))["items"]} == {"other"}
     assert {each["namespace"] for each in (await get(url, "usage?by=namespace&namespaces=team"))["items"]} == {"team"}
     assert (await get(url, "waits?namespaces=none"))["items"] == []
@@ -351,17 +353,19 @@ async def test_a_job_is_found_by_its_uid(url: str) -> None:
     ],
 )
 @ON_SQLITE
-async def test_a_wrong_question_is_told(url: str, path: str, status: int, words: str) -> None:
+async def test_invalid_query_parameters_and_paths_return_400_or_404_with_the_reason(
+    url: str, path: str, status: int, words: str
+) -> None:
     assert words in (await get(url, path, status))["message"]
 
 
 @ON_SQLITE
-async def test_history_can_only_be_read(url: str) -> None:
+async def test_delete_request_to_the_history_api_returns_405(url: str) -> None:
     async with aiohttp.ClientSession() as session, session.delete(f"{url}/api/v1/jobs") as answer:
         assert answer.status == 405
 
 
-def test_questions_have_their_defaults() -> None:
+def test_history_query_defaults_to_seven_days_and_usage_is_always_grouped_by_resource() -> None:
     assert history_question({}, NOW).since == NOW - 7 * 86_400
     assert usage_question({"by": "user"}, NOW).by == ("user", "resource")
     with pytest.raises(BadQuestion, match="too far away"):
@@ -381,7 +385,9 @@ def test_questions_have_their_defaults() -> None:
         ({}, set(), "Pending"),
     ],
 )
-def test_states(columns: dict[str, Any], reasons: set[str | None], state: str) -> None:
+def test_job_state_is_derived_from_phase_end_removal_and_pod_reasons(
+    columns: dict[str, Any], reasons: set[str | None], state: str
+) -> None:
     assert state_of({"phase": None, "ended": None, "removed": None, **columns}, reasons) == state
 
 
@@ -409,7 +415,7 @@ def test_states(columns: dict[str, Any], reasons: set[str | None], state: str) -
     ],
 )
 @ON_SQLITE
-async def test_commands(
+async def test_vcctl_history_efficiency_and_report_print_recorder_answers_or_the_error(
     url: str, arguments: list[str], status: int, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -421,7 +427,7 @@ async def test_commands(
 
 @pytest.mark.parametrize("command", ["history -A", "history -n team train", "report usage", "report waits"])
 @ON_SQLITE
-async def test_commands_print_documents(url: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_vcctl_history_and_report_print_json_documents(url: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     whole = [*command.split(), "-o", "json", "--recorder", url, "--master", "http://127.0.0.1:1"]
     assert await asyncio.to_thread(programs.vcctl, whole) == 0
     document = json.loads(capsys.readouterr().out)
@@ -437,7 +443,9 @@ async def test_commands_print_documents(url: str, command: str, capsys: pytest.C
         ("", 5, "it is not known where the recorder is: kubectl"),
     ],
 )
-def test_a_recorder_that_is_away_is_told(recorder: str, status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vcctl_history_reports_an_unreachable_invalid_or_unknown_recorder_url(
+    recorder: str, status: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert programs.vcctl(["history", "--recorder", recorder, "--master", "http://127.0.0.1:1"]) == status
     assert words in capsys.readouterr().err
 

@@ -128,7 +128,7 @@ async def laboratory(new_database: NewDatabase) -> AsyncIterator[Laboratory]:
             await found.stop()
 
 
-async def test_what_happens_while_the_recorder_is_away_is_read_later(laboratory: Laboratory) -> None:
+async def test_pod_changes_during_recorder_downtime_are_recorded_after_restart_without_a_gap(laboratory: Laboratory) -> None:
     await laboratory.put(pod("a"))
     laboratory.start()
     await laboratory.until(lambda rows: "a" in rows and rows["a"]["phase"] == "Running")
@@ -143,7 +143,7 @@ async def test_what_happens_while_the_recorder_is_away_is_read_later(laboratory:
     assert await laboratory.rows(gaps) == {}
 
 
-async def test_a_history_that_the_server_has_forgotten_is_a_gap(laboratory: Laboratory) -> None:
+async def test_gap_is_recorded_when_the_api_server_compacted_the_missed_history(laboratory: Laboratory) -> None:
     for name in ("stays", "goes"):
         await laboratory.put(pod(name))
     laboratory.start()
@@ -164,7 +164,7 @@ async def test_a_history_that_the_server_has_forgotten_is_a_gap(laboratory: Labo
     assert "forgotten" in found["pods"]["why"]
 
 
-async def test_a_server_that_was_restored_is_noticed(laboratory: Laboratory) -> None:
+async def test_restored_api_server_with_lower_resource_versions_is_recorded_as_a_gap(laboratory: Laboratory) -> None:
     """Its history ends before what is in the database: nothing is lost, and what it says now is later than that."""
     for name in ("a", "c", "d", "e"):
         await laboratory.put(pod(name))
@@ -216,7 +216,7 @@ class Moody(Database):
 
 
 @ON_SQLITE
-async def test_a_database_that_comes_back_gets_everything(laboratory: Laboratory) -> None:
+async def test_recorder_complains_while_database_writes_fail_and_writes_all_rows_afterwards(laboratory: Laboratory) -> None:
     laboratory.database.__class__ = Moody
     recorder = laboratory.start()
     for number in range(5):
@@ -261,7 +261,7 @@ HOSTILE: list[Callable[[Laboratory], Awaitable[object]]] = [
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=["label", "annotation", "message", "no time", "far away"])
 @ON_SQLITE
-async def test_one_strange_object_never_stops_the_others(laboratory: Laboratory, hostile: Any) -> None:
+async def test_pod_with_extreme_values_does_not_stop_the_recording_of_later_pods(laboratory: Laboratory, hostile: Any) -> None:
     laboratory.start()
     try:
         await hostile(laboratory)
@@ -272,7 +272,7 @@ async def test_one_strange_object_never_stops_the_others(laboratory: Laboratory,
 
 
 @ON_SQLITE
-async def test_the_row_of_a_job_carries_what_its_owner_says(laboratory: Laboratory) -> None:
+async def test_job_row_holds_queue_submitter_shape_image_and_labels_and_its_removal(laboratory: Laboratory) -> None:
     laboratory.start()
     container = {"name": "c", "image": "train:1", "resources": {"requests": {"cpu": "500m"}}}
     task = {"name": "worker", "replicas": 2, "template": {"spec": {"containers": [container]}}}
@@ -375,7 +375,9 @@ STARTS = '"start":["2026-01-01T01:00:00Z","2026-01-01T02:00:00Z","2026-01-01T03:
         ("", None),
     ],
 )
-def test_a_start_that_is_foretold_makes_a_row(text: str, row: tuple[int, ...] | None) -> None:
+def test_prediction_row_is_made_only_from_a_valid_predicted_start_of_an_owned_podgroup(
+    text: str, row: tuple[int, ...] | None
+) -> None:
     owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "u1", "controller": True}
     meta = {"name": "g", "namespace": "default", "ownerReferences": [owner], "annotations": {WAITING: text} if text else {}}
     found = prediction_facts(msgspec.convert({"metadata": meta}, PodGroup))

@@ -46,7 +46,7 @@ times = st.lists(st.integers(1, 10**6).map(float), max_size=60)
 
 
 @given(times.filter(bool), times)
-def test_the_quantiles_are_those_of_the_scheduler(ends: list[float], cut: list[float]) -> None:
+def test_kaplan_meier_quantiles_match_those_of_the_scheduler(ends: list[float], cut: list[float]) -> None:
     found = kaplan_meier(ends, cut)
     fine = scheduler.kaplan_meier(ends, cut)
     assert list(found) == sorted(found)
@@ -63,14 +63,14 @@ def run(length: int, phase: str = "Completed", alike: str = TRAIN, **more: Any) 
     return {**row, "alike": digest(alike), **more}
 
 
-def test_a_key_is_told_from_29_ends_on() -> None:
+def test_run_lengths_are_published_only_for_keys_with_at_least_29_ends() -> None:
     few, enough = [run(10 + n) for n in range(28)], [run(10 + n) for n in range(29)]
     assert run_lengths(few, NOW) == RunLengths()
     known = run_lengths(enough, NOW).seconds[digest(TRAIN)]
     assert (known.count, known.quantiles[0], known.quantiles[-1]) == (29, 10.0, 38.0)
 
 
-def test_those_that_run_or_were_ended_make_it_longer() -> None:
+def test_running_and_aborted_jobs_raise_the_run_length_quantiles() -> None:
     ends = [run(10 + n) for n in range(40)]
     running = [run(0, "Running", ended=None, started=NOW - 45) for _ in range(40)]
     ended = [run(45, "Aborted") for _ in range(40)]
@@ -83,13 +83,13 @@ def test_those_that_run_or_were_ended_make_it_longer() -> None:
     assert shorter.quantiles[10] > alone.quantiles[10] + 2
 
 
-def test_only_the_last_ends_count() -> None:
+def test_run_lengths_use_only_the_newest_ends_of_a_key() -> None:
     rows = [run(1000) for _ in range(300)] + [run(10) for _ in range(1000)]
     known = run_lengths(rows, NOW).seconds[digest(TRAIN)]
     assert set(known.quantiles) == {1000.0}
 
 
-def test_what_estimates_were_worth_is_told_by_owner_and_for_all() -> None:
+def test_estimate_accuracy_is_published_per_owner_and_overall() -> None:
     rows = [run(200, estimate="100s", owner=digest(f"user-{n % 2}")) for n in range(40)]
     rows += [run(200, estimate=text) for text in ("soon", "", "0s", "-5m")]
     worth = run_lengths(rows, NOW).worth
@@ -98,7 +98,7 @@ def test_what_estimates_were_worth_is_told_by_owner_and_for_all() -> None:
     assert worth[digest("")].count == 40
 
 
-def test_keys_in_use_come_first_and_the_text_is_bounded() -> None:
+def test_run_lengths_text_is_limited_in_size_and_keeps_recently_used_keys_first() -> None:
     wide = tuple(10.0 ** (n % 7) * 1.234 for n in range(QUANTILES))
     many = RunLengths({digest(str(n)): Known(2**50, tuple(sorted(wide))) for n in range(5000)})
     text = written_run_lengths(many)
@@ -118,7 +118,7 @@ known = st.builds(
 
 
 @given(st.dictionaries(st.text(), known, max_size=5), st.dictionaries(st.text(), known, max_size=5))
-def test_what_is_written_is_read(seconds: dict[str, Known], worth: dict[str, Known]) -> None:
+def test_run_lengths_text_is_read_back_as_written(seconds: dict[str, Known], worth: dict[str, Known]) -> None:
     found = read_run_lengths(written_run_lengths(RunLengths(seconds, worth)))
     assert found.seconds.keys() == seconds.keys()
     for name, each in worth.items():
@@ -145,13 +145,13 @@ SIXTEEN = ",".join("1" * QUANTILES)
         (" " * (MOST_BYTES + 1), f"at most {MOST_BYTES} are read"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_place(text: str, why: str) -> None:
+def test_invalid_run_lengths_text_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(BadRunLengths, match=r"run-lengths\.json") as refused:
         read_run_lengths(text)
     assert why in str(refused.value)
 
 
-async def test_runs_are_the_newest_and_those_that_run(new_database: NewDatabase) -> None:
+async def test_runs_query_returns_the_newest_ended_jobs_and_the_running_job(new_database: NewDatabase) -> None:
     async with new_database() as database:
         batch = Batch(database.cluster)
         for number in range(10):
@@ -179,7 +179,7 @@ JOB = {
 
 
 @ON_SQLITE
-async def test_the_recorder_tells_how_long_jobs_ran(laboratory: Laboratory) -> None:
+async def test_recorder_stores_name_key_shape_key_and_owner_of_a_running_job(laboratory: Laboratory) -> None:
     client = laboratory.client
     made = await client.create(JOBS, JOB)
     status = {"state": {"phase": "Running", "lastTransitionTime": "2026-01-01T00:00:00Z"}}
@@ -203,7 +203,7 @@ async def test_the_recorder_tells_how_long_jobs_ran(laboratory: Laboratory) -> N
 
 
 @ON_SQLITE
-async def test_the_config_map_is_written_when_it_changes_and_made_where_it_is_missing(laboratory: Laboratory) -> None:
+async def test_run_lengths_configmap_is_created_if_missing_and_updated_only_on_change(laboratory: Laboratory) -> None:
     client, database, key = laboratory.client, laboratory.database, Key("default", CONFIG_MAP)
     laboratory.start()
     batch = Batch(database.cluster)

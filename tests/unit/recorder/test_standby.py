@@ -33,7 +33,7 @@ async def seen(laboratory: Laboratory, standby: Standby) -> None:
 
 
 @pytest.mark.parametrize("is_forgotten", [False, True])
-async def test_a_replica_that_takes_over_knows_what_the_server_has_forgotten(
+async def test_standby_takeover_writes_pod_changes_since_the_leader_stopped_even_after_compaction(
     laboratory: Laboratory,
     is_forgotten: bool,
 ) -> None:
@@ -68,7 +68,7 @@ def row(number: int) -> dict[str, Any]:
 
 
 @ON_SQLITE
-async def test_ten_minutes_are_kept_and_no_more(new_database: NewDatabase) -> None:
+async def test_standby_buffer_keeps_only_the_rows_of_the_last_ten_minutes(new_database: NewDatabase) -> None:
     clock = [0.0]
     keeper = Keeper("c", lambda: clock[0], Cursor("pods", "1", 0, 0))
     for number in range(100):
@@ -89,7 +89,7 @@ async def test_ten_minutes_are_kept_and_no_more(new_database: NewDatabase) -> No
     assert 100 - 20 - 5 <= kept[0] <= 100 - 20
 
 
-async def test_more_than_can_be_kept_is_not_said_to_be() -> None:
+async def test_standby_buffer_over_its_row_limit_is_emptied_and_covers_no_earlier_cursor() -> None:
     clock = [0.0]
     keeper = Keeper("c", lambda: clock[0], Cursor("pods", "1", 0, 0))
     for number in range(50_001):
@@ -99,7 +99,7 @@ async def test_more_than_can_be_kept_is_not_said_to_be() -> None:
     assert len(keeper._lots) == 0
 
 
-async def test_behind_a_gap_only_what_came_after_the_list_counts() -> None:
+async def test_standby_buffer_covers_only_cursors_after_the_list_that_follows_a_gap() -> None:
     keeper = Keeper("c", lambda: 100.0, Cursor("pods", "1", 0, 0))
     keeper.move(Cursor("pods", "5", 90, 0))
     assert keeper.reaches(Cursor("pods", "2", 50, 0))

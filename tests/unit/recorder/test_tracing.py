@@ -59,7 +59,7 @@ def times(spans: Sequence[PastSpan]) -> list[tuple[str, float, float]]:
         ),
     ],
 )
-def test_spans_follow_each_other_without_a_hole(seen: dict[str, int], told: list[Any]) -> None:
+def test_job_spans_are_contiguous_even_when_steps_are_missing_or_out_of_order(seen: dict[str, int], told: list[Any]) -> None:
     found = spans_of({**ROW, **seen}, PARENT, JobHistory())
     assert times(found) == told
     assert {span.parent for span in found} == {PARENT}
@@ -84,7 +84,7 @@ STEPS = [
 PHASES = [{"name": name, "at": at} for name, at in (("Running", 40), ("Restarting", 50), ("Pending", 52), ("Running", 58))]
 
 
-def test_what_happened_inside_is_a_span_each() -> None:
+def test_preparation_decisions_binds_and_restart_of_a_job_become_spans() -> None:
     told = JobHistory(PHASES, STEPS, [pod(0, 31), pod(1, 33), pod(0, 56, version=1), pod(1, 56, version=1)])
     found = spans_of({**ROW, **WHOLE}, PARENT, told)
     assert times(found) == [
@@ -110,20 +110,20 @@ def test_what_happened_inside_is_a_span_each() -> None:
     assert spans_of({**ROW, **WHOLE}, PARENT, told) == found
 
 
-def test_a_resumed_job_does_not_tell_again_what_was_told_at_its_first_end() -> None:
+def test_resumed_job_makes_only_spans_after_its_first_end() -> None:
     told = JobHistory(PHASES, STEPS, [pod(0, 31), pod(0, 56, version=1)])
     found = spans_of({**ROW, **WHOLE}, PARENT, told, since=53)
     assert times(found) == [("job.run", 53, 90), ("job.end", 90, 90), ("gang.decide", 55, 55), ("gang.bind", 56, 56)]
 
 
-def test_many_pods_are_64_events_from_the_first_to_the_last() -> None:
+def test_bind_span_of_many_pods_has_64_events_from_first_to_last() -> None:
     (bind,) = [
         span for span in spans_of({**ROW, **WHOLE}, PARENT, JobHistory(pods=[pod(n, n) for n in range(1000)])) if span.events
     ]
     assert (len(bind.events), bind.events[0].at, bind.events[-1].at, bind.attributes["pods"]) == (64, 0, 999, 1000)
 
 
-def test_pods_that_were_made_again_are_one_action_and_evicted_ones_none() -> None:
+def test_recreated_pods_make_one_policy_action_span_and_evicted_pods_make_none() -> None:
     pods = [pod(n, 30, finished=44) for n in range(2)] + [pod(n, 45) for n in range(2)]
     pods += [pod(2, 30, evicted_for="prod"), pod(2, 47)]
     found = [span for span in spans_of({**ROW, **WHOLE}, PARENT, JobHistory(pods=pods)) if span.name == "policy.action"]
@@ -152,7 +152,7 @@ async def see(
 
 
 @ON_SQLITE
-async def test_an_end_is_told_once_and_again_only_if_it_was_not_committed(new_database: NewDatabase) -> None:
+async def test_job_end_spans_are_sent_again_only_if_the_write_was_not_committed(new_database: NewDatabase) -> None:
     collector = Collector()
     runs, ends = job("Running", "2026-01-01T00:01:00Z"), job("Completed", "2026-01-01T00:02:00Z")
     async with new_database() as database:
@@ -171,7 +171,9 @@ async def test_an_end_is_told_once_and_again_only_if_it_was_not_committed(new_da
 
 
 @ON_SQLITE
-async def test_a_collector_that_is_away_gets_the_spans_later(new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_spans_are_sent_later_when_the_collector_was_unavailable(
+    new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pyroclast_recorder.following.tracing.RETRY_SECONDS", 0.0)
     collector = Collector()
     collector.is_away = True
@@ -213,7 +215,7 @@ async def see_groups(tracer: JobTracer, database: Database, *versions: tuple[int
 
 
 @ON_SQLITE
-async def test_what_the_database_and_the_last_batch_know_becomes_spans(new_database: NewDatabase) -> None:
+async def test_job_trace_combines_database_rows_and_the_current_batch(new_database: NewDatabase) -> None:
     collector = Collector()
     async with new_database() as database:
         await see_groups(JobTracer(database, collector), database, (1, placed_by("s-1")))
@@ -226,7 +228,9 @@ async def test_what_the_database_and_the_last_batch_know_becomes_spans(new_datab
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["in one batch", "by two recorders"])
-async def test_two_decisions_of_one_second_are_two_spans_in_their_order(new_database: NewDatabase, is_restarted: bool) -> None:
+async def test_two_scheduler_decisions_in_one_second_make_two_spans_in_order(
+    new_database: NewDatabase, is_restarted: bool
+) -> None:
     collector = Collector()
     first, second = (7, placed_by("z")), (8, placed_by("a"))
     async with new_database() as database:
@@ -241,7 +245,7 @@ async def test_two_decisions_of_one_second_are_two_spans_in_their_order(new_data
 
 
 @ON_SQLITE
-async def test_a_job_that_is_deleted_ends_then_unless_it_had_ended(new_database: NewDatabase) -> None:
+async def test_deleted_job_gets_an_end_span_at_its_deletion_unless_it_had_ended(new_database: NewDatabase) -> None:
     collector = Collector()
     async with new_database() as database:
         tracer = JobTracer(database, collector)
@@ -276,7 +280,7 @@ async def see_flow(tracer: JobTracer, database: Database, *seen: JobFlow, delete
 
 
 @ON_SQLITE
-async def test_a_flow_is_one_span_though_recorders_die_and_it_changes_after_its_end(new_database: NewDatabase) -> None:
+async def test_jobflow_span_is_identical_when_resent_and_not_sent_again_after_the_commit(new_database: NewDatabase) -> None:
     collector = Collector()
     runs, ends = flow("Running", None), flow("Succeed", "2026-01-01T00:02:00Z")
     async with new_database() as database:
@@ -295,7 +299,7 @@ async def test_a_flow_is_one_span_though_recorders_die_and_it_changes_after_its_
 
 
 @ON_SQLITE
-async def test_a_flow_that_is_resumed_goes_on_in_a_span_inside_of_the_first(new_database: NewDatabase) -> None:
+async def test_resumed_jobflow_gets_a_second_span_below_its_first_span(new_database: NewDatabase) -> None:
     collector = Collector()
     first, second = flow("Failed", "2026-01-01T00:02:00Z"), flow("Succeed", "2026-01-01T00:05:00Z")
     async with new_database() as database:
@@ -311,7 +315,7 @@ async def test_a_flow_that_is_resumed_goes_on_in_a_span_inside_of_the_first(new_
 
 
 @ON_SQLITE
-async def test_a_flow_is_in_the_trace_that_its_user_gave_it_and_may_be_deleted_before_its_end(new_database: NewDatabase) -> None:
+async def test_jobflow_deleted_while_running_ends_its_span_in_the_annotated_trace(new_database: NewDatabase) -> None:
     collector = Collector()
     async with new_database() as database:
         runs = flow("Running", None, **{ANNOTATION: PARENT})
@@ -320,7 +324,7 @@ async def test_a_flow_is_in_the_trace_that_its_user_gave_it_and_may_be_deleted_b
     assert (span.parent, span.end, span.attributes["state"]) == (PARENT, 1_767_225_660, "Removed")
 
 
-def test_jobs_without_a_trace_are_not_traced() -> None:
+def test_job_with_an_invalid_trace_annotation_is_not_traced() -> None:
     assert jobs.name == "jobs"
     tracer = JobTracer(None, Collector())  # type: ignore[arg-type]
     list(tracer.rows_of(Job(metadata=Meta(uid="v", annotations={ANNOTATION: "broken"})), 0, is_deleted=False))

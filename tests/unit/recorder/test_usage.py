@@ -44,11 +44,13 @@ def pod(bound: int | None = TEN, **columns: object) -> dict[str, object]:
         "gone before it was bound, by a clock that jumped",
     ],
 )
-def test_held(row: dict[str, object], expected: Held | None) -> None:
+def test_pod_hold_time_runs_from_binding_to_finish_or_the_middle_of_its_release_window(
+    row: dict[str, object], expected: Held | None
+) -> None:
     assert held(row) == expected
 
 
-def test_an_hour_counts_what_lies_in_it() -> None:
+def test_hourly_usage_counts_only_pod_seconds_within_the_hour() -> None:
     usage = HourUsage(TEN, now=TEN + 2000)
     usage.add(pod(TEN - 100, finished=TEN + 50, released_high=TEN + 60), None)
     usage.add(pod(TEN + 1000), {"queue": "red", "submitted_by": "ann", "owner_kind": "JobFlow", "owner_name": "f"})
@@ -66,7 +68,7 @@ views = st.none() | st.tuples(times, st.none() | times).map(lambda pair: Held(pa
 
 
 @given(old=views, new=views, now=st.integers(8 * HOUR, 9 * HOUR))
-def test_every_hour_that_changes_is_named(old: Held | None, new: Held | None, now: int) -> None:
+def test_changed_hours_include_every_hour_whose_usage_changes(old: Held | None, new: Held | None, now: int) -> None:
     def seconds(view: Held | None, hour: int) -> int:
         if view is None:
             return 0
@@ -78,7 +80,7 @@ def test_every_hour_that_changes_is_named(old: Held | None, new: Held | None, no
 
 
 @given(st.lists(st.tuples(times, times), max_size=20))
-def test_the_hours_of_a_day_add_up_to_what_was_held(spans: list[tuple[int, int]]) -> None:
+def test_hourly_usage_adds_up_to_the_total_hold_time(spans: list[tuple[int, int]]) -> None:
     rows = [pod(min(span), finished=max(span), released_high=max(span)) for span in spans]
     total = 0
     for hour in range(0, 9 * HOUR, HOUR):
@@ -89,7 +91,7 @@ def test_the_hours_of_a_day_add_up_to_what_was_held(spans: list[tuple[int, int]]
     assert total == sum(2000 * (max(span) - min(span)) for span in spans)
 
 
-def test_requests_are_read_as_they_are_written() -> None:
+def test_hourly_usage_is_pod_requests_times_seconds_per_resource() -> None:
     usage = HourUsage(TEN, now=TEN + 10)
     usage.add(pod(requests=orjson.dumps({"nvidia.com/gpu": 8000, "memory": 64}).decode()), None)
     assert {row["resource"]: row["asked"] for row in usage.rows()} == {"nvidia.com/gpu": 80_000, "memory": 640}

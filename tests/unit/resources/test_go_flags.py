@@ -48,12 +48,12 @@ def test_arguments_are_read_as_go_reads_flags(arguments, want):
         (["--port 22"], ("flag provided but not defined: -port…", 0)),
     ],
 )
-def test_a_mistake_is_told_with_its_place(arguments, want):
+def test_the_first_mistake_is_reported_with_its_argument_position(arguments, want):
     read = parse(arguments, DEFAULTS)
     assert (read.mistake, read.position) == want
 
 
-def test_a_key_is_shown_nowhere():
+def test_a_private_key_in_arguments_is_absent_from_repr_and_truncated_in_mistakes():
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + "secret" * 20
     assert "secret" not in repr(parse([f"--name={key}"], DEFAULTS))
     for wrong in (f"--no-such {key}", f"--port={key}", f"--{'secret' * 20}"):
@@ -61,7 +61,7 @@ def test_a_key_is_shown_nowhere():
 
 
 @given(st.lists(st.text()), st.booleans(), st.integers(), st.text())
-def test_any_words_are_read_without_a_fault_and_keep_the_types(arguments, flag, port, name):
+def test_any_arguments_parse_without_error_and_keep_the_types_of_the_defaults(arguments, flag, port, name):
     defaults = {"flag": flag, "port": port, "name": name}
     assert {key: type(value) for key, value in parse(arguments, defaults).values.items()} == {
         "flag": bool,

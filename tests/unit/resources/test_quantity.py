@@ -44,7 +44,7 @@ SUFFIX_WRONG = "unable to parse quantity's suffix"
         ("12.345678901234M", "12345678901234u", 12_345_679, 12_345_678_902),
     ],
 )
-def test_canonical_text_and_rounding(text, want, value, millis):
+def test_quantities_have_canonical_text_and_round_away_from_zero(text, want, value, millis):
     quantity = parse(text)
     assert str(quantity) == want
     assert quantity.value == value
@@ -71,13 +71,13 @@ def test_canonical_text_and_rounding(text, want, value, millis):
         ("1" * 10_000, NUMERIC_WRONG),
     ],
 )
-def test_what_is_no_quantity_is_refused_in_the_words_of_kubernetes(text, want):
+def test_invalid_quantities_raise_the_error_message_of_kubernetes(text, want):
     with pytest.raises(QuantityError) as caught:
         parse(text)
     assert str(caught.value) == want
 
 
-def test_json_numbers_are_read_too():
+def test_json_numbers_are_parsed_as_quantities_and_booleans_are_refused():
     assert str(parse(3)) == "3"
     assert str(parse(0.25)) == "250m"
     assert str(parse(1e-7)) == "100e-9"
@@ -85,14 +85,14 @@ def test_json_numbers_are_read_too():
         parse(True)
 
 
-def test_a_sum_prints_with_the_suffixes_of_its_first_part_that_is_not_zero():
+def test_a_sum_of_quantities_uses_the_format_of_the_first_nonzero_operand():
     assert str(parse("1Gi") + parse("1000")) == "1073742824"
     assert str(parse("0") + parse("1Gi")) == "1Gi"
     assert str(parse("2") - parse("500m")) == "1500m"
     assert str(-parse("1Ki") * 3) == "-3Ki"
 
 
-def test_amounts_compare_and_hash_whatever_they_look_like():
+def test_quantities_compare_and_hash_by_value():
     assert parse("1000m") == parse("1")
     assert hash(parse("1024Mi")) == hash(parse("1Gi"))
     assert parse("999m") < parse("1") <= parse("1000m")
@@ -112,7 +112,7 @@ TEXTS = st.from_regex(
 
 @given(TEXTS)
 @settings(max_examples=300)
-def test_the_canonical_text_of_any_text_reads_back_as_the_same(text):
+def test_the_canonical_text_of_any_valid_quantity_parses_to_the_same_quantity(text):
     quantity = parse(text)
     again = parse(str(quantity))
     assert again == quantity
@@ -121,7 +121,7 @@ def test_the_canonical_text_of_any_text_reads_back_as_the_same(text):
 
 @given(QUANTITIES, QUANTITIES, QUANTITIES)
 @settings(max_examples=200)
-def test_addition_and_order_obey_their_laws(a, b, c):
+def test_quantity_addition_is_commutative_and_associative_and_keeps_the_order(a, b, c):
     assert a + b == b + a
     assert (a + b) + c == a + (b + c)
     assert (a + b) - b == a

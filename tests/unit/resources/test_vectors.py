@@ -8,7 +8,7 @@ from pyroclast.resources.quantity import QuantityError
 from pyroclast.resources.vectors import EMPTY, Missing, Vector, counts, from_list, total
 
 
-def test_units_of_a_resource_list():
+def test_a_resource_list_is_converted_to_base_units_without_uncounted_resources():
     found = from_list(
         {
             "cpu": "1500m",
@@ -33,13 +33,13 @@ def test_units_of_a_resource_list():
     assert not counts("storage")
 
 
-def test_a_vector_reads_back_as_a_resource_list():
+def test_a_vector_converts_back_to_the_same_resource_list():
     resources = {"cpu": "1500m", "memory": "1Gi", "pods": "3", "nvidia.com/gpu": "2"}
     assert from_list(resources).to_list() == resources
     assert str(from_list(resources)) == "cpu 1500.00, memory 1073741824.00, nvidia.com/gpu 2000.00, pods 3.00"
 
 
-def test_a_value_that_is_no_quantity_is_named():
+def test_an_invalid_quantity_is_reported_with_its_resource_name():
     with pytest.raises(QuantityError, match="memory: 'much'"):
         from_list({"memory": "much"})
 
@@ -55,25 +55,25 @@ def test_a_value_that_is_no_quantity_is_named():
         pytest.param({"a.b/x": "1", "a.b/a": "1"}, {}, Missing.ZERO, ("a.b/a", "a.b/x"), id="in-alphabetical-order"),
     ],
 )
-def test_which_dimensions_exceed_a_limit(left, right, missing, want):
+def test_exceeding_returns_the_resources_above_the_limit_in_alphabetical_order(left, right, missing, want):
     assert from_list(left).exceeding(from_list(right), missing=missing) == want
 
 
-def test_less_than_a_tenth_of_the_unit_makes_no_difference():
+def test_fits_ignores_differences_below_a_tenth_of_the_unit():
     assert Vector({"cpu": 1000.05}).fits(Vector({"cpu": 1000.0}))
     assert not Vector({"cpu": 1000.2}).fits(Vector({"cpu": 1000.0}))
 
 
-def test_nothing_fits_where_something_is_overdrawn():
+def test_nothing_fits_into_a_vector_with_a_negative_amount():
     assert not from_list({"cpu": "1"}).fits(Vector({"cpu": 2000.0, "memory": -1.0}))
 
 
-def test_without_limits_what_the_limit_names_must_be_named():
+def test_a_request_without_a_limited_resource_does_not_fit_if_missing_means_infinity():
     assert not from_list({"cpu": "1"}).fits(from_list({"cpu": "1", "a.b/gpu": "1"}), missing=Missing.INFINITY)
     assert from_list({"cpu": "1"}).fits(from_list({"cpu": "1", "a.b/gpu": "1"}))
 
 
-def test_minimum_maximum_share_and_emptiness():
+def test_vectors_compute_minimum_maximum_share_and_emptiness():
     left, right = from_list({"cpu": "2", "a.b/gpu": "1"}), from_list({"cpu": "1", "memory": "1Gi"})
     assert left.minimum(right, missing=Missing.ZERO).amounts == {"cpu": 1000, "a.b/gpu": 0}
     assert left.minimum(right, missing=Missing.INFINITY).amounts == {"cpu": 1000, "a.b/gpu": 1000}
@@ -90,7 +90,7 @@ AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "pods", "a.b/gpu"]),
 
 @given(st.lists(AMOUNTS, max_size=4))
 @settings(max_examples=100)
-def test_every_part_fits_its_sum_and_taking_it_away_undoes_adding_it(parts):
+def test_every_part_fits_its_sum_and_subtraction_undoes_addition(parts):
     vectors = [Vector(part) for part in parts]
     whole = total(vectors)
     for vector in vectors:

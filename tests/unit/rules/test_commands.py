@@ -22,7 +22,7 @@ def command(action: str | None, kind: str = "Job") -> dict[str, object]:
         ("SyncJobFlow", "JobFlow"),
     ],
 )
-def test_known(action: str, kind: str) -> None:
+def test_command_with_an_action_of_its_target_kind_is_allowed(action: str, kind: str) -> None:
     assert commands.validate(command(action, kind)).allowed
 
 
@@ -37,13 +37,15 @@ def test_known(action: str, kind: str) -> None:
         ("Explode", "", 'unknown action "Explode"; there are AbortJob, CloseQueue, '),
     ],
 )
-def test_unknown(action: str | None, kind: str, want: str) -> None:
+def test_command_with_an_unknown_or_missing_action_is_refused_with_the_known_actions(
+    action: str | None, kind: str, want: str
+) -> None:
     verdict = commands.validate(command(action, kind))
     assert verdict.message.startswith(want)
     assert [cause.path for cause in verdict.causes] == ["action"]
     assert verdict.sentence.startswith(verdict.message)
 
 
-def test_malformed() -> None:
+def test_malformed_command_is_refused() -> None:
     assert not commands.validate({}).allowed
     assert not commands.validate({"action": ["AbortJob"], "target": "Job"}).allowed

@@ -51,7 +51,7 @@ GRAPHS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("given", "message"), GRAPHS.values(), ids=GRAPHS.keys())
-def test_graph(given: dict[str, Any], message: str) -> None:
+def test_flow_creation_refuses_cycles_undefined_targets_and_conflicting_names(given: dict[str, Any], message: str) -> None:
     assert jobflows.validate_create(given).message == message
 
 
@@ -98,13 +98,13 @@ ENTRIES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("given", "where", "words"), ENTRIES.values(), ids=ENTRIES.keys())
-def test_entry(given: dict[str, Any], where: str, words: str) -> None:
+def test_invalid_flow_entry_is_refused_with_reason_and_field_path(given: dict[str, Any], where: str, words: str) -> None:
     verdict = jobflows.validate_create(flow(entry("a"), given), Known())
     assert words in verdict.message
     assert [cause.path for cause in verdict.causes] == [f"spec.flows[1].{where}" if where else "spec.flows"]
 
 
-def test_a_patch_that_makes_an_invalid_job() -> None:
+def test_entry_patch_that_makes_an_invalid_job_is_refused_if_the_template_exists() -> None:
     given = flow(entry("a", patch={"spec": {"maxRetry": -1}}))
     verdict = jobflows.validate_create(given, Known())
     assert "entry a: the patch makes an invalid Job: " in verdict.message
@@ -114,14 +114,14 @@ def test_a_patch_that_makes_an_invalid_job() -> None:
     assert jobflows.validate_create(flow(entry("unknown", patch={"spec": {"maxRetry": -1}})), Known()).allowed
 
 
-def test_a_probe_is_judged_only_where_the_templates_are_there() -> None:
+def test_task_of_a_probe_is_validated_only_if_all_target_templates_exist() -> None:
     given = entry("b", **probe("x"))
     given["dependsOn"]["targets"].append("c")
     assert jobflows.validate_create(flow(entry("a"), entry("c"), given), Known()).allowed
     assert jobflows.validate_create(flow(entry("a"), entry("b", **probe("t"))), Known()).allowed
 
 
-def test_a_cycle_is_shown() -> None:
+def test_cycle_refusal_lists_the_entries_of_the_cycle() -> None:
     verdict = jobflows.validate_create(flow(entry("a", "b"), entry("b", "c"), entry("c", "a")))
     assert verdict.causes[0].detail == "jobflow Flow is not DAG; a → b → c → a"
 
@@ -153,18 +153,18 @@ def chain(length: int) -> dict[str, Any]:
     return flow(entry("0"), *(entry(b, a) for a, b in itertools.pairwise(names)))
 
 
-def test_five_thousand_entries_are_no_trouble() -> None:
+def test_flow_of_5000_entries_is_allowed() -> None:
     assert jobflows.validate_create(chain(5_000)).allowed
 
 
-def test_a_flow_that_could_not_store_its_status() -> None:
+def test_flow_too_large_to_store_its_status_is_refused() -> None:
     verdict = jobflows.validate_create(chain(10_000))
     assert "at most 1450000 can be stored" in verdict.message
     assert [cause.path for cause in verdict.causes] == ["spec.flows"]
     assert jobflows.validate_update(chain(10_000), chain(10_000) | {"metadata": {"name": "f", "labels": {"a": "b"}}}).allowed
 
 
-def test_warnings() -> None:
+def test_flow_creation_warns_of_equal_entries_long_names_and_ignored_job_spec() -> None:
     given = flow(entry("a", patch={"spec": {}, "jobSpec": {}}), entry("a", patch={"spec": {}, "jobSpec": {}}), name="f" * 63)
     warnings = jobflows.validate_create(given).warnings
     assert any("both are one entry" in warning for warning in warnings)
@@ -172,7 +172,7 @@ def test_warnings() -> None:
     assert any("spec is taken" in warning for warning in warnings)
 
 
-def test_warnings_are_of_the_longest_name_and_only_of_equal_entries() -> None:
+def test_name_warning_of_a_loop_is_about_the_job_with_the_longest_name() -> None:
     loop = {"for": {"count": 11}}
     fits = flow(entry("b" * 59, **{"for": {"count": 10}}), entry("b" * 61), entry("c"), entry("c", "b" * 61), name="f")
     assert jobflows.validate_create(fits).warnings == ()
@@ -195,7 +195,7 @@ UPDATES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("given", "words"), UPDATES.values(), ids=UPDATES.keys())
-def test_update(given: dict[str, Any], words: str) -> None:
+def test_flow_update_refuses_changes_of_started_entries_and_cycles(given: dict[str, Any], words: str) -> None:
     message = jobflows.validate_update(given, OLD).message
     assert words in message
     assert bool(message) == bool(words)
@@ -222,13 +222,15 @@ def test_a_loop_has_not_started_because_an_entry_is_named_like_a_round() -> None
         ({"state": {"phase": "Running"}, **STARTED}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, True),
     ],
 )
-def test_delete(status: dict[str, Any], metadata: dict[str, Any], may_go: bool) -> None:
+def test_deletion_of_a_running_flow_with_started_entries_is_refused_without_force_delete(
+    status: dict[str, Any], metadata: dict[str, Any], may_go: bool
+) -> None:
     verdict = jobflows.validate_delete(flow(entry("a"), status=status, **metadata), "f")
     assert verdict.allowed is may_go
     assert may_go or 'annotate it with flow.volcano.sh/force-delete: "true" first' in verdict.message
 
 
-def test_template() -> None:
+def test_job_template_is_validated_like_a_job_and_queue_problems_are_only_warnings() -> None:
     good = {"metadata": {"name": "t"}, "spec": {"tasks": [{"replicas": 1, "template": task()["template"]}] * 2}}
     assert jobtemplates.validate(good, QUEUES).allowed
     bad = {"metadata": {"name": "t"}, "spec": job(task("a"), task("a", template={}), policies=[{"exitCode": 3}])["spec"]}
@@ -244,7 +246,7 @@ def test_template() -> None:
         assert words in " ".join(verdict.warnings)
 
 
-def test_a_template_in_use_is_kept() -> None:
+def test_deletion_of_a_template_used_by_incomplete_flows_is_refused_without_force_delete() -> None:
     users = [FlowView("one", "Running"), FlowView("two", "Succeed"), FlowView("three", "")]
     verdict = jobtemplates.validate_delete({}, "t", users)
     assert verdict.message.startswith(

@@ -17,7 +17,7 @@ from pyroclast.rules.jobs.plugins import host_list_warnings
         (None, 10_000, False),
     ],
 )
-def test_a_list_that_is_too_long_is_told_of(plugins, replicas, is_told):
+def test_host_list_too_long_for_an_environment_variable_causes_a_warning(plugins, replicas, is_told):
     spec = {"plugins": plugins, "tasks": [{"name": "my-worker", "replicas": replicas}]}
     told = list(host_list_warnings(spec, "spec", "train"))
     assert bool(told) is is_told
@@ -26,6 +26,6 @@ def test_a_list_that_is_too_long_is_told_of(plugins, replicas, is_told):
         assert line.endswith("VC_MY_WORKER_HOSTS and MPI_HOST are not set: read the file /etc/volcano/my_worker.host")
 
 
-def test_many_lists_that_are_too_long_together_are_told_of():
+def test_host_lists_too_long_in_total_cause_warnings_for_some_of_the_tasks():
     tasks = [{"name": f"t{number}", "replicas": 5000} for number in range(12)]
     assert 0 < len(list(host_list_warnings({"plugins": {"svc": []}, "tasks": tasks}, "spec", "j"))) < 12

@@ -60,7 +60,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("given", ALLOWED.values(), ids=ALLOWED.keys())
-def test_allowed(given: dict[str, Any]) -> None:
+def test_valid_job_is_allowed(given: dict[str, Any]) -> None:
     assert jobs.validate_create(given, QUEUES).message == ""
 
 
@@ -309,7 +309,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("given", "sentence", "fields"), REFUSED.values(), ids=REFUSED.keys())
-def test_refused(given: dict[str, Any], sentence: str, fields: tuple[str, ...]) -> None:
+def test_invalid_job_is_refused_with_message_and_field_paths(
+    given: dict[str, Any], sentence: str, fields: tuple[str, ...]
+) -> None:
     verdict = jobs.validate_create(given, QUEUES)
     assert sentence in verdict.message
     assert not verdict.message.startswith(" ")
@@ -317,7 +319,7 @@ def test_refused(given: dict[str, Any], sentence: str, fields: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("given", [each[0] for each in REFUSED.values()], ids=REFUSED.keys())
-def test_each_sentence_stands_in_a_cause(given: dict[str, Any]) -> None:
+def test_each_sentence_of_a_refusal_is_covered_by_a_cause(given: dict[str, Any]) -> None:
     verdict = jobs.validate_create(given, QUEUES)
     told = " ".join(f"{cause.path}: {cause.body}" for cause in verdict.causes).replace("spec.tasks[0].", "spec.task[0].")
     for sentence in verdict.message.replace("\n", ";").replace("\t* ", "").split(";"):
@@ -326,13 +328,13 @@ def test_each_sentence_stands_in_a_cause(given: dict[str, Any]) -> None:
             assert words in told or words.partition(": ")[2] in told or BOTH_TIERS in words or "create job" in words
 
 
-def test_a_closed_queue_keeps_code_and_sentence() -> None:
+def test_job_for_a_closed_queue_is_refused_with_the_message_of_volcano_and_no_causes() -> None:
     verdict = jobs.validate_create(job(queue="closed"), QUEUES)
     assert verdict.message == "can only submit job to queue with state `Open`, queue `closed` status is `Closed`;"
     assert verdict.causes == ()
 
 
-def test_everything_is_named_at_once_and_what_the_original_says_comes_first() -> None:
+def test_refusal_names_all_faults_at_once_after_the_message_of_volcano() -> None:
     given = job(
         task("a"),
         task("a"),
@@ -397,13 +399,13 @@ WARNED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("given", "words"), WARNED.values(), ids=WARNED.keys())
-def test_warned(given: dict[str, Any], words: str) -> None:
+def test_questionable_job_is_allowed_with_a_warning(given: dict[str, Any], words: str) -> None:
     verdict = jobs.validate_create(given, QUEUES)
     assert verdict.allowed, verdict.message
     assert any(words in warning for warning in verdict.warnings), verdict.warnings
 
 
-def test_resources_of_pods_follow_the_cluster() -> None:
+def test_pod_level_resources_are_validated_only_if_the_cluster_supports_them() -> None:
     spec = {
         "resources": {"requests": {"cpu": "2"}},
         "containers": [{"name": name, "image": "x", "resources": {"requests": {"cpu": "2"}}} for name in ("a", "b")],
@@ -419,14 +421,14 @@ def test_resources_of_pods_follow_the_cluster() -> None:
     assert said in jobs.validate_create(given, QUEUES).message
 
 
-def test_plugins_of_others_are_known_when_admission_is_told() -> None:
+def test_custom_plugin_is_allowed_only_if_admission_is_configured_with_it() -> None:
     given = job(plugins={"stamp": ["--any"]})
     assert jobs.validate_create(given, QUEUES, plugins=("svc", "stamp")).allowed
     (cause,) = jobs.validate_create(given, QUEUES).causes
     assert str(cause).endswith("; there are env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow")
 
 
-def test_what_users_are_told_names_the_fields_behind_the_sentence() -> None:
+def test_refusal_sentence_ends_with_the_field_paths_of_its_first_five_causes() -> None:
     twice = jobs.validate_create(job(task("a"), task("a")), QUEUES)
     assert twice.sentence == f"{twice.message} (spec.tasks[1].name)"
     many = jobs.validate_create(job(*[task("a")] * 9), QUEUES)
@@ -435,7 +437,7 @@ def test_what_users_are_told_names_the_fields_behind_the_sentence() -> None:
     assert closed.sentence == closed.message
 
 
-def test_a_priority_class_that_is_not_there_is_warned_of() -> None:
+def test_job_with_a_missing_priority_class_gets_a_warning() -> None:
     given = job(task("a"), task("b"), priorityClassName="urgent")
     given["spec"]["tasks"][1]["template"]["spec"]["priorityClassName"] = "gone"
     known = ("urgent",)
@@ -463,6 +465,6 @@ ABSENT = 'no scheduler named "{}" is at work; schedulers at work: volcano; the j
         ),
     ],
 )
-def test_a_scheduler_that_is_not_at_work_is_warned_of(spec, lines):
+def test_job_with_a_scheduler_that_is_not_running_gets_a_warning(spec, lines):
     assert list(scheduler_warnings(spec, "spec", SCHEDULERS, ("ours",))) == lines
     assert list(scheduler_warnings(spec, "spec", None)) == []

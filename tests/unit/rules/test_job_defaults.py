@@ -45,12 +45,12 @@ TASKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("before", "want"), TASKS.values(), ids=TASKS.keys())
-def test_task(before: dict[str, Any], want: dict[str, Any]) -> None:
+def test_task_gets_default_name_min_available_max_retry_and_dns_policy(before: dict[str, Any], want: dict[str, Any]) -> None:
     after = defaulted({**FULL, "tasks": [before]})["tasks"][0]
     assert {key: after[key] for key in want} == want
 
 
-def test_job() -> None:
+def test_job_gets_default_queue_scheduler_max_retry_and_min_available() -> None:
     after = defaulted({"tasks": [{"replicas": 2}, {"replicas": 3, "minAvailable": 1}]}, scheduler_name="mine")
     assert {key: after[key] for key in ("queue", "schedulerName", "maxRetry", "minAvailable")} == {
         "queue": "default",
@@ -71,11 +71,11 @@ def test_job() -> None:
         ({"mpi": ["--master=m"]}, {"mpi": ["--master=m"], "svc": [], "ssh": []}),
     ],
 )
-def test_plugins(plugins: dict[str, Any], want: dict[str, Any]) -> None:
+def test_framework_plugins_add_the_svc_and_ssh_plugins_that_they_need(plugins: dict[str, Any], want: dict[str, Any]) -> None:
     assert defaulted({**FULL, "tasks": [task()], "plugins": plugins})["plugins"] == want
 
 
-def test_nothing_to_do_and_nothing_to_do_it_to() -> None:
+def test_complete_or_missing_job_spec_gets_no_default_patch() -> None:
     complete = job(task(minAvailable=1, maxRetry=2), maxRetry=1)
     assert jobs.default(complete) == []
     assert jobs.default({}) == jobs.default({"spec": None}) == jobs.default({"spec": 5}) == []
@@ -92,13 +92,13 @@ def test_the_manifest_that_made_a_job_changes_nothing_when_it_is_sent_again() ->
     assert jobs.validate_update({"spec": updated(given, made)}, {"spec": made}).allowed
 
 
-def test_an_update_keeps_what_it_has() -> None:
+def test_update_keeps_explicit_job_fields_and_defaults_missing_task_fields() -> None:
     given = {"queue": "q", "schedulerName": "mine", "maxRetry": 0, "minAvailable": 0, "tasks": [{"replicas": 2, "name": "a"}]}
     want = {**given, "tasks": [{"replicas": 2, "name": "a", "minAvailable": 2, "maxRetry": 3}]}
     assert updated(given, defaulted(given)) == want
 
 
-def test_wrong_types_are_left_to_the_schema() -> None:
+def test_fields_of_wrong_types_are_not_defaulted() -> None:
     spec = {"queue": 5, "maxRetry": "x", "minAvailable": 1.5, "schedulerName": [], "plugins": [], "tasks": [7, {"replicas": "x"}]}
     assert [operation["path"] for operation in jobs.default({"spec": spec})] == ["/spec/tasks/1/name", "/spec/tasks/1/maxRetry"]
 

@@ -60,7 +60,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("given", ALLOWED.values(), ids=ALLOWED.keys())
-def test_allowed(given: dict[str, Any]) -> None:
+def test_job_update_of_scale_priority_or_equivalent_values_is_allowed(given: dict[str, Any]) -> None:
     given = dict(given)
     assert jobs.validate_update(given, given.pop("old", OLD)).message == ""
 
@@ -141,7 +141,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("given", "message", "fields"), REFUSED.values(), ids=REFUSED.keys())
-def test_refused(given: dict[str, Any], message: str, fields: tuple[str, ...]) -> None:
+def test_job_update_of_fixed_fields_or_to_an_invalid_scale_is_refused(
+    given: dict[str, Any], message: str, fields: tuple[str, ...]
+) -> None:
     verdict = jobs.validate_update(given, OLD)
     assert verdict.message.startswith(message)
     assert {cause.path for cause in verdict.causes} == set(fields)

@@ -145,7 +145,7 @@ SAID = list(said())
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_said_by_a_case(message: str) -> None:
+def test_each_webhook_message_is_produced_by_a_test_case(message: str) -> None:
     assert [case for case, text in SAID if message in text]
 
 

@@ -41,11 +41,11 @@ POD_GROUPS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("spec", "message"), POD_GROUPS.values(), ids=POD_GROUPS.keys())
-def test_pod_group(spec: dict[str, Any], message: str) -> None:
+def test_podgroup_with_an_unusable_queue_or_two_tiers_is_refused(spec: dict[str, Any], message: str) -> None:
     assert podgroups.validate_create({"spec": spec}, QUEUES).message == message
 
 
-def test_a_pod_group_takes_the_queue_of_its_namespace() -> None:
+def test_podgroup_in_the_default_queue_gets_the_queue_of_its_namespace() -> None:
     annotations = {"scheduling.volcano.sh/queue-name": "team"}
     want = [{"op": "add", "path": "/spec/queue", "value": "team"}]
     assert podgroups.default({"spec": {"queue": "default"}}, annotations) == want
@@ -53,7 +53,7 @@ def test_a_pod_group_takes_the_queue_of_its_namespace() -> None:
     assert podgroups.default({"spec": {"queue": "default"}}, {}) == []
 
 
-def test_a_spec_that_replaces_one_and_leaves_the_queue_out_takes_that_of_the_namespace_again() -> None:
+def test_podgroup_update_without_a_queue_restores_the_queue_of_the_namespace() -> None:
     annotations, left_out = {"scheduling.volcano.sh/queue-name": "team"}, {"spec": {"queue": "default"}}
     want = [{"op": "add", "path": "/spec/queue", "value": "team"}]
     assert podgroups.default_update(left_out, {"spec": {"queue": "team"}}, annotations) == want
@@ -103,13 +103,13 @@ CRON_JOBS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("given", "message"), CRON_JOBS.values(), ids=CRON_JOBS.keys())
-def test_cron_job(given: dict[str, Any], message: str) -> None:
+def test_cron_job_with_an_invalid_schedule_time_zone_or_name_is_refused(given: dict[str, Any], message: str) -> None:
     verdict = cronjobs.validate(given, ZONES)
     assert verdict.message == message
     assert bool(verdict.causes) == bool(message)
 
 
-def test_a_cron_job_whose_jobs_would_be_refused_is_warned_of() -> None:
+def test_cron_job_that_never_fires_or_makes_invalid_jobs_gets_a_warning() -> None:
     given = cron_job("0 0 31 2 *")
     given["spec"]["jobTemplate"]["spec"]["tasks"][0]["template"] = {}
     warnings = cronjobs.validate(given, ZONES).warnings
@@ -121,7 +121,7 @@ def test_a_cron_job_whose_jobs_would_be_refused_is_warned_of() -> None:
     "schedule",
     ["0 8-18/2 1,15 JAN-JUN mon-FRI", "@hourly", "0-0/2 * * * *", "5/10 ? * * ?", ", * * * *", "*-9 * * * *", "+5 * * * *"],
 )
-def test_schedule(schedule: str) -> None:
+def test_valid_cron_schedule_is_parsed(schedule: str) -> None:
     assert isinstance(parse(schedule), Fields)
 
 
@@ -147,7 +147,7 @@ def test_schedule(schedule: str) -> None:
         "99999999999 * * * *",
     ],
 )
-def test_no_schedule(schedule: str) -> None:
+def test_invalid_cron_schedule_raises_cron_error(schedule: str) -> None:
     with pytest.raises(CronError):
         parse(schedule)
 
@@ -156,7 +156,7 @@ def test_no_schedule(schedule: str) -> None:
     ("schedule", "fires"),
     [("0 0 29 2 *", True), ("0 0 30 2 *", False), ("0 0 30 2 1", True), (", * * * *", False), ("@yearly", True)],
 )
-def test_what_never_fires(schedule: str, fires: bool) -> None:
+def test_cron_schedule_can_fire_only_if_its_date_exists(schedule: str, fires: bool) -> None:
     fields = parse(schedule)
     assert isinstance(fields, Fields)
     assert fields.can_fire is fires
@@ -166,7 +166,7 @@ def member(pattern: str) -> dict[str, Any]:
     return {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}
 
 
-def test_hyper_node() -> None:
+def test_hypernode_without_members_or_with_an_invalid_pattern_is_refused() -> None:
     assert hypernodes.validate({"spec": {"tier": 1, "members": [member("^node-[0-9]+$")]}}).allowed
     absent = hypernodes.validate({"spec": {"tier": 1}})
     assert absent.message == "[].spec.members: Invalid value: null: member must have at least one member"
@@ -187,7 +187,7 @@ def test_hyper_node() -> None:
     "pattern",
     ["", "a|b", "[]a]", "[^]]", "(?i)x", "(?P<n>a)+?", "a{2,3}?", "{", "a{,3}", "[[:alpha:]-z]", "é", r"\pL\x{41}\Qa(\E"],
 )  # fmt: skip
-def test_expression(pattern: str) -> None:
+def test_go_regular_expression_is_accepted(pattern: str) -> None:
     check_regex(pattern)
 
 
@@ -216,7 +216,7 @@ EXPRESSIONS = {
 
 
 @pytest.mark.parametrize(("pattern", "message"), EXPRESSIONS.items())
-def test_no_expression(pattern: str, message: str) -> None:
+def test_invalid_regular_expression_raises_regex_error_with_the_message_of_go(pattern: str, message: str) -> None:
     with pytest.raises(RegexError) as error:
         check_regex(pattern)
     assert str(error.value) == message
@@ -245,7 +245,9 @@ BUDGETS: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize(("annotations", "message"), BUDGETS.values(), ids=BUDGETS.keys())
-def test_pod(annotations: dict[str, str], message: str) -> None:
+def test_invalid_disruption_budget_annotation_is_refused_only_for_pods_of_served_schedulers(
+    annotations: dict[str, str], message: str
+) -> None:
     given = {"metadata": {"annotations": annotations}, "spec": {"schedulerName": "volcano"}}
     assert pods.validate_create(given, ("volcano",)).message == message
     assert pods.validate_create(given, ("other",)).allowed
@@ -273,7 +275,7 @@ CONFIGURATION = {
 }
 
 
-def test_resource_groups() -> None:
+def test_pod_gets_node_selector_tolerations_affinity_and_scheduler_of_its_resource_group() -> None:
     groups = read_groups(CONFIGURATION)
 
     def paths(namespace: str = "n", spec: dict[str, Any] | None = None, **annotations: str) -> dict[str, Any]:
@@ -306,7 +308,7 @@ def test_resource_groups() -> None:
         ({"resourceGroups": [{"affinity": "[]"}]}, "resourceGroups[0].affinity must be a JSON object"),
     ],
 )
-def test_a_configuration_that_is_none(document: Any, words: str) -> None:
+def test_invalid_resource_group_configuration_is_refused_and_an_empty_one_has_no_groups(document: Any, words: str) -> None:
     if not words:
         assert read_groups(document) == ()
         return
@@ -314,7 +316,7 @@ def test_a_configuration_that_is_none(document: Any, words: str) -> None:
         read_groups(document)
 
 
-def test_the_gate_of_a_queue() -> None:
+def test_pod_with_the_queue_allocation_gate_annotation_gets_one_scheduling_gate() -> None:
     gate = {"name": "scheduling.volcano.sh/queue-allocation-gate"}
     asking = {"metadata": {"annotations": {"scheduling.volcano.sh/queue-allocation-gate": "true"}}, "spec": {}}
     whole = [{"op": "add", "path": "/spec/schedulingGates", "value": [gate]}]

@@ -54,7 +54,9 @@ CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources"
         ({"dnsConfig": {"nameservers": ["01.2.3.4"]}}, "spec.dnsConfig.nameservers[0]", "must not have leading 0s"),
     ],
 )
-def test_both_refuse(options: Any, fields: dict[str, Any], field: str, words: str) -> None:
+def test_admission_and_api_server_rules_refuse_the_same_invalid_pod_spec_fields(
+    options: Any, fields: dict[str, Any], field: str, words: str
+) -> None:
     spec = {**template()["spec"], "restartPolicy": "Never", "dnsPolicy": "ClusterFirst", **fields}
     for container in spec["containers"]:
         container.update(imagePullPolicy="Always", terminationMessagePolicy="File")
@@ -71,7 +73,7 @@ def judged(row: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("row", PODS, ids=lambda row: json.dumps(row["sent"]["spec"])[:60])
-def test_what_a_real_server_refuses_of_a_pod_admission_refuses_of_a_template(row: dict[str, Any]) -> None:
+def test_admission_refuses_a_template_if_and_only_if_the_api_server_refused_its_pod(row: dict[str, Any]) -> None:
     wrong = [
         cause["field"]
         for cause in row["causes"]
@@ -81,7 +83,7 @@ def test_what_a_real_server_refuses_of_a_pod_admission_refuses_of_a_template(row
         assert bool(judged(row)) is bool(wrong)
 
 
-def test_what_is_absent_is_wrong_only_after_defaulting() -> None:
+def test_missing_defaulted_fields_are_refused_in_a_pod_but_not_in_a_template() -> None:
     pod = {"metadata": {"name": "p"}, "spec": template()["spec"]}
     wanted = {f"spec.{field}" for field in ("restartPolicy", "dnsPolicy")}
     wanted |= {f"spec.containers[0].{field}" for field in ("imagePullPolicy", "terminationMessagePolicy")}
@@ -90,7 +92,7 @@ def test_what_is_absent_is_wrong_only_after_defaulting() -> None:
 
 
 @pytest.mark.parametrize("row", TEMPLATES, ids=lambda row: json.dumps(row["template"]["spec"])[-60:])
-def test_templates_are_judged_in_the_words_and_the_order_of_kubernetes(row: dict[str, Any]) -> None:
+def test_template_errors_equal_those_of_kubernetes_in_text_and_order(row: dict[str, Any]) -> None:
     errors = check_template(row["template"], task_name="task-1", pod_level_resources=row.get("levels", True))
     said = [str(error) for error in errors]
     if any(".limits[" in each or ".requests[" in each for each in said):  # in the order of a map, which is random

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(("path", "content"), files().items())
-def test_current(path: str, content: str) -> None:
+def test_generated_admission_policy_files_are_up_to_date(path: str, content: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == content, "stale: run `python -m pyroclast_admission.policies`"
 
 
@@ -28,7 +28,7 @@ def test_each_policy_has_a_binding_and_each_check_a_message() -> None:
         assert all("\n" not in validation.message and validation.message for validation in policy.validations)
 
 
-def test_the_scheduler_is_the_one_of_the_cluster() -> None:
+def test_admission_policies_contain_the_configured_scheduler_names() -> None:
     text = str(mutating_manifests(scheduler="mine")) + str(validating_manifests(schedulers=("mine", "yours")))
     assert '"mine"' in text
     assert "in ['mine', 'yours']" in text

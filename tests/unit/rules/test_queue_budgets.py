@@ -29,19 +29,19 @@ def update(body: dict[str, Any], old: dict[str, Any]) -> str:
     return queues.validate_update(body, old, FixedQueues(), QueueLimits()).message
 
 
-def test_a_good_budget_is_let_in() -> None:
+def test_queue_with_a_valid_budget_is_allowed() -> None:
     assert create(queue(budget=GOOD)) == ""
     assert update(queue(budget=GOOD), queue()) == ""
 
 
 @pytest.mark.parametrize("message", [create(queue(budget=BAD)), update(queue(budget=BAD), queue(budget=GOOD))])
-def test_a_bad_budget_is_refused_by_its_fields(message: str) -> None:
+def test_queue_with_an_invalid_budget_is_refused_with_its_field_paths(message: str) -> None:
     path = f"requestBody.metadata.annotations[{QUEUE_BUDGET}]"
     assert f'{path}.limits.nvidia.com/gpu: Invalid value: "5000": must be hours of the resource' in message
     assert f'{path}.atEnd: Invalid value: "kill": is unknown; it is one of warn, low, hold, safe' in message
 
 
-def test_a_bad_budget_that_was_there_refuses_no_other_change() -> None:
+def test_unchanged_invalid_budget_does_not_block_a_queue_update() -> None:
     assert update(queue(budget=BAD), queue(budget=BAD)) == ""
 
 
@@ -56,7 +56,9 @@ def test_a_bad_budget_that_was_there_refuses_no_other_change() -> None:
         ({"metadata": {}}, queue(), True),
     ],
 )
-def test_only_the_recorder_writes_what_was_spent(new: dict[str, Any], old: dict[str, Any] | None, is_allowed: bool) -> None:
+def test_only_the_recorder_may_change_the_spent_annotation_of_a_queue(
+    new: dict[str, Any], old: dict[str, Any] | None, is_allowed: bool
+) -> None:
     assert queues.validate_recorded(new, old, is_from_recorder=True).allowed
     verdict = queues.validate_recorded(new, old, is_from_recorder=False)
     assert verdict.allowed is is_allowed
@@ -66,7 +68,7 @@ def test_only_the_recorder_writes_what_was_spent(new: dict[str, Any], old: dict[
         )
 
 
-def test_only_the_recorder_writes_past_usage() -> None:
+def test_only_the_recorder_may_remove_the_past_usage_annotation_of_a_queue() -> None:
     old = {"metadata": {"annotations": {QUEUE_PAST_USAGE: "{}"}}}
     assert queues.validate_recorded({"metadata": {}}, old, is_from_recorder=True).allowed
     verdict = queues.validate_recorded({"metadata": {}}, old, is_from_recorder=False)
@@ -84,6 +86,6 @@ def test_only_the_recorder_writes_past_usage() -> None:
         ("", False),
     ],
 )
-def test_who_the_recorder_is(user: str, expected: bool) -> None:
+def test_recorder_is_a_recorder_service_account_of_our_namespace(user: str, expected: bool) -> None:
     assert queues.is_recorder(user, "ours") is expected
     assert not queues.is_recorder(user, "")

@@ -102,7 +102,7 @@ PATHS = FixedQueues(QueueView("other", hierarchy="root/sci/dev"))
 
 
 @pytest.mark.parametrize(("given", "message"), FIELDS.values(), ids=FIELDS.keys())
-def test_fields(given: dict[str, Any], message: str) -> None:
+def test_queue_with_an_invalid_field_is_refused_with_its_path(given: dict[str, Any], message: str) -> None:
     verdict = queues.validate_create(given, PATHS, LIMITS)
     assert verdict.message == message
     assert verdict.causes
@@ -113,7 +113,7 @@ def test_fields(given: dict[str, Any], message: str) -> None:
     ("path", "weights"),
     [("root/sci/dev", "1/2/3"), ("root/scid", "1/0x1p-2"), ("root/sci/dev/x", "1/inf/.5/1e3"), ("root/q", "+1/2.")],
 )
-def test_paths_and_weights_that_are_right(path: str, weights: str) -> None:
+def test_valid_hierarchy_paths_and_weights_are_allowed(path: str, weights: str) -> None:
     assert queues.validate_create(queue(annotations={HIERARCHY: path, WEIGHTS: weights}), PATHS, LIMITS).allowed
 
 
@@ -140,7 +140,9 @@ PARENTS: dict[str, tuple[dict[str, Any], int, str]] = {
 
 
 @pytest.mark.parametrize(("given", "depth", "message"), PARENTS.values(), ids=PARENTS.keys())
-def test_parent(given: dict[str, Any], depth: int, message: str) -> None:
+def test_queue_parent_must_exist_have_no_pods_and_stay_within_the_maximum_depth(
+    given: dict[str, Any], depth: int, message: str
+) -> None:
     assert queues.validate_create(given, TREE, QueueLimits(max_depth=depth)).message == message
 
 
@@ -249,11 +251,13 @@ HIERARCHIES: dict[str, tuple[dict[str, Any], list[QueueView], str]] = {
 
 
 @pytest.mark.parametrize(("given", "others", "message"), HIERARCHIES.values(), ids=HIERARCHIES.keys())
-def test_hierarchy(given: dict[str, Any], others: list[QueueView], message: str) -> None:
+def test_queue_resources_that_do_not_fit_ancestors_or_descendants_are_refused(
+    given: dict[str, Any], others: list[QueueView], message: str
+) -> None:
     assert queues.validate_create(given, FixedQueues(*others), LIMITS).message == message
 
 
-def test_an_update_looks_only_at_what_changes() -> None:
+def test_queue_update_is_validated_only_for_changed_fields() -> None:
     others = FixedQueues(limits("p", deserved={"cpu": "1"}))
     broken = queue(parent="p", deserved={"cpu": "2"})
     assert queues.validate_update({**broken, "spec": {**broken["spec"], "weight": 5}}, broken, others, LIMITS).allowed
@@ -263,7 +267,7 @@ def test_an_update_looks_only_at_what_changes() -> None:
     assert not queues.validate_update(queue(parent="nobody"), queue(), others, LIMITS).allowed
 
 
-def test_the_root_is_protected() -> None:
+def test_resources_of_the_root_queue_cannot_be_changed_while_it_is_protected() -> None:
     message = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
     grown = queue("root", capability={"cpu": "1"})
     assert queues.validate_update(grown, queue("root"), NONE, LIMITS).message == message
@@ -273,7 +277,7 @@ def test_the_root_is_protected() -> None:
     assert queues.validate_update(queue("root", capability={"cpu": "-1"}), queue("root"), NONE, LIMITS).message == wrong
 
 
-def test_deletion() -> None:
+def test_deletion_is_refused_for_system_missing_and_parent_queues_and_optionally_for_busy_queues() -> None:
     strict = QueueLimits(keep_allocated=True)
     assert queues.validate_delete("default", TREE, LIMITS).message == "`default` queue can not be deleted"
     assert queues.validate_delete("root", TREE, LIMITS).message == "`root` queue can not be deleted"
@@ -304,7 +308,7 @@ DEFAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("before", "after"), DEFAULTS.values(), ids=DEFAULTS.keys())
-def test_defaults(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_queue_gets_default_weight_reclaimable_and_rooted_hierarchy(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert applied(before, queues.default(before)) == after
     assert queues.default(after) == []
 
@@ -319,7 +323,9 @@ def test_defaults(before: dict[str, Any], after: dict[str, Any]) -> None:
         (queue(), (), ""),
     ],
 )
-def test_the_first_queue_below_another_is_warned_of(given: dict[str, Any], others: tuple[QueueView, ...], want: str) -> None:
+def test_first_child_of_a_queue_causes_a_warning_about_jobs_of_the_parent(
+    given: dict[str, Any], others: tuple[QueueView, ...], want: str
+) -> None:
     found = FixedQueues(*others)
     created = queues.validate_create(given, found, QueueLimits())
     moved = queues.validate_update(given, {**given, "spec": {**given["spec"], "parent": ""}}, found, QueueLimits())

@@ -17,13 +17,13 @@ def body(by: str | None = None, **annotations: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("before", [body(), body("eve"), body("ann"), body(team="a"), {"metadata": {"annotations": None}}])
-def test_whoever_creates_it_is_written(before: dict[str, Any]) -> None:
+def test_submitter_annotation_is_set_to_the_creating_user(before: dict[str, Any]) -> None:
     after = applied(before, submitters.stamp(before, "ann", ours=False))
     assert after["metadata"]["annotations"][SUBMITTED_BY] == "ann"
     assert submitters.validate(after, None, "ann", ours=False).allowed
 
 
-def test_our_controllers_pass_on_what_the_owner_has() -> None:
+def test_submitter_annotation_written_by_our_controllers_is_kept() -> None:
     assert submitters.stamp(body("ann"), "system:serviceaccount:ours:controllers", ours=True) == []
     assert submitters.validate(body("ann"), None, "system:serviceaccount:ours:controllers", ours=True).allowed
 
@@ -40,7 +40,9 @@ def test_our_controllers_pass_on_what_the_owner_has() -> None:
         (body(), None, True),
     ],
 )
-def test_nobody_else_changes_it(new: dict[str, Any], old: dict[str, Any] | None, is_allowed: bool) -> None:
+def test_submitter_annotation_cannot_be_forged_changed_or_removed(
+    new: dict[str, Any], old: dict[str, Any] | None, is_allowed: bool
+) -> None:
     verdict = submitters.validate(new, old, "ann", ours=False)
     assert verdict.allowed is is_allowed
     if not is_allowed:
@@ -48,12 +50,12 @@ def test_nobody_else_changes_it(new: dict[str, Any], old: dict[str, Any] | None,
 
 
 @pytest.mark.parametrize("given", [body(), body(team="a"), {"metadata": {"annotations": None}}])
-def test_an_update_that_leaves_it_out_keeps_it(given: dict[str, Any]) -> None:
+def test_update_without_the_submitter_annotation_restores_it(given: dict[str, Any]) -> None:
     after = applied(given, submitters.restore(given, body("ann")))
     assert submitters.validate(after, body("ann"), "eve", ours=False).allowed
 
 
-def test_an_update_restores_nothing_that_is_there_or_was_not() -> None:
+def test_submitter_annotation_is_not_restored_if_it_is_present_or_never_existed() -> None:
     assert submitters.restore(body("eve"), body("ann")) == submitters.restore(body(), body()) == []
 
 
@@ -67,6 +69,6 @@ def test_an_update_restores_nothing_that_is_there_or_was_not() -> None:
         ("", False),
     ],
 )
-def test_who_is_ours(user: str, expected: bool) -> None:
+def test_our_controllers_are_service_accounts_of_our_namespace(user: str, expected: bool) -> None:
     assert submitters.is_ours(user, "ours") is expected
     assert not submitters.is_ours(user, "")

@@ -56,7 +56,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize(("body", "gang", "retries"), FORMS.values(), ids=FORMS.keys())
-def test_a_job_of_torchx_is_taken_without_a_word(body: dict[str, Any], gang: int, retries: int) -> None:
+def test_torchx_job_is_defaulted_and_allowed_without_warnings(body: dict[str, Any], gang: int, retries: int) -> None:
     whole = applied(body, jobs.default(body))
     verdict = jobs.validate_create(whole, QUEUES)
     assert (verdict.allowed, verdict.message, list(verdict.warnings)) == (True, "", [])

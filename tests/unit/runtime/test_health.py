@@ -36,7 +36,7 @@ async def get(url: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-async def test_all_is_well(url: str, live: Checks) -> None:
+async def test_health_endpoints_return_200_when_all_checks_pass(url: str, live: Checks) -> None:
     live.add("watch-pods", lambda: None)
     assert await get(f"{url}/healthz") == (200, "ok")
     assert await get(f"{url}/livez?verbose") == (200, "[+]ping ok\n[+]watch-pods ok\nlivez check passed\n")
@@ -46,7 +46,7 @@ async def test_all_is_well(url: str, live: Checks) -> None:
     assert await get(f"{url}/metrics") == (200, "a 1\n")
 
 
-async def test_a_check_that_fails_says_why(url: str, live: Checks) -> None:
+async def test_a_failing_check_returns_500_with_its_reason(url: str, live: Checks) -> None:
     live.add("watch-pods", lambda: "no progress for 99 s")
     live.add("broken", lambda: str(1 / 0))
     status, text = await get(f"{url}/livez")
@@ -59,12 +59,12 @@ async def test_a_check_that_fails_says_why(url: str, live: Checks) -> None:
     assert (await get(f"{url}/livez/watch-pods"))[0] == 500
 
 
-async def test_what_is_not_there(url: str) -> None:
+async def test_unknown_paths_return_404(url: str) -> None:
     for path in ("", "/", "/nope", "/livez/nope", "/metrics/x"):
         assert (await get(url + path))[0] == 404
 
 
-async def test_an_address_in_use_is_a_clear_failure(live: Checks) -> None:
+async def test_serving_health_on_an_address_in_use_raises_start_failure(live: Checks) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -86,7 +86,7 @@ async def test_an_address_in_use_is_a_clear_failure(live: Checks) -> None:
         ("", False),
     ],
 )
-def test_who_is_local(address: object, local: bool) -> None:
+def test_only_loopback_addresses_are_local(address: object, local: bool) -> None:
     assert is_local(address) is local
 
 
@@ -103,7 +103,9 @@ ALLOWED = {"user": "ann", "groups": ["dev"], "nonResourceAttributes": {"path": "
         ("Bearer t", {"username": "ann", "groups": ["dev"]}, True, None),
     ],
 )
-async def test_who_may_look_from_elsewhere(header: str, user: object, allowed: bool, status: int | None) -> None:
+async def test_a_remote_request_needs_an_authenticated_and_authorized_token(
+    header: str, user: object, allowed: bool, status: int | None
+) -> None:
     async with FaultServer() as server, server.client() as client:
         server.on(f"POST {REVIEWS}", answer(201, {"status": {"authenticated": bool(user), "user": user}}))
         server.on(f"POST {ACCESS}", answer(201, {"status": {"allowed": allowed}}))
@@ -112,7 +114,7 @@ async def test_who_may_look_from_elsewhere(header: str, user: object, allowed: b
         assert all(got.json["spec"] == ALLOWED for got in server.seen(f"POST {ACCESS}"))
 
 
-async def test_an_api_server_that_does_not_tell_lets_nobody_in() -> None:
+async def test_a_remote_request_returns_503_when_the_api_server_cannot_review_its_token() -> None:
     async with FaultServer() as server, server.client() as client:
         refused = await refusal(client, "Bearer t", "/debug/x")
     assert refused is not None
@@ -120,7 +122,7 @@ async def test_an_api_server_that_does_not_tell_lets_nobody_in() -> None:
     assert (await refusal(None, "Bearer t", "/debug/x") or (0,))[0] == 503
 
 
-async def test_what_is_for_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_debug_pages_are_served_without_a_token_to_local_requests_only(monkeypatch: pytest.MonkeyPatch) -> None:
     listener = await serve("a", "127.0.0.1:0", {}, {"/debug/x": lambda: ("text/plain", b"in")}, admit=nobody)
     try:
         assert await get(f"http://127.0.0.1:{listener.port}/debug/x") == (200, "in")

@@ -88,7 +88,7 @@ def creator(client: Client, traces: Traces | None = None, **options: Any) -> Job
     return JobCreator(client, queues, traces or Traces("test"), **options)
 
 
-async def test_what_is_stored_is_what_the_webhook_makes_of_what_the_schema_has_made() -> None:
+async def test_a_job_created_in_process_equals_a_job_mutated_by_the_webhook() -> None:
     async with api_server() as client:
         for index, spec in enumerate(SPECS.values()):
             ours = await creator(client).create(job(f"ours-{index}", spec))
@@ -100,7 +100,7 @@ async def test_what_is_stored_is_what_the_webhook_makes_of_what_the_schema_has_m
 
 
 @pytest.mark.parametrize("fault", REFUSED)
-async def test_what_is_refused_is_told_in_the_words_of_the_webhook(fault: str) -> None:
+async def test_a_job_denied_in_process_is_refused_with_the_message_of_the_webhook(fault: str) -> None:
     manifest = job("j", REFUSED[fault])
     async with api_server() as client:
         queues = Queues(QueueView(name, state=state) for name, state in QUEUE_STATES.items())
@@ -114,13 +114,13 @@ async def test_what_is_refused_is_told_in_the_words_of_the_webhook(fault: str) -
 
 
 @pytest.mark.parametrize("options", [{"webhooks": ()}, {"exempt": (NS,)}])
-async def test_what_a_webhook_is_called_for_or_none_is_to_see_is_sent_as_it_is(options: dict[str, Any]) -> None:
+async def test_a_job_is_sent_unchanged_without_in_process_rules_or_in_an_exempt_namespace(options: dict[str, Any]) -> None:
     async with api_server() as client:
         made = await creator(client, **options).create(job("j", REFUSED["no plugin"]))
         assert "schedulerName" not in made["spec"]
 
 
-async def test_a_trace_begins_with_the_job_unless_it_carries_one() -> None:
+async def test_creating_a_job_starts_a_trace_unless_the_job_carries_one() -> None:
     async with api_server() as client:
         traces = Traces("test", "http://127.0.0.1:9")
         begun = await creator(client, traces).create(job("a", SPECS["bare"]))
@@ -131,7 +131,7 @@ async def test_a_trace_begins_with_the_job_unless_it_carries_one() -> None:
         traces.close()
 
 
-async def test_pods_and_commands_are_checked_where_their_webhooks_leave_us_out() -> None:
+async def test_pods_and_commands_are_validated_in_process_only_when_configured() -> None:
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -183,7 +183,7 @@ class Noting:
         pytest.param({}, (PODS_MUTATE,), None, id="not checked here"),
     ],
 )
-async def test_a_pod_that_asks_for_what_admission_alone_knows_is_seen_by_the_webhook(annotations, webhooks, writer):
+async def test_a_pod_is_created_with_a_field_manager_unless_admission_must_review_it(annotations, webhooks, writer):
     client = Noting()
     pod = {"metadata": {"name": "p", "namespace": NS, "annotations": annotations}, "spec": {"schedulerName": "volcano"}}
     await pods_checked(cast("Client", client), webhooks, (), ["volcano"]).create(pod)

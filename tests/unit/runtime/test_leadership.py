@@ -12,18 +12,18 @@ from pyroclast.runtime.settings import LeaderElectionSettings, load
 NO_CLIENT = cast("Client", None)
 
 
-def test_an_identity_is_of_this_process_alone() -> None:
+def test_generated_identities_are_unique() -> None:
     assert identity() != identity()
 
 
-def test_the_leases_that_the_settings_name() -> None:
+def test_shard_leases_have_the_configured_name_and_shard_number() -> None:
     settings = load(LeaderElectionSettings, {"leader-elect-resource-name": "lock", "leader-elect-shards": "2"})
     leases = shard_leases(NO_CLIENT, settings)
     assert leases.shards == 2
     assert [str(lease.key) for lease in leases._leases] == ["volcano-system/lock-0", "volcano-system/lock-1"]
 
 
-def test_a_process_that_follows_another_may_be_given_its_identity() -> None:
+def test_leader_elect_identity_replaces_the_generated_identity() -> None:
     named = load(LeaderElectionSettings, {"leader-elect-resource-name": "lock", "leader-elect-identity": "me"})
     plain = load(LeaderElectionSettings, {"leader-elect-resource-name": "lock"})
     assert shard_leases(NO_CLIENT, named).identity == "me"

@@ -57,12 +57,12 @@ def run(code: str) -> str:
     return done.stdout
 
 
-def test_authorities_of_the_system_are_read_when_they_are_needed() -> None:
+def test_system_ca_certificates_are_loaded_on_first_use() -> None:
     assert run(AUTHORITIES).splitlines() == ["[0, 0] [0, 0] True", "['CERT_REQUIRED', 'CERT_NONE'] None"]
 
 
 @pytest.mark.parametrize("program", BESIDES)
-def test_a_program_loads_what_it_needs_and_seldom_collects_meanwhile(program: str) -> None:
+def test_a_program_imports_no_unneeded_modules_and_rarely_collects_garbage(program: str) -> None:
     modules, thresholds, (young, _, full), frozen, threads = json.loads(run(LOADED.format(program=program)))
     assert set(modules).isdisjoint({*EVERYWHERE, *BESIDES[program]})
     assert tuple(thresholds) == COLLECTIONS
@@ -72,7 +72,7 @@ def test_a_program_loads_what_it_needs_and_seldom_collects_meanwhile(program: st
     assert threads == 1
 
 
-def test_the_library_leaves_the_process_as_it_is() -> None:
+def test_importing_the_library_changes_neither_gc_thresholds_nor_ssl_defaults() -> None:
     code = """
 import gc, ssl, sys
 before = gc.get_threshold(), ssl.SSLContext.set_default_verify_paths

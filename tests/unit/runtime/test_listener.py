@@ -53,7 +53,7 @@ class Gate:
     "fault",
     [ConnectionAbortedError(errno.ECONNABORTED, "gone"), OSError(errno.EMFILE, "too many"), RuntimeError("used by another")],
 )
-async def test_who_could_not_be_let_in_does_not_keep_others_out(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_accept_does_not_stop_the_listener(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     faults, accept = [fault] * 3, loop.sock_accept
 
@@ -356,7 +356,9 @@ SCENARIOS = [
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_listener(scenario: Callable[[bool], Coroutine[Any, Any, None]], loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_the_listener_serves_and_stops_despite_slow_silent_or_many_clients(
+    scenario: Callable[[bool], Coroutine[Any, Any, None]], loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
     async def plain_and_over_tls() -> None:  # at the same time, as both wait more than they work
         async with asyncio.TaskGroup() as group:
             group.create_task(scenario(False), name="plain")

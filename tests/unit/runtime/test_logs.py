@@ -37,7 +37,7 @@ def as_before() -> Iterator[None]:
     logging.getLogger().setLevel(level)
 
 
-def test_json_lines() -> None:
+def test_log_lines_are_json_with_timestamp_and_exception() -> None:
     stream = Stream()
     logs.configure("info", "auto", service="prog", stream=stream)
     structlog.get_logger().info("job.phase", job="ns/a", when=object)
@@ -52,7 +52,7 @@ def test_json_lines() -> None:
     assert "ValueError: invalid literal" in second["exception"]
 
 
-def test_lines_for_people_on_a_terminal() -> None:
+def test_log_lines_on_a_terminal_are_plain_text() -> None:
     stream = Stream(terminal=True)
     logs.configure("info", "auto", service="prog", stream=stream)
     structlog.get_logger().info("job.phase", job="ns/a")
@@ -72,7 +72,7 @@ def test_the_level_can_be_changed_at_any_time() -> None:
     assert [json.loads(line)["event"] for line in stream.text.splitlines()] == ["two"]
 
 
-def test_what_libraries_log_and_warn_comes_along() -> None:
+def test_log_records_and_warnings_of_libraries_are_logged() -> None:
     stream = Stream()
     logs.configure("info", "json", stream=stream)
     logging.getLogger("aiohttp").warning("careful %s", "now")
@@ -90,7 +90,7 @@ def test_what_libraries_log_and_warn_comes_along() -> None:
     assert "old" in second["text"]
 
 
-def test_bound_context_is_in_each_line() -> None:
+def test_bound_context_variables_are_in_the_log_line() -> None:
     stream = Stream()
     logs.configure("info", "json", stream=stream)
     with structlog.contextvars.bound_contextvars(trace="t1"):

@@ -13,7 +13,7 @@ from pyroclast.runtime.looplag import measure_lag
 from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
 
 
-def test_the_text_format() -> None:
+def test_metrics_are_rendered_in_the_prometheus_text_format() -> None:
     registry = CollectorRegistry()
     ExactCounter("volcano_job_completed_phase_count", "Completed\njobs", ["job_name"], registry=registry).labels('a"\\\nb').inc(2)
     Counter("other_total", "Others", registry=registry).inc()
@@ -40,7 +40,7 @@ def test_the_text_format() -> None:
     )
 
 
-def test_what_the_substrate_tells_is_counted() -> None:
+def test_client_queue_and_loop_observations_become_metrics() -> None:
     registry = new_registry()
     metrics = ApiMetrics(registry)
     metrics.request("create", "pods", 201, 0.01)
@@ -74,7 +74,7 @@ def test_what_the_substrate_tells_is_counted() -> None:
 
 
 @pytest.mark.looptime
-async def test_the_lag_of_an_idle_loop_is_none() -> None:
+async def test_an_idle_event_loop_has_no_lag() -> None:
     seen: list[tuple[float, float]] = []
     measuring = asyncio.ensure_future(measure_lag(lambda *times: seen.append(times)))
     await asyncio.sleep(2.01)
@@ -90,7 +90,9 @@ def work() -> None:
 
 
 @pytest.mark.parametrize(("holds", "is_at_work"), [(work, True), (lambda: time.sleep(0.5), False)])
-async def test_the_lag_of_a_loop_that_is_held_up_is_seen(holds: Callable[[], None], is_at_work: bool) -> None:
+async def test_a_blocked_event_loop_reports_its_lag_and_whether_the_process_was_busy(
+    holds: Callable[[], None], is_at_work: bool
+) -> None:
     """By the work of this process, or as if others had the core."""
     seen: list[tuple[float, float]] = []
     measuring = asyncio.ensure_future(measure_lag(lambda *times: seen.append(times)))
@@ -103,7 +105,7 @@ async def test_the_lag_of_a_loop_that_is_held_up_is_seen(holds: Callable[[], Non
     assert (held > 0.4) == is_at_work
 
 
-def test_what_was_loaded_is_exempt_from_collection() -> None:
+def test_freeze_loaded_freezes_objects_without_a_garbage_collection() -> None:
     import gc
 
     try:

@@ -85,7 +85,9 @@ def failing(error: KubeError) -> Callable[[int], float | None]:
         pytest.param(failing(NotFound(404, "NotFound", "gone")), 1, 0.005, id="it is going"),
     ],
 )
-async def test_rounds(act: Callable[[int], float | None], want_rounds: int, want_due: float | None) -> None:
+async def test_the_result_of_an_action_decides_the_rounds_and_the_next_reconcile(
+    act: Callable[[int], float | None], want_rounds: int, want_due: float | None
+) -> None:
     kept = Kept(act)
     kept.objects.put("u")
     await kept.reconcile(KEY)
@@ -96,7 +98,7 @@ async def test_rounds(act: Callable[[int], float | None], want_rounds: int, want
         assert kept.context.now() - START == pytest.approx(want_due)
 
 
-async def test_another_object_of_the_name_has_a_memory_of_its_own() -> None:
+async def test_memory_is_kept_per_uid_until_the_object_is_deleted_or_its_shard_released() -> None:
     kept = Kept(lambda _: None)
     for uid in ("first", "first", "second"):
         kept.objects.put(uid)
@@ -112,14 +114,14 @@ async def test_another_object_of_the_name_has_a_memory_of_its_own() -> None:
     assert len({id(memory) for _, memory in kept.seen}) == 4, "it is kept for one object, until that or its shard has gone"
 
 
-async def test_an_object_that_is_made_anew_between_rounds_is_left_to_a_reconciliation_of_its_own() -> None:
+async def test_an_object_recreated_between_rounds_ends_the_current_reconcile() -> None:
     kept = Kept(lambda _: (kept.objects.put("second"), NOW)[1])
     kept.objects.put("first")
     await kept.reconcile(KEY)
     assert [uid for uid, _ in kept.seen] == ["first"]
 
 
-async def test_all_objects_are_looked_at_by_whoever_becomes_responsible() -> None:
+async def test_enqueue_all_queues_every_object() -> None:
     kept = Kept(lambda _: None)
     for name in ("a", "b", "c"):
         kept.objects.put(name, Key("n", name))

@@ -44,7 +44,7 @@ def test_a_changed_file_starts_the_program_anew_and_a_signal_ends_both(package, 
         assert process.stdout.read() == ""
 
 
-def test_a_new_file_counts_as_well(package, reloader):
+def test_a_new_file_restarts_the_program(package, reloader):
     with reloader(
         "import os, time\nprint(sorted(os.listdir(os.path.dirname(__file__))), flush=True)\ntime.sleep(600)\n"
     ) as process:
@@ -64,7 +64,7 @@ def test_a_program_that_fails_waits_for_its_next_version(package, reloader):
         process.terminate()
 
 
-def test_a_program_gets_its_arguments_and_may_end_by_itself(reloader):
+def test_a_program_receives_its_arguments_and_its_exit_ends_the_reloader(reloader):
     with reloader("import sys\nprint(sys.argv[1:])\n") as process:
         assert process.stdout.read() == "['one', 'two']\n"
         assert process.wait(30) == 0

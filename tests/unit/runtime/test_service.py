@@ -59,7 +59,7 @@ async def get(url: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("number", "loop"), [(signal.SIGTERM, "true"), (signal.SIGINT, "false")])
-async def test_a_signal_stops_everything_in_order(start: Start, number: signal.Signals, loop: str) -> None:
+async def test_a_signal_stops_the_tasks_of_the_service_in_reverse_order(start: Start, number: signal.Signals, loop: str) -> None:
     process = await start("--mode=wait", f"--uvloop={loop}")
     assert (await process.stdout.readline()).startswith(b"ready")
     process.send_signal(number)
@@ -68,7 +68,7 @@ async def test_a_signal_stops_everything_in_order(start: Start, number: signal.S
     assert events(err)[-1]["event"] == "service.stopping"
 
 
-async def test_a_second_signal_ends_it_at_once(start: Start) -> None:
+async def test_a_second_signal_ends_the_process_at_once(start: Start) -> None:
     process = await start("--mode=stubborn")
     await process.stdout.readline()
     process.send_signal(signal.SIGTERM)
@@ -78,7 +78,7 @@ async def test_a_second_signal_ends_it_at_once(start: Start) -> None:
     assert (await finish(process))[0] == 1
 
 
-async def test_stopping_takes_no_longer_than_allowed(start: Start) -> None:
+async def test_stopping_ends_after_graceful_shutdown_time_and_logs_stuck_tasks(start: Start) -> None:
     process = await start("--mode=stubborn", "--graceful-shutdown-time=300ms")
     await process.stdout.readline()
     process.send_signal(signal.SIGTERM)
@@ -87,7 +87,7 @@ async def test_stopping_takes_no_longer_than_allowed(start: Start) -> None:
     assert any(event["event"] == "service.stuck" and event["tasks"] == ["worker"] for event in events(err))
 
 
-async def test_when_nothing_is_left_to_do_it_ends(start: Start) -> None:
+async def test_the_process_exits_with_0_when_main_returns(start: Start) -> None:
     code, out, _ = await finish(await start("--mode=returns"))
     assert (code, out) == (0, ["done"])
 
@@ -100,7 +100,7 @@ async def test_when_nothing_is_left_to_do_it_ends(start: Start) -> None:
         ("raises", "main died: RuntimeError('main failed')"),
     ],
 )
-async def test_a_task_that_dies_ends_the_process_with_a_clear_line(start: Start, mode: str, error: str) -> None:
+async def test_a_dead_task_ends_the_process_with_status_1_and_a_critical_log_line(start: Start, mode: str, error: str) -> None:
     code, out, err = await finish(await start(f"--mode={mode}"))
     assert code == 1
     last = events(err)[-1]
@@ -110,20 +110,20 @@ async def test_a_task_that_dies_ends_the_process_with_a_clear_line(start: Start,
     assert ("exception" in last) == (mode != "ends")
 
 
-async def test_a_lost_lease_is_said_without_a_stack(start: Start) -> None:
+async def test_a_lost_lease_is_logged_without_a_traceback_and_exits_with_1(start: Start) -> None:
     code, _, err = await finish(await start("--mode=loses"))
     last = events(err)[-1]
     assert (code, last["event"], last["error"]) == (1, "service.lease_lost", "lease ns/lock: taken over by other")
     assert "exception" not in last
 
 
-async def test_an_unusable_kubeconfig_is_one_line_and_status_2(start: Start, tmp_path: Path) -> None:
+async def test_an_unusable_kubeconfig_prints_one_line_and_exits_with_2(start: Start, tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     code, _, err = await finish(await start("--mode=watch", f"--kubeconfig={file}"))
     assert (code, err) == (2, [f"program: kubeconfig {file}: {file}: No such file or directory"])
 
 
-async def test_a_port_in_use_is_one_line(start: Start) -> None:
+async def test_a_port_in_use_prints_one_line_and_exits_with_1(start: Start) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -134,14 +134,14 @@ async def test_a_port_in_use_is_one_line(start: Start) -> None:
     assert err[0].startswith(f"program: --listen-address: cannot listen on {address}: ")
 
 
-async def test_unusable_tls_files_are_one_line(start: Start, tmp_path: Path) -> None:
+async def test_unusable_tls_files_print_one_line_and_exit_with_2(start: Start, tmp_path: Path) -> None:
     files = [f"--{name}={tmp_path}/x" for name in ("tls-cert-file", "tls-private-key-file", "ca-cert-file")]
     code, _, err = await finish(await start("--enable-healthz", "--healthz-address=127.0.0.1:0", *files))
     assert (code, len(err)) == (2, 1)
     assert err[0].startswith("program: TLS files ")
 
 
-async def test_an_api_server_that_is_away_is_waited_for(start: Start) -> None:
+async def test_the_service_is_alive_but_not_ready_until_the_api_server_is_reachable(start: Start) -> None:
     server = FaultServer()
     server.port = free_port()
     health = f"127.0.0.1:{free_port()}"
@@ -177,7 +177,7 @@ async def test_an_api_server_that_is_away_is_waited_for(start: Start) -> None:
     assert [event["event"] for event in events(err)] == ["api_server.away", "api_server.back", "service.stopping"]
 
 
-async def test_readiness_waits_for_the_lists(start: Start) -> None:
+async def test_readiness_fails_while_a_list_is_pending(start: Start) -> None:
     async with FaultServer() as server:
         server.on("GET /version", answer(200, {}))
         server.on("GET /api/v1/pods", hang)
@@ -191,7 +191,7 @@ async def test_readiness_waits_for_the_lists(start: Start) -> None:
         assert (await get(f"http://{health}/healthz?verbose"))[1] == "[+]ping ok\n[+]watch-pods ok\nhealthz check passed\n"
 
 
-async def test_readiness_waits_for_what_is_made_at_the_start(start: Start) -> None:
+async def test_readiness_fails_while_startup_preparation_runs(start: Start) -> None:
     """As the queue `default`, which a Job needs that comes as soon as the pods of an installation are ready."""
     async with FaultServer() as server:
         server.on("GET /version", answer(200, {}))
@@ -203,7 +203,7 @@ async def test_readiness_waits_for_what_is_made_at_the_start(start: Start) -> No
         assert (await get(f"http://{health}/livez"))[0] == 200
 
 
-async def test_what_is_not_needed_keeps_nothing_waiting_and_is_checked_as_the_rest_is(start: Start) -> None:
+async def test_an_optional_informer_does_not_delay_readiness_and_has_a_liveness_check(start: Start) -> None:
     async with FaultServer() as server:
         server.on("GET /version", answer(200, {}))
         server.on("GET /api/v1/pods", answer(404, {"reason": "NotFound", "message": "not served"}))
@@ -215,7 +215,7 @@ async def test_what_is_not_needed_keeps_nothing_waiting_and_is_checked_as_the_re
 
 
 @pytest.mark.parametrize("mode", ["watch", "asks"])
-async def test_an_object_that_cannot_be_decoded_is_told_by_an_event_and_stops_nothing(start: Start, mode: str) -> None:
+async def test_an_undecodable_object_is_reported_by_an_event_and_does_not_stop_the_service(start: Start, mode: str) -> None:
     deep = b"[" * 3000 + b"]" * 3000
     bad = b'{"metadata":{"name":"bad","namespace":"ns","uid":"u","resourceVersion":"1"},"more":%s}' % deep
     async with FaultServer() as server:

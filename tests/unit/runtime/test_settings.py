@@ -34,7 +34,7 @@ def read(*argv: str) -> Settings:
     return parse(Settings, argv, "prog")
 
 
-def test_defaults() -> None:
+def test_settings_without_flags_have_their_defaults() -> None:
     settings = read()
     assert settings.kubeconfig == ""
     assert settings.leader_elect
@@ -63,11 +63,13 @@ def test_defaults() -> None:
         (["--lock-object-namespace=old"], "lease_namespace", "old"),
     ],
 )
-def test_flags(argv: list[str], field: str, value: Any) -> None:
+def test_flags_set_the_fields_of_the_settings(argv: list[str], field: str, value: Any) -> None:
     assert getattr(read(*argv), field) == value
 
 
-def test_environment_and_file_and_who_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_flags_override_environment_variables_which_override_the_config_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("workers: 4\nschedule-period: 5s\nscheduler_name: [x, y]\nport: 1\nleader-elect: false\n")
     monkeypatch.setenv("PYROCLAST_WORKERS", "5")
@@ -81,7 +83,7 @@ def test_environment_and_file_and_who_wins(monkeypatch: pytest.MonkeyPatch, tmp_
     assert read().schedule_period == timedelta(seconds=5)
 
 
-def test_variables_of_service_links_are_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_kubernetes_service_links_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYROCLAST_PORT", "tcp://10.0.0.1:8080")
     monkeypatch.setenv("PYROCLAST_ADMISSION_SERVICE_HOST", "10.0.0.1")
     assert read().port == 8443
@@ -113,14 +115,16 @@ def test_variables_of_service_links_are_not_ours(monkeypatch: pytest.MonkeyPatch
         ),
     ],
 )
-def test_a_wrong_flag_is_one_line_and_status_2(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_flag_prints_one_line_and_exits_with_2(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         read(*argv)
     assert caught.value.code == 2
     assert capsys.readouterr() == ("", f"prog: {line}\n")
 
 
-def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_environment_variable_is_named_in_the_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PYROCLAST_WORKERS", "x")
     with pytest.raises(SystemExit):
         read()
@@ -138,7 +142,9 @@ def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         (None, "file FILE (--config): No such file or directory"),
     ],
 )
-def test_a_wrong_file_is_named(text: str | None, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_config_file_is_named_in_the_error(
+    text: str | None, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "settings.yaml"
     if text is not None:
         file.write_text(text)
@@ -147,13 +153,13 @@ def test_a_wrong_file_is_named(text: str | None, line: str, tmp_path: Path, caps
     assert capsys.readouterr().err == f"prog: {line}\n".replace("FILE", str(file))
 
 
-def test_an_empty_file_is_fine(tmp_path: Path) -> None:
+def test_an_empty_config_file_leaves_the_defaults(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("")
     assert read("--config", str(file)).workers == 3
 
 
-def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_version_are_printed_with_status_0(capsys: pytest.CaptureFixture[str]) -> None:
     for flag in ("--help", "-h", "--version"):
         with pytest.raises(SystemExit) as caught:
             read(flag)
@@ -166,11 +172,11 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "want"), [(":80", (None, 80)), ("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:8080", ("::1", 8080))]
 )
-def test_addresses(text: str, want: tuple[str | None, int]) -> None:
+def test_split_address_returns_host_and_port(text: str, want: tuple[str | None, int]) -> None:
     assert split_address(text) == want
 
 
 @pytest.mark.parametrize("text", ["", "80", "a:b", "::1:80", ":70000", ":-1"])
-def test_no_addresses(text: str) -> None:
+def test_split_address_rejects_invalid_addresses(text: str) -> None:
     with pytest.raises(ValueError, match="is not an address"):
         split_address(text)

@@ -29,7 +29,7 @@ async def test_tasks_stop_youngest_first() -> None:
     assert not supervisor.died.done()
 
 
-async def test_a_task_that_raises_is_a_death_with_a_cause() -> None:
+async def test_a_task_that_raises_is_reported_as_died_with_its_cause() -> None:
     async def fail() -> None:
         await asyncio.sleep(1)
         raise ZeroDivisionError
@@ -42,7 +42,7 @@ async def test_a_task_that_raises_is_a_death_with_a_cause() -> None:
     assert await supervisor.stop(1) == []
 
 
-async def test_a_task_that_returns_or_is_cancelled_is_a_death() -> None:
+async def test_a_task_that_returns_or_is_cancelled_is_reported_as_ended() -> None:
     async def end() -> None: ...
 
     for cancel in (False, True):
@@ -53,7 +53,7 @@ async def test_a_task_that_returns_or_is_cancelled_is_a_death() -> None:
         assert str(await supervisor.died) == "worker ended"
 
 
-async def test_a_task_that_may_return_may_return_but_not_raise() -> None:
+async def test_a_task_with_may_return_may_end_but_its_error_is_reported() -> None:
     async def end() -> None: ...
 
     async def fail() -> None:
@@ -67,7 +67,7 @@ async def test_a_task_that_may_return_may_return_but_not_raise() -> None:
     assert str(await supervisor.died) == "main died: ZeroDivisionError()"
 
 
-async def test_a_task_that_will_not_stop_is_named() -> None:
+async def test_stop_returns_the_names_of_tasks_that_do_not_stop_in_time() -> None:
     async def stubborn() -> None:
         while True:
             try:

@@ -67,7 +67,7 @@ async def served_name(port: int, *, server_name: str | None = None) -> str:
     return str(x509.load_der_x509_certificate(der).subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
 
 
-async def test_a_certificate_is_replaced_while_serving() -> None:
+async def test_a_replaced_certificate_serves_new_connections_and_an_invalid_one_is_rejected() -> None:
     serving = ServingTls()
     assert not serving.is_ready
     async with echo(serving) as port:
@@ -87,7 +87,7 @@ async def test_a_certificate_is_replaced_while_serving() -> None:
         assert await served_name(port) == "three"
 
 
-async def test_no_handshake_fails_during_replacement() -> None:
+async def test_no_handshake_fails_while_the_certificate_is_replaced() -> None:
     serving = ServingTls()
     pairs = [pair("one"), pair("two")]
     serving.use(*pairs[0])
@@ -110,7 +110,7 @@ async def test_no_handshake_fails_during_replacement() -> None:
     assert set(names) == {"one", "two"}
 
 
-async def test_clients_with_a_certificate_are_checked() -> None:
+async def test_a_client_certificate_is_optional_but_must_match_the_client_ca() -> None:
     serving = ServingTls()
     good, bad = pair("good"), pair("bad")
     serving.use(*pair("server"), client_ca=good[0])
@@ -135,7 +135,7 @@ async def test_clients_with_a_certificate_are_checked() -> None:
             await connect(port, bad)
 
 
-async def test_files_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changed_certificate_files_are_loaded_while_serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls, "POLL_SECONDS", 0.02)
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
 
@@ -162,7 +162,7 @@ async def test_files_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     following.cancel()
 
 
-def test_files_that_are_unusable_at_the_start(tmp_path: Path) -> None:
+def test_unusable_certificate_files_raise_start_failure(tmp_path: Path) -> None:
     files = TlsFiles(ServingTls(), tmp_path / "tls.crt", tmp_path / "tls.key")
     with pytest.raises(StartFailure, match=r"TLS files .*tls\.crt.*No such file") as caught:
         files.load()

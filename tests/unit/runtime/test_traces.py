@@ -11,7 +11,7 @@ from pyroclast.runtime.traces import ANNOTATION, PastSpan, SpanEvent, Traces, co
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-def test_without_an_endpoint_nothing_happens_and_nothing_is_loaded() -> None:
+def test_tracing_without_an_endpoint_adds_no_annotation_and_loads_no_opentelemetry() -> None:
     code = (
         "import sys; from pyroclast.runtime.traces import Traces; t = Traces('x')\n"
         "with t.span('a', b=1) as s: s.set_attribute('c', 2); assert t.annotations() == {}\n"
@@ -20,7 +20,7 @@ def test_without_an_endpoint_nothing_happens_and_nothing_is_loaded() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-def test_a_broken_context_is_none() -> None:
+def test_an_invalid_trace_context_is_ignored() -> None:
     assert context_of({ANNOTATION: PARENT}) == PARENT
     for broken in ("", "x", PARENT[:-1], PARENT.replace("0af7651916cd43dd8448eb211c80319c", "0" * 32), PARENT.upper()):
         assert context_of({ANNOTATION: broken}) == ""
@@ -65,7 +65,7 @@ async def test_spans_of_one_object_are_one_trace_and_reach_the_collector() -> No
     assert bytes.fromhex("0af7651916cd43dd8448eb211c80319c") in sent
 
 
-def test_what_belongs_to_a_span_is_known_before_that_is_over() -> None:
+def test_context_within_is_deterministic_and_keeps_the_trace_of_the_parent() -> None:
     own = context_within("uid flow.run")
     assert context_of({ANNOTATION: own}) == own
     assert context_within("uid flow.run") == own
@@ -73,7 +73,7 @@ def test_what_belongs_to_a_span_is_known_before_that_is_over() -> None:
     assert context_within("uid flow.run", PARENT[:-1] + "0").endswith("-00"), "a trace that is not taken stays so"
 
 
-async def test_spans_of_the_past_keep_their_ids_and_times() -> None:
+async def test_past_spans_are_sent_with_their_ids_times_and_events() -> None:
     async with collecting() as (traces, received):
         event = SpanEvent("bound", 1001.25, {"pod": "train-0"})
         span = PastSpan("job.run", PARENT, "uid job.run", 1000.5, 2000.0, {"queue": "q"}, [event])

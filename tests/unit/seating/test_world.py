@@ -67,7 +67,7 @@ async def settled(world, *, within=QUIET_SECONDS):
 
 
 @in_world({f"n{index}": 4000 for index in range(3)})
-async def test_gangs_start_with_one_write_for_each_pod(world):
+async def test_gangs_run_with_pods_created_on_their_nodes_and_no_binds(world):
     for index in range(6):
         submit(world, f"j{index}", 4, 500)
     await settled(world)
@@ -76,7 +76,7 @@ async def test_gangs_start_with_one_write_for_each_pod(world):
 
 
 @in_world({"n0": 4000, "n1": 4000})
-async def test_what_does_not_fit_at_once_waits_with_its_pods_and_starts_when_there_is_room(world):
+async def test_a_pod_that_does_not_fit_waits_unbound_and_runs_when_capacity_is_released(world):
     submit(world, "first", 2, 2500)
     await settled(world)
     submit(world, "second", 1, 2000)
@@ -87,7 +87,7 @@ async def test_what_does_not_fit_at_once_waits_with_its_pods_and_starts_when_the
 
 
 @in_world({f"n{index}": 16000 for index in range(4)})
-async def test_a_sidecar_that_admission_adds_only_sometimes_over_commits_nothing(world):
+async def test_a_sidecar_that_admission_adds_to_some_pods_overcommits_no_node(world):
     # a pod that is larger than its seat goes at once, but is there for a moment: nodes have room for it
     rng, made = random.Random(7), []
 
@@ -137,7 +137,7 @@ async def killed_and_back(world, who):
 @pytest.mark.parametrize("who", ["scheduler", "controller", "both"])
 @pytest.mark.parametrize("after", range(0, 60, 4))
 @in_world({f"n{index}": 2000 for index in range(2)})
-async def test_whoever_is_killed_at_any_point_the_gang_is_whole_soon(world, who, after):
+async def test_a_gang_runs_whole_after_scheduler_or_controller_is_killed_at_any_point(world, who, after):
     """`after`: hundredths of a second since the Job came; publishing, placing, creating and observing take half a second."""
     submit(world, "j", 8, 500)
     await asyncio.sleep(after / 100)
@@ -148,7 +148,7 @@ async def test_whoever_is_killed_at_any_point_the_gang_is_whole_soon(world, who,
 
 
 @in_world({"n0": 4000, "n1": 2900, "n2": 2900, "n3": 2900})
-async def test_seats_are_not_given_to_others_while_their_pods_may_still_come(world, monkeypatch):
+async def test_withdrawn_seats_are_not_reused_while_their_pods_may_still_be_created(world, monkeypatch):
     """Requests that take 45 s: the scheduler withdraws the seats after 30 s, and the pods are created on them all the same."""
     client = world.cluster.replica.client
     create, begun = client.create, []
@@ -188,7 +188,7 @@ async def test_a_gang_that_is_restarted_or_scaled_is_whole_again(world, action):
 @pytest.mark.parametrize("who", ["scheduler", "controller", "both"])
 @pytest.mark.parametrize("after", range(0, 120, 8))
 @in_world({f"n{index}": 2000 for index in range(2)})
-async def test_whoever_is_killed_while_pods_are_made_again_and_anew_the_gang_is_whole_soon(world, who, after):
+async def test_a_gang_runs_whole_after_a_kill_while_it_restarts_a_pod_and_is_scaled(world, who, after):
     """`after`: hundredths of a second since a pod failed and the Job was scaled."""
     submit(world, "j", 4, 500, policies=[{"event": "PodFailed", "action": "RestartPod"}])
     await settled(world)
@@ -201,7 +201,7 @@ async def test_whoever_is_killed_while_pods_are_made_again_and_anew_the_gang_is_
 
 
 @in_world({f"n{index}": 2000 for index in range(2)})
-async def test_a_pod_made_again_that_fits_nowhere_waits_as_a_pod(world):
+async def test_a_recreated_pod_that_fits_nowhere_is_created_unbound_and_bound_later(world):
     submit(world, "j", 2, 2000, minimum=1, policies=[{"event": "PodEvicted", "action": "RestartPod"}])
     await settled(world)
     lost = next(pod for pod in world.cluster.pods() if pod["spec"]["nodeName"] == "n1")
@@ -216,7 +216,7 @@ async def test_a_pod_made_again_that_fits_nowhere_waits_as_a_pod(world):
 
 
 @in_world({"n0": 2000})
-async def test_without_the_scheduler_pods_made_again_come_after_a_while(world):
+async def test_evicted_pods_are_recreated_after_a_delay_while_the_scheduler_is_down(world):
     submit(world, "j", 2, 500, policies=[{"event": "PodEvicted", "action": "RestartPod"}])
     await settled(world)
     await world.scheduler.kill()
@@ -333,7 +333,7 @@ class Chaos:
 
 @pytest.mark.parametrize("seed", range(examples(40, one_in=10)))
 @in_world({f"n{index}": 4000 for index in range(4)})
-async def test_chaos(world, seed):
+async def test_all_jobs_run_and_no_gang_is_half_started_after_random_faults(world, seed):
     chaos = Chaos(world, random.Random(seed))
     world.cluster.server.admit = chaos.admit
     chaos.disturb(world.scheduler.client)

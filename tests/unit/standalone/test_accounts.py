@@ -20,7 +20,7 @@ def token(text: str) -> Step:
     return answer(201, {"status": {"token": text, "expirationTimestamp": ends}})
 
 
-async def test_a_server_that_is_away_when_tokens_are_due_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_token_renewal_is_logged_and_retried_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts, "LEAST_SECONDS", 0.001)
     async with FaultServer() as server, server.client() as client:
         server.on(TOKEN, token("first"), status(403, "Forbidden"), token("second"))

@@ -88,18 +88,20 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_progress(case: tuple[Job, PodGroup | None, list[Pod], Progress]) -> None:
+def test_job_progress_shows_the_phase_and_why_the_job_waits_or_failed(
+    case: tuple[Job, PodGroup | None, list[Pod], Progress],
+) -> None:
     found_job, found_group, pods, want = case
     assert progress(found_job, found_group, pods) == want
 
 
 @pytest.mark.parametrize(("phase", "want"), [("Completed", True), ("Failed", True), ("Terminated", True), ("Running", False)])
-def test_finished(phase: str, *, want: bool) -> None:
+def test_progress_is_finished_only_in_a_terminal_phase(phase: str, *, want: bool) -> None:
     assert Progress(phase, "").is_finished is want
 
 
 @pytest.mark.parametrize(("phase", "want"), [("Completed", True), ("Succeed", True), ("Succeeded", True), ("Aborted", False)])
-def test_successful(phase: str, *, want: bool) -> None:
+def test_progress_is_successful_only_in_a_completed_phase(phase: str, *, want: bool) -> None:
     assert Progress(phase, "").is_successful is want
 
 
@@ -118,7 +120,7 @@ PODS = {
 
 
 @pytest.mark.parametrize("case", PODS.values(), ids=PODS.keys())
-def test_pods(case: tuple[dict[str, object], Progress]) -> None:
+def test_pod_progress_shows_why_the_pod_waits_or_failed(case: tuple[dict[str, object], Progress]) -> None:
     status, want = case
     assert pod_progress(msgspec.convert({"status": status}, Pod)) == want
 
@@ -134,7 +136,7 @@ HYPER_JOBS = {
 
 
 @pytest.mark.parametrize("case", HYPER_JOBS.values(), ids=HYPER_JOBS.keys())
-def test_hyper_jobs(case: tuple[dict[str, str], dict[str, str], str]) -> None:
+def test_hyper_job_progress_derives_its_phase_from_conditions_and_jobs(case: tuple[dict[str, str], dict[str, str], str]) -> None:
     conditions, jobs, want = case
     raw = {
         "spec": {"replicatedJobs": [{"name": "r", "replicas": 2}]},

@@ -23,7 +23,7 @@ def entry(name: str, *targets: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "dependsOn": {"targets": list(targets)}, **more}
 
 
-def test_entries_stand_below_what_they_wait_for() -> None:
+def test_flow_tree_shows_entries_below_their_dependencies() -> None:
     found = flow(
         entry("a"),
         entry("b", "a"),
@@ -46,7 +46,7 @@ def test_entries_stand_below_what_they_wait_for() -> None:
     assert str(flow_progress(found, {})) == "Running     1 of 6 entries completed, 1 skipped"
 
 
-def test_jobs_tell_of_entries_and_rounds() -> None:
+def test_flow_progress_shows_the_jobs_of_entries_and_loop_rounds() -> None:
     found = flow(entry("a"), entry("a-1"), entry("loop", **{"for": {"count": 2}}), a=("Running", ""), loop=("Running", "1 of 2"))
     jobs = {
         "f-a": Progress("Running", "t 1 Running"),
@@ -61,16 +61,16 @@ def test_jobs_tell_of_entries_and_rounds() -> None:
     )
 
 
-def test_an_entry_that_is_tried_again_says_so() -> None:
+def test_retried_flow_entry_is_shown_as_retrying() -> None:
     found = flow(entry("a"), a=("Retrying", "again in 10 s"))
     assert flow_progress(found, {"f-a": Progress("Failed", "")}).branches == (("a", Progress("Retrying", "again in 10 s")),)
 
 
-def test_a_cycle_that_got_in_is_shown_all_the_same() -> None:
+def test_flow_with_a_dependency_cycle_shows_all_entries() -> None:
     assert [name for name, _ in flow_progress(flow(entry("a", "b"), entry("b", "a")), {}).branches] == ["a", "b"]
 
 
-def test_only_branches_that_changed_are_printed_and_all_at_the_end() -> None:
+def test_display_prints_only_changed_branches_and_all_branches_at_the_end() -> None:
     out, now = io.StringIO(), [0.0]
     display = Display(out, clock=lambda: now[0])
     waits, runs, done = (Progress(phase, "") for phase in ("Waiting", "Running", "Completed"))
@@ -93,7 +93,7 @@ def test_only_branches_that_changed_are_printed_and_all_at_the_end() -> None:
     ]
 
 
-def test_a_long_chain_is_a_tree_of_few_levels() -> None:
+def test_flow_tree_of_a_long_chain_has_a_limited_depth() -> None:
     lines = tree_lines(flow_progress(flow(entry("e0"), *(entry(f"e{at}", f"e{at - 1}") for at in range(1, 1000))), {}))
     indents = [line.index("─ e") for line in lines]
     assert len(lines) == 1000

@@ -13,7 +13,7 @@ GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 LIST = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n"
 
 
-def test_reads_documents_lists_and_folders(tmp_path: Path) -> None:
+def test_manifests_are_read_from_documents_lists_and_folders(tmp_path: Path) -> None:
     (tmp_path / "1.yaml").write_text(GOOD + "---\n" + LIST + "---\n")
     (tmp_path / "2.json").write_text('{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "c-"}}')
     (tmp_path / "notes.txt").write_text("no manifest")
@@ -35,7 +35,7 @@ def test_reads_documents_lists_and_folders(tmp_path: Path) -> None:
         pytest.param("---\n", "no objects in there", id="empty"),
     ],
 )
-def test_says_what_is_wrong(tmp_path: Path, text: str, want: str) -> None:
+def test_invalid_manifest_is_refused_naming_file_and_field(tmp_path: Path, text: str, want: str) -> None:
     file = tmp_path / "m.yaml"
     file.write_text(text)
     with pytest.raises(CommandError) as caught:
@@ -45,12 +45,12 @@ def test_says_what_is_wrong(tmp_path: Path, text: str, want: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_missing_manifest_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="No such file or directory; give the path of a manifest"):
         read([tmp_path / "none.yaml"])
 
 
-def test_has_all() -> None:
+def test_has_all_returns_whether_the_object_contains_the_expected_fields() -> None:
     found = {"metadata": {"name": "a", "uid": "1"}, "spec": {"tasks": [{"name": "t", "replicas": 1}]}}
     assert has_all(found, {"metadata": {"name": "a"}, "spec": {"tasks": [{"name": "t"}]}})
     assert not has_all(found, {"spec": {"tasks": [{"name": "t"}, {"name": "u"}]}})

@@ -19,7 +19,7 @@ def test_no_port_is_drawn_twice_also_by_another_process() -> None:
     assert "no free port found" in other.stderr
 
 
-def test_a_server_listens_on_a_port_that_was_drawn() -> None:
+def test_server_can_listen_on_a_reserved_port() -> None:
     port = free_port()
     with socket.create_server(("127.0.0.1", port)):
         assert not is_free(port)

@@ -48,7 +48,7 @@ async def test_a_killed_process_is_started_again_and_stopped_at_the_end(tmp_path
             os.kill(pid, 0)
 
 
-async def test_a_process_that_ends_by_itself_is_told_of_with_its_last_words(tmp_path: Path) -> None:
+async def test_ended_process_is_logged_with_its_last_line_and_restarted_with_backoff(tmp_path: Path) -> None:
     lines: list[str] = []
     supervisor = Supervisor(tmp_path, lines.append)
     await supervisor.start(Program("clock", "no_such_module", (), at_once))
@@ -61,7 +61,7 @@ async def test_a_process_that_ends_by_itself_is_told_of_with_its_last_words(tmp_
     assert ended[1].endswith("starting it again in 1 s")
 
 
-async def test_who_is_killed_again_and_again_is_back_as_soon_each_time(tmp_path: Path) -> None:
+async def test_restart_delay_does_not_grow_when_a_running_process_is_killed_again(tmp_path: Path) -> None:
     lines: list[str] = []
     supervisor = Supervisor(tmp_path, lines.append)
     await supervisor.start(Program("clock", "http.server", ("--bind", "127.0.0.1", "0"), at_once))
@@ -74,7 +74,7 @@ async def test_who_is_killed_again_and_again_is_back_as_soon_each_time(tmp_path:
     assert [line for line in lines if "ended" in line] == ["clock ended (killed by SIGKILL): starting it again in 0.5 s"] * 2
 
 
-async def test_services_end_together_and_the_api_server_when_they_have(tmp_path: Path) -> None:
+async def test_supervisor_stops_services_concurrently_and_the_api_server_last(tmp_path: Path) -> None:
     """One after the other they would take longer than whoever waits for the end does, and lose what they depend on.
 
     Each service here ends only when the other is asked to as well.
@@ -99,7 +99,7 @@ async def test_services_end_together_and_the_api_server_when_they_have(tmp_path:
     assert asked["server"] > max(ended["one"], ended["other"])
 
 
-async def test_a_process_that_ends_before_it_is_ready_is_told_by_its_last_line(tmp_path: Path) -> None:
+async def test_start_fails_with_the_last_line_of_a_process_that_ends_before_ready(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path, lambda _line: None)
     with pytest.raises(CommandError, match=r"clock ended with status 1: .*No module named no_such_module"):
         await supervisor.start(Program("clock", "no_such_module", (), never))
@@ -114,7 +114,7 @@ async def test_a_process_that_refuses_its_settings_is_not_tried_for_ever(tmp_pat
     await supervisor.stop()
 
 
-def test_one_control_plane_for_one_directory(tmp_path: Path) -> None:
+def test_data_directory_is_locked_by_one_control_plane(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path / "data")
     directory.prepare()
     assert directory.running_pid() is None
@@ -125,7 +125,7 @@ def test_one_control_plane_for_one_directory(tmp_path: Path) -> None:
     assert directory.running_pid() is None
 
 
-def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+def test_data_directory_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CommandError, match="give a directory that can be written"):
         DataDirectory(tmp_path / "file" / "data").prepare()

@@ -32,7 +32,7 @@ async def there(client: Client, kind: ResourceType, key: Key) -> dict[str, Any] 
         return None
 
 
-async def test_flows_and_hyper_jobs_that_were_left_can_be_deleted_and_other_finalizers_stay() -> None:
+async def test_release_removes_pyroclast_finalizers_and_keeps_other_finalizers() -> None:
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         for crd in custom_resource_definitions():
             if crd["spec"]["names"]["kind"] in ("JobFlow", "HyperJob"):
@@ -57,7 +57,7 @@ async def test_flows_and_hyper_jobs_that_were_left_can_be_deleted_and_other_fina
         assert said[-1] == "No object has a finalizer of Pyroclast."
 
 
-async def test_it_refuses_while_our_programs_run() -> None:
+async def test_release_is_refused_while_pyroclast_runs() -> None:
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         ours = deployment("pyroclast-jobflow")
         ours["metadata"]["labels"] = {"app.kubernetes.io/name": "pyroclast"}

@@ -31,7 +31,7 @@ async def _release(client: Client) -> None:
     await client.patch(CONFIG_MAPS, KEY, {"metadata": {"finalizers": None}}, PatchKind.MERGE)
 
 
-async def test_returns_when_all_is_gone(served: Client) -> None:
+async def test_remove_returns_after_all_objects_are_deleted(served: Client) -> None:
     await served.create(CONFIG_MAPS, HELD, namespace="default")
     async with asyncio.TaskGroup() as group:
         group.create_task(_release(served))
@@ -40,11 +40,11 @@ async def test_returns_when_all_is_gone(served: Client) -> None:
         await served.get(CONFIG_MAPS, KEY)
 
 
-async def test_names_what_does_not_go(served: Client) -> None:
+async def test_remove_raises_naming_objects_not_deleted_in_time(served: Client) -> None:
     await served.create(CONFIG_MAPS, HELD, namespace="default")
     with pytest.raises(CommandError, match="deleted, but not gone after 0 s: configmaps/a; see"):
         await remove(served, [HELD], wait_seconds=0)
 
 
-async def test_what_is_gone_already_is_passed_over(served: Client) -> None:
+async def test_remove_ignores_objects_that_do_not_exist(served: Client) -> None:
     await remove(served, [HELD])

@@ -32,18 +32,18 @@ SELECTORS = {
 
 
 @pytest.mark.parametrize(("selector", "want"), SELECTORS.values(), ids=SELECTORS.keys())
-def test_selects(selector, want):
+def test_colocation_configuration_selects_pods_only_by_a_valid_matching_selector(selector, want):
     assert colocation.selects(configuration(selector=selector), {"a": "b"}) is want
 
 
-def test_the_newest_goes_first():
+def test_newest_matching_colocation_configuration_wins():
     old, new = configuration("old", FITS), configuration("new", FITS, "2025-01-02T00:00:00Z")
     newer = configuration("other", None, "2025-01-03T00:00:00Z")
     assert colocation.configuration_for([old, new, newer], {"a": "b"}) == new
     assert colocation.configuration_for([newer], {"a": "b"}) is None
 
 
-def test_a_pod_is_told_once():
+def test_pod_is_patched_only_when_its_configuration_annotations_differ():
     each = configuration("c", FITS, highRatio=80)
     patch = colocation.patch(pod(), each)
     assert patch["metadata"] == {"uid": "u", "annotations": {NAME: "c", CONFIG: '{"memoryQos":{"highRatio":80}}'}}
@@ -52,7 +52,7 @@ def test_a_pod_is_told_once():
     assert colocation.patch(pod(colocation_config_name="d", colocation_config=patch["metadata"]["annotations"][CONFIG]), each)
 
 
-def test_a_pod_that_no_configuration_is_for_any_more_keeps_empty_settings():
+def test_configuration_annotations_are_emptied_when_no_configuration_matches():
     patch = colocation.patch(pod(colocation_config_name="c", colocation_config="x"), None)
     assert patch["metadata"]["annotations"] == {NAME: None, CONFIG: "{}"}
     assert colocation.patch(pod(colocation_config="{}"), None) == {}

@@ -56,7 +56,7 @@ NEXT = {
 
 
 @pytest.mark.parametrize(("schedule", "zone", "after", "want"), NEXT.values(), ids=NEXT.keys())
-def test_next(schedule, zone, after, want):
+def test_next_run_time_follows_the_schedule_in_its_time_zone(schedule, zone, after, want):
     moment = at(after)
     for text in want:
         moment = clock(schedule, zone).next(moment)
@@ -64,11 +64,11 @@ def test_next(schedule, zone, after, want):
 
 
 @pytest.mark.parametrize("schedule", ["0 0 31 2 *", ", * * * *"])
-def test_what_never_fires_has_no_next_time(schedule):
+def test_schedule_that_never_fires_has_no_next_run_time(schedule):
     assert clock(schedule).next(T) is None
 
 
-def test_a_period_counts_from_the_last_time_in_whole_seconds():
+def test_period_of_an_every_schedule_counts_whole_seconds_from_the_last_run_time():
     assert parse("@every 1h30m10.9s") == Every(5410)
     assert parse("@every -5s") == parse("@every 10ms") == Every(1)
     assert Clock(Every(90)).next(T + 0.7) == T + 90
@@ -84,7 +84,7 @@ def test_a_period_counts_from_the_last_time_in_whole_seconds():
         ("TZ= * * * * *", ("", "* * * * *")),
     ],
 )
-def test_a_zone_before_the_schedule(text, want):
+def test_time_zone_prefix_is_split_from_the_schedule(text, want):
     assert split_zone(text) == want
 
 
@@ -97,7 +97,7 @@ ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Ame
     st.sampled_from(ZONES),
     st.integers(0, 4 * 366 * 96),
 )
-def test_next_is_the_first_minute_whose_local_time_fits(schedule, zone, quarter):
+def test_next_run_time_is_the_first_minute_whose_local_time_matches_the_schedule(schedule, zone, quarter):
     fields, here = parse(schedule), ZoneInfo(zone)
     after = at("2016-01-01 00:00") + 900.0 * quarter
     found = Clock(fields, here).next(after)
@@ -119,7 +119,7 @@ def test_next_is_the_first_minute_whose_local_time_fits(schedule, zone, quarter)
 
 @settings(max_examples=100)
 @given(st.sampled_from(["*/5 * * * *", "0 9 * * 1-5", "@every 7m", "30 2 * * *"]), st.integers(0, 500), st.integers(0, 3000))
-def test_latest_is_the_last_of_the_next_times(schedule, begin, length):
+def test_latest_run_time_equals_the_last_of_the_successive_next_run_times(schedule, begin, length):
     each, after, until = clock(schedule, "Europe/Berlin"), T + 60.0 * begin, T + 60.0 * (begin + length)
     want, moment = None, each.next(after)
     while moment is not None and moment <= until:
@@ -146,17 +146,17 @@ DUE = {
 
 
 @pytest.mark.parametrize(("schedule", "last", "now", "want", "missed"), DUE.values(), ids=DUE.keys())
-def test_due(schedule, last, now, want, missed):
+def test_due_returns_the_latest_run_time_and_whether_few_or_many_were_missed(schedule, last, now, want, missed):
     found = due(clock(schedule), earliest=T + last, now=T + now)
     assert found == Due(T + last, None if want is None else T + want, missed)
 
 
-def test_a_time_before_the_deadline_no_longer_counts():
+def test_run_time_older_than_the_deadline_is_not_due():
     found = due(clock("*/5 * * * *"), earliest=T + 30 * MINUTE, now=T + 32 * MINUTE, deadline=60)
     assert found == Due(T + 31 * MINUTE, None, Missed.NONE)
 
 
-def test_a_schedule_without_times_is_an_error():
+def test_schedule_that_never_fires_raises_an_error_and_has_no_wait():
     with pytest.raises(ScheduleError, match="time difference between two schedules is less than 1 second"):
         due(clock("59 23 31 2 *"), earliest=T + 10, now=T + HOUR)
     assert wait(clock("59 23 31 2 *"), earliest=T, now=T) is None
@@ -173,5 +173,5 @@ def test_a_schedule_without_times_is_an_error():
         ("@every 3m", 0, 0, 3 * MINUTE),
     ],
 )
-def test_wait(schedule, last, now, want):
+def test_wait_lasts_until_just_after_the_next_run_time(schedule, last, now, want):
     assert wait(clock(schedule), earliest=T + last, now=T + now) == pytest.approx(want + 0.1, abs=1e-3)

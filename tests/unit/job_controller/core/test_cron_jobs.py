@@ -50,7 +50,7 @@ def reviewed(each, *jobs):
     return [active.name for active in found.state.active], [notice.reason for notice in found.notices], found
 
 
-def test_the_job_of_a_time():
+def test_job_manifest_copies_the_template_and_adds_scheduled_time_and_owner():
     body = cron_jobs.manifest(cron_job(), T, None)
     assert body["metadata"] == {
         "name": f"c-{int(T) // 60}",
@@ -62,14 +62,14 @@ def test_the_job_of_a_time():
     assert body["spec"] == {"tasks": []}
 
 
-def test_its_time_is_told_in_the_zone_of_the_cron_job():
+def test_scheduled_timestamp_is_written_in_the_time_zone_of_the_cronjob():
     from zoneinfo import ZoneInfo
 
     annotations = cron_jobs.manifest(cron_job(), T, ZoneInfo("Europe/Berlin"))["metadata"]["annotations"]
     assert annotations["volcano.sh/cronjob-scheduled-timestamp"] == "2025-03-11T11:00:00+01:00"
 
 
-def test_an_ended_job_leaves_the_status_and_its_success_is_noted():
+def test_completed_job_leaves_the_active_list_and_sets_last_successful_time():
     job = made(T, JobPhase.COMPLETED)
     active, reasons, found = reviewed(cron_job((job.metadata.name, job.metadata.uid)), job)
     assert (active, reasons) == ([], ["SawCompletedJob"])
@@ -77,12 +77,12 @@ def test_an_ended_job_leaves_the_status_and_its_success_is_noted():
     assert found.state.patch(cron_job())["status"]["lastSuccessfulTime"] == format_time(T + 10)
 
 
-def test_a_job_whose_maker_was_killed_before_it_could_note_it_down_is_taken_over():
+def test_owned_job_that_the_status_does_not_list_is_added_to_the_active_list():
     active, reasons, found = reviewed(cron_job(), made(T + 60))
     assert (active, reasons, found.state.last_schedule) == ([f"c-{int(T) // 60 + 1}"], [], T + 60)
 
 
-def test_a_job_of_ours_by_owner_but_not_by_name_is_only_told_of():
+def test_owned_job_with_an_unexpected_name_is_only_reported_as_orphaned():
     stranger = made(T, name="other", uid="x")
     active, reasons, found = reviewed(cron_job(), stranger)
     assert (active, reasons) == ([], ["OrphanedJob"])
@@ -99,17 +99,17 @@ def test_a_job_of_ours_by_owner_but_not_by_name_is_only_told_of():
         ),
     ],
 )
-def test_stale_references_are_dropped(there, want):
+def test_active_references_to_missing_or_replaced_jobs_are_dropped_with_a_notice(there, want):
     active, reasons, found = reviewed(cron_job(("j", "u")), *there)
     assert (active, reasons) == ([], ["StaleReference"])
     assert found.notices[0].message == want
 
 
-def test_a_job_that_was_taken_away_stays_as_long_as_it_is_the_same():
+def test_active_job_without_an_owner_reference_stays_active_while_its_uid_matches():
     assert reviewed(cron_job(("j", "u")), made(T, name="j", uid="u", ownerReferences=[]))[0] == ["j"]
 
 
-def test_the_oldest_beyond_the_limits_go_but_never_terminated_ones():
+def test_history_limits_prune_only_the_oldest_completed_and_failed_jobs():
     done = [made(T + 60 * number, JobPhase.COMPLETED) for number in range(5)]
     failed = [made(T + 600 + 60 * number, JobPhase.FAILED) for number in range(3)]
     ended = [made(T + 6000 + 60 * number, JobPhase.TERMINATED) for number in range(9)]
@@ -122,7 +122,7 @@ def test_the_oldest_beyond_the_limits_go_but_never_terminated_ones():
 @pytest.mark.parametrize(
     ("reason", "goes"), [("PodFailed", True), ("RequeueLimitReached", True), ("CommandIssued", False), ("", False)]
 )
-def test_a_job_that_a_policy_or_the_controller_terminated_counts_as_failed(reason, goes):
+def test_terminated_job_counts_as_failed_only_if_a_policy_or_the_controller_ended_it(reason, goes):
     ended = made(T, JobPhase.TERMINATED)
     state = msgspec.structs.replace(ended.status.state, reason=reason)
     ended = msgspec.structs.replace(ended, status=msgspec.structs.replace(ended.status, state=state))
@@ -143,7 +143,7 @@ def planned(each, now, names=(), state=None):
     return plan(each, state or CronState.of(each), Clock(parse(each.spec.schedule)), now=now, names=names)
 
 
-def test_a_job_is_made_when_its_time_has_come_and_only_then():
+def test_job_is_planned_only_when_a_run_time_is_due():
     each = cron_job()
     assert planned(each, T + 59).time is None
     assert planned(each, T + 59).again == pytest.approx(1.1)
@@ -151,11 +151,11 @@ def test_a_job_is_made_when_its_time_has_come_and_only_then():
     assert planned(cron_job(last=T + 60), T + 61).time is None
 
 
-def test_a_time_whose_job_is_there_is_done():
+def test_run_time_whose_job_exists_is_not_planned_again():
     assert planned(cron_job(), T + 61, names=[f"c-{int(T) // 60 + 1}"]).time is None
 
 
-def test_only_one_of_many_missed_times_is_made_up_for():
+def test_only_the_latest_of_many_missed_run_times_is_planned_within_the_deadline():
     found = planned(cron_job(), T + 200 * 60 + 5)
     assert (found.time, [notice.reason for notice in found.notices]) == (T + 200 * 60, ["TooManyMissedTimes"])
     assert planned(cron_job(startingDeadlineSeconds=3), T + 200 * 60 + 5).time is None
@@ -170,19 +170,19 @@ POLICIES = {
 
 
 @pytest.mark.parametrize(("policy", "want"), POLICIES.items(), ids=POLICIES.keys())
-def test_a_job_that_still_runs(policy, want):
+def test_concurrency_policy_decides_whether_a_job_starts_while_another_runs(policy, want):
     each = cron_job(("c-1", "u"), concurrencyPolicy=policy)
     found = planned(each, T + 60)
     assert (found.time, found.replace, [notice.reason for notice in found.notices]) == want
     assert found.again is not None
 
 
-def test_a_schedule_without_times_is_told_of():
+def test_schedule_that_never_fires_is_reported_as_invalid():
     found = planned(cron_job(schedule="0 0 31 2 *"), T + 60)
     assert (found.time, found.again, found.notices[0].reason) == (None, None, "InvalidSchedule")
 
 
-def test_the_status_is_written_only_when_it_changes_and_only_over_what_was_read():
+def test_status_patch_is_empty_or_carries_the_resource_version():
     each = cron_job(("c-1", "u"), last=T)
     assert CronState.of(each).patch(each) == {}
     patch = CronState.of(each).without("u").acted_on(T + 60).patch(each)

@@ -33,7 +33,7 @@ def places(each):
     return {part.name: part.domain for part in parts}
 
 
-def test_parts_go_in_turn_over_their_domains():
+def test_jobs_of_a_hyperjob_are_spread_round_robin_over_at_most_max_domains():
     each = hyper_job(entry("a", 3, "x", "y"), entry("b"))
     assert places(each) == {"h-a-0": "x", "h-a-1": "y", "h-a-2": "x", "h-b-0": "n"}
     assert places(hyper_job(entry("a", 3, "x", "y"), maxDomains=1)) == {f"h-a-{number}": "x" for number in range(3)}
@@ -48,13 +48,13 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize(("each", "reason"), PROBLEMS.values(), ids=PROBLEMS.keys())
-def test_what_cannot_be_split(each, reason):
+def test_hyperjob_that_cannot_be_split_yields_a_problem_with_its_reason(each, reason):
     found = hyperjobs.split(each)
     assert isinstance(found, Problem)
     assert found.reason == reason
 
 
-def test_a_part_names_its_owner_only_where_that_can_be():
+def test_job_has_an_owner_reference_only_in_the_namespace_of_its_hyperjob():
     each = hyper_job(entry())
     (part,) = hyperjobs.split(each)
     own, other = (hyperjobs.manifest(each, part, namespace)["metadata"] for namespace in "nx")
@@ -64,7 +64,7 @@ def test_a_part_names_its_owner_only_where_that_can_be():
 
 
 @pytest.mark.parametrize(("given", "want"), [(None, False), ("m", False), ("m, n", True), ("*", True)])
-def test_a_namespace_says_from_where_it_takes_jobs(given, want):
+def test_namespace_accepts_hyperjobs_only_from_itself_and_from_annotated_namespaces(given, want):
     annotations = {} if given is None else {"training.volcano.sh/hyperjobs-from": given}
     assert hyperjobs.is_allowed(hyper_job(), decode({"metadata": {"name": "x", "annotations": annotations}}, Namespace)) is want
     assert hyperjobs.is_allowed(hyper_job(), decode({"metadata": {"name": "n"}}, Namespace))
@@ -86,31 +86,31 @@ def told(each, *jobs, problem=None):
         (["Running", "Failed"], "TFFT"),
     ],
 )
-def test_conditions(phases, want):
+def test_hyperjob_conditions_follow_the_phases_of_its_jobs(phases, want):
     jobs = [job(f"h-a-{number}", JobPhase(phase)) for number, phase in enumerate(phases)]
     assert "".join(value[0] for value in told(hyper_job(entry("a", 2)), *jobs)[0].values()) == want
 
 
-def test_numbers_below_zero_are_none():
+def test_negative_replicas_count_as_zero():
     each = hyper_job(entry("a", 2), entry("b", -1))
     assert places(each) == {"h-a-0": "n", "h-a-1": "n"}
     assert told(each, job("h-a-0"), job("h-a-1"))[0]["Placed"] == "True"
 
 
-def test_one_that_is_too_large_is_told_of_at_once():
+def test_hyperjob_with_too_many_jobs_is_reported_as_not_placed():
     each = hyper_job(entry("a", 2**31 - 1))
     conditions, status = told(each, problem=hyperjobs.split(each))
     assert (conditions["Placed"], status["conditions"][0]["reason"]) == ("False", "TooManyJobs")
 
 
-def test_a_minimum_lets_some_fail():
+def test_hyperjob_is_available_and_not_failed_while_min_available_jobs_run():
     jobs = [job("h-a-0", JobPhase.FAILED), job("h-a-1")]
     conditions, status = told(hyper_job(entry("a", 2), minAvailable=1), *jobs)
     assert conditions == {"Placed": "True", "Available": "True", "Completed": "False", "Failed": "False"}
     assert (status["splitCount"], status["observedGeneration"]) == (2, 2)
 
 
-def test_the_status_is_written_once_and_keeps_how_removed_jobs_ended():
+def test_status_is_patched_once_and_keeps_the_outcome_of_deleted_jobs():
     first = hyper_job(entry())
     done = job("h-a-0", JobPhase.COMPLETED, succeeded=2)
     status = hyperjobs.status(first, {"h-a-0": done}, None, now=NOW)["status"]
@@ -124,7 +124,7 @@ def test_the_status_is_written_once_and_keeps_how_removed_jobs_ended():
     assert removed["conditions"][2]["lastTransitionTime"] == status["conditions"][2]["lastTransitionTime"]
 
 
-def test_a_problem_is_told():
+def test_problem_is_reported_in_the_placed_condition():
     _, status = told(hyper_job(entry()), problem=Problem("Why", "so"))
     placed = status["conditions"][0]
     assert (placed["status"], placed["reason"], placed["message"]) == ("False", "Why", "so")
@@ -147,7 +147,7 @@ def stored(each, status):
     return len(msgspec.json.encode({"spec": each.spec, "status": status}))
 
 
-def test_the_status_of_as_many_jobs_as_there_may_be_can_be_stored():
+def test_status_of_ten_thousand_jobs_stays_within_the_storage_limit():
     each, jobs = large()
     status = hyperjobs.status(each, jobs, None, now=NOW)["status"]
     assert stored(each, status) <= 1_450_000
@@ -160,7 +160,7 @@ def test_the_status_of_as_many_jobs_as_there_may_be_can_be_stored():
     ]
 
 
-def test_a_template_of_a_megabyte_leaves_room_for_the_ends_of_jobs():
+def test_status_beside_a_template_of_a_megabyte_keeps_only_the_states_of_ended_jobs():
     _, jobs = large()
     spec = {"tasks": [{"template": {"x": "y" * 1_000_000}}]}
     big = decode({"metadata": {"name": "h"}, "spec": {"replicatedJobs": [entry(NAME, 10_000, templateSpec=spec)]}}, HyperJob)
@@ -183,7 +183,7 @@ def applied(there, operations):
     return there
 
 
-def test_a_change_of_one_job_of_ten_thousand_is_a_small_write_that_comes_to_the_same():
+def test_json_patch_for_two_of_ten_thousand_jobs_is_small_and_yields_the_new_status():
     each, jobs = large()
     first = hyperjobs.status(each, jobs, None, now=NOW)["status"]
     later = hyper_job(entry(NAME, 10_000), status=first)
@@ -197,7 +197,7 @@ def test_a_change_of_one_job_of_ten_thousand_is_a_small_write_that_comes_to_the_
     assert applied(there, operations)["status"] == msgspec.json.decode(msgspec.json.encode(body))
 
 
-def test_what_is_new_as_a_whole_is_written_as_a_whole():
+def test_no_json_patch_is_built_when_the_status_is_new_or_every_job_has_changed():
     each, jobs = large()
     body = hyperjobs.status(each, jobs, None, now=NOW)["status"]
     assert hyperjob_sizes.status_patch(each, body) is None
@@ -260,5 +260,5 @@ NOTHING = {"delete": [], "finalizers": None, "missing": [], "problems": {}}
         ),
     ],
 )
-def test_what_is_to_be_done(found, want):
+def test_decide_returns_missing_jobs_deletions_finalizers_and_problems(found, want):
     assert found() == NOTHING | want

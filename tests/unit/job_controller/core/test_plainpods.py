@@ -20,7 +20,7 @@ def made(each, inherited=None):
     return plainpods.manifest(each, inherited or {})
 
 
-def test_only_pods_of_our_schedulers_that_are_in_no_group():
+def test_podgroup_is_wanted_only_for_ungrouped_pods_of_the_given_schedulers():
     assert plainpods.wants_group(pod(), {"volcano"})
     assert not plainpods.wants_group(pod(scheduler="mine"), {"volcano"})
     assert not plainpods.wants_group(pod(annotations={"scheduling.k8s.io/group-name": "g"}), {"volcano"})
@@ -38,12 +38,12 @@ def test_only_pods_of_our_schedulers_that_are_in_no_group():
         ({"schedulingPolicy": {"gang": {}}}, 4),
     ],
 )
-def test_the_gang_of_a_job_of_kubernetes(scheduling, want):
+def test_gang_of_a_batch_job_is_min_count_or_parallelism_and_none_without_a_gang_policy(scheduling, want):
     job = decode({"metadata": {"name": "j"}, "spec": {"parallelism": 4, "scheduling": scheduling}}, BatchJob)
     assert job.gang == want
 
 
-def test_a_job_whose_scheduling_nobody_reads_is_a_gang_of_ours():
+def test_podgroup_of_a_batch_job_gang_takes_its_size_and_the_queue_label():
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "ju", "controller": True}
     label = {"scheduling.volcano.sh/queue-name": "q"}
     body = plainpods.manifest(pod(owner, labels=label), {}, 3)
@@ -68,7 +68,7 @@ def test_a_pod_without_an_owner_owns_its_group():
     assert (body["spec"], body["status"]) == ({"minMember": 1, "minResources": resources}, {"phase": "Pending"})
 
 
-def test_siblings_share_the_group_of_their_controller():
+def test_podgroup_takes_its_name_and_owner_references_from_the_owners_of_the_pod():
     other = {"apiVersion": "v1", "kind": "Thing", "name": "t", "uid": "tu"}
     body = made(pod(other, OWNER))
     assert body["metadata"]["name"] == "podgroup-ru"
@@ -92,7 +92,7 @@ def test_siblings_share_the_group_of_their_controller():
         ("9" * 5000, 1),
     ],
 )
-def test_the_size_of_the_gang(text, want):
+def test_min_member_comes_from_the_annotation_and_is_1_if_invalid(text, want):
     inherited = {} if text is None else {"scheduling.volcano.sh/group-min-member": text}
     gpu = pod(OWNER, limits={"nvidia.com/gpu": "1"})
     spec = made(gpu, inherited)["spec"]
@@ -100,7 +100,7 @@ def test_the_size_of_the_gang(text, want):
     assert spec["minResources"].get("pods") == (str(want) if want else None)
 
 
-def test_what_owners_and_pods_say():
+def test_pod_annotations_override_inherited_ones_and_unknown_keys_are_dropped():
     inherited = {
         "volcano.sh/custom-key": "x",
         "volcano.sh/jdb-max-unavailable": "3",
@@ -119,7 +119,7 @@ def test_what_owners_and_pods_say():
     assert body["spec"]["queue"] == "q"
 
 
-def test_the_first_owner_that_says_something_is_heard():
+def test_first_owner_wins_when_several_owners_have_the_same_annotation():
     assert plainpods.merged([{"a": "1"}, {"a": "2", "b": "3"}]) == {"a": "1", "b": "3"}
 
 
@@ -134,7 +134,7 @@ def test_the_first_owner_that_says_something_is_heard():
         (None, None, None),
     ],
 )
-def test_network_topology(mode, tier, want):
+def test_network_topology_is_read_from_the_pod_annotations(mode, tier, want):
     names = {"volcano.sh/network-topology-mode": mode, "volcano.sh/network-topology-highest-tier": tier}
     body = made(pod(annotations={key: value for key, value in names.items() if value is not None}))
     assert body["spec"].get("networkTopology") == want
@@ -146,12 +146,12 @@ def group(body, **spec):
     return decode({"metadata": meta, "spec": {"queue": "default", **body["spec"], **spec}}, PodGroup)
 
 
-def test_a_group_that_is_as_the_pod_says_is_left_alone():
+def test_podgroup_that_matches_its_pod_needs_no_patch():
     body = made(pod(OWNER, annotations={"volcano.sh/network-topology-mode": "soft"}))
     assert plainpods.patch(group(body), body) == {}
 
 
-def test_a_group_follows_its_workload():
+def test_podgroup_patch_holds_the_annotations_and_spec_fields_that_changed():
     body = made(pod(OWNER), {"scheduling.volcano.sh/group-min-member": "2", "volcano.sh/x": "y"})
     assert plainpods.patch(group(made(pod(OWNER)), priorityClassName="high"), body) == {
         "metadata": {"annotations": {"volcano.sh/x": "y"}},
@@ -163,7 +163,7 @@ def test_a_group_follows_its_workload():
     }
 
 
-def test_in_a_rolling_update_only_pods_of_the_new_revision_speak():
+def test_only_pods_of_the_update_revision_determine_the_podgroup_of_a_statefulset():
     stateful = decode({"status": {"updateRevision": "b"}}, StatefulSet)
     old, new = (pod(labels={"controller-revision-hash": revision}) for revision in "ab")
     assert [plainpods.speaks_for(each, stateful) for each in (old, new)] == [False, True]
@@ -171,12 +171,12 @@ def test_in_a_rolling_update_only_pods_of_the_new_revision_speak():
     assert plainpods.speaks_for(old, decode({}, StatefulSet))
 
 
-def test_a_suspended_job_wants_no_pods():
+def test_suspended_batch_job_has_size_0():
     assert decode({}, BatchJob).size == 1
     assert decode({"spec": {"parallelism": 3, "suspend": True}}, BatchJob).size == 0
 
 
-def test_which_pods_need_their_group_again():
+def test_pod_counts_as_in_its_own_podgroup_only_by_the_generated_name_and_while_it_lives():
     own = {"scheduling.k8s.io/group-name": "podgroup-pu"}
     assert plainpods.is_in_own_group(pod(annotations=own), {"volcano"})
     assert not plainpods.is_in_own_group(pod(annotations={"scheduling.k8s.io/group-name": "mine"}), {"volcano"})

@@ -34,11 +34,11 @@ def queue(name, state=None, parent="", by=None):
         (S.CLOSING, "AbortJob", 1, Step(Op.SYNC, S.CLOSING)),
     ],
 )
-def test_step(state, action, groups, want):
+def test_next_queue_state_follows_from_state_action_and_podgroup_count(state, action, groups, want):
     assert queues.step(state, action, pod_groups=groups) == want
 
 
-def test_every_state_answers_every_action():
+def test_every_queue_state_handles_every_action():
     for state in QueueState:
         for action in (*Action, "Unheard"):
             assert isinstance(queues.step(state, action, pod_groups=0).to, QueueState)
@@ -64,7 +64,7 @@ def test_a_queue_without_a_state_is_open_and_without_a_parent_is_under_the_root(
         (queue("c", S.OPEN, "p"), None, None),
     ],
 )
-def test_a_child_follows_its_parent(child, parent, want):
+def test_child_queue_closes_with_its_parent_and_reopens_only_if_the_parent_closed_it(child, parent, want):
     assert queues.following_parent(child, parent) == want
 
 
@@ -78,11 +78,11 @@ def test_a_child_follows_its_parent(child, parent, want):
         (queue("c", S.OPEN, "p", by="false"), queue("p", S.OPEN), False),
     ],
 )
-def test_the_mark_of_an_open_queue_is_left_over_unless_its_parent_closes(child, parent, want):
+def test_closed_by_parent_annotation_is_stale_on_an_open_queue_unless_its_parent_closes(child, parent, want):
     assert queues.bears_stale_mark(child, parent) is want
 
 
-def test_a_queue_does_not_open_under_a_parent_that_is_shut():
+def test_queue_is_refused_to_open_while_its_parent_is_closing():
     shut = queue("p", S.CLOSING)
     assert queues.refusal_to_open(queue("c", S.CLOSED, "p"), shut) == (
         "Failed to open queue c because its parent queue p is closing or closed. Open the parent queue first."
@@ -91,7 +91,7 @@ def test_a_queue_does_not_open_under_a_parent_that_is_shut():
     assert queues.refusal_to_open(queue("c", S.CLOSED), None) is None
 
 
-def test_tally():
+def test_tally_counts_podgroups_per_phase():
     phases = (PodGroupPhase.RUNNING, PodGroupPhase.RUNNING, PodGroupPhase.INQUEUE)
     counts = queues.tally([group(job(), phase) for phase in phases])
     assert counts == {phase: phases.count(phase) for phase in PodGroupPhase}

@@ -23,7 +23,7 @@ def pod(cpu, phase="Running", **annotations):
     )
 
 
-def test_load():
+def test_node_load_is_the_cpu_requested_by_active_pods_over_the_capacity():
     node = decode({"metadata": {"name": "n", "labels": WARM}, "status": {"capacity": {"cpu": "4"}}}, Node)
     mirror = {"kubernetes.io/config.mirror": "x"}
     assert load_of(node, [pod("1"), pod("500m"), pod("2", "Succeeded"), pod("2", **mirror)]) == NodeLoad("n", 0.375, WARM)
@@ -31,21 +31,21 @@ def test_load():
     assert load_of(decode({"metadata": {"name": "n"}}, Node), [pod("1")]).rate == 0.0
 
 
-def test_schedulers_choose_one_after_the_other():
+def test_default_schedulers_choose_the_nodes_of_their_load_range_busiest_first():
     nodes = [NodeLoad(f"n{number}", number / 10) for number in range(11)]
     chosen = choose(flags(*DEFAULT).shares, nodes)
     assert chosen["volcano"] == ("n6", "n5", "n4", "n3", "n2", "n1", "n0")
     assert chosen["agent-scheduler"] == ("n10", "n9", "n8", "n7")
 
 
-def test_warm_nodes_go_first_and_no_more_than_the_limit():
+def test_warmup_nodes_are_chosen_first_up_to_the_node_limit():
     nodes = [NodeLoad("a", 0.9), NodeLoad("b", 0.8, WARM), NodeLoad("c", 0.7)]
     assert choose(flags("s:agent:0.5:1.0:true:0:2").shares, nodes) == {"s": ("b", "a")}
 
 
 @settings(max_examples=100)
 @given(st.lists(st.floats(0, 1), max_size=80), st.integers(0, 90), st.integers(0, 90))
-def test_no_node_is_given_twice_and_no_limit_is_passed(rates, first, second):
+def test_no_node_is_assigned_twice_and_no_node_limit_is_exceeded(rates, first, second):
     shares = flags(f"a:x:0.0:0.8:false:0:{first}", f"b:y:0.2:1.0:true:0:{second}").shares
     chosen = choose(shares, [NodeLoad(f"n{number}", rate) for number, rate in enumerate(rates)])
     assert len(chosen["a"]) <= first
@@ -58,7 +58,7 @@ def shard(*desired, use=(), add=(), remove=()):
     return decode({"metadata": {"name": "s"}, "spec": {"nodesDesired": list(desired)}, "status": told}, NodeShard)
 
 
-def test_small_differences_are_not_written():
+def test_shard_write_is_due_only_when_a_tenth_of_the_nodes_or_their_number_changes():
     many = [f"n{number}" for number in range(40)]
     assert not is_due(shard(*many), [*many[3:], "x", "y", "z"])
     assert is_due(shard(*many), [*many[4:], "w", "x", "y", "z"])
@@ -67,12 +67,12 @@ def test_small_differences_are_not_written():
     assert not is_due(shard("a", "b"), ["b", "a"])
 
 
-def test_the_status_tells_what_is_to_change():
+def test_shard_status_lists_the_nodes_to_add_and_to_remove():
     assert status(shard(use=["a", "b"]), ["b", "c"]) == {"nodesToAdd": ["c"], "nodesToRemove": ["a"]}
     assert status(shard(use=["a", "b"], add=["c"], remove=["a"]), ["b", "c"]) == {}
 
 
-def test_a_config_map_goes_before_the_flags():
+def test_sharding_configmap_overrides_the_flags():
     text = """
 shardSyncPeriod: 30s
 enableNodeEventTrigger: false
@@ -112,12 +112,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "want"), WRONG.values(), ids=WRONG.keys())
-def test_what_cannot_be_used(text, want):
+def test_invalid_sharding_configuration_raises_an_error_with_the_reason(text, want):
     with pytest.raises(ShardingError, match=want):
         read({KEY: text}, flags())
 
 
 @pytest.mark.parametrize("text", ["a:b", "a:b:x:1:true:1:2", ":b:0:1:true:1:2", "a:b:0:1:true:3:2"])
-def test_flags_that_cannot_be_used(text):
+def test_invalid_scheduler_configs_flag_raises_an_error(text):
     with pytest.raises(ShardingError, match="--scheduler-configs"):
         flags(text)

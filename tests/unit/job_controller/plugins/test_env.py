@@ -4,7 +4,7 @@ from tests.unit.lifecycle.builders import job, task
 from .helpers import pod_of, with_init
 
 
-def test_all_containers_are_told_their_index_after_what_they_have():
+def test_task_index_variables_are_appended_to_the_env_of_all_containers():
     given = with_init()
     given["spec"]["containers"][0]["env"] = [{"name": "MINE", "value": "x"}]
     spec = pod_of(EnvPlugin([]), job(task(replicas=2, template=given)), index=1)["spec"]
@@ -13,6 +13,6 @@ def test_all_containers_are_told_their_index_after_what_they_have():
     assert spec["initContainers"][0]["env"] == ours
 
 
-def test_the_name_of_the_task_is_told_when_asked_for():
+def test_task_name_variable_is_set_with_the_task_name_flag():
     spec = pod_of(EnvPlugin(["--task-name"]), job(task("w")))["spec"]
     assert spec["containers"][0]["env"][-1] == {"name": "VC_TASK_NAME", "value": "w"}

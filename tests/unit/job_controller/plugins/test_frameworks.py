@@ -32,7 +32,7 @@ def tf_config(owner, *arguments, task=0, index=0):
     return env(pod_of(TensorflowPlugin(arguments), owner, task, index)).get("TF_CONFIG")
 
 
-def test_tf_config_is_written_to_the_letter():
+def test_tf_config_names_the_hosts_of_all_tasks_and_the_task_of_the_pod():
     assert tf_config(TRAIN, "--port=5000") == (
         '{"cluster":{"ps":["train-123-ps-0.train-123:5000","train-123-ps-1.train-123:5000"],'
         '"worker":["train-123-worker-0.train-123:5000","train-123-worker-1.train-123:5000"],'
@@ -52,11 +52,11 @@ def test_tf_config_is_written_to_the_letter():
         (["--worker=x"], "worker", "worker"),
     ],
 )
-def test_the_role_of_a_task(arguments, name, want):
+def test_tf_config_task_type_follows_the_task_name_and_the_role_flags(arguments, name, want):
     assert json.loads(tf_config(TRAIN, *arguments, task=name, index=1))["task"] == {"type": want, "index": 1}
 
 
-def test_a_single_pod_needs_no_cluster_and_init_containers_none_either():
+def test_tf_config_is_set_neither_for_a_single_pod_nor_in_init_containers():
     assert tf_config(job(task("worker", 1))) is None
     assert tf_config(job(task("worker", 2))) is not None
     assert json.loads(tf_config(job(task("a", 2))))["cluster"] == {}
@@ -64,7 +64,7 @@ def test_a_single_pod_needs_no_cluster_and_init_containers_none_either():
     assert "env" not in pod["spec"]["initContainers"][0]
 
 
-def test_a_fixed_host_name_stands_there_for_each_replica():
+def test_tf_config_repeats_a_fixed_hostname_for_each_replica():
     owner = job(task("worker", 2, template=template(hostname="h", subdomain="s")), task("ps"))
     assert json.loads(tf_config(owner))["cluster"]["worker"] == ["h.s:2222", "h.s:2222"]
 
@@ -74,7 +74,7 @@ def test_a_fixed_host_name_stands_there_for_each_replica():
 MPI = job(task("master", 1, template=with_init()), task("worker", 2, template=with_init()), task("other", 1))
 
 
-def test_the_master_is_told_its_workers_and_all_get_the_port():
+def test_mpi_master_gets_the_worker_hosts_and_all_tasks_get_the_port():
     pod = pod_of(MpiPlugin([]), MPI, "master")
     assert env(pod) == {"MPI_HOST": "j-worker-0.j,j-worker-1.j"}
     assert pod["spec"]["initContainers"][0]["env"] == pod["spec"]["containers"][0]["env"]
@@ -84,20 +84,20 @@ def test_the_master_is_told_its_workers_and_all_get_the_port():
     assert "MPI_HOST" not in env(pod_of(MpiPlugin([]), MPI, "worker"))
 
 
-def test_a_port_of_that_number_is_not_named_twice():
+def test_mpi_port_is_not_added_when_the_container_already_declares_it():
     mine = template()
     mine["spec"]["containers"][0]["ports"] = [{"name": "ssh", "containerPort": 22}]
     pod = pod_of(MpiPlugin([]), job(task("master", template=mine), task("worker")), "master")
     assert ports(pod) == [{"name": "ssh", "containerPort": 22}]
 
 
-def test_without_workers_the_list_is_empty_and_without_their_task_there_is_none():
+def test_mpi_host_is_empty_without_workers_and_unset_without_a_worker_task():
     assert env(pod_of(MpiPlugin([]), job(task("master"), task("worker", 0)), "master")) == {"MPI_HOST": ""}
     alone = pod_of(MpiPlugin([]), job(task("master"), task("b")), "master")
     assert (env(alone), ports(alone)) == ({}, [])
 
 
-def test_a_fixed_host_name_of_workers_stands_there_once():
+def test_mpi_host_lists_a_fixed_worker_hostname_once():
     owner = job(task("master"), task("worker", 3, template=template(hostname="h", subdomain="s")))
     assert env(pod_of(MpiPlugin([]), owner, "master")) == {"MPI_HOST": "h.s"}
 
@@ -111,19 +111,19 @@ TORCH = named("test-pytorch", task("master", 1), task("worker", 2), task("extra"
     ("name", "index", "want"),
     [("master", 0, {"RANK": "0"}), ("worker", 0, {"RANK": "1"}), ("worker", 1, {"RANK": "2"}), ("extra", 0, {})],
 )
-def test_each_pod_is_told_the_master_and_its_rank(name, index, want):
+def test_pytorch_sets_the_master_address_and_the_rank_of_each_pod(name, index, want):
     common = {"MASTER_ADDR": "test-pytorch-master-0.test-pytorch", "MASTER_PORT": "23456", "WORLD_SIZE": "3"}
     pod = pod_of(PytorchPlugin([]), TORCH, name, index)
     assert env(pod) == common | want
     assert ports(pod) == [{"name": "pytorchjob-port", "containerPort": 23456}]
 
 
-def test_without_a_master_nothing_changes():
+def test_pytorch_changes_nothing_in_a_job_without_a_master_task():
     owner = job(task("worker", 2))
     assert pod_of(PytorchPlugin([]), owner)["spec"] == pod_of(HcclrankPlugin(["--worker=x"]), owner)["spec"]
 
 
-def test_init_containers_get_no_variables_and_a_port_of_the_user_stays():
+def test_pytorch_leaves_init_containers_and_an_already_declared_port_unchanged():
     mine = with_init()
     mine["spec"]["containers"][0]["ports"] = [{"name": "mine", "containerPort": 123}]
     pod = pod_of(PytorchPlugin(["--port=123"]), job(task("master", template=mine), task("worker")), "master")
@@ -141,12 +141,12 @@ def test_init_containers_get_no_variables_and_a_port_of_the_user_stays():
         (["--wait-master-enabled=true", "--wait-master-image=mine"], "worker", ["mine"]),
     ],
 )
-def test_who_waits_for_the_master(arguments, name, want):
+def test_only_pytorch_workers_wait_for_the_master_and_only_when_enabled(arguments, name, want):
     pod = pod_of(PytorchPlugin(arguments), TORCH, name)
     assert [one["image"] for one in pod["spec"].get("initContainers", ()) if one["name"] == "wait-for-master"] == want
 
 
-def test_the_waiting_container_is_the_last_and_only_one():
+def test_wait_for_master_init_container_is_appended_unless_the_template_has_one():
     mine = with_init()
     owner = job(task("master"), task("worker", template=mine))
     plugin = PytorchPlugin(["--wait-master-enabled", "--wait-master-timeout=9"])
@@ -204,13 +204,13 @@ def test_ports_and_names_of_ray_can_be_set():
     ]
 
 
-def test_a_port_that_the_template_names_otherwise_is_reached_by_its_number():
+def test_ray_service_targets_a_differently_named_port_by_its_number():
     mine = ray_template("head", ports=[{"name": "redis", "containerPort": 6379}, {"name": "dashboard", "containerPort": 8265}])
     (service,) = RayPlugin([]).objects(job(task("head", template=mine)))
     assert [port["targetPort"] for port in service.body["spec"]["ports"]] == [6379, "dashboard", "client-server"]
 
 
-def test_a_job_without_a_head_is_told_so():
+def test_ray_raises_an_error_for_a_job_without_a_head_task():
     owner = job(task("worker"))
     with pytest.raises(PluginError, match=r"^job j doesn't have head task head$"):
         pod_of(RayPlugin([]), owner)
@@ -249,7 +249,7 @@ def ranked(*values):
         ([task("worker", template={"metadata": {"annotations": {"hccl/rankIndex": "1"}}, **template()})], "worker", 0, "1"),
     ],
 )
-def test_the_rank_is_annotated(tasks, name, index, want):
+def test_hcclrank_annotates_the_rank_from_the_role_or_the_rank_variable(tasks, name, index, want):
     pod = pod_of(HcclrankPlugin([]), job(*tasks), name, index)
     assert pod["metadata"]["annotations"].get("hccl/rankIndex") == want
 
@@ -261,7 +261,7 @@ def test_roles_of_hcclrank_can_be_named():
 
 
 @pytest.mark.parametrize(("replicas", "is_set"), [(1000, True), (20_000, False)])
-def test_a_cluster_of_tensorflow_that_no_variable_can_hold_is_left_out_and_told_of(replicas, is_set):
+def test_tf_config_too_long_for_a_variable_is_left_out_with_a_warning(replicas, is_set):
     owner = job(task("ps", 1), task("worker", replicas))
     plugin = TensorflowPlugin([])
     assert ("TF_CONFIG" in env(pod_of(plugin, owner, "ps"))) is is_set

@@ -22,7 +22,7 @@ def decoded(data):
     return {name: base64.b64decode(value).decode() for name, value in data.items()}
 
 
-def test_the_configuration_knows_every_host_once():
+def test_ssh_config_lists_every_host_once():
     made = secret()
     assert (made.kind.kind, made.name, made.follows) == ("Secret", "j-ssh", (("data", "config"),))
     assert decoded(made.body["data"]) == {
@@ -36,12 +36,12 @@ def test_the_configuration_knows_every_host_once():
 @pytest.mark.parametrize(
     ("argument", "want"), [("2026", 2026), ("-10", 22), ("0", 22), ("65535", 65535), ("65536", 22), ("many", 22)]
 )
-def test_a_port_that_cannot_be_is_22(argument, want):
+def test_invalid_ssh_port_defaults_to_22(argument, want):
     config = decoded(secret(f"--ssh-port={argument}").body["data"])["config"]
     assert f"  Port {want}\n" in config
 
 
-def test_keys_are_fresh_and_in_the_forms_that_ssh_reads(tmp_path):
+def test_ssh_keys_are_generated_anew_in_formats_that_ssh_reads(tmp_path):
     make = secret().once
     one, other = decoded(make()["data"]), decoded(make()["data"])
     assert set(one) == {"id_rsa", "id_rsa.pub", "authorized_keys"}
@@ -60,7 +60,7 @@ def test_keys_are_fresh_and_in_the_forms_that_ssh_reads(tmp_path):
         assert told.stdout.split()[:2] == one["id_rsa.pub"].split()
 
 
-def test_keys_of_the_user_are_taken_as_they_are():
+def test_ssh_keys_given_as_flags_are_used_unchanged():
     made = secret("--ssh-private-key=mine", "--ssh-public-key=also mine")
     data = decoded(made.body["data"])
     assert made.once is None
@@ -68,12 +68,12 @@ def test_keys_of_the_user_are_taken_as_they_are():
     assert secret("--ssh-public-key=alone").once is not None
 
 
-def test_the_private_key_may_come_alone():
+def test_private_key_flag_alone_leaves_the_public_key_empty():
     data = decoded(secret("--ssh-private-key=mine").body["data"])
     assert (data["id_rsa"], data["id_rsa.pub"], data["authorized_keys"]) == ("mine", "", "")
 
 
-def test_no_key_is_shown():
+def test_private_key_does_not_appear_in_the_repr_of_the_secret():
     made = secret("--ssh-private-key=mine")
     assert base64.b64encode(b"mine").decode() not in repr(made)
 
@@ -82,7 +82,7 @@ def test_no_key_is_shown():
     ("arguments", "path", "mode"),
     [([], "/root/.ssh", 0o600), (["--no-root"], "/root/.ssh", 0o600), (["--ssh-key-file-path=/a/b"], "/a/b", 0o644)],
 )
-def test_the_files_are_mounted_where_ssh_looks(arguments, path, mode):
+def test_ssh_secret_is_mounted_in_all_containers_at_the_key_file_path(arguments, path, mode):
     spec = pod_of(SshPlugin(arguments), OWNER)["spec"]
     items = [{"key": key, "path": f".ssh/{key}"} for key in ("id_rsa", "id_rsa.pub", "authorized_keys", "config")]
     assert spec["volumes"] == [{"name": "j-ssh", "secret": {"secretName": "j-ssh", "items": items, "defaultMode": mode}}]
@@ -90,7 +90,7 @@ def test_the_files_are_mounted_where_ssh_looks(arguments, path, mode):
         assert container["volumeMounts"] == [{"name": "j-ssh", "mountPath": path, "subPath": ".ssh"}]
 
 
-def test_the_configuration_of_a_very_large_job_is_short_and_means_the_same(tmp_path):
+def test_ssh_config_of_a_very_large_job_is_short_and_resolves_the_same_hosts(tmp_path):
     rows = [
         task("a", 20_000),
         task("a-b", 20_000, template=template(subdomain="s")),
@@ -109,6 +109,6 @@ def test_the_configuration_of_a_very_large_job_is_short_and_means_the_same(tmp_p
         assert f"port {22 if '.' in host else 2222}\n" in told
 
 
-def test_the_configuration_of_ten_thousand_pods_can_be_stored():
+def test_ssh_config_of_ten_thousand_pods_fits_into_a_secret():
     data = secret(owner=job(task("worker-of-a-name", 10_000))).body["data"]["config"]
     assert len(base64.b64decode(data)) <= 1_000_000

@@ -17,7 +17,7 @@ def bodies(*arguments, owner=OWNER):
     return {item.kind.kind: item for item in SvcPlugin(arguments).objects(owner)}
 
 
-def test_the_hosts_of_every_task_are_listed():
+def test_svc_configmap_lists_the_hosts_of_every_task():
     made = bodies()
     assert (made["ConfigMap"].name, made["ConfigMap"].follows) == ("j-svc", (("data",),))
     assert made["ConfigMap"].body["data"] == {
@@ -30,13 +30,13 @@ def test_the_hosts_of_every_task_are_listed():
     }
 
 
-def test_a_template_that_names_the_host_leaves_one_address():
+def test_fixed_hostname_in_the_template_yields_one_host():
     owner = job(task("a", 3, template=template(hostname="h", subdomain="s")))
     data = bodies(owner=owner)["ConfigMap"].body["data"]
     assert (data["VC_A_HOSTS"], data["VC_A_NUM"]) == ("h.s", "1")
 
 
-def test_a_headless_service_and_a_policy_are_made():
+def test_svc_creates_a_headless_service_and_a_network_policy():
     selector = {"volcano.sh/job-name": "j", "volcano.sh/job-namespace": "n"}
     made = bodies()
     assert made["Service"].body == {"spec": {"clusterIP": "None", "selector": selector}}
@@ -49,7 +49,7 @@ def test_a_headless_service_and_a_policy_are_made():
     assert set(bodies("--disable-network-policy=true")) == {"ConfigMap", "Service"}
 
 
-def test_the_pod_is_named_and_gets_the_lists():
+def test_pod_gets_hostname_subdomain_host_variables_and_the_mounted_configmap():
     spec = pod_of(SvcPlugin([]), OWNER, index=1)["spec"]
     assert (spec["hostname"], spec["subdomain"]) == ("j-my-ps-1", "j")
     assert spec["volumes"] == [{"name": "j-svc", "configMap": {"name": "j-svc"}}]
@@ -60,13 +60,13 @@ def test_the_pod_is_named_and_gets_the_lists():
         assert container["volumeMounts"] == [{"mountPath": "/etc/volcano", "name": "j-svc"}]
 
 
-def test_without_variables_the_lists_are_still_mounted():
+def test_host_lists_are_mounted_even_without_host_variables():
     spec = pod_of(SvcPlugin(["--inject-hosts-env=false"]), OWNER)["spec"]
     assert "env" not in spec["containers"][0]
     assert spec["containers"][0]["volumeMounts"]
 
 
-def test_names_that_the_template_gives_are_left():
+def test_hostname_and_subdomain_of_the_template_are_kept():
     spec = pod_of(SvcPlugin([]), job(task(template=template(hostname="h", subdomain="s"))))["spec"]
     assert (spec["hostname"], spec["subdomain"]) == ("h", "s")
 
@@ -78,13 +78,13 @@ def waiting_in(pod):
     return [one for one in pod["spec"].get("initContainers", ()) if one["name"] == waiting.NAME]
 
 
-def test_nothing_waits_unless_asked_for():
+def test_launcher_does_not_wait_without_the_flag_and_workers_never_wait():
     owner = job(task("launcher"), task("worker", 2))
     assert not waiting_in(pod_of(SvcPlugin([]), owner, "launcher"))
     assert not waiting_in(pod_of(SvcPlugin(WAIT), owner, "worker"))
 
 
-def test_the_launcher_waits_for_the_names_of_its_workers_after_its_own_init_containers():
+def test_launcher_waits_for_min_available_worker_hosts_after_its_init_containers():
     owner = job(task("launcher", template=with_init()), task("worker", 3, minAvailable=2))
     spec = pod_of(SvcPlugin([*WAIT, "--wait-image=mine"]), owner, "launcher")["spec"]
     assert [one["name"] for one in spec["initContainers"]] == ["i", "wait-for-workers"]
@@ -105,7 +105,7 @@ def test_the_launcher_waits_for_the_names_of_its_workers_after_its_own_init_cont
         ({"mpi": []}, "a", ["a", "master"], "a"),
     ],
 )
-def test_who_launches(plugins, given, tasks, want):
+def test_launcher_is_the_given_task_the_mpi_master_or_a_task_with_a_default_name(plugins, given, tasks, want):
     assert waiting.launcher(job(*map(task, tasks), plugins={"svc": [], **plugins}), given) == want
 
 
@@ -118,13 +118,13 @@ def test_who_launches(plugins, given, tasks, want):
         ({}, [task("launcher"), task("a", dependsOn={"name": ["launcher"]}), task("b", dependsOn={"name": ["a"]})], []),
     ],
 )
-def test_who_is_waited_for(plugins, tasks, want):
+def test_launcher_waits_only_for_required_tasks_that_do_not_depend_on_it(plugins, tasks, want):
     owner = job(*tasks, plugins=plugins)
     assert [each.name for each in waiting.workers(owner, owner.spec.tasks[0])] == want
 
 
 @pytest.mark.parametrize(("replicas", "is_listed"), [(2000, True), (20_000, False)])
-def test_a_list_that_is_too_long_for_a_variable_stands_in_its_file_alone(replicas, is_listed):
+def test_host_list_too_long_for_a_variable_is_only_in_its_file_with_a_warning(replicas, is_listed):
     owner = job(task("w", replicas))
     data = bodies(owner=owner)["ConfigMap"].body["data"]
     assert bool(SvcPlugin([]).warnings(owner)) is not is_listed
@@ -136,7 +136,7 @@ def test_a_list_that_is_too_long_for_a_variable_stands_in_its_file_alone(replica
 
 
 @pytest.mark.parametrize(("replicas", "is_set"), [(2000, True), (20_000, False)])
-def test_more_workers_than_a_variable_can_name_are_left_to_the_file(replicas, is_set):
+def test_mpi_host_too_long_for_a_variable_is_left_out_with_a_warning(replicas, is_set):
     master = pod_of(MpiPlugin([]), job(task("master", 1), task("worker", replicas)))
     env = {each["name"]: each["value"] for each in master["spec"]["containers"][0].get("env", [])}
     assert ("MPI_HOST" in env) is is_set
@@ -144,7 +144,7 @@ def test_more_workers_than_a_variable_can_name_are_left_to_the_file(replicas, is
     assert all(len(value) <= LONGEST_HOST_LIST for value in env.values())
 
 
-def test_variables_of_all_tasks_together_stay_small_enough_to_start_a_program():
+def test_host_variables_of_all_tasks_together_stay_within_the_size_limit():
     owner = job(*(task(f"t{number}", 5000) for number in range(12)))
     names = {each["name"] for each in pod_of(SvcPlugin([]), owner)["spec"]["containers"][0]["env"]}
     (first, *_) = maps = [item for item in SvcPlugin([]).objects(owner) if item.kind.kind == "ConfigMap"]
@@ -160,7 +160,7 @@ def size(item):
 
 
 @pytest.mark.parametrize(("replicas", "count"), [(20_000, 1), (50_000, 1), (100_000, 2), (300_000, 5)])
-def test_lists_that_no_config_map_can_hold_go_on_in_others_and_are_whole_together(replicas, count):
+def test_host_list_too_large_for_one_configmap_is_split_over_several_without_loss(replicas, count):
     owner = job(task("w", replicas), task("l", 1))
     maps = [item for item in SvcPlugin([]).objects(owner) if item.kind.kind == "ConfigMap"]
     assert [item.name for item in maps] == ["j-svc", *(f"j-svc-{number}" for number in range(1, count))]
@@ -177,7 +177,7 @@ def test_lists_that_no_config_map_can_hold_go_on_in_others_and_are_whole_togethe
         assert [source.get("optional", False) for source in sources] == [False] + [True] * (count - 1)
 
 
-def test_a_launcher_waits_for_more_workers_than_a_command_can_name():
+def test_wait_script_for_fifty_thousand_workers_is_short_and_names_all_hosts():
     owner = job(task("launcher"), task("worker", 50_000))
     (container,) = waiting_in(pod_of(SvcPlugin(WAIT), owner, "launcher"))
     script = container["command"][2]

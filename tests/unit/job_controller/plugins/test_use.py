@@ -16,18 +16,18 @@ from tests.unit.lifecycle.builders import job, task
 from .helpers import pod_of, with_init
 
 
-def test_what_admission_knows_is_what_there_is():
+def test_built_in_plugins_match_the_names_and_defaults_known_to_admission():
     assert {name: plugin.name for name, plugin in registry.known().items()} == {name: name for name in BUILT_IN}
     assert {name: plugin.defaults for name, plugin in registry.known().items()} == BUILT_IN
 
 
-def test_plugins_come_in_a_fixed_order_and_leave_marks():
+def test_plugins_of_a_job_have_a_fixed_order_and_controlled_resources_entries():
     owner = job(plugins={name: [] for name in reversed(BUILT_IN)})
     assert [plugin.name for plugin in use.plugins_of(owner)] == list(BUILT_IN)
     assert registry.marks_of(owner) == {f"plugin-{name}": name for name in BUILT_IN if name != "hcclrank"}
 
 
-def test_no_plugin_changes_what_it_is_given():
+def test_no_plugin_modifies_the_manifest_passed_to_it():
     owner = job(*(task(name, 2, template=with_init()) for name in ("master", "worker", "head", "launcher")))
     for name, plugin in registry.known().items():
         arguments = [f"--{flag}" for flag, value in BUILT_IN[name].items() if isinstance(value, bool)]
@@ -72,13 +72,13 @@ def test_plugins_only_add_to_what_users_wrote(spec, role, index, names):
             assert len(set(numbers)) == len(numbers)
 
 
-def test_together_the_rank_of_pytorch_goes_before_that_of_hcclrank():
+def test_hcclrank_annotation_takes_the_rank_that_pytorch_set():
     owner = job(task("master", 2), task("worker", 2), plugins={"hcclrank": [], "pytorch": []})
     made = use.adapted(use.plugins_of(owner), owner, owner.spec.tasks[1], 1, pods.build(owner, owner.spec.tasks[1], 1))
     assert made["metadata"]["annotations"]["hccl/rankIndex"] == "2"
 
 
-def test_a_plugin_that_is_not_there_is_named():
+def test_missing_plugin_raises_an_error_with_its_name():
     owner = job(plugins={"nobody": []})
     with pytest.raises(PluginError, match=r"^failed to get plugin nobody$"):
         use.plugins_of(owner)
@@ -125,7 +125,7 @@ def installed(monkeypatch):
     registry.known.cache_clear()
 
 
-def test_third_parties_add_theirs_by_an_entry_point(installed):
+def test_third_party_plugin_is_loaded_from_an_entry_point(installed):
     owner = job(plugins={"stamp": ["x", "y"], "env": []})
     plugins = use.plugins_of(owner)
     assert ([plugin.name for plugin in plugins], registry.marks_of(owner)) == (["env", "stamp"], {"plugin-env": "env"})
@@ -133,7 +133,7 @@ def test_third_parties_add_theirs_by_an_entry_point(installed):
     assert made["metadata"]["annotations"]["stamp"] == "x,y"
 
 
-def test_what_a_plugin_of_others_raises_is_told_with_its_name(installed):
+def test_exception_in_a_third_party_plugin_becomes_a_plugin_error_with_its_name(installed):
     owner = job(plugins={"broken": []})
     (plugin,) = use.plugins_of(owner)
     with pytest.raises(PluginError, match=r"^plugin broken failed: KeyError: 'nothing'$"):
@@ -144,17 +144,17 @@ def test_what_a_plugin_of_others_raises_is_told_with_its_name(installed):
         use.plugins_of(job(plugins={"fussy": []}))
 
 
-def test_what_is_made_at_creation_lies_below_what_the_plugin_says():
+def test_object_body_overrides_values_generated_at_creation():
     item = PluginObject(SECRETS, "s", {"data": {"a": "1"}}, once=lambda: {"type": "t", "data": {"a": "0", "b": "2"}})
     assert use.body_of(item) == {"type": "t", "data": {"a": "1", "b": "2"}}
     assert use.body_of(PluginObject(SECRETS, "s", {"data": {}})) == {"data": {}}
 
 
-def test_an_object_that_cannot_be_made_is_named():
+def test_object_whose_generation_fails_raises_an_error_with_its_name():
     with pytest.raises(PluginError, match=r"^Secret s cannot be made: KeyError: 'nothing'$"):
         use.body_of(PluginObject(SECRETS, "s", {}, once=lambda: {}["nothing"]))
 
 
-def test_one_that_cannot_be_loaded_is_not_there(installed):
+def test_plugin_that_cannot_be_loaded_is_not_listed(installed):
     assert "gone" not in registry.known()
     assert set(BUILT_IN) < set(registry.known())

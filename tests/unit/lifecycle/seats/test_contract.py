@@ -59,15 +59,15 @@ def any_seats(draw):
 
 
 @given(any_seats())
-def test_what_is_asked_for_reads_back_as_the_same_seats(seats):
+def test_requested_seats_are_preserved_by_encoding_and_parsing(seats):
     assert asking(parse_seats(encode(seats)).wanted()) == (seats.asked or {})
 
 
-def test_indices_in_a_row_are_one_entry():
+def test_consecutive_seat_indexes_become_one_row():
     assert asking(Seat("w", index) for index in (7, 3, 1, 2, 9)) == {"w": ((1, 3), (7, 1), (9, 1))}
 
 
-def test_a_seat_that_got_no_node_is_told_of_and_is_no_place():
+def test_a_seat_without_a_node_is_answered_but_not_placed():
     found = parse_placement(encode(placed(2, {Seat("w", 2): "", Seat("w", 4): "n1"})))
     assert found.seats() == {Seat("w", 4): "n1"}
     assert Seat("w", 2) in found.answers()
@@ -75,7 +75,7 @@ def test_a_seat_that_got_no_node_is_told_of_and_is_no_place():
 
 
 @given(any_seats())
-def test_seats_read_back(seats):
+def test_encoded_seats_parse_to_equal_seats(seats):
     assert parse_seats(encode(seats)) == seats
 
 
@@ -83,19 +83,19 @@ def test_seats_read_back(seats):
     st.dictionaries(st.builds(Seat, st.sampled_from(["a", "b", "a-b"]), st.integers(0, 300)), nodes, max_size=40),
     st.integers(1, 9),
 )
-def test_placements_read_back(found, generation):
+def test_encoded_placement_parses_to_the_same_nodes_and_generation(found, generation):
     placement = parse_placement(encode(placed(generation, found)))
     assert placement.seats() == found
     assert placement.generation == generation
 
 
-def test_equal_nodes_in_a_row_are_one_entry():
+def test_consecutive_seats_on_the_same_node_are_encoded_as_one_entry():
     found = {Seat("w", index): "n1" if index < 400 else "n2" for index in range(1000)}
     assert encode(placed(1, found)) == '{"nodes":{"w":[["n1",400],["n2",600]]},"version":1}'
 
 
 @given(st.text())
-def test_for_any_text_nothing_but_its_own_error_is_raised(text):
+def test_parsing_arbitrary_text_raises_no_error_except_seats_error(text):
     for parse in (parse_seats, parse_placement):
         with contextlib.suppress(SeatsError):
             parse(text)
@@ -121,7 +121,7 @@ def test_for_any_text_nothing_but_its_own_error_is_raised(text):
         pytest.param(" " * (LONGEST + 1), "characters", id="long"),
     ],
 )
-def test_what_is_no_text_of_seats(text, message):
+def test_parsing_an_invalid_seats_annotation_raises_seats_error_with_the_reason(text, message):
     with pytest.raises(SeatsError, match=message):
         parse_seats(text)
 
@@ -136,18 +136,18 @@ def test_what_is_no_text_of_seats(text, message):
         pytest.param('{"nodes":{"w":["n1"]}}', "array", id="no run"),
     ],
 )
-def test_what_is_no_text_of_a_placement(text, message):
+def test_parsing_an_invalid_placement_annotation_raises_seats_error_with_the_reason(text, message):
     with pytest.raises(SeatsError, match=message):
         parse_placement(text)
 
 
-def test_what_is_too_long_for_an_annotation_is_not_written():
+def test_encoding_seats_too_long_for_an_annotation_raises_seats_error():
     long = PodTemplate(labels={"a": "x" * LONGEST})
     with pytest.raises(SeatsError, match="at most"):
         encode(Seats(tasks=(TaskSeats(role="a", prefix="a-", count=1, pod=long),)))
 
 
-def test_the_text_has_no_fields_that_say_nothing():
+def test_encoded_seats_omit_fields_with_default_values():
     text = encode(Seats(tasks=(TaskSeats(role="w", prefix="j-w-", count=2, pod=PodTemplate(labels={"empty": ""})),)))
     assert msgspec.json.decode(text) == {
         "version": 1,

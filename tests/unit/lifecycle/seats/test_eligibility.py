@@ -43,7 +43,7 @@ def pod(**spec):
         pytest.param({"hostNetwork": True}, SeatRefusal.PORTS, id="host network"),
     ],
 )
-def test_the_way_of_a_pod(spec, way):
+def test_refusal_of_pod_returns_the_unsupported_feature_and_none_for_a_simple_pod(spec, way):
     assert refusal_of_pod(pod(**spec), schedulers=OURS) is way
 
 
@@ -59,13 +59,13 @@ def test_the_way_of_a_pod(spec, way):
         pytest.param({"tasks": [task("w", 4, partitionPolicy={"partitionSize": 2})]}, SeatRefusal.TOPOLOGY, id="partitions"),
     ],
 )
-def test_the_way_of_a_job(spec, way):
+def test_refusal_of_job_returns_the_unsupported_feature_or_forwarding_if_it_is_on(spec, way):
     found = job(**{"tasks": [task("w", 1)], "schedulerName": "volcano", **spec})
     assert refusal_of_job(found, schedulers=OURS, forwarding=False) is way
     assert refusal_of_job(found, schedulers=OURS, forwarding=True) is SeatRefusal.FORWARDING
 
 
-def test_a_seat_stands_for_the_pod_that_will_be_made():
+def test_pod_built_from_a_seat_has_the_spec_labels_and_name_of_the_future_pod():
     made = pod(nodeSelector={"a": "b"}, tolerations=[{"key": "t", "tolerationSeconds": 300}])
     seats = Seats(tasks=(TaskSeats(role="w", prefix="j-w-", count=5, pod=template_of(made)),))
     group = records.Meta(name="g", namespace="n", uid="u")
@@ -77,7 +77,7 @@ def test_a_seat_stands_for_the_pod_that_will_be_made():
     assert is_seat(found.metadata.uid)
 
 
-def test_siblings_have_one_template_wherever_they_are():
+def test_seat_template_is_the_same_for_pods_that_differ_only_in_node_and_index():
     one, other = pod(), pod(nodeName="n7")
     other.metadata.labels[keys.TASK_INDEX] = "8"
     assert template_of(one) == template_of(other)

@@ -41,30 +41,30 @@ def allocated(*pods):
     return sorted(task.name for task in session.report.let_in), bound, [note.reason for note in session.report.notes]
 
 
-def test_as_many_are_let_in_as_the_queue_has_room_for():
+def test_queue_gates_are_opened_only_for_pods_that_fit_the_queue_capability():
     pods = [(f"p{i}", 2, {**ASKED, "gates": [GATE]}) for i in range(3)]
     assert allocated(*pods)[:2] == (["p0", "p1"], [])
 
 
 @pytest.mark.parametrize("gates", [[GATE, "other"], ["other"]])
-def test_other_gates_are_not_ours_to_open(gates):
+def test_a_pod_with_a_foreign_scheduling_gate_keeps_all_gates(gates):
     assert allocated(("p", 2, {**ASKED, "gates": gates}))[:2] == ([], [])
 
 
-def test_a_gate_that_nobody_asked_for_stays_and_is_told():
+def test_a_queue_gate_without_the_annotation_stays_and_is_reported():
     let_in, _, reasons = allocated(("p", 2, {"gates": [GATE]}))
     assert let_in == []
     assert "QueueGateNotRequested" in reasons
 
 
-def test_what_was_let_in_keeps_its_room():
+def test_an_ungated_waiting_pod_keeps_its_share_of_the_queue_capability():
     """One of 3 cpu was let in and waits; of the others only what fits beside it is placed or let in."""
     let_in, bound, _ = allocated(("inside", 3, ASKED), ("plain", 2, {}), ("gated", 1, {**ASKED, "gates": [GATE]}))
     assert bound == ["inside"]
     assert let_in == ["gated"]
 
 
-def test_what_was_let_in_and_fits_on_no_node_keeps_its_room_while_its_job_rests():
+def test_an_ungated_pod_that_fits_no_node_keeps_its_queue_share_while_its_job_is_skipped():
     cache = fed(("inside", 3, ASKED), nodes=(2, 2, 2))
 
     for _ in range(3):

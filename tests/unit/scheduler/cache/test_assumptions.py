@@ -61,7 +61,7 @@ KINDS = pytest.mark.parametrize("kind", ["bound", "going", "nominated"])
 
 
 @KINDS
-def test_it_stands_while_events_tell_of_what_was_before(kind):
+def test_an_assumption_holds_through_events_older_than_the_decision(kind):
     world = World(kind)
     assert STANDS[kind](world.task)
     world.tell(**LATE[kind])
@@ -70,7 +70,7 @@ def test_it_stands_while_events_tell_of_what_was_before(kind):
 
 
 @KINDS
-def test_an_event_that_confirms_it_ends_it(kind):
+def test_an_event_that_confirms_the_decision_ends_the_assumption(kind):
     world = World(kind)
     world.tell(**CONFIRMED[kind])
     assert len(world.cache.assumptions) == 0
@@ -78,7 +78,7 @@ def test_an_event_that_confirms_it_ends_it(kind):
 
 
 @KINDS
-def test_a_pod_that_goes_ends_it(kind):
+def test_a_pod_deletion_ends_its_assumption_and_frees_the_node(kind):
     world = World(kind)
     world.cache.pod_changed(world.pod, None)
     assert len(world.cache.assumptions) == 0
@@ -86,7 +86,7 @@ def test_a_pod_that_goes_ends_it(kind):
 
 
 @KINDS
-def test_an_answer_that_refuses_it_ends_it(kind):
+def test_a_refused_write_undoes_the_assumption(kind):
     world = World(kind)
     end = {"bound": world.cache.pods.forget, "going": world.cache.pods.restore, "nominated": world.cache.pods.unnominate}[kind]
     end("t-p")
@@ -96,7 +96,7 @@ def test_an_answer_that_refuses_it_ends_it(kind):
 
 @KINDS
 @pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "as-it-was"])
-def test_when_its_deadline_passes_the_pod_is_taken_as_it_is_read(kind, is_gone):
+def test_an_assumption_past_its_deadline_is_replaced_by_the_pod_as_read(kind, is_gone):
     world = World(kind)
     world.now = DEADLINE_SECONDS - 1
     assert world.cache.assumptions.overdue(world.now) == []
@@ -110,7 +110,7 @@ def test_when_its_deadline_passes_the_pod_is_taken_as_it_is_read(kind, is_gone):
         assert not STANDS[kind](world.task)
 
 
-def test_a_refused_pod_waits_and_is_not_tried_until_it_is_released():
+def test_a_pod_with_a_refused_bind_is_pending_and_held_until_released():
     world = World("bound")
     world.cache.pods.forget("t-p", is_refused=True)
     assert world.task.status is TaskStatus.PENDING
@@ -124,7 +124,7 @@ def test_a_refused_pod_waits_and_is_not_tried_until_it_is_released():
     assert world.cache.snapshot().refused == frozenset()
 
 
-def test_a_placement_that_cannot_be_assumed_as_a_whole_lets_every_job_be_looked_at_again():
+def test_a_placement_that_cannot_be_assumed_as_a_whole_leaves_its_job_to_the_next_session():
     world = World("nominated")
     other = msgspec.to_builtins(objects.pod(["big", "g", "-", 9, "1Gi"]))
     world.cache.pod_changed(None, msgspec.convert(other, type(world.pod)))
@@ -133,7 +133,7 @@ def test_a_placement_that_cannot_be_assumed_as_a_whole_lets_every_job_be_looked_
     assert [facts.name for facts in world.cache.snapshot().jobs] == ["g"]
 
 
-async def test_a_pod_that_cannot_be_read_ends_its_assumption_and_nothing_else():
+async def test_verification_removes_a_pod_that_does_not_decode_from_the_cache():
     """Whoever watches leaves such a pod out too; the service goes on."""
     world = World("bound")
     pod = {"metadata": {"namespace": "default", "name": "p", "uid": "t-p"}, "spec": "does not decode"}

@@ -57,7 +57,7 @@ def test_an_assumed_bind_holds_until_the_watch_confirms_it(cache):
     assert used(cache, "n1") == 0
 
 
-def test_a_refused_bind_is_taken_back(cache):
+def test_a_refused_bind_returns_the_pod_to_pending_and_frees_the_node(cache):
     cache.pod_changed(None, objects.pod(["p", "g", "-", 2, "1Gi"]))
     cache.pods.assume("t-p", "n1")
     cache.pods.forget("t-p")
@@ -68,7 +68,7 @@ def test_a_refused_bind_is_taken_back(cache):
 @pytest.mark.parametrize(
     ("node", "why"), [pytest.param("n9", "node n9 is gone", id="no-node"), pytest.param("n1", "not enough", id="no-room")]
 )
-def test_all_or_nothing_is_assumed(cache, node, why):
+def test_no_bind_is_assumed_when_one_of_them_is_impossible(cache, node, why):
     for name in ("a", "b", "c"):
         cache.pod_changed(None, objects.pod([name, "g", "-", 2, "1Gi"]))
     cache.pod_changed(None, objects.pod(["big", "g", "-", 3, "1Gi"]))
@@ -77,7 +77,7 @@ def test_all_or_nothing_is_assumed(cache, node, why):
     assert all(task.status is TaskStatus.PENDING for task in cache.tasks.values())
 
 
-def test_what_cannot_be_as_a_whole_is_taken_back_pod_by_pod(cache):
+def test_assumed_binds_are_undone_pod_by_pod_when_one_does_not_fit(cache):
     for name in ("a", "b", "big"):
         cache.pod_changed(None, objects.pod([name, "g", "-", 3 if name == "big" else 1, "1Gi"]))
     binds = [("t-a", "n1"), ("t-b", "n1"), ("t-big", "n1")]
@@ -86,7 +86,7 @@ def test_what_cannot_be_as_a_whole_is_taken_back_pod_by_pod(cache):
     assert len(cache.snapshot().jobs) == len(cache.snapshot().all_jobs)
 
 
-def test_a_pod_on_an_unknown_node_waits_for_it(cache):
+def test_a_pod_on_an_unknown_node_counts_there_once_the_node_is_added(cache):
     cache.pod_changed(None, objects.pod(["p", "g", "n3", 1, "1Gi"]))
     snapshot = cache.snapshot()
     assert not snapshot.is_ready[snapshot.rows["n3"]]
@@ -96,7 +96,7 @@ def test_a_pod_on_an_unknown_node_waits_for_it(cache):
     assert not cache.snapshot().is_ready[cache.snapshot().rows["n3"]]
 
 
-def test_one_broken_object_is_left_out_with_a_reason(cache):
+def test_invalid_objects_are_excluded_with_a_reason_until_corrected(cache):
     cache.node_changed(None, changed(objects.node(["bad", 4, "8Gi"]), status__allocatable={"cpu": "many"}))
     cache.pod_changed(None, changed(objects.pod(["bad", "g", "-", 1, "1Gi"]), spec__overhead={"cpu": "-3"}))
     cache.group_changed(None, changed(objects.pod_group(["bad", "q", 1]), spec__minResources={"cpu": "?"}))
@@ -114,14 +114,14 @@ def test_one_broken_object_is_left_out_with_a_reason(cache):
     assert not {"podgroup t/lost", "node bad"} & set(cache.problems)
 
 
-def test_an_older_podgroup_after_the_answer_to_our_own_write_is_ignored(cache):
+def test_a_podgroup_event_older_than_the_cached_version_is_ignored(cache):
     new = changed(objects.pod_group(["g", "q", 2]), metadata__resourceVersion="7", status__phase="Running")
     cache.group_changed(None, new)
     cache.group_changed(None, changed(objects.pod_group(["g", "q", 2]), metadata__resourceVersion="6"))
     assert cache.groups.current("t/g").status.phase == "Running"
 
 
-def test_a_heartbeat_wakes_nobody(cache):
+def test_a_node_heartbeat_does_not_wake_the_scheduling_loop(cache):
     woken = []
     cache.on_change(lambda: woken.append(1))
     node = objects.node(["n1", 4, "8Gi"])
@@ -131,7 +131,7 @@ def test_a_heartbeat_wakes_nobody(cache):
     assert woken
 
 
-def test_a_heartbeat_in_an_annotation_wakes_nobody_until_somebody_reads_it(cache):
+def test_a_node_annotation_change_wakes_the_scheduling_loop_only_if_it_was_read(cache):
     woken = []
     cache.on_change(lambda: woken.append(1))
 
@@ -154,7 +154,7 @@ def test_a_heartbeat_in_an_annotation_wakes_nobody_until_somebody_reads_it(cache
     assert beat(3, other="d") == first + 4
 
 
-def test_columns_are_what_a_recount_gives_after_any_sequence_of_events():
+def test_node_columns_equal_a_recount_after_any_sequence_of_events():
     """Pods come, are bound, assumed, forgotten, change, end and go; nodes come and go; some resources appear late."""
     rng = random.Random(7)
     cache = Cache()
@@ -215,7 +215,7 @@ def compare_with_recount(cache):
     assert (snapshot.columns.pod_count == count).all()
 
 
-def test_a_job_that_goes_leaves_nothing_in_the_sums_of_its_queue():
+def test_a_deleted_job_leaves_nothing_in_the_sums_of_its_queue():
     cache = Cache()
     feed(
         cache, {"nodes": [["n", 4, "8Gi"]], "queues": [["q", {}]], "podgroups": [["j", "q", 1]], "pods": [["p", "j", "n", 2, 0]]}

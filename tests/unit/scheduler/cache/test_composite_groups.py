@@ -128,7 +128,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_what_starts(case: Case):
+def test_a_composite_podgroup_starts_with_its_minimum_of_complete_groups_or_not_at_all(case: Case):
     cache = world(case.nodes)
     add(cache, case.tree)
     assert placed(cache) == case.want
@@ -137,7 +137,7 @@ def test_what_starts(case: Case):
         assert {labels[node][key] for node in binds(cache).values()} == want
 
 
-def test_groups_of_one_rack_each_share_none_by_chance():
+def test_each_group_with_a_rack_constraint_is_bound_within_one_rack():
     cache = world(RACKS)
     add(cache, CASES["each group in a rack of its own"].tree)
     nodes = binds(cache)
@@ -151,7 +151,7 @@ _EVENTS = ("c", "g", "h", "pods")
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(_EVENTS)), ids="-".join)
-def test_whatever_comes_first_the_whole_starts_once_all_is_there(order: Sequence[str]):
+def test_a_composite_podgroup_starts_once_complete_in_any_order_of_events(order: Sequence[str]):
     cache = world({"n": 5})
     for i, each in enumerate(order):
         if each == "c":
@@ -180,14 +180,14 @@ def test_whatever_comes_first_the_whole_starts_once_all_is_there(order: Sequence
         ),
     ],
 )
-def test_a_quorum_that_is_missing_is_told(tree: Tree, want: str):
+def test_the_unschedulable_message_names_the_incomplete_groups_of_a_composite(tree: Tree, want: str):
     cache = world({"n": 9})
     add(cache, tree)
     assert placed(cache) == {}
     assert cause(cache).endswith(f" PodsMissing: {want}")
 
 
-def test_a_group_whose_composite_is_missing_or_its_own_ancestor_says_so():
+def test_the_condition_of_a_group_names_an_unserved_missing_or_cyclic_parent_composite():
     cache = world({"n": 9})
     add(cache, {"g": (1, {"parentCompositePodGroupName": "c"}, 1)})
     key, field_ = native_key(objects.NAMESPACE, "g"), "spec.parentCompositePodGroupName"
@@ -215,7 +215,9 @@ MISSING = f"spec.{PARENT}: CompositePodGroup e does not exist"
     ],
     ids=["a cycle", "itself", "a missing one"],
 )
-def test_a_composite_that_cannot_be_placed_says_why(parents: Mapping[str, str], reason: str, on_pod_group: str, text: str):
+def test_a_composite_with_a_missing_or_cyclic_parent_has_conditions_with_the_reason(
+    parents: Mapping[str, str], reason: str, on_pod_group: str, text: str
+):
     cache = world({"n": 9})
     add(cache, {"g": (1, {PARENT: "c"}, 1)})
     for name, parent in parents.items():
@@ -233,7 +235,7 @@ def test_a_composite_that_cannot_be_placed_says_why(parents: Mapping[str, str], 
     assert [cache.natives.shown(key) for key in keys] == [None] * len(keys)  # it has no pods of ours any more
 
 
-def test_a_composite_says_no_longer_that_its_parent_is_missing_once_it_is_there():
+def test_a_composite_reports_missing_groups_of_its_parent_once_the_parent_exists():
     cache = world({"n": 9})
     add(cache, {"g": (1, {PARENT: "c"}, 1)})
     cache.natives.composite_changed(None, composite("c", 1, spec={PARENT: "d"}))
@@ -242,7 +244,7 @@ def test_a_composite_says_no_longer_that_its_parent_is_missing_once_it_is_there(
     assert said(cache, KEY)["CompositePodGroupInitiallyScheduled"] == ("False", "Unschedulable", text)
 
 
-def test_schedulers_of_a_ring_refuse_composites_and_every_object_says_so():
+def test_sharded_schedulers_refuse_composites_with_a_condition_on_every_object():
     cache = world({"n": 9})
     ring = RingMember(Ring("s-0", 1), cache, ("volcano",), default_queue="default")
     for name, parent in (("c", ""), ("d", "c")):
@@ -256,7 +258,7 @@ def test_schedulers_of_a_ring_refuse_composites_and_every_object_says_so():
     assert said(cache, native_key("t", "g"))["PodGroupInitiallyScheduled"] == want
 
 
-def test_a_composite_that_goes_takes_nothing_along_and_comes_again():
+def test_groups_of_a_deleted_composite_wait_and_start_when_it_is_recreated():
     cache = world({"n": 5})
     add(cache, TREE)
     cache.groups.gone()
@@ -270,7 +272,7 @@ def test_a_composite_that_goes_takes_nothing_along_and_comes_again():
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("c", "g", "h", "pods"))), ids="-".join)
-def test_nothing_is_left_of_a_tree_in_whatever_order_it_goes(order: Sequence[str]):
+def test_a_composite_tree_deleted_in_any_order_leaves_nothing_in_the_cache(order: Sequence[str]):
     cache = world({"n": 5})
     add(cache, TREE)
     assert placed(cache) == {"g": 2, "h": 3}
@@ -290,7 +292,7 @@ def test_nothing_is_left_of_a_tree_in_whatever_order_it_goes(order: Sequence[str
     assert [cache.groups.current(key) for key in (KEY, native_key("t", "g"), native_key("t", "h"))] == [None] * 3
 
 
-def test_a_tree_that_was_half_bound_is_completed_and_a_lost_member_replaced():
+def test_a_partly_bound_composite_is_completed_and_its_failed_pod_replaced():
     cache = world({"n": 5})
     add(cache, TREE)
     cache.pod_changed(pod("g-0", "g"), pod("g-0", "g", node="n"))
@@ -303,7 +305,7 @@ def test_a_tree_that_was_half_bound_is_completed_and_a_lost_member_replaced():
     assert binds(cache) == {"h-3": "n"}
 
 
-def test_a_group_that_goes_leaves_its_pods_waiting():
+def test_pods_of_a_deleted_group_wait_while_the_rest_of_the_composite_starts():
     cache = world({"n": 9})
     add(cache, {"c": (1, {}, {"g": (2, {}, 2), "h": (3, {}, 3)})})
     spec = {"parentCompositePodGroupName": "c"}
@@ -311,7 +313,7 @@ def test_a_group_that_goes_leaves_its_pods_waiting():
     assert placed(cache) == {"g": 2}
 
 
-def test_the_minimum_of_a_group_is_followed():
+def test_a_composite_starts_once_the_lowered_min_count_of_a_group_fits():
     cache = world({"n": 4})
     add(cache, TREE)
     assert placed(cache) == {}
@@ -327,7 +329,7 @@ def test_the_minimum_of_a_group_is_followed():
         (0, "x", 'all pods in a single pod group should have the same .spec.schedulerName set, got: "volcano" and "x"'),
     ],
 )
-def test_one_pod_of_another_priority_or_scheduler_refuses_the_whole(priority: int, scheduler: str, text: str):
+def test_a_pod_of_another_priority_or_scheduler_blocks_the_whole_composite(priority: int, scheduler: str, text: str):
     cache = world({"n": 9})
     add(cache, TREE)
     cache.pod_changed(None, pod("x", "h", priority=priority, scheduler=scheduler))
@@ -350,7 +352,7 @@ OTHER = {"c": (1, {"workloadRef": {"workloadName": "w"}}, {"g": (1, {"workloadRe
     ],
     ids=["too many levels", "two Workloads"],
 )
-def test_an_invalid_layout_is_refused_and_called_so(tree: Tree, text: str):
+def test_a_composite_with_too_many_levels_or_two_workloads_is_refused_as_invalid(tree: Tree, text: str):
     cache = world({"n": 9})
     add(cache, tree)
     assert placed(cache) == {}
@@ -358,7 +360,7 @@ def test_an_invalid_layout_is_refused_and_called_so(tree: Tree, text: str):
     assert said(cache, native_key("t", "g"))["PodGroupInitiallyScheduled"] == ("False", "SchedulerError", text)
 
 
-def test_members_that_have_nodes_pin_the_domain_of_their_part():
+def test_bound_pods_fix_the_topology_domains_of_their_group_and_composite():
     cache = world(RACKS)
     add(cache, {"c": (2, ZONE, {"g": (1, RACK, 0), "h": (1, {}, 1)})})
     cache.pod_changed(None, pod("g-0", "g", node="a00"))
@@ -376,7 +378,7 @@ LOW = {"low": (2, {}, {"g": (1, {}, 0), "h": (1, {}, 0)})}
     [({}, {}, {"g-0"}), (ALL, {}, {"g-0", "g-1", "h-0"}), ({}, ALL, {"g-0", "g-1"})],
     ids=["one by one", "the whole tree", "a part"],
 )
-def test_who_goes_with_an_evicted_pod(whole: Tree, of_part: Tree, want: set[str]):
+def test_disruption_mode_all_evicts_the_whole_composite_or_group_with_a_pod(whole: Tree, of_part: Tree, want: set[str]):
     """The pod of higher priority needs the place of g-0 alone."""
     cache = world({"n0": (1, {"x": "y"}), "n1": 1, "n2": 1})
     add(cache, {"low": (2, whole, {"g": (1, of_part, 0), "h": (1, {}, 0)})})
@@ -387,7 +389,7 @@ def test_who_goes_with_an_evicted_pod(whole: Tree, of_part: Tree, want: set[str]
     assert evicted(cache) == want
 
 
-def test_room_is_made_for_whole_parts_alone_and_only_if_the_whole_starts():
+def test_preemption_evicts_only_for_complete_groups_and_only_if_the_composite_can_start():
     high = {"priority": 9}
     for minimum, want in ((1, 2), (2, 0)):
         cache = world({f"n{i}": 1 for i in range(4)})
@@ -412,7 +414,9 @@ CHOICES = {
 
 @pytest.mark.parametrize("action", ["preempt", "gangpreempt"])
 @pytest.mark.parametrize(("nodes", "minimum", "parts", "want"), CHOICES.values(), ids=CHOICES.keys())
-def test_room_is_made_for_as_many_parts_as_are_needed(action: str, nodes: int, minimum: int, parts: Tree, want: int):
+def test_preemption_evicts_only_for_as_many_groups_as_the_composite_needs(
+    action: str, nodes: int, minimum: int, parts: Tree, want: int
+):
     cache = world({f"n{i}": 1 for i in range(nodes)})
     for i in range(nodes):
         cache.natives.group_changed(None, gang(f"low-{i}", 1))
@@ -430,7 +434,7 @@ RECLAIMS = {
 
 @pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
 @pytest.mark.parametrize(("minimum", "parts", "want"), RECLAIMS.values(), ids=RECLAIMS.keys())
-def test_a_queue_takes_back_room_for_as_many_parts_as_are_needed(action: str, minimum: int, parts: Tree, want: int):
+def test_reclaim_evicts_only_for_as_many_groups_as_the_composite_needs(action: str, minimum: int, parts: Tree, want: int):
     cache = world({f"n{i}": 1 for i in range(4)}, *(["q" + each, {"deserved": {"cpu": "2"}}] for each in "ab"))
     for i in range(4):
         cache.natives.group_changed(None, gang(f"low-{i}", 1, labels={QUEUE: "qa"}))
@@ -440,7 +444,7 @@ def test_a_queue_takes_back_room_for_as_many_parts_as_are_needed(action: str, mi
 
 
 @pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
-def test_a_part_that_its_queue_may_not_take_back_is_passed_over(action: str):
+def test_reclaim_skips_a_group_that_exceeds_the_deserved_share_of_its_queue(action: str):
     """The part of one large pod lacks fewest pods, and asks for more than the queue deserves."""
     cache = world({"n": 4}, *(["q" + each, {"deserved": {"cpu": "2"}}] for each in "ab"))
     for i in range(4):
@@ -451,7 +455,7 @@ def test_a_part_that_its_queue_may_not_take_back_is_passed_over(action: str):
     assert len(evicted(cache, action)) == 2
 
 
-def test_room_is_made_in_a_domain_that_can_hold_the_part():
+def test_preemption_evicts_in_a_topology_domain_that_can_hold_the_composite():
     cache = world(RACKS)
     cache.natives.group_changed(None, gang("low", 1))
     for name in RACKS:
@@ -460,7 +464,7 @@ def test_room_is_made_in_a_domain_that_can_hold_the_part():
     assert evicted(cache) == {"low-b00", "low-b01", "low-b10", "low-b11"}
 
 
-def test_a_composite_that_never_preempts_evicts_nobody():
+def test_a_composite_with_preemption_policy_never_evicts_no_pod():
     cache = world({"n": 1})
     cache.natives.group_changed(None, gang("low", 1))
     cache.pod_changed(None, pod("low-0", "low", node="n"))
@@ -480,7 +484,7 @@ def said(cache: Cache, key: str) -> dict[str, tuple[str, str, str]]:
     return {each["type"]: (each["status"], each["reason"], each["message"]) for each in listed}
 
 
-def test_each_object_of_the_tree_says_what_becomes_of_it():
+def test_each_composite_and_group_of_a_tree_has_its_own_scheduling_condition():
     cache = world({"n": 5})
     add(cache, {"c": (1, {}, {"d": (1, {}, {"g": (2, {}, 2)}), "h": (3, {}, 2)})})
     keys = {"c": KEY, "d": composite_key("t", "d"), "g": native_key("t", "g"), "h": native_key("t", "h")}
@@ -495,7 +499,7 @@ def test_each_object_of_the_tree_says_what_becomes_of_it():
     assert found["h"]["PodGroupInitiallyScheduled"] == ("False", "Unschedulable", "PodGroup h: 2 of 3 pods present")
 
 
-def test_a_snapshot_decides_again_what_was_decided():
+def test_a_replayed_capture_of_a_composite_binds_all_its_pods():
     cache = world(RACKS)
     add(cache, CASES["each group in a rack of its own"].tree)
     cache.pod_changed(None, pod("x", "g", scheduler="default-scheduler"))

@@ -99,7 +99,7 @@ def full(jobs=5, **options):
 
 
 @pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "allocate, preempt, reclaim", "allocate, gangpreempt"])
-def test_who_waits_for_room_is_looked_at_when_it_may_be_his(actions):
+def test_freed_room_goes_to_the_oldest_equal_job_and_one_more_job_is_examined(actions):
     world = full(actions=actions)
     world.ends("runs0-0")
     seen, bound = world.session()
@@ -110,13 +110,13 @@ def test_who_waits_for_room_is_looked_at_when_it_may_be_his(actions):
     assert world.session()[1] == {"j3-0", "j2-0"}
 
 
-def test_all_that_have_room_get_it_in_one_session():
+def test_all_equal_jobs_that_fit_are_bound_in_one_session():
     world = full(jobs=20)
     world.node(20)
     assert world.session()[1] == {f"j{i}-0" for i in range(8, 20)}
 
 
-def test_who_goes_before_all_of_a_kind_goes_before_its_second():
+def test_older_and_higher_priority_jobs_are_bound_before_the_second_of_equal_jobs():
     world = full()
     world.job("k", 1, age=30, group={"min": 1}, labels={"a": "b"})
     world.cache.priority_changed(None, objects.priority_class(1))
@@ -126,7 +126,7 @@ def test_who_goes_before_all_of_a_kind_goes_before_its_second():
     assert world.session()[1] == {"high-0", "k-0", "j4-0"}
 
 
-def test_jobs_of_a_full_queue_are_asked_about_one_for_all():
+def test_only_the_oldest_of_equal_jobs_in_a_full_queue_is_examined():
     world = World()
     world.queue(capability={"cpu": 4})
     world.node(64)
@@ -140,7 +140,7 @@ def test_jobs_of_a_full_queue_are_asked_about_one_for_all():
     assert world.session()[1] == {"j4-0", "j3-0"}
 
 
-def test_jobs_that_are_not_let_in_are_asked_about_one_for_all():
+def test_only_the_oldest_of_equal_pending_jobs_is_examined_for_enqueue():
     world = World()
     world.node(8)
     for i in range(5):
@@ -154,7 +154,7 @@ def test_jobs_that_are_not_let_in_are_asked_about_one_for_all():
     assert {name for name, phase in phases.items() if phase == "Inqueue"} == {"j4", "j3"}
 
 
-def test_what_the_oldest_got_and_lost_is_asked_about_again():
+def test_room_released_by_the_oldest_job_is_given_to_the_next_equal_job():
     world = full()
     world.ends("runs0-0")
     assert world.session()[1] == {"j4-0"}
@@ -164,20 +164,20 @@ def test_what_the_oldest_got_and_lost_is_asked_about_again():
     assert world.cache.tasks["t-j3-0"].node == "n"
 
 
-def test_an_oldest_that_goes_before_it_is_asked_leaves_its_turn_to_the_next():
+def test_the_next_equal_job_is_bound_when_the_pod_of_the_oldest_is_deleted():
     world = full()
     world.ends("runs0-0", "j4-0")
     assert world.session()[1] == {"j3-0"}
 
 
-def test_a_session_that_failed_leaves_the_question_open():
+def test_a_job_taken_by_a_failed_session_is_examined_by_the_next_session():
     world = full()
     world.ends("runs0-0")
     assert world.cache.snapshot().lines
     assert world.session()[1] == {"j4-0"}
 
 
-def test_all_say_so_when_one_finds_out_that_it_waits_for_something_else():
+def test_a_changed_waiting_reason_reaches_the_status_of_all_equal_jobs():
     world = full()
     assert all("QueueFull" in text for text in world.texts())
     world.node(8, taints=["k=v:NoSchedule"])
@@ -194,7 +194,7 @@ HYPER_NODE = records.HyperNode(metadata=records.Meta(name="h", uid="h", resource
     [lambda world: world.queue(weight=3), lambda world: world.cache.object_changed(None, HYPER_NODE)],
     ids=["queue", "object"],
 )
-def test_where_anything_may_have_changed_one_is_asked_for_all(change):
+def test_only_the_oldest_of_equal_jobs_is_examined_after_a_change_of_unknown_effect(change):
     world = full()
     change(world)
     assert world.session() == ({"j4"}, set())
@@ -202,7 +202,7 @@ def test_where_anything_may_have_changed_one_is_asked_for_all(change):
     assert world.session()[1] == {"j4-0", "j3-0"}
 
 
-def test_of_an_object_that_changed_in_nothing_that_is_read_nobody_hears():
+def test_an_object_changed_only_in_its_resource_version_retries_no_job():
     world = full()
     world.cache.object_changed(None, HYPER_NODE)
     world.settle()
@@ -212,7 +212,7 @@ def test_of_an_object_that_changed_in_nothing_that_is_read_nobody_hears():
 
 
 @pytest.mark.parametrize("actions", ["allocate", "allocate, preempt"])
-def test_whose_name_somebody_minds_is_no_measure_for_the_others(actions):
+def test_a_job_repelled_by_pod_anti_affinity_does_not_block_equal_jobs(actions):
     world = full(actions=actions)
     world.cache.pod_changed(None, minding("j4"))
     world.settle()
@@ -220,7 +220,7 @@ def test_whose_name_somebody_minds_is_no_measure_for_the_others(actions):
     assert world.session()[1] == {"j3-0"}
 
 
-def test_whose_name_somebody_minds_is_no_measure_for_whom_others_go():
+def test_a_job_repelled_by_pod_anti_affinity_does_not_keep_equal_jobs_from_preempting():
     world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
     world.cache.priority_changed(None, objects.priority_class(1))
     world.node(1)
@@ -252,7 +252,7 @@ def test_whose_name_somebody_minds_is_no_measure_for_whom_others_go():
         ({"pvc": ["c"]}, False),
     ],
 )
-def test_jobs_are_of_one_kind_unless_something_matters(change, is_same):
+def test_jobs_share_an_equivalence_class_unless_a_scheduling_relevant_field_differs(change, is_same):
     world = World()
     world.job("a", 1, size=2)
     world.job("b", **{"cpu": 1, "size": 2, **change})
@@ -270,14 +270,14 @@ def test_jobs_are_of_one_kind_unless_something_matters(change, is_same):
         {"cpu": 0},
     ],
 )
-def test_who_has_a_place_or_reasons_of_his_own_is_the_only_one_of_its_kind(options):
+def test_a_placed_or_individually_constrained_job_has_no_equivalence_class(options):
     world = World()
     world.node(8)
     world.job("a", **{"cpu": 1, **options})
     assert world.kind("a") is None
 
 
-def test_jobs_that_mount_the_same_claim_are_of_one_kind():
+def test_jobs_share_an_equivalence_class_only_if_they_mount_the_same_claims():
     world = World()
     for name, claims in (("a", ["c"]), ("b", ["c"]), ("d", ["other"]), ("e", ["c", "other"])):
         world.job(name, 1, pvc=claims)
@@ -299,7 +299,7 @@ def claim(**spec):
         (claim(volumeName="v", accessModes=["ReadWriteMany"]), ("t/c",)),
     ],
 )
-def test_where_preemptors_cannot_win_is_shared_among_those_of_a_claim_that_nobody_has_alone(known, want):
+def test_preemptors_share_infeasible_nodes_only_for_a_bound_claim_that_is_not_exclusive(known, want):
     cache = Cache()
     if known is not None:
         cache.object_changed(None, known)
@@ -309,7 +309,7 @@ def test_where_preemptors_cannot_win_is_shared_among_those_of_a_claim_that_nobod
     assert InfeasibleNodes(session)._claims(cache.tasks["t-p"]) == want
 
 
-def test_jobs_that_mind_others_are_asked_about_one_for_all():
+def test_only_the_oldest_of_equal_jobs_with_pod_anti_affinity_is_examined():
     world = World()
     anti = {"key": "kubernetes.io/hostname", "app": "x"}
     world.node(64)
@@ -326,7 +326,7 @@ def test_jobs_that_mind_others_are_asked_about_one_for_all():
     assert world.session()[1] == {"j1-0"}
 
 
-def test_whose_pods_are_held_says_nothing_of_others():
+def test_a_job_held_after_a_refused_bind_does_not_keep_equal_jobs_from_preempting():
     world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
     world.cache.priority_changed(None, objects.priority_class(1))
     world.node(2)
@@ -341,7 +341,7 @@ def test_whose_pods_are_held_says_nothing_of_others():
 
 
 @pytest.mark.parametrize(("label", "is_same"), [("training.kubeflow.org/replica-index", False), ("volcano.sh/task-index", True)])
-def test_jobs_that_are_divided_otherwise_are_of_other_kinds(label, is_same):
+def test_the_equivalence_class_depends_on_the_subgroups_of_a_job(label, is_same):
     world = World()
     policy = {"name": "p", "subGroupSize": 1, "matchLabelKeys": ["training.kubeflow.org/replica-index"]}
     for name, values in (("a", "00"), ("b", "01")):
@@ -353,7 +353,7 @@ def test_jobs_that_are_divided_otherwise_are_of_other_kinds(label, is_same):
     assert (world.kind("a") == world.kind("b")) is is_same
 
 
-def test_what_the_queue_may_not_have_is_no_matter_of_the_node():
+def test_one_eviction_that_frees_queue_capability_serves_two_equal_jobs():
     world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates", "proportion"))
     world.cache.priority_changed(None, objects.priority_class(1))
     world.queue(capability={"cpu": 5})
@@ -370,7 +370,7 @@ def test_what_the_queue_may_not_have_is_no_matter_of_the_node():
     assert len(evicted) == 1
 
 
-def test_who_lost_a_pod_is_not_said_to_wait_for_entry():
+def test_a_running_podgroup_that_loses_a_pod_to_preemption_gets_phase_unknown():
     world = World(actions="allocate, preempt", plugins=("priority", "predicates"))
     world.configuration = parse(
         "actions: 'allocate, preempt'\ntiers:\n- plugins: [{name: priority}]\n- plugins: [{name: gang}, {name: predicates}]",
@@ -388,7 +388,7 @@ def test_who_lost_a_pod_is_not_said_to_wait_for_entry():
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_what_the_next_one_says_stands_until_somebody_looks_why_it_waits(size):
+def test_equal_jobs_keep_their_waiting_message_until_they_are_examined(size):
     world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
     world.cache.priority_changed(None, objects.priority_class(1))
     world.node(2)
@@ -410,7 +410,7 @@ def test_what_the_next_one_says_stands_until_somebody_looks_why_it_waits(size):
 
 
 @pytest.mark.parametrize("options", [{"annotations": {"volcano.sh/task-priority": "9" * 30}}, {"group": {"roles": {"r": 2**70}}}])
-def test_numbers_of_any_size_fail_no_session(options):
+def test_oversized_numbers_in_annotations_and_roles_do_not_fail_the_session(options):
     world = World()
     world.node(8)
     world.job("a", 9, **options)
@@ -421,7 +421,7 @@ def test_numbers_of_any_size_fail_no_session(options):
     assert world.session() == (set(), set())
 
 
-def test_a_line_lets_go_of_most_jobs_that_left_it():
+def test_a_wait_queue_frees_most_entries_of_discarded_jobs():
     world = World()
     for i in range(300):
         world.job(f"j{i}", 1)
@@ -435,7 +435,7 @@ def test_a_line_lets_go_of_most_jobs_that_left_it():
     assert len(line.order) < 100
 
 
-def test_labels_tell_kinds_apart_once_a_pod_minds_them():
+def test_labels_split_an_equivalence_class_once_a_pod_affinity_term_selects_them():
     world = World()
     world.node(2, labels={"zone": "a"})
     world.job("runs", 2, where="n")
@@ -450,7 +450,7 @@ def test_labels_tell_kinds_apart_once_a_pod_minds_them():
     assert len({world.kind(f"j{i}") for i in range(4)}) == 4
 
 
-def test_a_job_that_was_taken_for_like_others_when_it_was_looked_at_is_looked_at_again():
+def test_a_job_whose_equivalence_class_changed_during_the_session_is_examined_again():
     world = World()
     world.node(2)
     for i in range(3):
@@ -476,7 +476,7 @@ class Reader:
 
 
 @pytest.mark.parametrize(("reads", "want"), [(None, 3), (True, 3), (False, 1)])
-def test_plugins_of_others_may_tell_jobs_apart_by_any_label_unless_they_say_that_they_do_not(reads, want):
+def test_external_plugins_split_equivalence_classes_by_labels_unless_reads_labels_is_false(reads, want):
     plugin = Reader if reads is None else type("Reader", (Reader,), {"reads_labels": reads})
     plugins = {**registry.plugins(), "reader": plugin}
     text = "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}, {name: reader}]}]"
@@ -500,7 +500,7 @@ def test_plugins_of_others_may_tell_jobs_apart_by_any_label_unless_they_say_that
     ("t", {"app": "dns"}, 1),
     ("t", {}, 3),
 ])  # fmt: skip
-def test_whole_lines_are_looked_at_only_for_terms_that_may_mean_their_pods(namespace, labels, want):
+def test_equal_jobs_are_examined_singly_only_if_an_affinity_term_may_select_their_pods(namespace, labels, want):
     world = World()
     world.node(2)
     for i in range(3):

@@ -120,17 +120,17 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_facts(case: Case):
+def test_a_native_podgroup_and_its_pods_give_the_expected_scheduling_spec(case: Case):
     spec = read(case.record, case.pods, **case.given).spec
     assert {name: getattr(spec, name) for name in case.want} == case.want
 
 
-def test_a_group_without_pods_of_ours_is_not_ours():
+def test_a_podgroup_without_pods_of_this_scheduler_is_ignored():
     assert reading(gang(), []) is None
     assert reading(gang(), [pod("x", node="n", scheduler="default-scheduler")]) is None
 
 
-def test_time_alone_may_change_what_is_read_while_members_are_missing():
+def test_only_a_started_gang_with_missing_pods_is_read_again_after_some_time():
     found = reading(gang(started=True), [*DONE, pod("p")])
     assert found is not None
     assert found.is_timed
@@ -139,12 +139,12 @@ def test_time_alone_may_change_what_is_read_while_members_are_missing():
     assert not waiting.is_timed
 
 
-def test_a_group_that_has_started_was_let_in():
+def test_a_started_podgroup_has_phase_inqueue_and_a_new_podgroup_pending():
     assert read(gang(started=True), pods(3)).status.phase is PodGroupPhase.INQUEUE
     assert read(gang(), pods(3)).status.phase is PodGroupPhase.PENDING
 
 
-def test_annotations_of_the_oldest_pod_speak_for_the_group_unless_it_speaks_itself():
+def test_a_podgroup_inherits_certain_annotations_of_its_oldest_pod_unless_it_sets_them():
     record = gang(annotations={"volcano.sh/sla-waiting-time": "1h"})
     given = {
         "volcano.sh/sla-waiting-time": "2h",
@@ -182,12 +182,14 @@ QUEUES = {
 
 
 @pytest.mark.parametrize(("group", "member", "known", "want"), QUEUES.values(), ids=QUEUES.keys())
-def test_queue(group: dict[str, Any], member: dict[str, Any], known: tuple[str, str], want: str):
+def test_the_queue_is_taken_from_podgroup_then_pod_then_job_then_namespace(
+    group: dict[str, Any], member: dict[str, Any], known: tuple[str, str], want: str
+):
     found = read(gang(**group), [pod("p", **member)], queues=sources(job=known[0], space=known[1]))
     assert found.spec.queue == want
 
 
-def test_the_oldest_member_names_the_queue_until_something_is_bound():
+def test_the_oldest_pod_names_the_queue_until_a_pod_is_bound():
     members = [pod("young", age=1, labels={KEY: "a"}), pod("old", age=2, labels={KEY: "b"})]
     assert read(gang(minimum=1), members).spec.queue == "b"
     assert read(gang(minimum=1), members, fixed_queue="a").spec.queue == "b"
@@ -213,14 +215,14 @@ def _named(source: Path) -> set[str]:
     return found
 
 
-def test_no_module_that_decides_knows_either_kind():
+def test_no_decision_module_except_the_group_model_names_a_podgroup_kind():
     root = Path(pyroclast_scheduler.__file__).parent
     sources = [path for part in _BEHIND for path in ([root / part] if part.endswith(".py") else (root / part).rglob("*.py"))]
     named = {str(path.relative_to(root)): found for path in sources if (found := _named(path))}
     assert named == {"model/groups.py": _ALIASED}
 
 
-def test_a_group_of_volcano_is_written_down_as_it_was_read():
+def test_a_volcano_podgroup_converted_to_a_group_and_back_is_unchanged():
     record = objects.pod_group(["j", "q", 2, {"annotations": {"a": "b"}}])
     group = volcano.group_of(record)
     assert (group.key, group.spec.min_member, group.spec.queue) == ("t/j", 2, "q")

@@ -28,7 +28,7 @@ def test_no_kubelet_is_over_committed_in_a_million_steps(seed):
     print(walk(100 + seed, SOAK // 10))
 
 
-def test_a_scheduler_that_forgets_what_it_decided_is_caught(monkeypatch):
+def test_a_scheduler_that_forgets_assumed_binds_over_commits_a_kubelet(monkeypatch):
     monkeypatch.setattr(PodDecisions, "assume_all", lambda self, binds: None)
     with pytest.raises(OverCommitted):
         walk(0, STEPS)

@@ -51,7 +51,7 @@ def submit(cache: Cache, count: int, minimum: int | None = 3, name: str = "g", *
     add(cache, count, name)
 
 
-def test_a_gang_starts_whole_and_as_many_as_fit():
+def test_a_gang_with_more_pods_than_room_binds_as_many_as_fit():
     cache = world({"n": 3})
     submit(cache, 5)
     assert len(binds(cache)) == 3
@@ -64,7 +64,7 @@ def test_a_gang_without_room_for_its_minimum_does_not_start():
     assert cause(cache).endswith("AboveCluster: never: it asks for 3 cpu in all, and the cluster has 2 cpu")
 
 
-def test_pods_wait_for_their_group():
+def test_pods_wait_until_their_podgroup_exists():
     cache = world({"n": 3})
     add(cache, 3)
     assert binds(cache) == {}
@@ -72,14 +72,14 @@ def test_pods_wait_for_their_group():
     assert len(binds(cache)) == 3
 
 
-def test_a_quorum_that_is_missing_is_told_in_pods():
+def test_a_gang_below_its_min_count_reports_how_many_pods_are_present():
     cache = world({"n": 3})
     submit(cache, 2)
     assert binds(cache) == {}
     assert cause(cache).endswith("PodsMissing: 2 of 3 pods present")
 
 
-def test_the_minimum_is_followed_while_it_waits():
+def test_a_waiting_gang_follows_changes_of_its_min_count():
     cache = world({"n": 2})
     submit(cache, 3, 3)
     assert binds(cache) == {}
@@ -89,7 +89,7 @@ def test_the_minimum_is_followed_while_it_waits():
     assert len(binds(cache)) == 2
 
 
-def test_pods_of_policy_basic_start_each_by_itself():
+def test_pods_of_a_basic_policy_podgroup_start_independently():
     cache = world({"n": 2})
     submit(cache, 3, None)
     assert len(binds(cache)) == 2
@@ -103,7 +103,7 @@ def test_of_two_gangs_that_do_not_fit_together_one_starts_whole():
     assert sorted(binds(cache)) in (["g-0", "g-1", "g-2"], ["h-0", "h-1", "h-2"])
 
 
-def test_the_last_replacement_of_a_job_whose_peers_succeeded_starts():
+def test_a_replacement_pod_starts_after_a_delay_when_its_peers_succeeded():
     now = [0.0]
     cache = world({"n": 1}, now=now)
     cache.natives.group_changed(None, gang(started=True))
@@ -116,14 +116,14 @@ def test_the_last_replacement_of_a_job_whose_peers_succeeded_starts():
     assert binds(cache) == {"g-0": "n"}
 
 
-def test_a_gang_that_was_half_bound_when_the_scheduler_died_needs_no_room_in_the_queue_anew():
+def test_a_gang_partly_bound_before_a_scheduler_restart_is_completed():
     cache = world({"n": 3})
     submit(cache, 3)
     cache.pod_changed(pod("g-0"), pod("g-0", node="n"))
     assert binds(cache) == {"g-1": "n", "g-2": "n"}
 
 
-def test_a_group_that_goes_and_comes_again_starts_once():
+def test_pods_of_a_deleted_podgroup_wait_and_start_when_it_is_recreated():
     cache = world({"n": 3})
     submit(cache, 3)
     cache.natives.group_changed(gang(), None)
@@ -133,7 +133,7 @@ def test_a_group_that_goes_and_comes_again_starts_once():
     assert cache.groups.gone() == {KEY}
 
 
-def test_nothing_is_left_of_a_group_that_went_and_came_again():
+def test_a_podgroup_recreated_and_deleted_leaves_nothing_in_the_cache():
     cache = world({"n": 3})
     submit(cache, 3)
     cache.natives.group_changed(gang(), None)
@@ -149,7 +149,7 @@ def test_nothing_is_left_of_a_group_that_went_and_came_again():
     assert cache.groups.current(KEY) is None
 
 
-def test_groups_of_one_name_in_both_apis_are_two():
+def test_native_and_volcano_podgroups_of_one_name_are_separate_jobs():
     cache = world({"n": 2})
     cache.natives.group_changed(None, gang())
     cache.group_changed(None, objects.pod_group(["g", "default", 2]))
@@ -160,7 +160,7 @@ def test_groups_of_one_name_in_both_apis_are_two():
     assert {job.key for job in cache.snapshot().all_jobs.values()} == {"t/g", KEY}
 
 
-def test_members_of_two_schedulers_or_priorities_are_refused():
+def test_a_gang_with_pods_of_two_schedulers_or_priorities_is_refused():
     cache = world({"n": 9})
     submit(cache, 3)
     cache.pod_changed(None, pod("x", scheduler="default-scheduler"))
@@ -173,20 +173,20 @@ def test_members_of_two_schedulers_or_priorities_are_refused():
     assert "got 5 and 0" in cause(cache)
 
 
-def test_a_gang_goes_to_the_domain_that_takes_most_of_it():
+def test_a_gang_is_placed_in_the_topology_domain_that_fits_most_of_its_pods():
     cache = world(ZONES | {"z": (9, {})})
     submit(cache, 4, spec=BY_ZONE)
     assert {node[0] for node in binds(cache).values()} == {"b"}
     assert len(binds(cache)) == 4
 
 
-def test_of_domains_that_take_as_many_the_fullest_is_taken():
+def test_a_gang_is_placed_in_the_fullest_of_equally_fitting_topology_domains():
     cache = world(ZONES | {"z": (9, {})})
     submit(cache, 3, spec=BY_ZONE)
     assert {node[0] for node in binds(cache).values()} == {"c"}
 
 
-def test_members_that_have_a_place_pin_the_domain():
+def test_bound_pods_fix_the_topology_domain_of_their_gang():
     cache = world(ZONES)
     cache.natives.group_changed(None, gang(spec=BY_ZONE, started=True))
     cache.pod_changed(None, pod("first", node="b0"))
@@ -196,7 +196,7 @@ def test_members_that_have_a_place_pin_the_domain():
     assert {node[0] for node in found.values()} == {"b"}
 
 
-def test_members_in_two_domains_are_an_error():
+def test_a_gang_with_bound_pods_in_two_topology_domains_is_refused():
     cache = world(ZONES)
     cache.natives.group_changed(None, gang(spec=BY_ZONE))
     for name, node in (("x", "a0"), ("y", "b0")):
@@ -208,7 +208,7 @@ def test_members_in_two_domains_are_an_error():
     assert any(why in each.message for each in outcome.waiting)
 
 
-def test_no_domain_is_large_enough():
+def test_a_gang_too_large_for_every_topology_domain_waits_with_topology_too_narrow():
     cache = world(ZONES | {"z": (9, {})})
     submit(cache, 5, 5, spec=BY_ZONE)
     assert binds(cache) == {}
@@ -237,7 +237,9 @@ PREEMPTIONS: dict[str, tuple[dict[str, Any], int, dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize(("running", "size", "waiting", "want"), PREEMPTIONS.values(), ids=PREEMPTIONS)
-def test_a_gang_of_higher_priority_evicts(running: dict[str, Any], size: int, waiting: dict[str, Any], want: int):
+def test_preemption_by_a_gang_respects_its_size_its_policy_and_the_disruption_mode_of_victims(
+    running: dict[str, Any], size: int, waiting: dict[str, Any], want: int
+):
     cache = world({f"n{i}": 1 for i in range(4)})
     started(cache, "low", 4, **running)
     high(cache, size, **waiting)
@@ -245,7 +247,7 @@ def test_a_gang_of_higher_priority_evicts(running: dict[str, Any], size: int, wa
 
 
 @pytest.mark.parametrize("critical", [False, True])
-def test_a_group_that_goes_whole_stays_if_one_of_it_may_not_go(critical: bool):
+def test_a_disruption_mode_all_podgroup_is_not_evicted_if_one_of_its_pods_is_critical(critical: bool):
     cache = world({f"n{i}": 1 for i in range(4)})
     cache.natives.group_changed(None, gang("low", 2, started=True, spec={"disruptionMode": {"all": {}}}))
     cache.pod_changed(None, pod("low-0", "low", node="n0"))
@@ -258,7 +260,7 @@ def test_a_group_that_goes_whole_stays_if_one_of_it_may_not_go(critical: bool):
     assert evicted(cache) == (set() if critical else {"low-0", "low-1"})
 
 
-def test_room_is_made_in_the_one_domain_that_can_have_it():
+def test_preemption_evicts_in_the_only_topology_domain_that_can_hold_the_gang():
     cache = world({f"{zone}{i}": (1, {"zone": zone}) for zone in "ab" for i in range(2)})
     for zone, priority in (("a", 200), ("b", 10)):
         cache.natives.group_changed(None, gang(f"in-{zone}", 2, started=True, spec={"priority": priority}))
@@ -271,7 +273,7 @@ def test_room_is_made_in_the_one_domain_that_can_have_it():
     assert evicted(cache) == {"in-b-0", "in-b-1"}
 
 
-def test_a_group_that_is_protected_keeps_its_pods():
+def test_pods_of_a_podgroup_annotated_not_preemptable_are_not_evicted():
     cache = world({f"n{i}": 1 for i in range(2)})
     annotations = {"volcano.sh/preemptable": "false"}
     cache.natives.group_changed(None, gang("low", 2, started=True, annotations=annotations))
@@ -281,7 +283,7 @@ def test_a_group_that_is_protected_keeps_its_pods():
     assert evicted(cache) == set()
 
 
-def test_a_group_that_goes_whole_goes_whole_in_reclaim():
+def test_reclaim_evicts_a_disruption_mode_all_podgroup_as_a_whole():
     queues = [["q", {"deserved": {"cpu": 2}}], ["default", {"deserved": {"cpu": 0}, "reclaimable": True}]]
     cache = world({f"n{i}": 1 for i in range(3)}, *queues)
     started(cache, "low", 3, disruptionMode={"all": {}})
@@ -298,7 +300,7 @@ def test_no_pod_of_another_scheduler_is_evicted():
     assert cache.groups.current(native_key("t", "low")) is None
 
 
-def test_a_namespace_names_the_queue_and_its_quota_holds():
+def test_a_namespace_assigns_a_gang_to_a_queue_whose_capability_limits_it():
     cache = world({"n": 9}, ["q", {"capability": {"cpu": 2}}])
     submit(cache, 3)
     cache.natives.namespace_changed(None, namespace("q"))
@@ -308,7 +310,7 @@ def test_a_namespace_names_the_queue_and_its_quota_holds():
     assert len(binds(cache)) == 3
 
 
-def test_a_queue_that_does_not_exist_is_said_to_be_missing():
+def test_a_podgroup_of_a_missing_queue_is_excluded_with_that_reason():
     cache = world({"n": 9})
     submit(cache, 3, labels={"scheduling.volcano.sh/queue-name": "gone"})
     assert binds(cache) == {}
@@ -316,14 +318,14 @@ def test_a_queue_that_does_not_exist_is_said_to_be_missing():
 
 
 @pytest.mark.parametrize("name", ["g", "job"])
-def test_it_is_found_by_its_name_and_by_that_of_its_job(name: str):
+def test_explain_finds_a_podgroup_by_its_name_and_by_the_name_of_its_job(name: str):
     cache = world({"n": 9})
     submit(cache, 3, owner=("batch/v1", "Job", "job-uid"))
     jobs = cache.snapshot().all_jobs
     assert finder(lambda: jobs)(objects.NAMESPACE, name) == KEY
 
 
-def test_a_session_over_it_can_be_decided_again():
+def test_a_replayed_capture_of_a_native_podgroup_gives_the_same_reasons():
     cache = world({"n": 9}, ["q"])
     cache.natives.namespace_changed(None, namespace("q"))
     submit(cache, 2)
@@ -338,7 +340,7 @@ def test_a_session_over_it_can_be_decided_again():
     assert again.binds == {}
 
 
-def test_pods_that_name_another_queue_than_the_oldest_are_told_of():
+def test_a_pod_naming_another_queue_than_the_oldest_pod_is_reported_as_queue_not_taken():
     cache = world({"n": 9}, ["a"], ["b"])
     key = "scheduling.volcano.sh/queue-name"
     cache.natives.group_changed(None, gang(minimum=2))
@@ -353,7 +355,7 @@ def test_pods_that_name_another_queue_than_the_oldest_are_told_of():
     assert cache.faults() == frozenset()
 
 
-def test_the_queue_counts_members_that_are_bound():
+def test_a_queue_counts_the_requests_of_bound_native_podgroup_pods():
     cache = world({"n": 9}, ["q"])
     cache.natives.group_changed(None, gang(labels={"scheduling.volcano.sh/queue-name": "q"}))
     add(cache, 3, node="n")

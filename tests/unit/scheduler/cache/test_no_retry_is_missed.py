@@ -279,19 +279,19 @@ def walk(world, steps):
 
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("seed", range(8 // ONE_IN))
-def test_a_session_over_the_woken_decides_what_one_over_all_would(name, seed):
+def test_a_session_over_retried_jobs_decides_the_same_as_one_over_all_jobs(name, seed):
     assert walk(World(random.Random(seed), PLAIN[name]), 15)
 
 
 @pytest.mark.parametrize("name", MIXED)
 @pytest.mark.parametrize("seed", range(8 // ONE_IN))
-def test_so_it_does_where_jobs_carry_labels_claims_terms_and_devices_of_their_own(name, seed):
+def test_a_session_over_retried_jobs_with_claims_and_devices_decides_the_same_as_one_over_all(name, seed):
     assert walk(World(random.Random(seed), *MIXED[name], is_mixed=True), 15)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", [*PLAIN, *MIXED])
-def test_so_it_does_in_a_million_steps(name):
+def test_a_session_over_retried_jobs_decides_the_same_in_a_million_random_steps(name):
     is_mixed = name in MIXED
     given = MIXED[name] if is_mixed else (PLAIN[name],)
     steps = -(-SOAK // (1000 * (len(PLAIN) + len(MIXED))))

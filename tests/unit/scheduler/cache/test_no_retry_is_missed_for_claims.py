@@ -189,12 +189,12 @@ class ClaimWorld(World):
 
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("seed", range(8 // ONE_IN))
-def test_a_session_over_the_woken_decides_what_one_over_all_would(name, seed):
+def test_a_session_over_retried_jobs_with_claims_decides_the_same_as_one_over_all_jobs(name, seed):
     assert walk(ClaimWorld(random.Random(seed), *WORLDS[name]), 15)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", WORLDS)
-def test_so_it_does_in_two_hundred_thousand_steps(name):
+def test_a_session_over_retried_jobs_with_claims_decides_the_same_in_200000_random_steps(name):
     for seed in range(1000):
         walk(ClaimWorld(random.Random(1000 + seed), *WORLDS[name]), 50)

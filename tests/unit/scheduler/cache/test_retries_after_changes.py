@@ -66,7 +66,7 @@ def of_group(name):
     return {"labels": {keys.NODE_GROUP_NAME: name}}
 
 
-def test_a_queue_that_may_use_other_nodes_has_its_jobs_tried_on_them():
+def test_jobs_are_retried_after_the_node_group_affinity_of_their_queue_changes():
     world = World(*PLUGINS, "nodegroup", queues=[queue("q", "one")])
     world.node("n", 8, **of_group("two"))
     world.job("g", 2)
@@ -76,7 +76,7 @@ def test_a_queue_that_may_use_other_nodes_has_its_jobs_tried_on_them():
 
 
 @pytest.mark.parametrize("change", ["changed", "gone"])
-def test_what_queues_inherit_wakes_the_jobs_below(change):
+def test_jobs_are_retried_when_an_ancestor_queue_changes_or_is_deleted(change):
     above, other = queue("above", "one"), queue("other", "one")
     below = queue("q", parent="middle")
     world = World(
@@ -94,7 +94,7 @@ def test_what_queues_inherit_wakes_the_jobs_below(change):
         assert world.settled() == {"g-0": "n"}
 
 
-def test_a_limit_of_a_group_of_nodes_that_is_raised_wakes_the_loop_and_the_jobs_of_the_queue():
+def test_a_raised_node_group_limit_wakes_the_scheduling_loop_and_retries_the_jobs_of_the_queue():
     before, after = (queue("q", "one", limits=f'{{"one": {{"cpu": "{cpu}"}}}}') for cpu in (4, 40))
     world = World(*PLUGINS, "nodegroup", queues=[before])
     world.node("n", 16, **of_group("one"))
@@ -109,7 +109,7 @@ def test_a_limit_of_a_group_of_nodes_that_is_raised_wakes_the_loop_and_the_jobs_
     assert world.settled() == {"g-0": "n"}
 
 
-def test_a_limit_of_a_group_of_nodes_that_gets_free_on_a_node_too_small_for_the_job_wakes_it():
+def test_node_group_quota_freed_on_a_node_too_small_for_the_job_retries_the_job():
     world = World(*PLUGINS, "nodegroup", queues=[queue("q", "one", limits='{"one": {"cpu": "4"}}')])
     world.node("large", 16, **of_group("one"))
     world.node("small", 1, **of_group("one"))
@@ -121,7 +121,7 @@ def test_a_limit_of_a_group_of_nodes_that_gets_free_on_a_node_too_small_for_the_
 
 
 @pytest.mark.parametrize("was_there", [True, False])
-def test_pods_on_a_node_that_is_gone_take_nothing_of_a_group_of_nodes(was_there):
+def test_pods_on_a_missing_node_do_not_count_against_the_node_group_limit(was_there):
     world = World(*PLUGINS, "nodegroup", queues=[queue("q", "one", limits='{"one": {"cpu": "4"}}')])
     world.node("large", 16, **of_group("one"))
     if was_there:
@@ -135,7 +135,7 @@ def test_pods_on_a_node_that_is_gone_take_nothing_of_a_group_of_nodes(was_there)
 
 
 @pytest.mark.parametrize("was_there", [True, False])
-def test_pods_on_a_node_that_is_gone_are_in_no_topology_domain(was_there):
+def test_pods_on_a_missing_node_belong_to_no_topology_domain(was_there):
     world = World(*PLUGINS)
     labels = {"labels": {"zone": "x"}}
     world.node("n", 8, **labels)
@@ -151,7 +151,7 @@ def test_pods_on_a_node_that_is_gone_are_in_no_topology_domain(was_there):
     assert world.settled() == {"waits-0": "n"}
 
 
-def test_what_refuses_a_pod_on_its_own_node_alone_does_not_have_every_change_wake_the_job():
+def test_a_job_refused_for_gpu_memory_is_not_retried_when_an_unrelated_job_is_created():
     sharing = "{name: deviceshare, arguments: {deviceshare.GPUSharingEnable: true}}"
     world = World("gang", "predicates", "nodeorder", sharing)
     world.node("n", 16, **cards(4))
@@ -175,7 +175,7 @@ def wants_cards(world, pod, memory):
     world.cache.pod_changed(world.cache.tasks[f"t-{pod}"].pod, msgspec.convert(body, records.Pod))
 
 
-def test_the_cards_that_a_node_says_it_has_are_seen_when_nothing_else_of_it_changes():
+def test_a_change_of_only_the_gpu_count_of_a_node_retries_the_job():
     world = World("gang", "predicates", "nodeorder", "{name: deviceshare, arguments: {deviceshare.GPUSharingEnable: true}}")
     node = sharing_node(cards=2)
     world.cache.node_changed(None, node)
@@ -193,7 +193,7 @@ def sharing_node(*, cards):
     return msgspec.convert(body, records.Node)
 
 
-def test_a_configuration_without_gang_has_gangs_without_their_members_tried():
+def test_an_incomplete_gang_is_bound_after_the_gang_plugin_is_removed():
     world = World(*PLUGINS)
     world.node("n", 8)
     world.job("g", 1, minimum=3)
@@ -203,7 +203,7 @@ def test_a_configuration_without_gang_has_gangs_without_their_members_tried():
     assert world.settled() == {"g-0": "n"}
 
 
-def test_a_gang_without_its_members_is_looked_at_now_and_then():
+def test_an_incomplete_gang_is_retried_on_the_periodic_recheck():
     world = World(*PLUGINS)
     world.node("n", 8)
     world.job("g", 1, minimum=3)
@@ -213,7 +213,7 @@ def test_a_gang_without_its_members_is_looked_at_now_and_then():
     assert [facts.name for facts in world.cache.snapshot().jobs] == ["g"]
 
 
-def test_jobs_that_wait_for_nothing_rest_whatever_changes():
+def test_a_job_without_waiting_pods_is_not_retried_after_any_change():
     world = World(*PLUGINS)
     world.node("n", 8)
     world.job("runs", 1, node="n", phase="Running")
@@ -245,7 +245,7 @@ class Halfway:
     ids=["a node goes", "a node makes no sense any more"],
 )
 @pytest.mark.parametrize("is_deciding", [True, False], ids=["while a session decides", "while the gang rests"])
-def test_a_gang_of_which_a_member_lost_its_node_before_it_started_is_said_to_be_incomplete(spoiled, is_deciding):
+def test_a_gang_is_incomplete_after_the_node_of_an_unstarted_pod_is_deleted_or_invalid(spoiled, is_deciding):
     halfway = Halfway()
     world, node = halfway.world, halfway.nodes[1]
     new = None if spoiled is None else msgspec.convert(msgspec.to_builtins(node) | spoiled, records.Node)
@@ -261,7 +261,7 @@ def test_a_gang_of_which_a_member_lost_its_node_before_it_started_is_said_to_be_
     assert outcome.incomplete == ["t/g"]
 
 
-def test_a_gang_of_which_a_member_lost_its_node_with_the_node_left_out_is_said_to_be_incomplete():
+def test_a_gang_is_incomplete_after_the_node_of_an_unstarted_pod_is_excluded():
     world = Halfway().world
     outcome, _ = world.decided()
     world.cache.leave_out("node", "n1", "a session failed because of it")
@@ -271,7 +271,7 @@ def test_a_gang_of_which_a_member_lost_its_node_with_the_node_left_out_is_said_t
 
 
 @pytest.mark.parametrize("is_looked_on", [False, True], ids=["alone", "while somebody looks on"])
-def test_a_status_that_could_not_be_written_while_a_session_decides_has_the_next_one_look_at_the_job(is_looked_on):
+def test_a_job_woken_during_a_session_is_examined_once_by_the_next_session(is_looked_on):
     world = World(*PLUGINS)
     world.node("n", 1)
     world.job("g", 4)

@@ -45,7 +45,7 @@ class World:
         return [facts.name for facts in self.cache.snapshot().jobs]
 
 
-def test_time_wakes_in_the_next_schedule_period_and_nothing_else_before():
+def test_a_job_with_a_pause_of_one_period_is_retried_only_in_the_next_period():
     world = World(Pause(1))
     world.cache.pod_changed(None, objects.pod(["other", "", "small", 1, "1Gi"]))
     assert world.awake() == []
@@ -56,7 +56,7 @@ def test_time_wakes_in_the_next_schedule_period_and_nothing_else_before():
     assert world.awake() == ["g"]
 
 
-def test_a_job_with_a_pause_is_looked_at_again_when_the_pause_is_over():
+def test_a_job_with_a_pause_of_three_periods_is_due_every_third_period():
     waiting, facts = UnschedulableJobs(), World().cache.jobs.all_facts()["t/g"]
     waiting.add(UnschedulableJob(facts, frozenset({Pause(3)})))
     assert [list(waiting.due()) for _ in range(7)] == [[], [], ["t/g"], [], [], ["t/g"], []]
@@ -65,14 +65,14 @@ def test_a_job_with_a_pause_is_looked_at_again_when_the_pause_is_over():
 
 
 @pytest.mark.parametrize(("node", "want"), [("small", []), ("large", ["g"]), ("unknown", [])])
-def test_an_object_of_one_node_wakes_those_that_the_node_could_take(node, want):
+def test_a_created_numatopology_retries_only_jobs_that_fit_its_node(node, want):
     world = World()
     topology = msgspec.convert({"metadata": {"name": node, "uid": "t"}}, records.Numatopology)
     world.cache.node_object_changed(None, topology)
     assert world.awake() == want
 
 
-def test_that_what_was_written_is_there_now_wakes_nobody():
+def test_a_confirmed_status_write_retries_no_job_but_a_label_change_does():
     world = World()
     group = world.cache.groups.written("t/g")
     status = msgspec.structs.replace(group.status, phase="Inqueue", running=1)
@@ -90,7 +90,7 @@ def test_that_what_was_written_is_there_now_wakes_nobody():
     assert world.awake() == ["g"]
 
 
-def test_what_was_not_written_after_all_wakes():
+def test_a_failed_status_write_retries_the_job():
     world = World()
     status = msgspec.structs.replace(world.cache.groups.written("t/g").status, running=1)
     world.cache.groups.believe("t/g", status)
@@ -121,7 +121,7 @@ def claim(name, version="1", **labels):
 
 
 @pytest.mark.parametrize(("read", "want"), READS.values(), ids=READS)
-def test_an_object_wakes_jobs_only_where_a_session_read_it(read, want):
+def test_a_changed_object_retries_jobs_only_if_a_session_read_it(read, want):
     for name in ("claim", "other"):
         world = World()
         before = claim("claim")
@@ -136,7 +136,7 @@ def test_an_object_wakes_jobs_only_where_a_session_read_it(read, want):
         assert (world.awake() == ["g"]) is (name in want)
 
 
-def test_an_object_that_changes_while_a_session_reads_it_for_the_first_time_wakes():
+def test_an_object_created_while_a_session_first_reads_it_retries_the_job():
     world = World()
     snapshot = world.cache.snapshot()
     world.cache.object_changed(None, claim("claim"))
@@ -148,7 +148,7 @@ def test_an_object_that_changes_while_a_session_reads_it_for_the_first_time_wake
     assert world.awake() == []
 
 
-def test_what_was_passed_over_does_not_grow_for_ever(monkeypatch):
+def test_the_memory_of_ignored_object_changes_is_bounded_and_its_overflow_retries_jobs(monkeypatch):
     monkeypatch.setattr(read_objects, "_MOST_PASSED_OVER", 10)
     world = World()
     for number in range(100):
@@ -157,7 +157,7 @@ def test_what_was_passed_over_does_not_grow_for_ever(monkeypatch):
     assert world.awake() == ["g"], "what was given up may have been read"
 
 
-def test_what_no_job_read_for_a_long_time_wakes_nobody():
+def test_a_changed_object_that_was_not_read_for_1200_rechecks_retries_no_job():
     world = World()
     read_one(world.cache.snapshot().objects)
     for _ in range(1199):
@@ -171,7 +171,7 @@ def test_what_no_job_read_for_a_long_time_wakes_nobody():
     assert world.awake() == []
 
 
-def test_many_jobs_that_changed_are_worked_out_in_parts():
+def test_prepare_processes_many_changed_jobs_in_batches():
     cache = Cache()
     cache.queue_changed(None, objects.queue(["q"]))
     for i in range(600):
@@ -192,7 +192,7 @@ def test_many_jobs_that_changed_are_worked_out_in_parts():
         ({"metadata": {"name": "q", "annotations": {"volcano.sh/hierarchy-weights": "100/2"}}}, True),
     ],
 )
-def test_a_queue_of_which_more_than_the_counts_changes_wakes_the_loop(changes, want):
+def test_a_queue_change_wakes_the_scheduling_loop_unless_only_its_counts_differ(changes, want):
     cache, woken = Cache(), []
     old = msgspec.convert({"metadata": {"name": "q"}, "spec": {"weight": 1}, "status": {"state": "Open"}}, records.Queue)
     cache.queue_changed(None, old)
@@ -210,7 +210,7 @@ WAKES = {
 
 @pytest.mark.parametrize("is_wary", [True, False])
 @pytest.mark.parametrize("wake", WAKES.values(), ids=WAKES.keys())
-def test_many_jobs_that_are_worth_another_look_are_roused_in_parts(wake, is_wary):
+def test_prepare_retries_many_waiting_jobs_in_batches_after_a_change(wake, is_wary):
     cache = Cache()
     cache.queue_changed(None, objects.queue(["q"]))
     for i in range(600):
@@ -285,7 +285,7 @@ CHANGES = {
         ("a pod of its queue comes where it could fit", False, True),
     ],
 )
-def test_a_job_that_others_may_go_for_wakes_when_that_may_help_it(change, want_own, want_anybody):
+def test_a_job_waiting_for_evictions_is_retried_only_by_changes_that_may_help_it(change, want_own, want_anybody):
     for only_own, want in (
         (None, change in {"a pod of another queue goes", "a queue changes"}),
         (True, want_own),
@@ -308,13 +308,13 @@ def huge():
 
 
 @pytest.mark.parametrize("change", [change for name, change in CHANGES.items() if name != "a queue changes"])
-def test_whom_no_node_is_large_enough_for_nobody_helps_by_going(change):
+def test_a_job_too_large_for_every_node_is_not_retried_by_pod_or_small_node_changes(change):
     world = huge()
     change(world)
     assert "huge" not in world.woken()
 
 
-def test_a_node_that_is_large_enough_helps_also_where_it_is_full():
+def test_a_new_node_that_is_large_enough_retries_the_job_even_if_it_is_full():
     world = huge()
     world.cache.pod_changed(None, objects.pod(["fills", "theirs", "vast", 128, "1Gi"]))
     world.cache.node_changed(None, objects.node(["vast", 128, "8Gi"]))

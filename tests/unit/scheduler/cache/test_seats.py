@@ -69,14 +69,14 @@ def on(node):
     return (TaskStatus.BINDING, node)
 
 
-def test_open_seats_are_tasks_that_wait(cache):
+def test_open_seats_of_a_podgroup_are_pending_tasks(cache):
     cache.group_changed(None, group())
     assert seats_of(cache) == {"g-w-0": OPEN, "g-w-1": OPEN}
     (facts,) = cache.snapshot().jobs
     assert [task.role for task in facts.tasks] == ["w", "w"]
 
 
-def test_where_it_is_switched_off_none_is_placed_and_those_that_were_count(clock):
+def test_with_seat_placement_disabled_open_seats_are_no_tasks_but_placed_seats_count(clock):
     cache = made(clock, places=False)
     cache.group_changed(None, group())
     assert seats_of(cache) == {}
@@ -84,7 +84,7 @@ def test_where_it_is_switched_off_none_is_placed_and_those_that_were_count(clock
     assert used(cache, "n1") == 4000
 
 
-def test_placed_seats_count_until_their_pods_are_there(cache):
+def test_placed_seats_use_their_node_until_their_pods_exist(cache):
     cache.group_changed(None, group(nodes={0: "n1", 1: "n2"}, phase=PodGroupPhase.INQUEUE))
     assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n2")}
     cache.pod_changed(None, pod(0, node="n1"))
@@ -92,20 +92,20 @@ def test_placed_seats_count_until_their_pods_are_there(cache):
     assert used(cache, "n1") == used(cache, "n2") == 2000
 
 
-def test_a_pod_that_goes_while_the_placement_stands_gives_its_seat_back_at_once(cache):
+def test_a_deleted_pod_restores_its_placed_seat_while_the_placement_exists(cache):
     cache.group_changed(None, group(nodes={0: "n1"}, phase=PodGroupPhase.INQUEUE))
     cache.pod_changed(None, pod(0, node="n1"))
     cache.pod_changed(pod(0, node="n1"), None)
     assert seats_of(cache) == {"g-w-0": on("n1")}
 
 
-def test_pods_that_were_there_before_the_group_are_no_seats(cache):
+def test_a_placed_seat_whose_pod_existed_before_the_podgroup_does_not_count(cache):
     cache.pod_changed(None, pod(1, node="n2"))
     cache.group_changed(None, group(nodes={0: "n1", 1: "n2"}, phase=PodGroupPhase.INQUEUE))
     assert seats_of(cache) == {"g-w-0": on("n1")}
 
 
-def test_a_gang_with_pods_or_in_another_phase_has_no_open_seats(cache):
+def test_a_gang_with_pods_or_past_phase_pending_has_no_open_seats(cache):
     cache.group_changed(None, group())
     cache.pod_changed(None, pod(0))
     assert seats_of(cache) == {}
@@ -122,7 +122,7 @@ def claim(cache, nodes):
     cache.seats.claim("t/g", pairs)
 
 
-def test_what_is_claimed_counts_while_it_is_written_and_only_that(cache):
+def test_only_claimed_seats_count_while_the_placement_is_written(cache):
     cache.group_changed(None, group(3))
     claim(cache, {"g-w-0": "n1", "g-w-1": "n1"})
     cache.groups.believe("t/g", msgspec.structs.replace(group().status, phase=PodGroupPhase.INQUEUE))
@@ -134,7 +134,7 @@ def test_what_is_claimed_counts_while_it_is_written_and_only_that(cache):
     assert cache.seats.table.claims() == []
 
 
-def test_what_could_not_be_written_is_open_again(cache):
+def test_claimed_seats_are_open_again_after_a_failed_placement_write(cache):
     cache.group_changed(None, group())
     claim(cache, {"g-w-0": "n1", "g-w-1": "n2"})
     cache.seats.unclaim("t/g")
@@ -142,14 +142,14 @@ def test_what_could_not_be_written_is_open_again(cache):
     assert used(cache, "n1") == 0
 
 
-def test_what_another_leader_wrote_goes_before_what_was_claimed(cache):
+def test_a_placement_written_by_another_leader_overrides_claimed_seats(cache):
     cache.group_changed(None, group())
     claim(cache, {"g-w-0": "n1", "g-w-1": "n1"})
     cache.group_changed(None, group(nodes={0: "n2", 1: "n2"}, phase=PodGroupPhase.INQUEUE))
     assert (used(cache, "n1"), used(cache, "n2")) == (0, 4000)
 
 
-def test_withdrawn_seats_count_until_that_is_confirmed(cache):
+def test_withdrawn_seats_use_their_node_until_the_withdrawal_is_confirmed(cache):
     withdrawn = msgspec.structs.replace(placed(1, {Seat("w", 0): "n1"}), withdrawn="Stalled")
     cache.group_changed(None, group(placement=encode(withdrawn), phase=PodGroupPhase.INQUEUE))
     assert used(cache, "n1") == 2000
@@ -157,7 +157,7 @@ def test_withdrawn_seats_count_until_that_is_confirmed(cache):
     assert used(cache, "n1") == 0
 
 
-def test_seats_of_a_gang_that_went_count_for_a_while(cache, clock):
+def test_seats_of_a_deleted_podgroup_use_their_node_until_the_linger_time_ends(cache, clock):
     there = group(nodes={0: "n1", 1: "n1"}, phase=PodGroupPhase.INQUEUE)
     cache.group_changed(None, there)
     cache.group_changed(there, None)
@@ -177,7 +177,7 @@ def test_seats_of_a_gang_that_went_count_for_a_while(cache, clock):
         pytest.param({"nodes": {7: "n1"}}, "there is no seat 7", id="unknown seat"),
     ],
 )
-def test_what_makes_no_sense_is_not_heeded_and_told(cache, annotations, problem):
+def test_invalid_seats_and_placements_are_ignored_and_reported_until_corrected(cache, annotations, problem):
     cache.group_changed(None, group(**annotations))
     assert seats_of(cache) == {}
     assert problem in cache.seats.table.problems["t/g"]
@@ -186,18 +186,18 @@ def test_what_makes_no_sense_is_not_heeded_and_told(cache, annotations, problem)
     assert cache.seats.table.problems == {}
 
 
-def test_a_placement_of_another_generation_is_none(cache):
+def test_a_placement_of_another_generation_is_ignored(cache):
     cache.group_changed(None, group(nodes={0: "n1"}, generation=4))
     assert seats_of(cache) == {"g-w-0": OPEN, "g-w-1": OPEN}
 
 
-def test_a_placement_on_a_node_that_is_not_there_counts_when_the_node_comes(cache):
+def test_a_seat_placed_on_a_missing_node_counts_once_the_node_is_created(cache):
     cache.group_changed(None, group(nodes={0: "n9"}, phase=PodGroupPhase.INQUEUE))
     cache.node_changed(None, objects.node(["n9", 4, "8Gi"]))
     assert used(cache, "n9") == 2000
 
 
-def test_seats_without_an_amount_that_makes_sense_are_left_out(cache):
+def test_seats_with_an_invalid_resource_quantity_are_excluded_with_a_reason(cache):
     template = PodTemplate(spec=template_of(pod(0, cpu="many")).spec)
     text = encode(Seats(tasks=(TaskSeats(role="w", prefix="g-w-", count=1, pod=template),)))
     cache.group_changed(None, group(seats=text))
@@ -205,7 +205,7 @@ def test_seats_without_an_amount_that_makes_sense_are_left_out(cache):
     assert any("many" in reason for reason in cache.problems.values())
 
 
-def test_a_group_of_kubernetes_own_kind_has_no_seats(cache):
+def test_a_native_podgroup_has_no_seats(cache):
     cache.group_changed(None, group())
     ours = cache.groups.current("t/g")
     assert has_seats(ours)
@@ -229,7 +229,7 @@ def answer(cache):
     return parse_placement(cache.seats.table.placement("t/g"))
 
 
-def test_seats_that_a_gang_asks_for_after_it_was_let_in_are_tasks_too(cache):
+def test_seats_requested_by_a_running_gang_are_pending_tasks(cache):
     running(cache, 0, 1)
     assert seats_of(cache) == {}
     cache.group_changed(None, group(3, phase=RUNNING, asked=[1, 2], generation=2))
@@ -238,7 +238,7 @@ def test_seats_that_a_gang_asks_for_after_it_was_let_in_are_tasks_too(cache):
     assert seats_of(cache) == {"g-w-1": OPEN, "g-w-2": OPEN}
 
 
-def test_the_answer_says_of_each_of_them_where_it_is_or_that_it_is_nowhere(cache):
+def test_the_placement_names_a_node_or_none_for_each_requested_seat(cache):
     running(cache, 0)
     cache.group_changed(None, group(3, phase=RUNNING, asked=[1, 2], generation=2))
     assert cache.seats.table.placement("t/g") == ""  # no session has looked
@@ -258,7 +258,7 @@ def test_the_answer_says_of_each_of_them_where_it_is_or_that_it_is_nowhere(cache
 
 
 @pytest.mark.parametrize(("asked", "left"), [(None, None), ([0], '{"generation":2,"version":1}')])
-def test_a_placement_is_taken_away_only_from_the_group_that_was_looked_at(cache, asked, left):
+def test_a_placement_removal_patch_names_the_uid_and_resource_version_of_the_podgroup(cache, asked, left):
     """Else a scheduler that leads no more would take away the placement that the next one has written."""
     generation = 1 if asked is None else 2
     there = group(1, phase=PodGroupPhase.INQUEUE, asked=asked, generation=generation, nodes={0: "n1"})
@@ -275,7 +275,7 @@ def test_a_placement_is_taken_away_only_from_the_group_that_was_looked_at(cache,
     }
 
 
-def test_a_session_answers_what_was_asked_before_it_began(cache):
+def test_a_session_answers_only_seat_requests_made_before_it_began(cache):
     running(cache, 0)
     cache.seats.session_begins()
     cache.group_changed(None, group(3, phase=RUNNING, asked=[1], generation=2))
@@ -291,7 +291,7 @@ def test_a_session_answers_what_was_asked_before_it_began(cache):
     assert seats_of(cache) == {"g-w-1": OPEN}
 
 
-def test_what_was_decided_of_seats_of_another_generation_is_void(cache):
+def test_claimed_seats_are_dropped_when_the_requested_generation_changes(cache):
     running(cache, 0)
     cache.group_changed(None, group(3, phase=RUNNING, asked=[1], generation=2))
     claim(cache, {"g-w-1": "n2"})
@@ -303,7 +303,7 @@ def test_what_was_decided_of_seats_of_another_generation_is_void(cache):
     assert cache.seats.table.claims() == []
 
 
-def test_a_gang_that_goes_asks_for_nothing(cache):
+def test_a_deleted_podgroup_requests_no_seats(cache):
     running(cache, 0)
     there = group(3, phase=RUNNING, asked=[1], generation=2)
     cache.group_changed(None, there)
@@ -321,7 +321,7 @@ def gang_named(name, node):
     return changed(made, metadata__name=name, metadata__uid=name, metadata__annotations=texts)
 
 
-def test_a_gang_behind_others_whose_pods_come_only_waits(cache, clock):
+def test_pod_creation_of_an_earlier_gang_resets_the_idle_time_of_later_gangs(cache, clock):
     for name in ("a", "b"):
         cache.group_changed(None, gang_named(name, "n1" if name == "a" else "n2"))
         clock.seconds += 1

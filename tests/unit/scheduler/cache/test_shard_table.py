@@ -42,11 +42,11 @@ def table(*shards, name="me"):
         "we are the first",
     ],
 )
-def test_the_nodes_that_are_ours(shards, want):
+def test_a_scheduler_owns_the_desired_nodes_of_its_shard_that_no_other_shard_holds(shards, want):
     assert table(*shards).nodes == set(want)
 
 
-def test_without_our_shard_the_last_nodes_stand():
+def test_a_scheduler_keeps_its_nodes_after_its_node_shard_is_deleted():
     made = table(shard("me", "12"))
     made.changed(shard("me", "12"), None)
     made.changed(None, shard("b", "", "1"))
@@ -55,7 +55,7 @@ def test_without_our_shard_the_last_nodes_stand():
     assert made.claimed() == set("12")
 
 
-def test_a_node_is_used_once_the_status_names_it_and_named_until_its_binds_have_landed():
+def test_nodes_in_use_lists_a_node_before_it_is_claimed_and_until_its_binds_end():
     made = table(shard("me", "12"))
     assert made.claimed() == set()
     assert made.status() == {"nodesInUse": ["1", "2"], "nodesToAdd": [], "nodesToRemove": []}
@@ -119,7 +119,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=60))
-def test_no_node_is_used_by_two_and_each_desired_one_is_used_in_the_end(steps):
+def test_no_node_is_used_by_two_schedulers_and_every_desired_node_is_used_in_the_end(steps):
     world = World()
     for step, one, other in steps:
         match step:

@@ -109,7 +109,7 @@ ALL = [*PLAIN, "allocate, preempt, reclaim", "allocate, gangpreempt", "allocate,
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(full_clusters(), st.sampled_from(PLAIN))
-def test_no_pod_goes_that_could_have_stayed_and_those_it_goes_for_get_the_place(tables, actions):
+def test_no_pod_is_evicted_needlessly_and_the_waiting_pod_gets_the_freed_node(tables, actions):
     world = World(tables, actions)
     owed = {}
     for _ in range(CYCLES):
@@ -130,7 +130,7 @@ def test_no_pod_goes_that_could_have_stayed_and_those_it_goes_for_get_the_place(
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(full_clusters(), st.sampled_from(ALL))
-def test_evictions_come_to_an_end(tables, actions):
+def test_evictions_stop_after_a_bounded_number_of_cycles(tables, actions):
     world = World(tables, actions)
     for _ in range(CYCLES):
         world.cycle()
@@ -141,7 +141,7 @@ def test_evictions_come_to_an_end(tables, actions):
     assert all(task.status is not TaskStatus.RELEASING for task in world.cache.tasks.values())
 
 
-def test_of_small_and_large_victims_only_the_large_one_goes():
+def test_only_the_large_victim_is_evicted_when_it_alone_frees_enough():
     pods = [["a-0", "a", "n", 1, "1Gi", {"prio": 5}], ["b-0", "b", "n", 4, "1Gi", {"prio": 10}]]
     groups = [["a", "q", 1, {"phase": "Running", "class": 5}], ["b", "q", 1, {"phase": "Running", "class": 10}]]
     pods.append(["high-0", "high", "-", 4, "1Gi", {"prio": 1000}])

@@ -69,7 +69,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_where_nothing_changed_nobody_is_asked_again(monkeypatch, name):
+def test_preempt_searches_victims_again_only_on_nodes_that_a_change_affects(monkeypatch, name):
     world = World(monkeypatch)
     world.settle()
     change, rows, evicted = CHANGES[name]
@@ -77,14 +77,14 @@ def test_where_nothing_changed_nobody_is_asked_again(monkeypatch, name):
     assert world.session() == (rows, evicted)
 
 
-def test_where_time_alone_may_change_who_goes_all_are_asked(monkeypatch):
+def test_preempt_searches_victims_again_on_all_nodes_if_a_plugin_depends_on_time(monkeypatch):
     world = World(monkeypatch, plugins="priority gang predicates tdm")
     world.settle()
     world.cache.recheck()
     assert world.session() == (EVERYWHERE, set())
 
 
-def test_who_gets_more_elsewhere_in_the_same_session_may_lose_something(monkeypatch):
+def test_a_job_that_gains_a_pod_in_the_session_may_lose_another_to_preemption(monkeypatch):
     world = World(monkeypatch)
     world.cache.node_changed(None, objects.node(["own", 1, "64Gi", {"labels": {"own": "j5"}, "taints": ["own=j5:NoSchedule"]}]))
     stranger = objects.pod(["s", "", "own", 1, "1Gi"])
@@ -99,7 +99,7 @@ def test_who_gets_more_elsewhere_in_the_same_session_may_lose_something(monkeypa
     assert evicted < {"j5-0", "j5-1"}
 
 
-def test_what_was_found_out_without_a_plugin_is_forgotten_when_it_is_there_again(monkeypatch):
+def test_preempt_results_found_without_a_plugin_are_discarded_when_it_is_enabled_again(monkeypatch):
     world = World(monkeypatch)
     tiers = "[plugins: [{name: priority}], plugins: [{name: gang}, {name: predicates}]]"
     whole = configured(f"actions: allocate, preempt\ntiers: {tiers}")

@@ -17,7 +17,6 @@ from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario, 
 from pyroclast_scheduler.model.reservations import Lock, Reservation
 from tests.bench import swf
 from tests.bench.estimates import Day, live, told_over
-from tests.counts import IS_SOAK
 from tests.scenarios import objects
 from tests.unit.scheduler.session.test_causes import CAPACITY, decide
 
@@ -56,33 +55,33 @@ def starts(given, number=1):
     return scenario(given, number).tolist()
 
 
-def test_who_waits_starts_when_what_it_needs_has_ended():
+def test_a_waiting_job_starts_when_enough_running_jobs_have_ended():
     assert starts(world([4, 4], [100, 50], [8], [10])) == [100.0]
 
 
-def test_the_first_that_fits_goes_first_and_others_follow_what_ends():
+def test_waiting_jobs_start_in_order_unless_only_a_later_small_job_fits():
     assert starts(world([8], [60], [8, 4, 4], [30, 10, 10])) == [60.0, 90.0, 90.0]
     assert starts(world([4, 4], [60, 100], [8, 4], [30, 10])) == [100.0, 60.0], "a small one passes a large one, as it does here"
 
 
-def test_a_queue_takes_no_more_than_it_may():
+def test_a_queue_limit_delays_the_start_of_its_next_job():
     assert starts(world([8], [60], [4, 4], [30, 10], limits=[4], queues=[0, 0])) == [60.0, 90.0]
 
 
-def test_who_waits_for_what_never_ends_does_not_start():
+def test_a_job_that_waits_for_a_job_without_an_end_never_starts():
     given = dataclasses.replace(world([8], [60], [8], [10]), ends=UNKNOWN[None, :])
     assert starts(given) == [np.inf]
     assert starts(world([8], [HORIZON + 1], [8], [10])) == [np.inf]
 
 
-def test_the_same_question_has_the_same_answer():
+def test_a_repeated_simulation_gives_the_same_starts():
     chance = np.random.default_rng(3)
     held, asked = chance.integers(1, 9, 50), chance.integers(1, 30, 200)
     given = world(held, chance.integers(1, 900, 50), asked, chance.integers(1, 900, 200))
     assert starts(given) == starts(given)
 
 
-def test_what_is_drawn_for_a_job_depends_on_no_other_job():
+def test_the_random_end_of_a_job_is_uniform_and_independent_of_other_jobs():
     keys = [f"n/j-{i}" for i in range(2000)]
     alone = [starts(dataclasses.replace(world([4], [1], [4], [1]), ends=EVEN, running=seeds([key])))[0] for key in keys]
     both = dataclasses.replace(
@@ -92,13 +91,13 @@ def test_what_is_drawn_for_a_job_depends_on_no_other_job():
     assert np.quantile(alone, [0.1, 0.5, 0.9]) == pytest.approx([10, 50, 90], abs=4), "all values are as likely"
 
 
-def test_kaplan_meier_counts_those_that_still_run():
+def test_kaplan_meier_estimate_counts_jobs_that_still_run():
     assert np.interp([0.0, 0.5, 1.0], LEVELS, kaplan_meier([10, 20, 30, 40], [])) == pytest.approx([10, 20, 40], abs=2)
     longer = kaplan_meier([10, 20, 30, 40], [35, 35, 35, 35])
     assert np.interp(0.5, LEVELS, longer) > 29
 
 
-def test_what_is_left_depends_on_what_has_passed():
+def test_remaining_run_time_depends_on_the_elapsed_time():
     assert np.interp([0.0, 0.5, 1.0], LEVELS, remaining(EVEN[0], 60.0)) == pytest.approx([0, 20, 40], abs=1)
     outlived = remaining(EVEN[0], 200.0)
     assert outlived[0] > 0
@@ -113,7 +112,7 @@ def facts_of(name="train-12", *, said="", queue="q", cpu=4):
     return cache.jobs.all_facts()[f"t/{name}"]
 
 
-def test_jobs_alike_tell_how_long_one_runs():
+def test_run_time_is_learned_from_ended_jobs_with_similar_names():
     lengths, facts = Lengths(), facts_of()
     assert lengths.of(facts)[1].kind == "unknown"
     for i in range(29):
@@ -124,7 +123,7 @@ def test_jobs_alike_tell_how_long_one_runs():
     assert keys_of(facts)[0] == "name/t/train"
 
 
-def test_estimates_are_worth_what_earlier_ones_of_the_owner_were():
+def test_a_declared_run_time_is_corrected_by_earlier_jobs_of_its_owner():
     lengths, facts = Lengths(), facts_of(said="100s")
     grid, basis = lengths.of(facts)
     assert (basis.kind, grid[0], grid[-1]) == ("declared", 50.0, 200.0)
@@ -133,7 +132,7 @@ def test_estimates_are_worth_what_earlier_ones_of_the_owner_were():
     assert lengths.of(facts)[0] == pytest.approx(fixed(300))
 
 
-def test_intervals_are_stretched_until_they_hold():
+def test_calibration_stretches_intervals_until_about_80_percent_hold():
     chance, calibration, held = random.Random(2), Calibration(), []
     for _ in range(1500):
         raw = Interval(90.0, 100.0, 110.0)
@@ -144,7 +143,7 @@ def test_intervals_are_stretched_until_they_hold():
     assert 0.78 <= np.mean(held[500:]) <= 0.90
 
 
-def test_a_queue_whose_estimates_fail_is_not_told_any():
+def test_a_queue_with_wrong_estimates_gets_a_reason_instead_of_estimates():
     calibration, interval = Calibration(), Interval(90.0, 100.0, 110.0)
     for _ in range(200):
         calibration.add("q", Score(interval, interval, 5000.0))
@@ -156,7 +155,7 @@ def test_a_queue_whose_estimates_fail_is_not_told_any():
     assert estimator.start("t/mine") == "estimates of queue q held too seldom of late"
 
 
-def test_jobs_that_wait_longer_than_foretold_count_before_they_start():
+def test_overdue_predictions_widen_later_estimates_before_their_jobs_start():
     calibration, interval = Calibration(), Interval(90.0, 100.0, 110.0)
     for i in range(200):
         calibration.add("q", Score(interval, interval, 91.0 + i / 11))
@@ -172,7 +171,7 @@ def test_jobs_that_wait_longer_than_foretold_count_before_they_start():
     assert calibration.stretched("q", interval) == before
 
 
-def test_a_pass_finds_the_predictions_that_are_overdue():
+def test_an_estimation_pass_finds_overdue_predictions():
     many = [[f"mine-{i}", "q", 1, {"phase": "Pending", "minRes": {"cpu": 8}}] for i in range(25)]
     estimator, tables = Estimator(), {**TABLES, "podgroups": [TABLES["podgroups"][0], *many]}
     estimator.lengths = Known()
@@ -233,7 +232,7 @@ def test_an_estimate_is_an_interval_or_a_reason():
     assert estimator.start("t/other") == "no estimate has been made yet"
 
 
-def test_while_nothing_happens_an_estimate_stays_what_it_is():
+def test_an_estimate_stays_stable_while_nothing_changes():
     found = []
     for after in range(0, 600, 60):
         estimator = Estimator()
@@ -243,14 +242,14 @@ def test_while_nothing_happens_an_estimate_stays_what_it_is():
     assert all(abs(each.likely - found[0].likely) <= step for each in found), found
 
 
-def test_where_a_run_time_is_not_known_there_is_no_estimate():
+def test_a_start_is_not_estimated_if_the_run_time_of_a_blocking_job_is_unknown():
     groups = [["big", "q", 1, {"phase": "Running", "minRes": {"cpu": 8}}], TABLES["podgroups"][1]]
     estimator = Estimator()
     estimator.take(pass_of(estimator, tables={**TABLES, "podgroups": groups}))
     assert estimator.start("t/mine") == "the run time of a Job that holds what is short is not known"
 
 
-def test_the_latest_start_of_a_target_is_its_promise():
+def test_the_latest_start_of_a_job_with_a_reservation_is_the_promised_time():
     promise = Reservation(
         job="t/mine", uid="mine", scheduler="volcano", promise=objects.NOW + 5000, locks=(Lock("n1", objects.NOW),)
     )
@@ -273,12 +272,15 @@ def test_a_prediction_is_scored_when_its_job_starts():
     assert estimator.calibration.held("q") is None
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_over_a_day_the_interval_holds_as_often_as_it_says():
-    for queue, held in live(Day(0.95, seconds=86400.0 if IS_SOAK else 6 * 3600.0)).items():
-        if len(held.scores) >= 200:
-            assert 0.72 <= held.held <= 0.88, (queue, str(held))
-            assert max(held.early, held.late) <= 0.16, (queue, str(held))
+def test_about_80_percent_of_simulated_starts_fall_into_the_estimated_interval():
+    queues = live(Day(0.95, seconds=86400.0))
+    judged = {queue: held for queue, held in queues.items() if len(held.scores) >= 200}
+    assert judged
+    for queue, held in judged.items():
+        assert 0.72 <= held.held <= 0.88, (queue, str(held))
+        assert max(held.early, held.late) <= 0.16, (queue, str(held))
 
 
 SWF = """; Version: 2.2
@@ -300,7 +302,9 @@ def test_a_recorded_trace_is_played_and_scored():
 @pytest.mark.timeout(600)
 def test_when_run_times_grow_tenfold_estimates_are_wider_or_withheld_before_200_further_jobs():
     noon = 2.5 * 3600.0
-    for queue, told in told_over(Day(1.1, seconds=noon + 3.2 * 3600.0, slower=(noon, 10.0), pause=600.0)).items():
+    by_queue = told_over(Day(1.1, seconds=noon + 3.2 * 3600.0, slower=(noon, 10.0), pause=600.0))
+    assert by_queue
+    for queue, told in by_queue.items():
         submitted = max(each.submitted for each in told if each.at < noon)
         before = [each.width for each in told if each.at < noon and each.starts]
         last = [each for each in told if each.at >= noon and each.submitted <= submitted + 200][-1]

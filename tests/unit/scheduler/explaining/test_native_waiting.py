@@ -83,7 +83,7 @@ def book_of(cache: Cache) -> WaitingBook:
     return book
 
 
-def test_it_says_its_queue_its_place_and_what_it_asks_for():
+def test_waiting_text_of_a_kubernetes_podgroup_names_queue_jobs_ahead_and_requests():
     cache = full()
     book, current = book_of(cache), cache.groups.current(KEY)
     assert current is not None
@@ -92,7 +92,7 @@ def test_it_says_its_queue_its_place_and_what_it_asks_for():
     assert (said.queue, said.ahead, said.requests, said.start) == ("q", 0, {"cpu": "2", "pods": "2"}, None)
 
 
-def test_waiting_metrics_count_it():
+def test_waiting_metrics_count_a_kubernetes_podgroup():
     cache = full()
     book = book_of(cache)
     found = measured(dict(book.counts), list(book), cache.jobs.all_facts(), objects.NOW)
@@ -101,7 +101,7 @@ def test_waiting_metrics_count_it():
 
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["by the recorder", "by this process"])
-def test_a_start_is_foretold_by_how_long_jobs_of_its_name_ran(recorded: bool):
+def test_a_start_is_estimated_from_run_times_of_earlier_jobs_with_the_same_name(recorded: bool):
     cache = full()
     facts = cache.snapshot().all_jobs[native_key("t", "r")]
     assert keys_of(facts)[0] == "name/t/job"
@@ -128,7 +128,7 @@ def recorded_of(lengths: Lengths, facts: JobFacts) -> RunLengths:
     return run_lengths([{**row, "ended": int(seconds)} for seconds in lengths._ended[keys_of(facts)[0]]], 1000)
 
 
-def test_a_run_time_that_pods_declare_counts():
+def test_a_podgroup_takes_the_run_time_declared_on_its_pod():
     cache = natives.world({"n": 2})
     cache.natives.group_changed(None, natives.gang("r", 1))
     cache.pod_changed(None, natives.pod("p", "r", node="n", annotations={"scheduling.volcano.sh/running-estimate": "90s"}))
@@ -151,7 +151,9 @@ SAID = (CONDITION, "True", "NodesFull", TEXT)
     ],
     ids=["new", "left alone", "the same", "it started", "it never waited", "nonsense of others"],
 )
-def test_the_condition(phase: Any, text: str, said: Sequence[Any], waiting: str | None, want: Sequence[Any]):
+def test_waiting_condition_is_added_while_waiting_and_deleted_after_the_start(
+    phase: Any, text: str, said: Sequence[Any], waiting: str | None, want: Sequence[Any]
+):
     patch = conditions_patch(group(phase, text, said), NOW, waiting=waiting)
     found = [each for each in patch["status"]["conditions"] if each["type"] == CONDITION] if patch else []
     shown = [each if "$patch" in each else (each["type"], each["status"], each["reason"], each["message"]) for each in found]
@@ -200,7 +202,7 @@ def texts(server: Server) -> list[Waiting | None]:
 
 
 @pytest.mark.looptime
-async def test_a_start_is_told_once_it_is_known_and_goes_as_it_starts():
+async def test_an_estimated_start_is_written_once_known_and_removed_when_the_podgroup_starts():
     cache, estimates = full(), Estimates()
     server = Api(cache)
 
@@ -226,7 +228,7 @@ async def test_a_start_is_told_once_it_is_known_and_goes_as_it_starts():
 
 
 @pytest.mark.looptime
-async def test_numbers_that_could_not_be_written_are_written_later():
+async def test_a_failed_write_of_an_estimated_start_is_retried():
     cache, estimates = full(), Estimates()
     server = Api(cache)
 
@@ -244,7 +246,7 @@ async def test_numbers_that_could_not_be_written_are_written_later():
 
 
 @pytest.mark.looptime
-async def test_one_that_says_why_it_waits_but_not_where_is_completed():
+async def test_a_podgroup_that_has_only_the_other_conditions_gets_the_waiting_condition():
     """As after an update of the scheduler."""
     cache = natives.world({"n": 2})
     why = ("False", "Unschedulable", "2 of 3 pods present")
@@ -261,7 +263,7 @@ async def test_one_that_says_why_it_waits_but_not_where_is_completed():
 
 
 @pytest.mark.looptime
-async def test_one_that_shows_a_job_of_ours_only_repeats_what_that_is_told():
+async def test_the_kubernetes_podgroup_of_a_volcano_job_gets_no_waiting_condition():
     cache, ours = natives.world({"n": 3}), our_group(3)
     cache.natives.group_changed(None, natives.gang(owner=JOB))
     cache.group_changed(None, ours)

@@ -99,7 +99,7 @@ CASES = {
     "the queue is full": (
         {"nodes": [["n", 16, "16Gi"]], "queues": [["q", {"capability": {"cpu": 5}}], ["batch", {}]]},
         job(4),
-        "QueueFull" ,
+        "AboveQueueLimit",
         {("2 pods instead of 4", "now"), ("queue batch", "now")},
     ),
     "a pod is too big": (
@@ -130,17 +130,17 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_helps(case):
+def test_suggested_changes_include_those_that_remove_the_cause_of_waiting(case):
     tables, body, code, want = case
     cache = cluster(**tables)
     prover = prover_of(cache, body)
     answer = proved(prover)
-    assert prover.case.code in {code, "AboveQueueLimit", "QueueFull"}
+    assert prover.case.code == code
     assert {(each["change"], each["when"]) for each in answer["change"]} >= want
     assert answer["changeReason"] == ""
 
 
-def test_a_higher_priority_that_preempts_is_the_lowest_that_does():
+def test_the_lowest_priority_that_preempts_is_suggested():
     low = {"phase": "Running", "class": 1, "annotations": {"volcano.sh/preemptable": "true"}}
     pods = [["low-0", "low", "n", 4, 0, {"annotations": {"volcano.sh/preemptable": "true"}}]]
     cache = cluster(nodes=[["n", 4, "16Gi"]], podgroups=[["low", "q", 0, low]], pods=pods)
@@ -150,7 +150,7 @@ def test_a_higher_priority_that_preempts_is_the_lowest_that_does():
     ]
 
 
-def test_a_higher_priority_that_does_not_let_it_start_says_its_position():
+def test_a_higher_priority_without_a_start_is_suggested_with_its_queue_position():
     others = [[f"o{i}", "q", 1, {"phase": "Pending", "class": 1, "minRes": {"cpu": 4}}] for i in range(3)]
     taken = [["r", "q", 1, {"phase": "Running", "minRes": {"cpu": 4}}]]
     cache = cluster(
@@ -163,7 +163,7 @@ def test_a_higher_priority_that_does_not_let_it_start_says_its_position():
     assert [(each["change"], each["when"]) for each in answer["change"]] == [("priorityClassName class-5", "position 1")]
 
 
-def test_where_nothing_helps_it_is_said():
+def test_no_change_is_suggested_and_the_reason_given_if_none_helps():
     cache = cluster(nodes=[["n", 1, "16Gi"]])
     body = job(1, "1")
     body["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1"
@@ -171,7 +171,7 @@ def test_where_nothing_helps_it_is_said():
     assert answer == {"change": [], "changeReason": "no single change helps"}
 
 
-def test_trials_are_few_and_end_when_the_time_is_up():
+def test_trials_end_with_a_reason_when_their_time_is_up():
     cache = cluster(nodes=[["n", 16, "16Gi"]], queues=[["q", {"capability": {"cpu": 5}}], ["batch", {}]])
     ticks = iter(range(10**6))
     prover = prover_of(cache, job(4), clock=lambda: next(ticks) * 1.0)
@@ -180,7 +180,7 @@ def test_trials_are_few_and_end_when_the_time_is_up():
     assert answer["changeReason"]
 
 
-def test_a_trial_leaves_the_cluster_as_it_is():
+def test_trials_do_not_change_the_snapshot():
     cache = cluster(nodes=[["n", 16, "16Gi"]], queues=[["q", {"capability": {"cpu": 5}}], ["batch", {}]])
     prover = prover_of(cache, job(4))
     before = cache.view()
@@ -192,7 +192,7 @@ def test_a_trial_leaves_the_cluster_as_it_is():
     assert len(after.all_jobs) == len(before.all_jobs)
 
 
-def test_a_giant_is_not_tried():
+def test_a_job_with_too_many_pods_raises_toomanypods():
     with pytest.raises(TooManyPods):
         gang_of(job(MOST_PODS + 1), {}, 0)
 
@@ -221,7 +221,7 @@ def random_case(chance):
     return {"nodes": nodes, "queues": queues, "podgroups": groups, "pods": pods}, body
 
 
-def test_every_change_that_is_promised_holds_when_it_is_made():
+def test_every_change_suggested_for_now_starts_the_job_when_applied():
     chance, told = random.Random(11), 0
     for _ in range(examples(500)):
         tables, body = random_case(chance)
@@ -245,7 +245,7 @@ def test_every_change_that_is_promised_holds_when_it_is_made():
     assert told > examples(500) // 4
 
 
-def test_a_trial_takes_no_longer_than_it_may():
+def test_a_trial_on_500_full_nodes_takes_less_than_200_milliseconds():
     nodes = [[f"n{i}", 8, "64Gi"] for i in range(500)]
     groups = [[f"r{i}", "q", 1, {"phase": "Running", "minRes": {"cpu": 8}}] for i in range(500)]
     pods = [[f"r{i}-0", f"r{i}", f"n{i}", 8, 0] for i in range(500)]

@@ -51,7 +51,7 @@ async def asked_scheduler(cluster):
         yield session
 
 
-async def test_a_gang_says_why_it_waits_until_it_starts_and_not_a_write_more(cluster):
+async def test_a_waiting_gang_is_annotated_with_its_reason_until_it_runs_without_repeated_writes(cluster):
     await cluster.node("n1")
     await cluster.node("n2")
     async with cluster.scheduler():
@@ -75,7 +75,7 @@ async def test_a_gang_says_why_it_waits_until_it_starts_and_not_a_write_more(clu
         await cluster.until(silent)
 
 
-async def test_a_start_is_told_as_soon_as_it_is_known(cluster):
+async def test_an_estimated_start_is_written_to_the_waiting_annotation(cluster):
     await cluster.node("n1")
     for name in ("runs", "waits"):
         await cluster.gang(name, 3)
@@ -90,21 +90,25 @@ async def test_a_start_is_told_as_soon_as_it_is_known(cluster):
         assert (await cluster.until(told))["basis"] == "1 declared run time"
 
 
-async def test_since_is_kept_over_a_restart(cluster):
+async def test_waiting_since_is_kept_across_a_scheduler_restart(cluster):
     await cluster.node("n1")
     await cluster.node("n2")
+    await cluster.gang("ahead", 3, cpu="2500m")
     await cluster.gang("g", 3, cpu="2500m")
 
+    async def told_of(ahead):
+        waiting = await told(cluster)
+        return waiting if waiting and waiting["ahead"] == ahead else None
+
     async with cluster.scheduler():
-        first = await cluster.until(lambda: told(cluster))
+        first = await cluster.until(lambda: told_of(1))
+    await cluster.client.delete(POD_GROUPS, Key("default", "ahead"))
     await asyncio.sleep(1.1)
     async with cluster.scheduler():
-        await cluster.node("tiny", cpu="1")
-        await asyncio.sleep(2.0)
-        assert (await told(cluster))["since"] == first["since"]
+        assert (await cluster.until(lambda: told_of(0)))["since"] == first["since"]
 
 
-async def test_the_service_answers_why_a_gang_waits(cluster):
+async def test_explain_endpoints_and_metrics_report_why_a_gang_waits(cluster):
     await cluster.node("n1")
     await cluster.node("n2")
     async with asked_scheduler(cluster) as session:
@@ -129,7 +133,7 @@ async def test_the_service_answers_why_a_gang_waits(cluster):
             assert [(row["position"], row["code"]) for row in (await order.json())["items"]] == [(1, "TooFewNodes")]
 
 
-async def test_it_is_told_what_would_become_of_a_job_and_nothing_is_written(cluster):
+async def test_explain_fits_predicts_the_start_of_a_new_job_and_writes_nothing(cluster):
     await cluster.node("n1")
     async with asked_scheduler(cluster) as session:
         await cluster.queue("small", capability={"cpu": "2"})
@@ -167,7 +171,7 @@ async def test_it_is_told_what_would_become_of_a_job_and_nothing_is_written(clus
         assert {what: count for what, count in (after - before).items() if what[0] in writes and what[1] != "leases"} == {}
 
 
-async def test_a_mistake_in_an_explanation_stops_no_decision(cluster, monkeypatch):
+async def test_an_error_in_an_explanation_does_not_stop_scheduling(cluster, monkeypatch):
     def fail(*_):
         raise RuntimeError("a mistake")
 

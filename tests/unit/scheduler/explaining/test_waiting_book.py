@@ -31,7 +31,7 @@ def taken(book, records, now=100.0, *, seen=(), since=None):
     return book
 
 
-def test_the_order_is_that_of_the_scheduler_and_counts_who_is_ahead():
+def test_waiting_jobs_of_a_queue_are_ordered_by_rank_and_jobs_ahead_are_counted():
     book = taken(WaitingBook(), {"a/low": record(1), "a/high": record(9), "b/mid": record(5), "a/other": record(7, queue="r")})
     assert book.order("q") == ["a/high", "b/mid", "a/low"]
     assert [book.ahead(book.get(key)) for key in ("a/high", "b/mid", "a/low", "a/other")] == [0, 1, 2, 0]
@@ -63,7 +63,7 @@ def test_sorting_by_the_ranks_that_are_shown_gives_the_order_of_the_scheduler(se
     assert entries != sorted(entries, key=lambda each: each.record.rank[ties:]), "the ranks count"
 
 
-def test_the_trail_keeps_the_last_codes_and_since_when_they_held():
+def test_the_trail_keeps_the_last_eight_reason_codes_with_their_times():
     book = taken(WaitingBook(), {"a/j": record(1)}, 100.0)
     taken(book, {"a/j": record(1, short=None)}, 160.0)
     entry = book.get("a/j")
@@ -74,7 +74,7 @@ def test_the_trail_keeps_the_last_codes_and_since_when_they_held():
     assert len(entry.past) == 8
 
 
-def test_another_leader_goes_on_with_since():
+def test_a_new_leader_keeps_since_if_the_reason_code_is_unchanged():
     book = taken(
         WaitingBook(),
         {"a/j": record(1), "a/k": record(2, MISSING)},
@@ -83,7 +83,7 @@ def test_another_leader_goes_on_with_since():
     assert (book.get("a/j").since, book.get("a/k").since) == (7.0, 100.0)
 
 
-def test_the_order_stands_whatever_comes_and_goes():
+def test_the_queue_order_stays_sorted_through_random_additions_and_removals():
     chance, book, known = random.Random(5), WaitingBook(), {}
     for step in range(2000):
         key = f"n/j{chance.randrange(60)}"
@@ -99,7 +99,7 @@ def test_the_order_stands_whatever_comes_and_goes():
     assert sum(book.counts.values()) == len(known) == len(book)
 
 
-def test_the_annotation_names_only_who_is_of_its_namespace():
+def test_waiting_annotation_names_the_first_job_only_within_its_namespace():
     book = taken(WaitingBook(), {"a/first": record(9), "a/j": record(5), "b/k": record(4)})
     own, other = (waiting_of(book, book.get(key)) for key in ("a/j", "b/k"))
     assert (own.ahead, own.first, own.resource, own.asks, own.has, own.may) == (
@@ -116,11 +116,11 @@ def test_the_annotation_names_only_who_is_of_its_namespace():
 @pytest.mark.parametrize(
     ("ahead", "want"), [(0, 0), (9, 9), (10, 10), (11, 10), (20, 20), (49, 20), (50, 50), (199, 100), (9999, 5000)]
 )
-def test_positions_are_told_in_steps(ahead, want):
+def test_the_number_of_jobs_ahead_is_rounded_down_to_steps(ahead, want):
     assert ahead_step(ahead) == want
 
 
-def test_only_a_code_a_step_or_a_start_is_worth_a_write():
+def test_waiting_annotation_is_rewritten_only_for_a_new_code_position_or_start():
     said = Waiting(code="QueueFull", ahead=3, seen="2026-01-01T00:00:00Z", has="5")
     assert not is_worth_a_write(said, msgspec.structs.replace(said, seen="2026-01-01T00:05:00Z", has="6"))
     assert is_worth_a_write(said, msgspec.structs.replace(said, code="ClusterFull"))
@@ -133,7 +133,7 @@ def test_only_a_code_a_step_or_a_start_is_worth_a_write():
         assert is_worth_a_write(told, moved) is want
 
 
-def test_the_longest_annotation_fits_and_is_json():
+def test_the_longest_waiting_annotation_drops_its_basis_to_fit_the_size_limit():
     name = "n" * 63 + "/" + "j" * 253
     resource = "r" * 253 + "/" + "s" * 63
     start = tuple(f"2026-01-01T{hour:02}:00:00Z" for hour in (10, 11, 14))
@@ -147,7 +147,7 @@ def test_the_longest_annotation_fits_and_is_json():
     assert read_waiting("{") is None
 
 
-def test_each_job_has_its_turn_and_then_rests():
+def test_each_due_job_is_returned_once_within_the_rest_period():
     turns, keys = Turns(), [f"k{i}" for i in range(7)]
     told = [turns.next(keys, lambda key: key != "k3", now, most=3) for now in range(12)]
     assert [key for key in told if key] == ["k0", "k1", "k2", "k4", "k5", "k6"]
@@ -160,7 +160,7 @@ def messages(cache, port, commits):
     return {key: (each.code, each.sentence, each.rank) for key, each in outcome.records.items()}
 
 
-def test_jobs_at_rest_count_as_if_they_were_ranked_anew():
+def test_idle_jobs_get_the_same_waiting_records_as_if_ranked_again():
     chance, told = random.Random(8), 0
     for _ in range(examples(120)):
         queues = [["q", {"capability": {"cpu": 6}}], ["r", {}]]

@@ -28,7 +28,7 @@ NAMES = ["a", "b1", "ab-1", "a.b-11", "bba1-", "AB-1", "-a-b-", "11", "aab.b", "
 @example("a(b)?-1")
 @example("ab?-1")
 @example("a\\.b")
-def test_the_literal_is_in_everything_that_matches(pattern):
+def test_the_literal_of_a_pattern_occurs_in_every_matching_name(pattern):
     try:
         compiled = compile_pattern(pattern)
     except BadPattern:
@@ -49,12 +49,12 @@ def test_the_literal_is_in_everything_that_matches(pattern):
         (".*", ""),
     ],
 )
-def test_the_literal_is_found_where_it_is_easily_seen(pattern, want):
+def test_simple_patterns_yield_a_literal_and_other_patterns_an_empty_one(pattern, want):
     assert literal_of(pattern) == want
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_indexes_find_is_what_asking_every_node_finds(seed):
+def test_indexed_node_lookup_finds_the_same_nodes_as_a_full_scan(seed):
     draw = random.Random(seed)
     nodes = [
         None if draw.random() < 0.1 else objects.node([f"r{draw.randrange(9)}-n{i}", 1, "1Gi", {"labels": labels(draw)}])
@@ -97,7 +97,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("change", "want"), CHANGES.values(), ids=CHANGES)
-def test_members_are_resolved_again_when_nodes_change_in_what_is_asked(change, want, monkeypatch):
+def test_hypernode_members_are_resolved_again_only_when_node_names_or_labels_change(change, want, monkeypatch):
     resolved = []
     resolve = hypernode_members.resolve
     monkeypatch.setattr(hypernode_members, "resolve", lambda *given: resolved.append(given) or resolve(*given))
@@ -113,7 +113,7 @@ def test_members_are_resolved_again_when_nodes_change_in_what_is_asked(change, w
     ]
 
 
-def test_many_patterns_ask_few_nodes(monkeypatch):
+def test_many_hypernode_patterns_examine_only_a_fraction_of_the_nodes(monkeypatch):
     nodes = [objects.node([f"rack{i // 4}-n{i}", 1, "1Gi"]) for i in range(400)]
     found = [by_pattern(f"h{i}", f"^rack{i}-") for i in range(100)]
     asked = []

@@ -53,15 +53,15 @@ def spec(**fields):
         ),
     ],
 )
-def test_request(fields, want):
+def test_the_pod_request_counts_init_containers_sidecars_overhead_and_pod_level_resources(fields, want):
     assert pod_request(spec(**fields)) == {"cpu": want, "memory": 0, "pods": 1}
 
 
-def test_a_container_without_request_counts_something_in_scores():
+def test_a_container_without_requests_counts_with_default_amounts_in_scores():
     assert non_zero(spec(containers=[{}, container(2)])) == (2100, 2 * 200 * 2**20)
 
 
-def test_amounts():
+def test_quantities_are_converted_to_integers_and_quota_resources_are_dropped():
     found = amounts_of(
         {
             "cpu": "1500m",
@@ -86,12 +86,12 @@ def test_amounts():
 
 
 @pytest.mark.parametrize("text", ["-1", "lots", "1e30"])
-def test_nonsense_is_refused_by_name(text):
+def test_an_invalid_quantity_raises_an_error_with_the_resource_name(text):
     with pytest.raises(ValueError, match="cpu"):
         amounts_of({"cpu": text})
 
 
-def test_dimensions_grow_and_a_frozen_copy_does_not():
+def test_a_new_resource_adds_a_dimension_but_not_to_a_frozen_copy():
     dimensions = Dimensions()
     before = dimensions.frozen()
     assert dimensions.add(["x/gpu"]) == [4]
@@ -100,7 +100,7 @@ def test_dimensions_grow_and_a_frozen_copy_does_not():
     assert before.find("x/gpu") is None
 
 
-def test_what_has_no_row_counts_together_and_grows_nothing():
+def test_resources_without_a_row_are_summed_in_one_row_and_add_none():
     dimensions = Dimensions()
     amounts = {"cpu": 1, "x/gpu": 2, "x/nic": 3, "x/none": 0}
     assert dimensions.vector(amounts).tolist() == dimensions.asked(amounts).tolist() == [1, 0, 0, 5]
@@ -110,7 +110,7 @@ def test_what_has_no_row_counts_together_and_grows_nothing():
     assert dimensions.vector({"x/a": 2**60, "x/b": 2**60}).tolist() == [0, 0, 0, 2**58], "it is cut off, not wrapped"
 
 
-def test_rows_are_few_and_those_that_nobody_needs_are_given_to_others():
+def test_dimension_rows_are_limited_and_rows_of_dropped_resources_are_reused():
     dimensions = Dimensions(f"x/{i}" for i in range(1000))
     assert len(dimensions) == MOST
     assert (dimensions.left, dimensions.add(["x/new"])) == (0, [])

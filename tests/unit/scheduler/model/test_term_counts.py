@@ -78,7 +78,7 @@ def found(task, counts):
 
 @pytest.mark.parametrize("few_rows", [0, 2, 64])
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_kept_is_what_all_pods_say(seed, few_rows, monkeypatch):
+def test_incremental_affinity_term_counts_match_a_count_over_all_pods(seed, few_rows, monkeypatch):
     monkeypatch.setattr(module, "_FEW_ROWS", few_rows)
     monkeypatch.setattr(module, "_MOST_TERMS", 3)
     world, book = World(seed), TermBook()
@@ -106,7 +106,7 @@ def test_what_is_kept_is_what_all_pods_say(seed, few_rows, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_index_of_rows_is_what_all_pods_say(seed):
+def test_the_incremental_row_index_matches_a_count_over_all_pods(seed):
     world, index = World(seed), RowIndex(lambda task: task.pod.metadata.labels["run"])
     for _ in range(40):
         world.step()
@@ -128,7 +128,7 @@ def test_an_index_of_rows_is_what_all_pods_say(seed):
         ),
     ],
 )
-def test_counting_looks_at_no_pods(monkeypatch, options):
+def test_counting_affinity_terms_examines_only_a_fraction_of_the_pods(monkeypatch, options):
     world = World(1)
     for i in range(200):
         world.cache.pod_changed(None, objects.pod([f"x{i}", "", f"n{i % NODES}", 0.1, "1M", options(i)]))
@@ -145,7 +145,7 @@ def test_counting_looks_at_no_pods(monkeypatch, options):
     assert len(asked) < 200 * (200 / NODES + 3)
 
 
-def test_a_term_that_names_no_values_asks_about_every_pod():
+def test_an_affinity_term_with_a_not_in_selector_counts_all_matching_pods():
     world = World(2)
     for _ in range(20):
         world.step()

@@ -87,7 +87,7 @@ def one_by_one(session, job, task, plan, count, *, within=None):
 
 @settings(max_examples=examples(120))
 @given(clusters())
-def test_pods_in_one_go_go_where_they_would_go_one_after_another(case):
+def test_batch_placement_chooses_the_same_nodes_as_placing_pods_one_by_one(case):
     outcome, found, _ = cycle(filled(case))
     with mock.patch.object(task_placement, "find", one_by_one):
         want_outcome, want, _ = cycle(filled(case))
@@ -100,7 +100,7 @@ def test_pods_in_one_go_go_where_they_would_go_one_after_another(case):
     st.lists(st.integers(1, 6), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=20),
 )
-def test_pods_that_were_looked_ahead_for_go_where_they_would_go_otherwise(nodes, jobs):
+def test_placement_with_lookahead_gives_the_same_binds_and_messages_as_without(nodes, jobs):
     """Many small jobs of few shapes, some of which do not fit and are undone."""
 
     def decided():
@@ -177,7 +177,7 @@ EVENTS = st.one_of(
 
 @settings(max_examples=examples(40))
 @given(st.lists(EVENTS, min_size=1, max_size=14))
-def test_jobs_at_rest_are_placed_when_they_would_be_if_they_were_always_looked_at(events):
+def test_skipping_unplaceable_jobs_until_a_change_gives_the_same_binds(events):
     lazy, eager = World(rests=True), World(rests=False)
     for world in (lazy, eager):
         world.happen(("node", 0, 4))

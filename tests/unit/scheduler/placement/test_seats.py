@@ -38,10 +38,10 @@ def placements(roles, *, cpu_of_nodes):
     return {binds.job: dict(binds.placed) for commit in commits for binds in commit.binds}
 
 
-def test_each_seat_gets_a_node():
+def test_each_task_of_a_gang_without_pods_gets_a_node():
     found = placements({"master": (1, 4), "worker": (3, 2)}, cpu_of_nodes=[4, 6])
     assert found == {"t/g": {"master/0": "n0", "worker/0": "n1", "worker/1": "n1", "worker/2": "n1"}}
 
 
-def test_all_seats_of_a_gang_or_none():
+def test_no_task_of_a_gang_without_pods_is_placed_unless_all_fit():
     assert placements({"master": (1, 4), "worker": (3, 2)}, cpu_of_nodes=[4, 4]) == {}

@@ -62,7 +62,7 @@ def cards(*memory, used=(), network=()):
         (24576, 21527, ""),
     ],
 )
-def test_memory_is_rounded_up_to_a_template(asked, taken, template):
+def test_requested_npu_memory_is_rounded_up_to_a_template(asked, taken, template):
     (part,) = Ascend(BUILT_IN_CHIP).choose(pod({MEMORY: asked}), records.Node(), cards(21527)).parts
     assert part.memory == taken
     fitted = BUILT_IN_CHIP.fitted(asked)
@@ -71,7 +71,7 @@ def test_memory_is_rounded_up_to_a_template(asked, taken, template):
 
 
 @given(st.integers(1, 30000))
-def test_what_is_cut_is_enough_and_the_least_there_is(asked):
+def test_the_smallest_sufficient_npu_template_is_chosen_up_to_the_chip_capacity(asked):
     fitted = BUILT_IN_CHIP.fitted(asked)
     sizes = [each.memory for each in BUILT_IN_CHIP.templates]
     if asked > BUILT_IN_CHIP.capacity:
@@ -91,7 +91,7 @@ def test_what_is_cut_is_enough_and_the_least_there_is(asked):
         ([{MEMORY: 3072}, {}, {MEMORY: 3072}], [21527, 21527], (), [["c0"], ["c1"]]),
     ],
 )
-def test_chips_are_chosen(containers, found, used, chosen):
+def test_containers_of_a_pod_get_distinct_chips_with_enough_free_memory(containers, found, used, chosen):
     claim = Ascend(BUILT_IN_CHIP).choose(pod(*containers), records.Node(), cards(*found, used=used))
     assert [[part.card for part in parts] for parts in claim.containers] == chosen
 
@@ -110,14 +110,14 @@ TOO_FEW = "no enough ascend device available"
         ([{CHIP: 1, MEMORY: 24577}], [21527], (), "no Ascend310P has that much memory"),
     ],
 )
-def test_what_does_not_fit_is_refused_for_good_only_if_no_chip_would_do(containers, found, used, why):
+def test_an_npu_request_is_unresolvable_only_if_no_chip_could_ever_serve_it(containers, found, used, why):
     with pytest.raises(Refused, match=why) as refused:
         Ascend(BUILT_IN_CHIP).choose(pod(*containers), records.Node(), cards(*found, used=used))
     assert refused.value.code is (Code.UNSCHEDULABLE if why == TOO_FEW else Code.UNRESOLVABLE)
 
 
 @pytest.mark.parametrize(("policy", "chosen", "score"), [("binpack", "c1", 57), ("spread", "c0", 100), ("", "c0", 0)])
-def test_the_policy_orders_and_scores(policy, chosen, score):
+def test_the_schedule_policy_decides_the_chosen_chip_and_its_score(policy, chosen, score):
     kind, there = Ascend(BUILT_IN_CHIP, policy), cards(21527, 21527, used=(0, 6144))
     claim = kind.choose(pod({MEMORY: 6144}), records.Node(), there)
     assert [part.card for part in claim.parts] == [chosen]
@@ -132,7 +132,7 @@ def test_the_policy_orders_and_scores(policy, chosen, score):
         ((0, None, 1), 2, {"c0", "c1"}, 0),
     ],
 )
-def test_connected_chips_come_from_one_network(networks, number, chosen, score):
+def test_chips_of_one_network_are_preferred_and_score_higher(networks, number, chosen, score):
     kind, there = Ascend(CONNECTED), cards(65536, 65536, 65536, network=networks)
     claim = kind.choose(pod({"huawei.com/Ascend910B": number}), records.Node(), there)
     assert {part.card for part in claim.parts} == chosen
@@ -151,12 +151,12 @@ def test_connected_chips_come_from_one_network(networks, number, chosen, score):
         ({"annotations": TWO["annotations"]}, None),
     ],
 )
-def test_chips_of_a_node(node, found):
+def test_a_node_lists_its_healthy_chips_or_none_without_a_valid_registration(node, found):
     there = Ascend(BUILT_IN_CHIP).cards(objects.node(["n", 8, "8Gi", node]))
     assert (None if there is None else [card.name for card in there]) == found
 
 
-def test_the_agent_and_the_runtime_are_told():
+def test_a_bound_pod_gets_npu_annotations_for_the_device_agent_and_the_runtime():
     cluster = Cluster(HAMI, [["n", 8, "8Gi", chips(("a", {}))]])
     bound = cluster.session(["p", "j", "-", 1, "1G", {CHIP: 1, MEMORY: 5000}], ["q", "j", "-", 1, "1G", {CHIP: 1, MEMORY: 20000}])
     assert {name: dict(annotations) for name, annotations in bound.items()} == {
@@ -173,19 +173,19 @@ def test_the_agent_and_the_runtime_are_told():
     }
 
 
-def test_a_whole_chip_has_no_template():
+def test_the_annotation_for_a_whole_chip_names_no_template():
     told = Ascend(BUILT_IN_CHIP).annotations(Claim(((CardShare("a", 21527),),)), "n", 1.0)
     assert told["huawei.com/Ascend310P"] == '[{"UUID":"a"}]'
 
 
-def test_a_chip_stays_taken_after_the_agent_handed_it_out():
+def test_a_chip_in_the_devices_allocated_annotation_stays_taken():
     cluster = Cluster(HAMI, [["n", 8, "8Gi", TWO]])
     asks = {CHIP: 1, "annotations": {"hami.io/Ascend310P-devices-allocated": "a,Ascend310P,21527,0:;"}}
     bound = cluster.session(["old", "j", "n", 1, "1G", asks], ["new", "j", "-", 1, "1G", {CHIP: 1}])
     assert bound["new"]["hami.io/Ascend310P-devices-to-allocate"].startswith("b,")
 
 
-def test_both_kinds_are_chosen_for_one_pod():
+def test_a_pod_requesting_a_gpu_and_an_npu_is_bound_to_a_node_with_both():
     annotations = {**TWO["annotations"], **VIRTUAL_CARDS["annotations"]}
     only_npu = ["npu", 8, "8Gi", TWO]
     cluster = Cluster({**HAMI, **VIRTUAL}, [only_npu, ["n", 8, "8Gi", {**TWO, **VIRTUAL_CARDS, "annotations": annotations}]])
@@ -208,7 +208,7 @@ vnpus:
 
 
 @pytest.mark.parametrize("text", [CONFIGURED, "vnpus:\n" + CONFIGURED.partition("configs:\n")[2]])
-def test_chips_come_from_the_config_map(text):
+def test_npu_chips_and_templates_are_read_from_the_config_map(text):
     (chip,) = parse(text).chips
     assert [each.name for each in chip.templates] == ["vir05_1c_16g", "vir10_3c_32g"]
     node = ["n", 8, "8Gi", chips(("a", {}), word="Ascend910B3", memory=65536)]
@@ -222,7 +222,7 @@ def test_chips_come_from_the_config_map(text):
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "vnpus: 3", "vnpus: [{commonWord: x}]"])
-def test_a_config_map_without_sense_is_warned_of_and_the_built_in_one_is_used(text):
+def test_an_invalid_config_map_is_warned_about_and_replaced_by_the_built_in_one(text):
     cluster = Cluster(HAMI, [["n", 8, "8Gi", TWO]])
     body = {"metadata": {"namespace": "kube-system", "name": "volcano-vgpu-device-config"}, "data": {"device-config.yaml": text}}
     cluster.cache.object_changed(None, msgspec.convert(body, records.ConfigMap))
@@ -231,7 +231,7 @@ def test_a_config_map_without_sense_is_warned_of_and_the_built_in_one_is_used(te
     assert "built-in" in warning
 
 
-def test_rules_that_keep_pods_apart_are_about_gpus_alone():
+def test_gpu_exclusive_rules_do_not_apply_to_npus():
     arguments = {**HAMI, **VIRTUAL, "deviceshare.GPUExclusiveRules": [{"app": "x"}]}
     cluster = Cluster(arguments, [["n", 8, "16Gi", chips(("a", {}))]])
     wish = {CHIP: 1, MEMORY: 3072, "labels": {"app": "x"}}

@@ -24,18 +24,18 @@ def cpus(array, found, name):
     return array[found.rows[name], 0] / 1000
 
 
-def test_side_by_side_a_queue_has_what_the_guarantees_of_the_others_leave():
+def test_the_limit_of_a_flat_queue_excludes_the_guarantees_of_other_queues():
     found = tree.flat(queues(["a", {}], ["b", {"guarantee": {"cpu": 4}}], ["c", {"capability": {"cpu": 3}}]), TOTAL, DIMENSIONS)
     assert [cpus(found.limit, found, name) for name in "abc"] == [6, 10, 3]
     assert cpus(found.deserved, found, "b") == 4, "a guarantee is deserved"
 
 
-def test_side_by_side_nobody_deserves_more_than_the_limit():
+def test_a_flat_queue_deserves_at_most_its_limit():
     found = tree.flat(queues(["a", {"deserved": {"cpu": 8}, "capability": {"cpu": 5}}]), TOTAL, DIMENSIONS)
     assert cpus(found.deserved, found, "a") == 5
 
 
-def test_limits_go_down_the_tree():
+def test_child_queues_inherit_the_parent_limit_less_the_guarantees_of_siblings():
     found = tree.hierarchical(
         queues(
             ["root", {}],
@@ -52,7 +52,7 @@ def test_limits_go_down_the_tree():
     assert np.isinf(found.limit[found.rows["c"], 1]), "memory is named by nobody above"
 
 
-def test_the_root_deserves_and_guarantees_what_its_children_do_together():
+def test_the_root_queue_deserves_and_guarantees_the_sum_of_its_children():
     found = tree.hierarchical(
         queues(["root", {"deserved": {"cpu": 99}}], ["a", {"deserved": {"cpu": 2}, "guarantee": {"cpu": 3}}], ["b", {}]),
         TOTAL,
@@ -72,7 +72,7 @@ def test_the_root_deserves_and_guarantees_what_its_children_do_together():
     }.items(),
     ids=lambda case: case if isinstance(case, str) else "",
 )
-def test_jobs_may_be_in_leaves_below_the_root_alone(rows, outside):
+def test_queues_that_are_not_leaves_below_the_root_accept_no_jobs(rows, outside):
     expected = outside[1] if isinstance(outside, tuple) else outside
     given_rows = outside[0] if isinstance(outside, tuple) else rows
     found = tree.hierarchical(queues(["root", {}], *given_rows), TOTAL, DIMENSIONS)
@@ -81,7 +81,7 @@ def test_jobs_may_be_in_leaves_below_the_root_alone(rows, outside):
     assert {names[row] for row in found.outside} - {"root"} == expected - {"root"}
 
 
-def test_without_a_root_there_is_no_tree():
+def test_no_queue_tree_is_built_without_a_root_queue():
     assert tree.hierarchical(queues(["a", {}]), TOTAL, DIMENSIONS) is None
 
 
@@ -97,7 +97,7 @@ GRAND = [
 
 
 @pytest.mark.parametrize(("levels", "goes"), [(0, True), (1, True), (2, False)])
-def test_queues_above_protect_a_victim_up_to_the_level(levels, goes):
+def test_ancestor_queues_protect_a_victim_from_reclaim_up_to_the_configured_level(levels, goes):
     found = tree.hierarchical(queues(*GRAND), TOTAL, DIMENSIONS)
     assert found is not None
     allocated = np.zeros(found.limit.shape, dtype=np.int64)
@@ -113,7 +113,7 @@ options = st.fixed_dictionaries({}, optional={"capability": amounts, "deserved":
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), options), max_size=7))
-def test_any_tree_has_limits_within_those_above_and_keeps_guarantees(rows):
+def test_deserved_covers_the_guarantee_and_only_a_guarantee_exceeds_the_parent_limit(rows):
     names = ["root", *(f"q{number}" for number in range(len(rows)))]
     made = [[names[number + 1], {**each, "parent": names[parent % (number + 1)]}] for number, (parent, each) in enumerate(rows)]
     found = tree.hierarchical(queues(["root", {}], *made), TOTAL, DIMENSIONS)

@@ -39,7 +39,7 @@ def tables(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_the_allocation_names_the_conditions_and_the_node_and_the_bind_waits():
+def test_a_device_with_binding_conditions_is_allocated_for_the_node_and_the_bind_waits():
     preparation = placed(tables())
     status = preparation.writes[-1].patch["status"]
     (result,) = status["allocation"]["devices"]["results"]
@@ -53,7 +53,7 @@ def test_the_allocation_names_the_conditions_and_the_node_and_the_bind_waits():
     assert (wait.record, wait.key, wait.patience) == (records.ResourceClaim, "t/c", 600)
 
 
-def test_other_devices_are_not_waited_for():
+def test_a_bind_does_not_wait_for_devices_without_binding_conditions():
     plain = tables() | {"devices": {"na": ["g of driver d.com"]}}
     preparation = placed(plain)
     assert preparation.awaits == ()
@@ -88,7 +88,7 @@ LOST = "device g of claim c cannot be made ready: lost"
     ],
     ids=["gone", "no allocation", "nothing said", "not yet", "ready", "failed all the same", "failed twice", "not failed"],
 )
-def test_when_a_claim_is_ready(found, want):
+def test_a_claim_is_ready_when_binding_conditions_are_true_and_no_failure_condition_is(found, want):
     assert are_ready(found) == want
 
 
@@ -102,7 +102,7 @@ def test_a_claim_that_was_allocated_before_a_restart_is_waited_for():
     assert [wait.key for wait in placed_with(claim()).awaits] == ["t/c"]
 
 
-def test_who_uses_a_claim_without_saying_its_uid_is_left_as_it_is():
+def test_a_claim_consumer_without_a_uid_is_kept_in_reserved_for():
     found = msgspec.to_builtins(claim(allocated=False))
     found["status"]["reservedFor"] = [{"resource": "pods", "name": "somebody"}]
     write = placed_with(msgspec.convert(found, records.ResourceClaim)).writes[-1]
@@ -134,25 +134,25 @@ def native_gang(*, template: str = "t", pods: int = 2, mine: str = "t", parent: 
 GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-g"}
 
 
-def test_a_claim_of_a_group_is_reserved_for_the_group_which_its_pods_take_back_together():
+def test_a_podgroup_claim_is_reserved_for_the_podgroup_and_undone_by_its_pods_together():
     writes = native_gang()
     assert [each.patch["status"]["reservedFor"] for each in writes] == [[GROUP], [GROUP]]
     assert [each.undo["status"] for each in writes] == [{"reservedFor": [], "allocation": None, "devices": None}] * 2
     assert all(each.is_shared for each in writes)
 
 
-def test_a_claim_of_a_group_below_a_composite_is_reserved_for_that_group():
+def test_a_claim_of_a_podgroup_in_a_composite_is_reserved_for_that_podgroup():
     writes = native_gang(parent="whole")
     assert [each.patch["status"]["reservedFor"] for each in writes] == [[GROUP], [GROUP]]
 
 
-def test_the_only_pod_that_uses_it_takes_the_reservation_back():
+def test_the_reservation_of_a_podgroup_claim_is_undone_by_its_only_pod():
     (write,) = native_gang(pods=1)
     assert write.patch["status"]["reservedFor"] == [GROUP]
     assert write.undo["status"] == {"reservedFor": [], "allocation": None, "devices": None}
 
 
-def test_a_claim_that_a_pod_makes_in_another_way_is_its_own():
+def test_a_claim_from_a_template_other_than_the_podgroups_is_reserved_for_the_pod():
     (write,) = native_gang(pods=1, mine="other")
     assert not write.is_shared
     assert write.patch["status"]["reservedFor"] == [{"resource": "pods", "name": "p0", "uid": "uid-p0"}]

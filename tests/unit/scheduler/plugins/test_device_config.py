@@ -57,7 +57,7 @@ async def pod(cluster, name):
     await cluster.client.create(PODS, body, namespace="default")
 
 
-async def test_the_config_map_says_how_cards_are_cut_and_the_lock_orders_binds(cluster, tmp_path):
+async def test_the_config_map_sets_the_mig_geometry_and_the_node_lock_serialises_binds(cluster, tmp_path):
     file = tmp_path / "scheduler.conf"
     file.write_text(json.dumps(CONFIGURATION))
     await cluster.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu"}})

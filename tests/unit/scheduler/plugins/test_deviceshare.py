@@ -71,20 +71,20 @@ def indices(bound: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {name: annotations["volcano.sh/gpu-index"] for name, annotations in bound.items()}
 
 
-def test_pods_of_one_session_fill_one_card_then_the_next():
+def test_pods_of_one_session_are_bound_until_the_memory_of_all_cards_is_used():
     cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi", CARDS]])
     pods = [[f"p{at}", "j", "-", 1, "1G", {"volcano.sh/gpu-memory": 4}] for at in range(5)]
     bound = indices(cluster.session(*pods))
     assert sorted(bound.values()) == ["0", "0", "1", "1"]
 
 
-def test_whole_cards():
+def test_a_gpu_number_request_gets_that_many_whole_cards():
     cluster = Cluster(BY_NUMBER, [["n", 8, "8Gi", CARDS]])
     bound = indices(cluster.session(["p", "j", "-", 1, "1G", {"volcano.sh/gpu-number": 2}]))
     assert bound == {"p": "0,1"}
 
 
-def test_a_card_stays_taken_while_the_pod_does_not_show_its_annotation_yet():
+def test_a_card_stays_taken_before_the_pod_carries_its_annotation():
     cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi", CARDS]])
     asks = {"volcano.sh/gpu-memory": 5}
     assert indices(cluster.session(["p", "j", "-", 1, "1G", asks])) == {"p": "0"}
@@ -92,13 +92,13 @@ def test_a_card_stays_taken_while_the_pod_does_not_show_its_annotation_yet():
     assert indices(cluster.session(["other", "j", "-", 1, "1G", asks])) == {"other": "1"}
 
 
-def test_a_broken_card_is_not_given_away():
+def test_an_unhealthy_card_is_not_assigned():
     broken = {**CARDS, "annotations": {"volcano.sh/gpu-unhealthy-ids": "0"}}
     cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi", broken]])
     assert indices(cluster.session(["p", "j", "-", 1, "1G", {"volcano.sh/gpu-memory": 5}])) == {"p": "1"}
 
 
-def test_a_pod_without_devices_goes_to_any_node():
+def test_a_pod_without_device_requests_is_bound_to_a_node_without_cards():
     cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi"]])
     cluster.cache.pod_changed(None, objects.pod(["p", "j", "-", 1, "1G"]))
     settings = Configuration(("allocate",), ((PluginEntry("predicates"), cluster.entry),))
@@ -108,7 +108,7 @@ def test_a_pod_without_devices_goes_to_any_node():
     assert [node for commit in commits for binds in commit.binds for _, node in binds.placed] == ["n"]
 
 
-def test_virtual_cards_are_told_to_the_agent_of_the_node():
+def test_a_bound_pod_gets_vgpu_annotations_for_the_device_agent():
     cluster = Cluster(VIRTUAL, [["n", 8, "8Gi", VIRTUAL_CARDS]])
     asks = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 6, "volcano.sh/vgpu-cores": 30}
     bound = cluster.session(*[[f"p{at}", "j", "-", 1, "1G", asks] for at in range(2)])
@@ -118,7 +118,7 @@ def test_virtual_cards_are_told_to_the_agent_of_the_node():
     assert {annotations["volcano.sh/bind-phase"] for annotations in bound.values()} == {"allocating"}
 
 
-def test_rules_keep_pods_apart():
+def test_gpu_exclusive_rules_put_matching_pods_on_different_cards():
     rules = {**VIRTUAL, "deviceshare.GPUExclusiveRules": [{"app": "train"}]}
     cluster = Cluster(rules, [["n", 8, "8Gi", VIRTUAL_CARDS]])
     asks = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1, "labels": {"app": "train"}}
@@ -127,7 +127,7 @@ def test_rules_keep_pods_apart():
 
 
 @pytest.mark.parametrize(("annotation", "fits"), [("a", {"a"}), ("x", set())])
-def test_a_pod_may_name_its_cards(annotation, fits):
+def test_the_annotation_vgpu_use_gpuuuid_restricts_a_pod_to_the_named_cards(annotation, fits):
     cluster = Cluster(VIRTUAL, [["n", 8, "8Gi", VIRTUAL_CARDS]])
     asks = {"volcano.sh/vgpu-number": 1, "annotations": {"volcano.sh/vgpu-use-gpuuuid": annotation}}
     bound = cluster.session(["p", "j", "-", 1, "1G", asks])
@@ -135,18 +135,18 @@ def test_a_pod_may_name_its_cards(annotation, fits):
 
 
 @pytest.mark.parametrize("text", ["a", "a,b,c,d,e,f:", "a,1,x,t,true,m:", ""])
-def test_an_announcement_without_sense_is_no_card(text):
+def test_a_malformed_vgpu_register_annotation_yields_no_cards(text):
     assert registered(text) is None
 
 
-def test_a_node_whose_announcement_makes_no_sense_stops_no_other():
+def test_a_node_with_a_malformed_vgpu_register_annotation_does_not_block_other_nodes():
     broken = {**VIRTUAL_CARDS, "annotations": {"volcano.sh/node-vgpu-register": "garbage"}}
     cluster = Cluster(VIRTUAL, [["bad", 8, "8Gi", broken], ["good", 8, "8Gi", VIRTUAL_CARDS]])
     bound = cluster.session(["p", "j", "-", 1, "1G", {"volcano.sh/vgpu-number": 1}])
     assert bound["p"]["volcano.sh/vgpu-node"] == "good"
 
 
-def test_two_ways_at_once_are_refused():
+def test_enabling_two_device_sharing_modes_is_warned_about():
     arguments = Arguments({**BY_MEMORY, **VIRTUAL})
     registry.plugins()["deviceshare"](arguments)
     assert any("only one of" in warning for warning in arguments.warnings)
@@ -162,12 +162,12 @@ _PARTS = st.builds(
 
 
 @given(st.lists(st.lists(_PARTS, max_size=4).map(tuple), min_size=1, max_size=4).map(tuple).map(Claim))
-def test_what_is_written_is_read_again(claim):
+def test_an_encoded_vgpu_claim_decodes_to_the_same_claim(claim):
     text = encode(claim)
     assert (decode(text) or Claim(((),))) == claim
 
 
-def test_the_score_follows_the_policy():
+def test_binpack_prefers_the_used_card_and_spread_the_unused_card():
     pod = msgspec.convert(
         {"spec": {"containers": [{"name": "c", "resources": {"limits": {"volcano.sh/vgpu-memory": "4"}}}]}}, records.Pod
     )
@@ -182,7 +182,7 @@ def test_the_score_follows_the_policy():
 
 
 @pytest.mark.parametrize(("slots", "does_fit"), [(1, False), (2, True)])
-def test_each_container_takes_a_slot(slots, does_fit):
+def test_each_container_takes_one_slot_of_a_card(slots, does_fit):
     limits = {"limits": {"volcano.sh/vgpu-memory": "1"}}
     body = {"metadata": {"uid": "u"}, "spec": {"containers": [{"name": name, "resources": limits} for name in "ab"]}}
     pod, cards = msgspec.convert(body, records.Pod), registered(f"c,{slots},8,NVIDIA-T4,true,m:") or []
@@ -193,7 +193,7 @@ def test_each_container_takes_a_slot(slots, does_fit):
             Vgpu().choose(pod, records.Node(), cards)
 
 
-def test_a_card_without_memory_stops_nobody():
+def test_a_card_with_zero_memory_does_not_prevent_placement():
     for policy in ("binpack", "spread", ""):
         cluster = Cluster(
             {**VIRTUAL, "deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": 1},

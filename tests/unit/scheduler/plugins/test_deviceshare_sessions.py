@@ -54,7 +54,7 @@ def bound(seed, settings):
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_what_is_kept_is_what_would_be_found_out_anew(settings, monkeypatch):
+def test_cached_device_results_give_the_same_binds_as_recomputed_results(settings, monkeypatch):
     kept = [bound(seed, settings) for seed in range(24 // ONE_IN)]
     assert any(any(sessions) for sessions in kept)
     monkeypatch.setattr(NodeBook, "_examined", anew)

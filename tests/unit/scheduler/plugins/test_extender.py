@@ -83,13 +83,13 @@ def allocated(server: Server, **arguments: Any) -> tuple[dict[str, str], Session
     return binds, session
 
 
-def test_it_refuses_nodes(server):
+def test_a_node_refused_by_the_extender_predicate_is_not_used(server):
     server.answers["predicate"] = lambda body: {"status": "not here", "code": 2} if body["node"]["Name"] == "n1" else {}
     assert allocated(server, predicateVerb="predicate")[0] == {"p": "n2"}
     assert server.asked[0][1]["task"]["Name"] == "p"
 
 
-def test_it_is_asked_again_when_somebody_has_left_the_node(server):
+def test_preempt_calls_the_extender_predicate_again_with_the_victim_as_releasing(server):
     def says(body):
         is_alone = body["node"]["Releasing"]["MilliCPU"] > 0
         return {} if is_alone else {"status": "too noisy", "code": 2}
@@ -104,26 +104,26 @@ def test_it_is_asked_again_when_somebody_has_left_the_node(server):
     assert decided(server, tables, "preempt", predicateVerb="predicate")[1] == ["noisy"]
 
 
-def test_its_scores_decide(server):
+def test_the_node_with_the_highest_extender_score_is_chosen(server):
     server.answers["prioritize"] = lambda body: {"nodeScore": {"n1": 1, "n2": 50}, "errorMessage": ""}
     assert allocated(server, prioritizeVerb="prioritize")[0] == {"p": "n2"}
 
 
 @pytest.mark.parametrize(("ignorable", "binds"), [(True, {"p": "n1"}), (False, {})])
-def test_without_an_answer_things_go_on_only_where_it_is_ignorable(server, ignorable, binds):
+def test_a_failed_extender_call_prevents_placement_unless_the_extender_is_ignorable(server, ignorable, binds):
     got, session = allocated(server, predicateVerb="gone", ignorable=ignorable)
     assert got == binds
     assert any("404" in warning for warning in session.report.warnings)
 
 
-def test_it_is_told_of_places_and_of_the_session(server):
+def test_the_extender_is_called_at_session_open_allocation_and_session_close(server):
     for verb in ("open", "close", "allocate"):
         server.answers[verb] = lambda body: {}
     allocated(server, onSessionOpenVerb="open", onSessionCloseVerb="close", allocateFuncVerb="allocate")
     assert [verb for verb, _ in server.asked] == ["open", "allocate", "close"]
 
 
-def test_pods_without_its_resources_are_none_of_its_business(server):
+def test_the_extender_is_not_called_for_pods_without_its_managed_resources(server):
     server.answers["predicate"] = lambda body: {"status": "never", "code": 3}
     binds, _ = allocated(server, predicateVerb="predicate", managedResources=["x/gpu"])
     assert binds == {"p": "n1"}
@@ -131,18 +131,18 @@ def test_pods_without_its_resources_are_none_of_its_business(server):
 
 
 @pytest.mark.parametrize("answer", [b"[]", b"{", b"x" * (LARGEST_ANSWER + 1)], ids=["a list", "no JSON", "too large"])
-def test_an_answer_that_makes_no_sense_is_none(server, answer):
+def test_a_malformed_or_oversized_predicate_response_prevents_placement(server, answer):
     server.answers["predicate"] = answer
     assert allocated(server, predicateVerb="predicate")[0] == {}
 
 
-def test_a_closed_job_is_asked_about(server):
+def test_a_job_that_the_extender_reports_as_not_ready_is_not_bound(server):
     server.answers["ready"] = lambda body: {"status": body["job"]["Name"] != "j"}
     assert allocated(server, jobReadyVerb="ready")[0] == {}
 
 
 @pytest.mark.parametrize("answers", range(8))
-def test_it_may_change_its_mind_in_the_middle_of_a_search(server, answers):
+def test_gangpreempt_evicts_only_a_sufficient_victim_if_the_extender_objects_mid_search(server, answers):
     server.answers["allocate"] = lambda body: {} if len(server.asked) <= answers else {"errorMessage": "not any more"}
     low = {"phase": "Running", "class": 1}
     tables = {
@@ -163,7 +163,7 @@ def objects_to(*pods: str) -> Callable[[dict[str, Any]], Any]:
 
 @pytest.mark.parametrize("action", ["allocate", "backfill"])
 @pytest.mark.parametrize(("minimum", "bound"), [(1, {"p1"}), (2, set())])
-def test_a_place_that_it_objects_to_is_taken_back(server, action, minimum, bound):
+def test_an_allocation_rejected_by_the_extender_is_undone_and_the_reason_reported(server, action, minimum, bound):
     server.answers |= {"allocate": objects_to("p0"), "deallocate": lambda body: {}}
     amounts = [1, "1G"] if action == "allocate" else [0, 0]
     pods = [[name, "j", "-", *amounts] for name in ("p0", "p1")]
@@ -178,16 +178,16 @@ def test_a_place_that_it_objects_to_is_taken_back(server, action, minimum, bound
 
 
 @pytest.mark.parametrize(("ignorable", "bound"), [(True, {"p"}), (False, set())])
-def test_a_place_that_it_does_not_hear_of_is_kept_only_where_it_is_ignorable(server, ignorable, bound):
+def test_an_allocation_survives_a_failed_extender_call_only_if_the_extender_is_ignorable(server, ignorable, bound):
     assert allocated(server, allocateFuncVerb="gone", ignorable=ignorable)[0].keys() == bound
 
 
-def test_an_objection_counts_also_where_it_is_ignorable(server):
+def test_an_ignorable_extender_can_still_reject_an_allocation(server):
     server.answers["allocate"] = objects_to("p")
     assert allocated(server, allocateFuncVerb="allocate", ignorable=True)[0] == {}
 
 
-def test_what_it_objects_to_when_a_place_is_given_back_does_not_count(server):
+def test_an_extender_error_on_deallocate_is_ignored(server):
     server.answers |= {"allocate": lambda body: {}, "deallocate": lambda body: {"errorMessage": "stay"}}
     tables = {**PAIR, "podgroups": [["j", "q", 2]], "nodes": [["n1", 1, "8Gi"]]}
     assert decided(server, tables, "allocate", allocateFuncVerb="allocate", deallocateFuncVerb="deallocate")[0] == {}
@@ -196,7 +196,7 @@ def test_what_it_objects_to_when_a_place_is_given_back_does_not_count(server):
 
 @pytest.mark.parametrize("action", ["preempt", "reclaim", "gangpreempt"])
 @pytest.mark.parametrize("objects_to_it", [False, True])
-def test_nobody_goes_for_a_place_that_it_objects_to(server, action, objects_to_it):
+def test_no_victim_is_evicted_for_an_allocation_that_the_extender_rejects(server, action, objects_to_it):
     server.answers["allocate"] = objects_to(*["high"] * objects_to_it)
     tables = {
         "nodes": [["n", 1, "8Gi"]],

@@ -85,7 +85,7 @@ ANSWER = st.one_of(st.dictionaries(st.sampled_from(FIELDS), ODD, max_size=3), OD
 
 @settings(max_examples=examples(200))
 @given(answers=st.dictionaries(st.sampled_from(VERBS), ANSWER), ignorable=st.booleans())
-def test_no_answer_makes_a_session_fail(answers, ignorable):
+def test_no_extender_response_makes_a_session_fail_or_repeats_a_warning(answers, ignorable):
     _, warnings = decided(answers, ignorable=ignorable)
     assert len(warnings) == len(set(warnings))
 
@@ -102,7 +102,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("verb", "answer"), [(verb, answer) for verb, answers in WRONG.items() for answer in answers])
 @pytest.mark.parametrize("ignorable", [True, False])
-def test_a_malformed_answer_is_a_failure_of_the_extender_and_said_once(verb, answer, ignorable):
+def test_a_malformed_extender_response_counts_as_a_failure_and_is_warned_about_once(verb, answer, ignorable):
     placed, warnings = decided({verb: answer}, verbs=[verb], ignorable=ignorable, actions=("enqueue", "allocate"))
     assert bool(placed) == (ignorable or verb == "prioritize")
     (warning,) = warnings
@@ -111,7 +111,7 @@ def test_a_malformed_answer_is_a_failure_of_the_extender_and_said_once(verb, ans
 
 @pytest.mark.parametrize("answer", [{"victims": {"UID": "x"}, "status": 1}, {"victims": ["t-victim"]}, {"victims": [{"UID": 1}]}])
 @pytest.mark.parametrize(("verb", "action"), [("preemptable", "preempt"), ("reclaimable", "reclaim")])
-def test_victims_that_make_no_sense_are_none(verb, action, answer):
+def test_malformed_victims_in_an_extender_response_are_warned_about(verb, action, answer):
     groups = [["low", "q" if action == "preempt" else "r", *rest] for _, _, *rest in VICTIMS["podgroups"][:1]]
     tables = VICTIMS | {"podgroups": groups + VICTIMS["podgroups"][1:]}
     _, (warning,) = decided({verb: answer}, verbs=[verb], actions=(action,), tables=tables)
@@ -132,7 +132,7 @@ def test_victims_that_make_no_sense_are_none(verb, action, answer):
     ],
     ids=["nothing", "half", "no text", "no text inside", "deep", "deeper", "NaN", "digits"],
 )
-def test_what_is_no_json_object_is_no_answer(answer):
+def test_an_extender_response_that_is_no_json_object_is_ignored_with_one_warning(answer):
     placed, warnings = decided(answer, verbs=["predicate"], actions=("enqueue", "allocate"))
     assert placed
     assert len(warnings) == 1
@@ -145,7 +145,7 @@ def test_what_is_no_json_object_is_no_answer(answer):
         b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 200 + b"\r\n",
     ],
 )
-def test_what_is_no_http_is_no_answer(head):
+def test_an_invalid_http_response_of_the_extender_raises_os_error(head):
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=_answer_once, args=(server, head))
         thread.start()
@@ -162,6 +162,6 @@ def _answer_once(server, head):
         connection.sendall(head)
 
 
-def test_an_address_that_is_none_is_no_answer():
+def test_an_invalid_extender_url_raises_os_error():
     with pytest.raises(OSError):
         HttpExtender().post("http://x:port/p", b"{}", timeout=1)

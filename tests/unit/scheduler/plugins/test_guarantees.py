@@ -32,7 +32,7 @@ async def default_is_there(cluster):
 
 
 @pytest.mark.parametrize("quota", FLAT)
-async def test_a_queue_shows_what_of_its_guarantee_is_kept_for_it(cluster, tmp_path, quota):
+async def test_queue_status_reports_the_unused_guarantee_as_reservation(cluster, tmp_path, quota):
     """What the queue uses itself is no longer kept; a guarantee that goes keeps nothing."""
     await cluster.node("n1", cpu="8")
     async with cluster.scheduler(**configured(tmp_path, quota)):
@@ -50,7 +50,7 @@ async def test_a_queue_shows_what_of_its_guarantee_is_kept_for_it(cluster, tmp_p
         await cluster.until(reserved_is(cluster, "sure", {}))
 
 
-async def test_what_the_queues_below_use_is_not_kept_for_the_one_above(cluster, tmp_path):
+async def test_usage_of_child_queues_reduces_the_reservation_of_the_parent_queue(cluster, tmp_path):
     await cluster.node("n1", cpu="8")
     async with cluster.scheduler(**configured(tmp_path, TREE)):
         await cluster.until(lambda: default_is_there(cluster))

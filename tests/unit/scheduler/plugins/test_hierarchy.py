@@ -31,11 +31,11 @@ def leaf(name, queue_name, allocated, request):
         ("", "", []),
     ],
 )
-def test_the_branch_of_a_queue_is_in_its_annotations(path, weights, found):
+def test_the_queue_path_is_parsed_from_annotations_and_invalid_weights_become_1(path, weights, found):
     assert path_of(queue("q", path, weights)) == found
 
 
-def test_the_smaller_weighted_share_goes_first():
+def test_the_queue_with_the_smaller_weighted_share_is_ordered_first():
     queues = [queue("a", "root/a", "1/1"), queue("b", "root/b", "1/4")]
     tree = Hierarchy(queues, [leaf("ja", "a", (2000, 0), (9000, 0)), leaf("jb", "b", (4000, 0), (9000, 0))], TOTAL)
     assert tree.compare("b", "a") < 0
@@ -43,13 +43,13 @@ def test_the_smaller_weighted_share_goes_first():
     assert tree.compare("b", "a") > 0
 
 
-def test_who_has_all_that_it_asks_for_goes_last():
+def test_a_queue_whose_requests_are_satisfied_is_ordered_last():
     queues = [queue("a", "root/a", "1/1"), queue("b", "root/b", "1/1")]
     tree = Hierarchy(queues, [leaf("ja", "a", (100, 0), (100, 0)), leaf("jb", "b", (5000, 0), (9000, 0))], TOTAL)
     assert tree.compare("b", "a") < 0
 
 
-def test_a_saturated_child_does_not_hold_back_its_branch():
+def test_an_unsaturated_queue_is_ordered_before_its_saturated_sibling():
     """Branch c has a child that wants cpu, which is gone, and one that wants memory: only the latter counts."""
     queues = [queue("cpu", "root/c/cpu", "1/1/1"), queue("mem", "root/c/mem", "1/1/1"), queue("e", "root/e", "1/1")]
     leaves = [
@@ -64,7 +64,7 @@ amounts = st.tuples(st.integers(0, 5000), st.integers(0, 5000))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "c", "d"]), amounts, amounts), max_size=8))
-def test_any_tree_compares_both_ways_alike_and_undoing_restores_it(rows):
+def test_queue_order_is_antisymmetric_and_restored_when_allocations_are_undone(rows):
     queues = [queue("a", "root/x/a", "1/2/3"), queue("b", "root/x/b", "1/2/1"), queue("c", "root/c", "1/2"), queue("d", "", "")]
     leaves = [leaf(f"j{at}", name, has, (has[0] + more[0], has[1] + more[1])) for at, (name, has, more) in enumerate(rows)]
     tree = Hierarchy(queues, leaves, TOTAL)

@@ -55,12 +55,12 @@ A100 = "NVIDIA-NVIDIA A100-SXM4-80GB"
         (["gone-0"], 1, None),
     ],
 )
-def test_the_smallest_free_instance_of_the_geometry_in_use(taken, memory, found):
+def test_the_smallest_sufficient_free_mig_instance_of_the_geometry_in_use_is_picked(taken, memory, found):
     assert pick(GEOMETRIES, taken, memory) == found
 
 
 @given(st.lists(st.integers(1, 90000), max_size=12))
-def test_instances_are_given_once_and_are_of_one_geometry(wishes):
+def test_mig_instances_are_picked_once_and_from_one_geometry(wishes):
     taken: list[str] = []
     for memory in wishes:
         found = pick(GEOMETRIES, taken, memory)
@@ -71,7 +71,7 @@ def test_instances_are_given_once_and_are_of_one_geometry(wishes):
     assert len({name.rpartition("-")[0] for name in taken}) <= 1
 
 
-def test_the_config_map_is_read():
+def test_known_mig_geometries_are_read_from_the_config_map():
     assert parse(TEXT).geometries(A100) == GEOMETRIES
     assert parse(TEXT).geometries("NVIDIA-Tesla T4") == ()
 
@@ -86,7 +86,7 @@ def test_the_config_map_is_read():
         ("a,10,16384,NVIDIA-Tesla T4,true,mig:", [False]),
     ],
 )
-def test_the_last_card_says_the_mode_of_the_node(entries, cut):
+def test_cards_get_mig_geometries_only_if_the_last_registered_card_is_in_mode_mig(entries, cut):
     cards = registered(entries, parse(TEXT).geometries) or []
     assert [bool(card.geometries) for card in cards] == cut
 
@@ -114,22 +114,22 @@ def told(bound):
     return {name: annotations["volcano.sh/vgpu-ids-new"] for name, annotations in bound.items()}
 
 
-def test_containers_get_instances_until_the_card_is_full():
+def test_containers_get_mig_instances_until_the_card_is_full():
     bound = told(cluster().session(*[asking(f"p{at}", 15000) for at in range(4)]))
     assert sorted(bound.values()) == [f"a[group2-{number}],NVIDIA,20480,0:" for number in range(3)]
 
 
-def test_an_instance_stays_taken_and_the_card_as_it_is_cut():
+def test_a_used_mig_instance_stays_taken_and_fixes_the_geometry_of_its_card():
     there = cluster()
     old = asking("old", 15000, node="n", annotations={"volcano.sh/vgpu-ids-new": "a[group2-1],NVIDIA,20480,0:"})
     assert told(there.session(old, asking("new", 15000))) == {"new": "a[group2-0],NVIDIA,20480,0:"}
 
 
-def test_a_card_that_nobody_uses_is_cut_another_way():
+def test_an_unused_card_gets_the_mig_geometry_that_fits_the_requested_memory():
     assert told(cluster().session(asking("p", 81920))) == {"p": "a[group3-0],NVIDIA,81920,0:"}
 
 
-def test_another_card_where_the_first_is_cut_too_small():
+def test_an_unused_card_is_chosen_when_the_mig_geometry_in_use_is_too_small():
     there = cluster("ab")
     old = asking("old", 5, node="n", annotations={"volcano.sh/vgpu-ids-new": "b[group1-0],NVIDIA,10240,0:"})
     assert told(there.session(old, asking("new", 15000))) == {"new": "a[group2-0],NVIDIA,20480,0:"}
@@ -138,22 +138,22 @@ def test_another_card_where_the_first_is_cut_too_small():
 @pytest.mark.parametrize(
     ("mode", "wanted", "fits"), [("mig", "mig", True), ("mig", "hami-core", False), ("hami-core", "mig", False)]
 )
-def test_a_pod_may_name_the_mode(mode, wanted, fits):
+def test_a_pod_with_a_vgpu_mode_annotation_is_bound_only_to_a_node_in_that_mode(mode, wanted, fits):
     bound = cluster(mode=mode).session(asking("p", 5000, annotations={"volcano.sh/vgpu-mode": wanted}))
     assert set(bound) == ({"p"} if fits else set())
 
 
-def test_rules_need_not_keep_pods_apart_in_a_card_that_is_cut():
+def test_gpu_exclusive_rules_do_not_apply_to_mig_instances_of_one_card():
     there = cluster(**{"deviceshare.GPUExclusiveRules": [{"app": "train"}]})
     bound = told(there.session(*[asking(f"p{at}", 5000, labels={"app": "train"}) for at in range(2)]))
     assert sorted(bound.values()) == ["a[group1-0],NVIDIA,10240,0:", "a[group1-1],NVIDIA,10240,0:"]
 
 
-def test_without_a_known_geometry_the_card_is_shared_as_it_is():
+def test_a_mig_card_without_a_known_geometry_is_shared_by_memory():
     assert told(cluster(text="nvidia: {}").session(asking("p", 5000))) == {"p": "a,NVIDIA,5000,0:"}
 
 
-def test_the_config_map_may_name_the_resources():
+def test_resource_names_in_the_config_map_replace_the_default_vgpu_names():
     names = {"resourceCountName": "x.io/n", "resourceMemoryName": "x.io/m", "resourceCoreName": "x.io/c"}
     there = Cluster(VIRTUAL, [["n", 8, "8Gi", {"x.io/n": 4, "x.io/m": 16384, "x.io/c": 100, **REGISTERED}]])
     body = {"metadata": DEVICES, "data": {"device-config.yaml": json.dumps({"nvidia": names})}}
@@ -163,7 +163,7 @@ def test_the_config_map_may_name_the_resources():
 
 
 @pytest.mark.parametrize("is_locking", [True, False])
-def test_a_lock_is_asked_for_only_where_it_is_configured(is_locking):
+def test_a_node_lock_is_requested_only_if_node_lock_enable_is_true(is_locking):
     there = cluster(**{"deviceshare.NodeLockEnable": is_locking})
     there.session(asking("p", 5000))
     assert there.locks == {"p": "hamivgpu" if is_locking else ""}

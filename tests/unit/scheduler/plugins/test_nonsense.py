@@ -77,7 +77,7 @@ CONFIGURATIONS = {name: settings_of(EVERYTHING % name) for name in ("VGPUEnable"
 
 @settings(max_examples=examples(60))
 @given(data=st.data())
-def test_no_session_fails_because_of_what_a_node_or_a_running_pod_says(data):
+def test_a_pod_is_placed_despite_malformed_values_in_other_nodes_and_pods(data):
     cache = filled()
     node = objects.node(["odd", 8, "16Gi", {"volcano.sh/vgpu-number": 4, "volcano.sh/gpu-number": 2}])
     annotations = data.draw(st.dictionaries(st.sampled_from(OF_NODES), TEXT, max_size=3))
@@ -99,7 +99,7 @@ def test_no_session_fails_because_of_what_a_node_or_a_running_pod_says(data):
 USAGE = settings_of("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}, {name: usage}]}]")
 
 
-def test_usage_reads_of_a_node_s_capacity_what_it_needs():
+def test_plugin_usage_ignores_unreadable_capacity_of_resources_it_does_not_need():
     cache = filled()
     cache.node_changed(None, changed(objects.node(["odd", 4, "8Gi"]), status={"capacity": {"cpu": "4", "nvidia.com/gpu": "9E"}}))
     outcome, placed = cycle(cache, USAGE)
@@ -107,7 +107,7 @@ def test_usage_reads_of_a_node_s_capacity_what_it_needs():
     assert not outcome.faults
 
 
-def test_a_capacity_that_usage_cannot_read_is_named_and_what_is_allocatable_counts():
+def test_plugin_usage_reports_unreadable_capacity_and_uses_allocatable_instead():
     cache = filled()
     odd = objects.node(["odd", 4, "8Gi"])
     cache.node_changed(None, changed(odd, status={"capacity": {"cpu": "9E", "memory": "x"}}))
@@ -128,7 +128,7 @@ def opened(cache, configuration, memory):
 
 
 @pytest.mark.parametrize("text", ["yesterday", "0001-01-01T00:00:00"])
-def test_a_start_that_cannot_be_read_counts_as_one_that_measurements_do_not_show(text):
+def test_an_unreadable_pod_start_time_is_treated_as_missing_without_a_fault(text):
     cache = filled()
     pod = objects.pod(["old-0", "good", "n0", 1, "1Gi"])
     cache.pod_changed(None, changed(pod, status={"phase": "Running", "startTime": text}))
@@ -137,7 +137,7 @@ def test_a_start_that_cannot_be_read_counts_as_one_that_measurements_do_not_show
     assert cache.tasks["t-old-0"].started is None
 
 
-def test_amounts_of_a_quota_that_cannot_be_read_are_named():
+def test_unreadable_amounts_of_a_resourcequota_are_reported_as_a_fault():
     cache = filled()
     quota = objects.resource_quota({"requests.cpu": "many", "pods": "4"}, {"requests.cpu": "1", "pods": "few"})
     cache.object_changed(None, quota)
@@ -150,7 +150,7 @@ def test_amounts_of_a_quota_that_cannot_be_read_are_named():
     )
 
 
-def test_a_pattern_of_a_hypernode_that_cannot_be_read_is_named():
+def test_an_invalid_hypernode_pattern_is_reported_in_every_session():
     cache = filled()
     members = [{"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}} for pattern in ("n.*", "n(")]
     body = {"metadata": {"name": "h", "uid": "h"}, "spec": {"tier": 1, "members": members}}
@@ -162,12 +162,12 @@ def test_a_pattern_of_a_hypernode_that_cannot_be_read_is_named():
         assert fault.reason.startswith("spec.members[1].selector.regexMatch.pattern: error parsing regexp")
 
 
-def test_numbers_of_thousands_of_digits_are_none():
+def test_vgpu_annotations_with_thousands_of_digits_are_ignored():
     assert registered(f"GPU-0,{MANY},1,A,true,x:") is None
     assert decode(f"GPU-0,NVIDIA,{MANY},0:").parts == ()
 
 
 @pytest.mark.parametrize("number", ["9E", "1025"])
-def test_a_node_with_more_cards_than_any_has_none(number):
+def test_a_node_with_an_impossible_number_of_gpus_has_no_cards(number):
     capacity = {keys.GPU_NUMBER: number, keys.GPU_MEMORY: "9E"}
     assert GpuShare(by_number=True).cards(changed(objects.node(["n", 1, "1Gi"]), status={"capacity": capacity})) is None

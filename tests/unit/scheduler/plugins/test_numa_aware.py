@@ -89,7 +89,7 @@ def node_with(*cpus: int) -> Cluster:
     return cluster
 
 
-def test_pods_of_one_session_fill_one_numa_node_then_the_other():
+def test_pods_of_one_session_are_bound_only_while_a_numa_node_has_enough_free_cpus():
     cluster = node_with(4, 4)
     for at in range(5):
         cluster.add(f"p{at}", 2)
@@ -99,14 +99,14 @@ def test_pods_of_one_session_fill_one_numa_node_then_the_other():
     assert len(found) == 4
 
 
-def test_pods_without_a_policy_are_kept_from_nodes_that_would_refuse_them():
+def test_pods_without_a_numa_policy_are_not_placed_on_nodes_that_would_reject_them():
     cluster = node_with(3, 3)
     for at in range(4):
         cluster.add(f"p{at}", 2, "")
     assert len(cluster.bound()) == 2
 
 
-def test_a_batch_of_pods_that_numa_nodes_do_not_matter_to_stays_a_batch():
+def test_pods_without_exclusive_cpus_get_no_numa_refusals_that_depend_on_other_pods():
     cluster = node_with(4, 4)
     cluster.add("shares", "1500m", "")
     cluster.add("bursts", 2, SINGLE, qos="Burstable")
@@ -116,7 +116,7 @@ def test_a_batch_of_pods_that_numa_nodes_do_not_matter_to_stays_a_batch():
             assert session.coupled_refusals(task, session.plan(task.facts.shape)) is None
 
 
-def test_what_was_assigned_is_not_free_before_the_node_shows_it():
+def test_assigned_cpus_stay_taken_in_later_sessions_before_the_numatopology_reports_them():
     cluster = node_with(4, 4)
     cluster.add("a", 3)
     assert cluster.bound() == {"a": ("n", {"0": {"cpu": "3"}})}
@@ -126,7 +126,7 @@ def test_what_was_assigned_is_not_free_before_the_node_shows_it():
     assert cluster.bound() == {}
 
 
-def test_it_is_worked_out_again_after_a_restart():
+def test_cpu_assignments_are_recomputed_after_a_restart():
     cluster = node_with(4, 4)
     cluster.add("a", 3)
     cluster.bound()
@@ -136,7 +136,7 @@ def test_it_is_worked_out_again_after_a_restart():
     assert len(cluster.bound()) == 1
 
 
-def test_a_node_that_names_the_pod_shows_what_it_has():
+def test_pod_allocations_in_the_numatopology_replace_the_assumed_cpus():
     cluster = node_with(4, 4)
     cluster.add("a", 4)
     cluster.bound()
@@ -146,7 +146,7 @@ def test_a_node_that_names_the_pod_shows_what_it_has():
     assert cluster.bound() == {"b": ("n", {"0": {"cpu": "4"}})}
 
 
-def test_a_node_that_names_no_pods_is_believed_some_time_after_the_start():
+def test_a_numatopology_without_pod_allocations_is_trusted_after_a_delay_since_the_pod_start():
     cluster = node_with(4, 4)
     cluster.add("a", 4)
     cluster.bound()
@@ -158,7 +158,7 @@ def test_a_node_that_names_no_pods_is_believed_some_time_after_the_start():
     assert cluster.bound() == {"b": ("n", {"0": {"cpu": "4"}})}
 
 
-def test_a_bind_that_is_taken_back_frees_its_cpus():
+def test_a_reverted_bind_frees_its_cpus():
     cluster = node_with(4, 0)
     cluster.add("a", 4)
     cluster.bound()
@@ -166,7 +166,7 @@ def test_a_bind_that_is_taken_back_frees_its_cpus():
     assert cluster.bound() == {"a": ("n", {"0": {"cpu": "4"}})}
 
 
-def test_a_trial_that_is_undone_frees_its_cpus():
+def test_a_discarded_statement_frees_its_cpus():
     cluster = node_with(4, 0)
     cluster.add("a", 4)
     session, job, task = cluster.only_task()
@@ -180,7 +180,7 @@ def test_a_trial_that_is_undone_frees_its_cpus():
         statement.discard()
 
 
-def test_cpus_of_an_evicted_pod_are_free_when_the_node_says_so():
+def test_cpus_of_a_pod_evicted_in_the_session_stay_taken():
     cluster = node_with(4, 0)
     cluster.add("a", 4)
     cluster.bound()
@@ -201,7 +201,7 @@ def test_fewer_numa_nodes_score_higher():
     assert cluster.bound()["a"][0] == "narrow"
 
 
-def test_scores_are_for_pods_with_a_policy():
+def test_a_pod_without_a_numa_policy_gets_no_numa_scores():
     cluster = Cluster("n")
     cluster.show("n", {0: 4}, policy="best-effort")
     cluster.add("a", 4, "")
@@ -210,7 +210,7 @@ def test_scores_are_for_pods_with_a_policy():
     assert session.batch_scores(job, task, plan, plan.mask) is None
 
 
-def test_a_node_that_makes_no_sense_stops_no_other():
+def test_a_malformed_numatopology_is_warned_about_and_other_nodes_stay_usable():
     cluster = Cluster("bad", "good")
     good = numatopology("good", {0: 4}, policy=SINGLE)
     spec = msgspec.structs.replace(good.spec, numa_resources={"cpu": records.NumaResource(allocatable="0-")})
@@ -225,7 +225,7 @@ def test_a_node_that_makes_no_sense_stops_no_other():
     ]
 
 
-def test_why_a_pod_waits():
+def test_fit_errors_count_nodes_by_numa_refusal_reason():
     cluster = Cluster("none", "other", "full", "small")
     cluster.show("other", {0: 4}, policy="restricted")
     cluster.show("full", {0: 0, 1: 0}, totals={0: 4, 1: 4}, policy=SINGLE)
@@ -242,7 +242,7 @@ def test_why_a_pod_waits():
 
 
 @pytest.mark.parametrize("policy", ["best-effort", "restricted", SINGLE])
-def test_a_node_that_takes_all_its_cpus_is_full_to_the_last(policy):
+def test_pods_are_bound_until_unreserved_cpus_run_out_except_with_policy_best_effort(policy):
     cluster = Cluster("n")
     cluster.show("n", {0: 6, 1: 6}, policy=policy, threads=2, reserved="500m")
     for at in range(12):
@@ -251,7 +251,7 @@ def test_a_node_that_takes_all_its_cpus_is_full_to_the_last(policy):
     assert len(found) == (11 if policy != "best-effort" else 12)
 
 
-def test_what_was_read_is_not_read_again():
+def test_only_changed_numatopologies_are_parsed_again():
     cluster = Cluster("a", "b")
     cluster.show("a", {0: 4}, policy=SINGLE)
     cluster.show("b", {0: 4}, policy=SINGLE)

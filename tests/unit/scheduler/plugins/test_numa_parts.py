@@ -46,18 +46,18 @@ def partly_free(draw):
     ("text", "want"),
     [("", []), ("0", [0]), ("0,2-4", [0, 2, 3, 4]), (" 1 , 3-3 ", [1, 3]), ("4-6,5-7", [4, 5, 6, 7]), ("8191", [8191])],
 )
-def test_a_set_of_cpus_is_read(text, want):
+def test_a_cpu_list_with_numbers_and_ranges_is_parsed(text, want):
     assert list(cpusets.members(cpusets.parse(text))) == want
 
 
 @pytest.mark.parametrize("text", ["a", "1-", "-1", "3-1", "1,,2", "0x1", "8192", "0-99999999999", "1;2", "٣"])
-def test_what_is_no_set_of_cpus_is_refused(text):
+def test_an_invalid_cpu_list_raises_value_error(text):
     with pytest.raises(ValueError, match=r"CPU|range|ends before"):
         cpusets.parse(text)
 
 
 @given(st.sets(st.integers(0, cpusets.LARGEST)))
-def test_a_set_of_cpus_is_written_as_it_is_read(cpus):
+def test_a_formatted_cpu_list_parses_to_the_same_set(cpus):
     bits = sum(1 << cpu for cpu in cpus)
     assert cpusets.parse(cpusets.text(bits)) == bits
 
@@ -77,18 +77,18 @@ def enumerated(room, totals, count):
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=6), st.integers(1, 20))
-def test_hints_are_those_of_the_rule(nodes, count):
+def test_the_best_numa_hint_matches_an_exhaustive_search(nodes, count):
     room = tuple(free for free, _ in nodes)
     totals = tuple(free + taken for free, taken in nodes)
     assert best(room, totals, count) == enumerated(room, totals, count)
 
 
-def test_many_numa_nodes_cost_no_more():
+def test_the_best_hint_is_found_among_500_numa_nodes():
     assert best((4,) * 500, (4,) * 500, 1000).nodes.bit_count() == 250
 
 
 @given(partly_free(), st.integers(0, 30))
-def test_as_many_free_cpus_are_taken_as_asked_for(given_machine, count):
+def test_take_returns_the_requested_number_of_free_cpus_or_none(given_machine, count):
     layout, free = given_machine
     taken = take(layout, free, count)
     if count > free.bit_count():
@@ -110,7 +110,7 @@ def test_whole_cores_are_taken_where_possible(given_machine, count):
 
 
 @given(partly_free(), st.integers(1, 20))
-def test_cpus_of_the_chosen_numa_nodes_go_first(given_machine, count):
+def test_cpus_are_taken_only_from_the_numa_nodes_of_the_best_hint(given_machine, count):
     layout, free = given_machine
     nodes = best(layout.room(free), layout.totals, count).nodes
     taken = take_near(layout, free, nodes, count)
@@ -139,7 +139,7 @@ def test_cpus_are_taken_in_the_kubelets_order(free, count, want):
 
 
 @given(partly_free(), COUNTS, POLICY)
-def test_no_cpu_is_given_away_twice(given_machine, counts, policy):
+def test_no_cpu_is_assigned_to_two_containers(given_machine, counts, policy):
     layout, free = given_machine
     found = assigned(policy, layout, free, counts)
     if found is None:
@@ -153,7 +153,7 @@ def test_no_cpu_is_given_away_twice(given_machine, counts, policy):
 
 
 @given(partly_free(), COUNTS, POLICY)
-def test_an_examination_says_what_the_assignment_does(given_machine, counts, policy):
+def test_examining_a_layout_predicts_the_failure_and_spread_of_the_assignment(given_machine, counts, policy):
     layout, free = given_machine
     found, seen = assigned(policy, layout, free, counts), examined(policy, layout, free, counts)
     assert (found is None) == (seen.failed is not None)
@@ -162,7 +162,7 @@ def test_an_examination_says_what_the_assignment_does(given_machine, counts, pol
 
 
 @given(partly_free(), st.integers(1, 20))
-def test_a_single_numa_node_is_one(given_machine, count):
+def test_policy_single_numa_node_assigns_cpus_of_one_numa_node_or_fails(given_machine, count):
     layout, free = given_machine
     found = assigned("single-numa-node", layout, free, (count,))
     assert (found is None) == (max(layout.room(free)) < count)
@@ -183,7 +183,7 @@ PROFILES = {
 
 
 @pytest.mark.parametrize(("profile", "want"), PROFILES.values(), ids=PROFILES.keys())
-def test_a_node_is_refused_for_what_it_is(profile, want):
+def test_a_node_with_an_unsuitable_numa_profile_is_refused_with_the_reason(profile, want):
     assert policy_refusal(profile, "restricted") == want
 
 
@@ -196,28 +196,28 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize(("spec", "why"), MALFORMED.values(), ids=MALFORMED.keys())
-def test_what_makes_no_sense_names_its_field(spec, why):
+def test_a_malformed_numatopology_raises_an_error_with_the_field_path(spec, why):
     with pytest.raises(ValueError, match=why):
         read(msgspec.convert({"metadata": {"name": "n"}, "spec": spec}, records.Numatopology), {})
 
 
-def test_reserved_cpus_are_rounded_up_and_taken_by_the_same_order():
+def test_a_reserved_cpu_amount_is_rounded_up_and_taken_in_the_order_of_assignment():
     record = numa.numatopology("n", {0: 4, 1: 4}, reserved="1500m", threads=2)
     assert cpusets.text(read(record, {}).reserved) == "0-1"
 
 
-def test_more_reserved_than_there_is_leaves_none():
+def test_a_reserved_amount_above_the_cpu_count_reserves_all_cpus():
     inside = read(numa.numatopology("n", {0: 4}, reserved="100"), {})
     assert inside.reserved == inside.layout.cpus
 
 
-def test_nodes_of_one_make_share_their_layout():
+def test_nodes_with_equal_cpu_details_share_one_layout():
     layouts: dict[bytes, Layout] = {}
     first, second = (read(numa.numatopology(name), layouts).layout for name in ("a", "b"))
     assert first is second
 
 
-def test_cores_of_one_number_on_two_sockets_are_two():
+def test_equal_core_numbers_on_two_sockets_are_two_cores():
     detail = {str(cpu): records.CpuInfo(socket=cpu, numa=cpu, core=0) for cpu in range(2)}
     assert len(layout_of(detail).cores) == 2
 
@@ -232,11 +232,11 @@ def test_cores_of_one_number_on_two_sockets_are_two():
         ("BestEffort", "4", "restricted", None),
     ],
 )
-def test_what_a_pod_wants(qos, cpu, policy, want):
+def test_only_guaranteed_pods_request_exclusive_cpus_and_only_whole_ones(qos, cpu, policy, want):
     assert wanted(numa.pod(["p", "j", "-", cpu, "1Gi"], qos=qos, policy=policy)) == want
 
 
-def test_the_class_that_the_server_gave_counts():
+def test_the_qos_class_in_the_pod_status_is_used():
     body = msgspec.to_builtins(objects.pod(["p", "j", "-", 1, "1Gi"]))
     body["status"]["qosClass"] = "Guaranteed"
     assert wanted(msgspec.convert(body, records.Pod)) == Wanted("", (1,), ("c",))

@@ -34,7 +34,7 @@ def pod(name, cpu):
     }
 
 
-async def test_pods_are_told_of_their_cpus_and_wait_for_room_side_by_side(cluster, tmp_path):
+async def test_a_bound_pod_gets_its_topology_decision_and_another_waits_for_free_numa_cpus(cluster, tmp_path):
     for crd in crds.custom_resource_definitions():
         if crd["metadata"]["name"].startswith("numatopologies."):
             await cluster.client.create(CRDS, crd)

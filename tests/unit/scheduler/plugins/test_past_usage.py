@@ -27,7 +27,7 @@ def past(held=None, **users):
     return {"annotations": {KEY: written_past_usage(PastUsage(half_life="24h0m0s", held=held or {}, users=users))}}
 
 
-def test_after_a_day_of_the_other_a_queue_has_more_until_both_had_the_same():
+def test_a_queue_without_past_usage_gets_a_larger_share_until_usage_is_even():
     """The plot of the documentation is of these courses."""
     courses = [live(weight, HOURS) for weight in WEIGHTS]
     without, *weighted = courses
@@ -55,7 +55,7 @@ def placed_of(queues, plugins, users=("ann", "bob")):
     return {"t/ann", "t/bob"} - outcome.records.keys()
 
 
-def test_of_one_queue_the_user_goes_first_who_used_less():
+def test_drf_with_a_past_usage_weight_places_the_user_with_less_past_usage_first():
     heavy = past({"cpu": "900m"}, ann={"cpu": "800m"}, bob={"cpu": "100m"})
     assert placed_of([["q0", heavy]], {"drf": 0, "proportion": 0}) == {"t/ann"}
     assert placed_of([["q0", heavy]], {"drf": 1, "proportion": 0}) == {"t/bob"}
@@ -66,7 +66,7 @@ weights = st.lists(st.integers(0, 2**31), min_size=1, max_size=6)
 
 
 @given(weights, st.lists(st.floats(0, 1e3), min_size=6, max_size=6), st.floats(0, 100))
-def test_no_queue_loses_all_of_its_weight_and_who_used_less_gains(own, past_shares, factor):
+def test_weights_stay_positive_and_do_not_fall_for_queues_with_past_usage_below_their_share(own, past_shares, factor):
     before, used = np.array(own, dtype=np.float64), np.array(past_shares[: len(own)])
     after = weighed(before, used, factor)
     assert (after[before > 0] > 0).all()
@@ -75,7 +75,7 @@ def test_no_queue_loses_all_of_its_weight_and_who_used_less_gains(own, past_shar
         assert (after[gains] >= (before / before.sum())[gains]).all()
 
 
-def test_weights_change_by_the_part_that_was_used():
+def test_queue_weights_change_by_the_difference_between_weight_and_past_usage():
     assert weighed(np.array([1.0, 1.0]), np.array([0.5, 0.5]), 1.0).tolist() == [0.5, 0.5]
     assert weighed(np.array([1.0, 1.0]), np.array([0.9, 0.0]), 1.0).tolist() == [0.005, 1.0]
     assert weighed(np.array([3.0, 1.0]), np.array([0.75, 0.25]), 2.0).tolist() == [0.75, 0.25]
@@ -85,7 +85,7 @@ def test_weights_change_by_the_part_that_was_used():
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"held":{}}', '{"halfLife":"1h","held":{"cpu":"much"}}', '{"halfLife":"1h","held":{"cpu":"-1"}}']
 )
-def test_what_makes_no_sense_is_passed_over_and_told(text):
+def test_a_malformed_past_usage_annotation_is_ignored_and_reported_as_a_fault(text):
     facts = QueueFacts(objects.queue(["q", {"annotations": {KEY: text}}]))
     assert not facts.past.held
     assert f"annotation {KEY}: " in facts.faults[0]

@@ -8,7 +8,7 @@ from pyroclast_scheduler.session.configuration import PluginEntry
 from tests.scenarios.plugin_tables import opened
 
 
-def test_a_budget_is_no_reason_to_evict():
+def test_plugin_pdb_adds_no_victims_to_action_shuffle():
     tables = {"nodes": [["n", 4, "8Gi"]], "pods": [["p", "j", "n", 1, "1Gi", {"labels": {"app": "x"}}]]}
     commits: list = []
     session = opened(tables, PluginEntry("pdb"), commit=commits.append)

@@ -58,7 +58,7 @@ def filled(total, *queues):
         ),
     ],
 )
-def test_what_queues_deserve(queues, want):
+def test_resources_are_shared_by_weight_within_requests_limits_and_guarantees(queues, want):
     found = filled(TOTAL, *queues)[:, :3]
     assert np.abs(found - np.array(want, dtype=np.float64)).max() < 1.0
 
@@ -69,7 +69,7 @@ LIMITS = st.tuples(*(st.sampled_from([0, 5, 10**6, np.inf]) for _ in range(4))).
 
 
 @given(AMOUNTS, st.lists(st.tuples(WEIGHTS, AMOUNTS, LIMITS, st.just(NONE)), min_size=1, max_size=6))
-def test_nothing_is_left_that_somebody_with_a_weight_wants_and_nobody_deserves_more_than_he_may(total, queues):
+def test_deserved_amounts_stay_within_bounds_and_leave_nothing_that_a_weighted_queue_needs(total, queues):
     deserved = filled(total, *queues)
     weights = np.array([queue[0] for queue in queues])
     bounds = np.minimum([queue[1] for queue in queues], [queue[2] for queue in queues])
@@ -83,7 +83,7 @@ def test_nothing_is_left_that_somebody_with_a_weight_wants_and_nobody_deserves_m
 
 
 @given(AMOUNTS, st.lists(st.tuples(st.integers(1, 20), AMOUNTS, LIMITS, AMOUNTS), min_size=1, max_size=5))
-def test_it_is_what_the_originals_rounds_come_to(total, queues):
+def test_water_fill_matches_the_iterative_rule_of_volcano_for_ordinary_weights(total, queues):
     """The rule as it stands in the original, round by round, where weights are ordinary."""
     deserved = filled(total, *queues)
     assert np.allclose(np.delete(deserved, 2, axis=1), np.delete(rounds(total, queues), 2, axis=1), rtol=1e-6, atol=1.0)

@@ -36,7 +36,7 @@ def reserving() -> World:
     return world
 
 
-def test_one_node_a_period_is_kept_for_the_job_that_waits():
+def test_one_node_per_schedule_period_is_locked_until_the_waiting_job_fits():
     world = full(World())
     world.job("big", 2)
     world.step()
@@ -48,7 +48,7 @@ def test_one_node_a_period_is_kept_for_the_job_that_waits():
     assert ("t/big", "ReservationTarget") in world.notes
 
 
-def test_small_jobs_keep_off_what_is_kept_and_are_told_why():
+def test_small_jobs_are_not_placed_on_locked_nodes_and_get_the_reason():
     world = reserving()
     world.end(f"small{min(world.locked)[1]}")
     world.job("late", 1)
@@ -59,7 +59,7 @@ def test_small_jobs_keep_off_what_is_kept_and_are_told_why():
     assert pending.parted(world.conditions["t/late"])[1] == said
 
 
-def test_a_gang_of_another_namespace_that_nodes_are_kept_for_is_not_named():
+def test_messages_do_not_name_a_reservation_target_of_another_namespace():
     world = reserving()
     world.end(f"small{min(world.locked)[1]}")
     world.job("late", 1, ns="other", pod_options={"ns": "other"})
@@ -69,7 +69,7 @@ def test_a_gang_of_another_namespace_that_nodes_are_kept_for_is_not_named():
     assert "big" not in said + world.waiting["late-0"]
 
 
-def test_the_target_takes_its_nodes_and_everything_is_given_back():
+def test_a_reservation_is_released_when_its_target_is_placed():
     world = reserving()
     for node in sorted(world.locked):
         world.end(f"small{node[1]}")
@@ -80,7 +80,7 @@ def test_the_target_takes_its_nodes_and_everything_is_given_back():
 
 
 @pytest.mark.parametrize(("order", "node"), [("capacity", "large"), ("idle", "n0")])
-def test_the_largest_node_comes_first_by_what_it_has_or_by_what_is_free(order, node):
+def test_node_order_locks_the_node_with_most_capacity_or_most_idle_resources_first(order, node):
     world = World(nodes=1, arguments=f"{{nodeOrder: {order}}}")
     feed(world.cache, {"nodes": [["large", 8, "8Gi"]]})
     world.job("on-large", 1, cpu=7, node="large")
@@ -90,14 +90,14 @@ def test_the_largest_node_comes_first_by_what_it_has_or_by_what_is_free(order, n
     assert world.locked == {node}
 
 
-def test_a_job_that_never_fits_is_not_reserved_for():
+def test_no_reservation_is_made_for_a_job_that_can_never_fit():
     world = full(World())
     world.job("giant", 5)
     world.step()
     assert not world.reservations
 
 
-def test_the_most_important_job_is_chosen_and_a_named_one_before_it():
+def test_the_reservation_target_is_the_annotated_job_or_else_the_one_with_highest_priority():
     world = full(World())
     world.job("plain", 2, created=-100)
     world.job("important", 2, **{"class": 10})
@@ -109,7 +109,7 @@ def test_the_most_important_job_is_chosen_and_a_named_one_before_it():
     assert ("t/important", "ReservationReleased") in world.notes
 
 
-def test_every_queue_has_a_target_of_its_own_on_demand():
+def test_target_scope_queue_gives_every_queue_a_separate_reservation_target():
     world = full(World(arguments="{targetScope: queue}"))
     world.job("one", 2)
     world.job("two", 2, queue="r")
@@ -119,7 +119,7 @@ def test_every_queue_has_a_target_of_its_own_on_demand():
     assert not world.reservations["t/one"].nodes & world.reservations["t/two"].nodes
 
 
-def test_a_job_waits_before_nodes_are_kept_for_it():
+def test_nodes_are_locked_for_a_job_only_after_min_wait():
     world = full(World(arguments="{minWait: 2h}"))
     world.job("big", 2)
     world.step()
@@ -128,14 +128,14 @@ def test_a_job_waits_before_nodes_are_kept_for_it():
     assert set(world.reservations) == {"t/big"}
 
 
-def test_no_more_than_the_share_is_locked():
+def test_one_target_locks_at_most_max_locked_share_of_the_nodes():
     world = full(World(arguments="{locksPerCycle: all, maxLockedShare: 0.5}"))
     world.job("big", 3)
     world.step()
     assert len(world.locked) == 2
 
 
-def test_all_targets_together_lock_no_more_than_the_share():
+def test_all_targets_together_lock_at_most_max_locked_share_of_the_nodes():
     world = full(World(arguments="{locksPerCycle: all, maxLockedShare: 0.75, targetScope: queue}"))
     world.job("one", 2)
     world.job("two", 2, queue="r")
@@ -144,7 +144,7 @@ def test_all_targets_together_lock_no_more_than_the_share():
     assert len(world.locked) == 3
 
 
-def test_what_matters_less_leaves_at_once_on_demand():
+def test_a_preemptive_reservation_evicts_lower_priority_pods_at_once():
     world = full(World(arguments="{locksPerCycle: 2, preemptive: true}"))
     world.job("big", 2, **{"class": 10})
     world.step()
@@ -154,7 +154,7 @@ def test_what_matters_less_leaves_at_once_on_demand():
 
 
 @pytest.mark.parametrize(("may_go", "want"), [(True, ["gang-0", "gang-1", "other-0"]), (False, ["other-0"])])
-def test_a_gang_goes_whole_or_not_at_all(may_go, want):
+def test_a_preemptive_reservation_evicts_a_gang_entirely_or_not_at_all(may_go, want):
     world = World(arguments="{locksPerCycle: 2, preemptive: true}")
     pods = [["gang-0", "gang", "n0", 4, 0], ["gang-1", "gang", "n2", 4, 0, {"pre": may_go}]]
     feed(world.cache, {"podgroups": [["gang", "r", 2, {"phase": "Running"}]], "pods": pods})
@@ -164,7 +164,7 @@ def test_a_gang_goes_whole_or_not_at_all(may_go, want):
     assert sorted(world.evicted) == want
 
 
-def test_a_job_that_ends_before_the_promise_may_use_what_is_kept():
+def test_only_a_job_that_ends_before_the_promised_start_is_placed_on_a_locked_node():
     world = World(arguments="{locksPerCycle: 4}")
     for i in range(3):
         world.job(f"long{i}", 1, node=f"n{i}", annotations={keys.RUNNING_ESTIMATE: "1h"})
@@ -178,7 +178,7 @@ def test_a_job_that_ends_before_the_promise_may_use_what_is_kept():
     assert world.binds == {"short-0": "n3"}
 
 
-def test_a_reservation_survives_in_the_annotation_and_is_not_taken_for_that_of_another():
+def test_a_reservation_is_read_from_a_valid_annotation_only_by_its_own_scheduler():
     state = Reservation(job="t/j", uid="j", scheduler="volcano", since=5.0, locks=(Lock("n1", 6.0),), promise=9.0)
     group = volcano.group_of(objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: written(state)}}]))
     assert read([group], "volcano") == {"t/j": state}
@@ -187,7 +187,7 @@ def test_a_reservation_survives_in_the_annotation_and_is_not_taken_for_that_of_a
     assert read([broken], "volcano") == {}
 
 
-def test_a_restart_goes_on_where_it_was():
+def test_locked_nodes_stay_locked_after_a_restart():
     world = full(World())
     world.job("big", 2)
     world.step()
@@ -200,7 +200,7 @@ def test_a_restart_goes_on_where_it_was():
 
 
 @pytest.mark.parametrize("is_new", [False, True], ids=["while it runs", "with a restart"])
-def test_what_was_kept_is_given_back_when_nobody_reserves_any_more(is_new):
+def test_reservations_are_released_when_the_plugin_is_no_longer_configured(is_new):
     world = full(World())
     world.job("big", 2)
     world.step()
@@ -228,13 +228,13 @@ def test_what_was_kept_is_given_back_when_nobody_reserves_any_more(is_new):
         ("enqueue, allocate", True),
     ],
 )
-def test_actions_in_the_wrong_places_are_refused(actions, with_plugin):
+def test_an_incomplete_or_misordered_reservation_configuration_is_refused(actions, with_plugin):
     text = f'actions: "{actions}"\ntiers: [{{plugins: [{{name: gang}}{", {name: reservation}" if with_plugin else ""}]}}]'
     with pytest.raises(BadConfiguration, match="elect"):
         deciding.configured(text)
 
 
-def test_the_recommended_configuration_works_verbatim():
+def test_the_recommended_reservation_configuration_is_accepted():
     assert configured().actions == ("enqueue", "elect", "allocate", "backfill", "reserve")
 
 
@@ -253,7 +253,7 @@ def nodes_of(sizes, passing):
     st.sampled_from([1, 2, ALL]),
     st.integers(1, 12),
 )
-def test_locks_pass_are_needed_and_cover_what_is_wanted_in_time(sizes, want, per_period, periods):
+def test_locked_nodes_are_feasible_and_needed_and_cover_the_request_in_time(sizes, want, per_period, periods):
     nodes = nodes_of([size for size, _ in sizes], [ok for _, ok in sizes])
     need = Need(np.array([float(want), 0.0, 0.0]))
     chosen = ReservationSettings(locks_per_period=per_period)
@@ -283,7 +283,7 @@ def test_nodes_are_locked_by_schedule_periods_however_often_sessions_run(pace, w
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 100)), max_size=6), st.integers(0, 6))
-def test_the_promise_is_when_enough_nodes_are_free(ends, count):
+def test_the_promised_start_is_when_enough_nodes_are_free(ends, count):
     found = earliest(enumerate(ends), lambda free: len(free) >= count)
     known = sorted(end for end in ends if end is not None)
     if 0 < count <= len(known):
@@ -303,14 +303,14 @@ def test_the_promise_is_when_enough_nodes_are_free(ends, count):
         (50.0, None, "", 50.0),
     ],
 )
-def test_a_promise_is_put_off_only_when_somebody_is_to_blame(before, found, blame, after):
+def test_a_promised_start_is_postponed_only_with_a_known_cause(before, found, blame, after):
     state = Reservation(job="j", uid="j", scheduler="volcano", promise=before)
     following = promised(state, found, blame, 10.0)
     assert following.promise == after
     assert following.late == (blame if after != before and before is not None and (found is None or found > before) else "")
 
 
-def test_nodes_into_which_the_pods_do_not_fit_whole_are_not_enough():
+def test_locked_nodes_must_fit_whole_pods_and_not_only_the_summed_request():
     world = World(nodes=4, arguments="{locksPerCycle: 4}")
     for i in range(4):
         world.job(f"small{i}", 1, node=f"n{i}")
@@ -319,7 +319,7 @@ def test_nodes_into_which_the_pods_do_not_fit_whole_are_not_enough():
     assert len(world.locked) == 4
 
 
-def test_what_the_target_has_already_does_not_drain_for_it():
+def test_a_node_with_a_running_pod_of_the_target_is_not_locked():
     world = World(nodes=3, arguments="{locksPerCycle: 3, nodeOrder: capacity}")
     for i in (1, 2):
         world.job(f"small{i}", 1, node=f"n{i}")
@@ -328,7 +328,7 @@ def test_what_the_target_has_already_does_not_drain_for_it():
     assert world.locked == {"n1"}
 
 
-def test_a_target_that_free_nodes_do_not_take_gets_more_of_them():
+def test_more_nodes_are_locked_when_anti_affinity_keeps_target_pods_apart():
     world = World(nodes=3)
     world.job("small", 1, node="n2")
     anti = {"labels": {"app": "big"}, "anti": {"key": "kubernetes.io/hostname", "app": "big"}}
@@ -347,11 +347,11 @@ def test_a_target_that_free_nodes_do_not_take_gets_more_of_them():
     ("seconds", "now", "end"),
     [(100.0, 50.0, (100.0, False)), (100.0, 100.5, (100.0, False)), (100.0, 150.0, (200.0, True)), (100.0, 450.0, (800.0, True))],
 )
-def test_who_outlives_an_estimate_is_believed_to_run_twice_as_long(seconds, now, end):
+def test_the_expected_run_time_is_doubled_when_a_job_exceeds_it(seconds, now, end):
     assert expected_end(0.0, seconds, now) == end
 
 
-def test_a_promise_that_was_put_off_does_not_let_more_jobs_in():
+def test_a_postponed_promise_admits_no_more_jobs_to_locked_nodes():
     world = World(arguments="{locksPerCycle: 4}")
     for i in range(3):
         world.job(f"long{i}", 1, node=f"n{i}", annotations={keys.RUNNING_ESTIMATE: "1h"}, start=0)
@@ -368,7 +368,7 @@ def test_a_promise_that_was_put_off_does_not_let_more_jobs_in():
 
 
 @pytest.mark.parametrize("periods", [0, 1], ids=["before another node is locked", "as another node is locked"])
-def test_a_promise_that_a_node_takes_along_says_so(periods):
+def test_a_promise_lost_with_a_deleted_node_reports_the_node_as_the_cause(periods):
     world = World(nodes=3)
     for i, hours in enumerate((1, 1, 2)):
         world.job(f"long{i}", 1, node=f"n{i}", annotations={keys.RUNNING_ESTIMATE: f"{hours}h"}, start=0)
@@ -388,7 +388,7 @@ def test_a_promise_that_a_node_takes_along_says_so(periods):
     assert (state.nodes, state.promise, state.late) == ({"n1", "n2"}, began + 7200, "node n0 is no longer kept")
 
 
-def test_the_promise_stands_in_the_condition_and_in_an_event():
+def test_the_promised_start_is_reported_in_a_condition_and_an_event():
     world = World(arguments="{locksPerCycle: 4}")
     for i in range(4):
         world.job(f"long{i}", 1, node=f"n{i}", annotations={keys.RUNNING_ESTIMATE: "1h"})

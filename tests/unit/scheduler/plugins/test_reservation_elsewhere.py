@@ -29,7 +29,7 @@ def world_of(nodes: int, *, actions: str = ALL, plugins: str = PLUGINS, keeps: b
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_backfill(keeps):
+def test_backfill_places_no_pods_on_nodes_locked_by_a_reservation(keeps):
     """Pods that ask for nothing take no room, and yet they are kept off."""
     world = world_of(2, actions="enqueue, elect, allocate, backfill, reserve", keeps=keeps)
     world.job("small", 1, node="n1")
@@ -45,7 +45,7 @@ def test_backfill(keeps):
 @pytest.mark.parametrize(
     ("action", "queue"), [("preempt", "q"), ("gangpreempt", "q"), ("reclaim", "r"), ("gangreclaim", "r")], ids=lambda each: each
 )
-def test_nobody_is_evicted_for_another_where_nodes_are_kept(action, queue, keeps):
+def test_no_pod_on_a_locked_node_is_evicted_for_a_job_other_than_the_target(action, queue, keeps):
     """The only pods that could go are on a node that is kept for a target, which itself takes nothing from them."""
     world = world_of(
         2, actions=f"enqueue, elect, allocate, reserve, {action}", plugins=PLUGINS + ", {name: capacity}", keeps=keeps
@@ -64,7 +64,7 @@ def test_nobody_is_evicted_for_another_where_nodes_are_kept(action, queue, keeps
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_enqueue(keeps):
+def test_enqueue_does_not_count_idle_resources_of_locked_nodes(keeps):
     """What is idle on the nodes of a target is not there for those who want to be let in."""
     plugins = PLUGINS + ", {name: overcommit, arguments: {overcommit-factor: 2.0}}"
     world = world_of(4, actions="enqueue, elect, allocate, reserve", plugins=plugins, keeps=keeps)

@@ -71,7 +71,7 @@ WAYS = (pods_never_come, pods_are_gated, a_node_leaves, its_queue_is_closed, its
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_nodes_are_given_back_with_a_reason_and_small_jobs_run(way):
+def test_a_reservation_whose_job_cannot_start_is_released_with_an_event_and_not_renewed(way):
     world = way()
     for number in range(2):
         world.job(f"late{number}", 1, cpu=2, queue="r")
@@ -87,7 +87,7 @@ def test_nodes_are_given_back_with_a_reason_and_small_jobs_run(way):
     assert world.notes.count(("t/target", "ReservationTarget")) == elections, "it does not come back as nothing changed"
 
 
-def test_a_job_above_the_limit_of_its_queue_is_neither_chosen_nor_let_in():
+def test_a_job_above_its_queue_capability_is_neither_a_reservation_target_nor_enqueued():
     world = World(arguments=ALL_AT_ONCE)
     feed(world.cache, {"queues": [["small", {"capability": {"cpu": 4}}]]})
     world.job("target", 2, queue="small", phase="Pending", minRes={"cpu": 8})
@@ -97,7 +97,7 @@ def test_a_job_above_the_limit_of_its_queue_is_neither_chosen_nor_let_in():
     assert world.phases.get("t/target", "Pending") == "Pending"
 
 
-def test_pods_that_still_come_keep_the_reservation():
+def test_a_reservation_is_kept_while_pods_of_its_job_are_still_being_created():
     world = full()
     world.options["target"] = {}
     feed(world.cache, {"podgroups": [["target", "q", 4, {"phase": "Pending", "minRes": {"cpu": 16}}]]})

@@ -35,7 +35,7 @@ async def locks(cluster):
 @pytest.mark.parametrize(
     ("order", "pace", "most"), [("capacity", "1", WANTED), ("idle", "2", WANTED), ("capacity", "all", NODES)]
 )
-async def test_the_next_leader_goes_on_where_the_last_one_was(cluster, tmp_path, order, pace, most):
+async def test_a_new_leader_continues_the_reservation_with_the_same_target_and_locks(cluster, tmp_path, order, pace, most):
     (tmp_path / "conf").write_text(CONFIGURATION.replace("ORDER", order).replace("PACE", pace))
     flags = {"scheduler-conf": str(tmp_path / "conf"), "leader-elect": "true", "leader-elect-retry-period": "200ms"}
     for i in range(NODES):

@@ -146,7 +146,7 @@ class Course:
 
 @SLOW
 @given(ARGUMENTS, EVENTS)
-def test_what_holds_whatever_happens(arguments, events):
+def test_reservation_invariants_hold_over_any_sequence_of_events(arguments, events):
     course = Course(arguments)
     for event in events:
         course.happen(*event)
@@ -159,7 +159,7 @@ def test_what_holds_whatever_happens(arguments, events):
     st.lists(st.integers(1, 6), min_size=6, max_size=12),
     st.sampled_from([0.5, 1.0, 2.0]),
 )
-def test_a_target_is_placed_at_last_behind_a_stream_that_never_ends(arguments, pods, lengths, said):
+def test_a_reservation_target_is_eventually_placed_despite_endless_small_jobs(arguments, pods, lengths, said):
     world = World(NODES, arguments)
     ends: dict[str, float] = {}
     longest = max(lengths)

@@ -40,14 +40,14 @@ def coming(session, rows):
     return found
 
 
-def test_pods_that_come_together_count_as_those_that_come_one_after_another():
+def test_estimated_usage_is_the_same_for_pods_added_together_or_one_by_one():
     session = session_of(filled(9), {})
     together, apart = coming(session, [0, 2, 0, 0, 1, 2, 0, 0, 1])
     assert together.tolist() == apart.tolist()
     assert together[0, 0] > 5 * together[0, 2] / 2  # the risk of a node that fills counts
 
 
-def test_a_job_whose_pods_are_measured_is_looked_at_again_when_it_changes():
+def test_a_changed_job_is_examined_again_for_pods_without_measurements():
     cache, memory = filled(2), {}
     session_of(cache, memory)
     book = memory["usage"]
@@ -58,7 +58,7 @@ def test_a_job_whose_pods_are_measured_is_looked_at_again_when_it_changes():
     assert [task.name for task in book.unseen(cache.snapshot().all_jobs, objects.NOW)] == ["p0"]
 
 
-def test_capacity_follows_the_node():
+def test_node_capacity_is_recalculated_when_the_node_changes():
     cache, memory = filled(0), {}
     session_of(cache, memory)
     cache.node_changed(None, objects.node(["n1", 2, "64Gi"]))

@@ -46,7 +46,7 @@ def session(cache, chosen, ports):
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_cycles_of_every_scenario_are_decided_alike(path, monkeypatch):
+def test_replaying_a_scenario_cycle_gives_the_same_decision_as_the_session(path, monkeypatch):
     cycle, numbers = runner.cycle, itertools.count()
 
     def both(cache, chosen, seen, *, shard=None, **surroundings):
@@ -89,7 +89,7 @@ def clusters(draw):
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(), st.sampled_from([None, True, False]))
-def test_random_clusters_are_decided_alike_cycle_after_cycle(tables, is_hard):
+def test_replaying_cycles_of_random_clusters_gives_the_same_decisions_as_the_sessions(tables, is_hard):
     cache = Cache()
     runner.feed(cache, tables)
     shard = None if is_hard is None else Shard(frozenset({"n0", "n1"}), is_hard)
@@ -108,7 +108,7 @@ def small():
     return cache
 
 
-def test_what_is_assumed_held_and_remembered_is_taken_along():
+def test_a_replay_snapshot_includes_assumed_pods_refused_binds_and_plugin_memory():
     cache = small()
     uid = next(iter(cache.tasks))
     assert cache.pods.assume(uid, "n") is None
@@ -124,7 +124,7 @@ def test_what_is_assumed_held_and_remembered_is_taken_along():
     assert state.circumstances.period == 7
 
 
-def test_measurements_and_reservations_are_taken_along():
+def test_a_replay_snapshot_includes_node_usage_and_reservations():
     class Usage:
         def usage(self):
             return {"n": NodeUsage({"5m": 50.0}, {"5m": 10.0}, 3.0)}
@@ -162,7 +162,7 @@ def with_plugin(name):
     ],
     ids=["no JSON", "a list", "another page", "of a later scheduler", "wrong types", "kind", "torn", "extender", "of others"],
 )
-def test_what_cannot_be_replayed_is_refused_in_words(body, want, tmp_path, capsys):
+def test_a_snapshot_that_cannot_be_replayed_is_refused_with_the_reason(body, want, tmp_path, capsys):
     with pytest.raises(NotReplayable, match=want):
         decided(read(body))
     path = tmp_path / "snapshot.json"
@@ -171,13 +171,13 @@ def test_what_cannot_be_replayed_is_refused_in_words(body, want, tmp_path, capsy
     assert want.replace("`", "") in capsys.readouterr().err.replace("`", "")
 
 
-def test_what_is_remembered_and_cannot_be_written_is_refused():
+def test_a_snapshot_with_plugin_memory_that_cannot_be_serialised_is_refused():
     body = written(small(), CONFIGURATION, Ports(objects.NOW, memory={"mine": object()}))
     with pytest.raises(NotReplayable, match="remember as mine"):
         decided(read(body))
 
 
-async def test_the_page_shows_people_what_is_there_and_holds_what_decides_it():
+async def test_the_debug_page_shows_task_counts_and_contains_a_replayable_snapshot():
     cache = small()
     kind, body = await debug.page(cache, taken(cache, CONFIGURATION, Ports(objects.NOW), CacheSettings()))
     picture = json.loads(body)
@@ -186,7 +186,7 @@ async def test_the_page_shows_people_what_is_there_and_holds_what_decides_it():
     assert decided(read(body)).binds == {"t/g-0": "n"}
 
 
-def test_the_command_prints_the_decision(tmp_path, capsysbinary):
+def test_the_replay_command_prints_the_binds_and_exits_with_2_on_wrong_arguments(tmp_path, capsysbinary):
     path = tmp_path / "snapshot.json"
     path.write_bytes(snapshot())
     assert program.main(["replay", str(path)]) == 0

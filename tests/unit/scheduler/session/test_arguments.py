@@ -52,13 +52,13 @@ READINGS = {
 
 
 @pytest.mark.parametrize(("read", "value", "want", "want_warning"), READINGS.values(), ids=READINGS.keys())
-def test_reading(read, value, want, want_warning):
+def test_a_valid_argument_is_read_and_an_invalid_argument_keeps_its_default_with_a_warning(read, value, want, want_warning):
     arguments = Arguments({"a": value})
     assert read(arguments) == want
     assert arguments.warnings == ([f"argument a: {want_warning}"] if want_warning else [])
 
 
-def test_a_section_warns_with_its_path_and_tells_what_is_unknown():
+def test_a_nested_section_reports_invalid_and_unknown_arguments_with_their_path():
     arguments = Arguments({"outer": {"inner": {"wrong": -1, "odd": 1}, "strange": 1}})
     inner = arguments.section("outer").section("inner")
     assert inner.integer("wrong", 2, least=0) == 2
@@ -66,7 +66,7 @@ def test_a_section_warns_with_its_path_and_tells_what_is_unknown():
     assert arguments.unknown() == ["outer.strange", "outer.inner.odd"]
 
 
-def test_a_section_that_is_none_is_empty():
+def test_a_section_that_is_not_a_mapping_is_empty_with_a_warning():
     arguments = Arguments({"outer": [1]})
     assert dict(arguments.section("outer")) == {}
     assert arguments.warnings == ["argument outer: [1] is not a mapping; using {}"]
@@ -77,7 +77,7 @@ ODD_SHAPES = (None, True, -1, 1.5, "x", [], [1], {}, {"a": 1}, [{"name": "lowNod
 
 
 @pytest.mark.parametrize("name", registry.plugins())
-def test_a_plugin_is_built_whatever_its_arguments_are(name):
+def test_every_plugin_is_constructed_with_arguments_of_any_shape(name):
     factory = registry.plugins()[name]
     arguments = Arguments()
     factory(arguments)
@@ -102,7 +102,7 @@ def decided(name, arguments):
 
 
 @pytest.mark.parametrize("name", sorted(registry.plugins().keys() - {"extender"}))
-def test_a_session_is_decided_however_large_the_numbers_are(name):
+def test_a_session_completes_with_huge_numbers_as_plugin_arguments(name):
     arguments = Arguments()
     registry.plugins()[name](arguments)
     for key in arguments.known:
@@ -110,7 +110,7 @@ def test_a_session_is_decided_however_large_the_numbers_are(name):
             decided(name, {key: value})
 
 
-def test_a_weight_that_is_too_large_is_warned_of_and_the_largest_one_counts_as_it_is():
+def test_a_weight_beyond_64_bits_is_defaulted_with_a_warning_and_the_largest_int64_is_accepted():
     assert decided("binpack", {"binpack.weight": 10, "binpack.cpu": 2**70}) == (
         [("t-p", "n0")],
         [f"plugin binpack: argument binpack.cpu: {2**70} is not an integer of 64 bits; using 1"],

@@ -103,7 +103,7 @@ class World:
         return pending.summary_of(messages[-1]) if messages else "Pending"
 
 
-def test_a_budget_that_is_used_up_keeps_new_gangs_out_until_a_date() -> None:
+def test_a_spent_budget_holds_new_gangs_and_names_the_start_of_the_next_period() -> None:
     world = World()
     world.budget(100.5)
     world.gang("runs", gpus=4, is_running=True)
@@ -113,7 +113,7 @@ def test_a_budget_that_is_used_up_keeps_new_gangs_out_until_a_date() -> None:
     assert world.evicted == []
 
 
-def test_a_gang_that_it_keeps_out_is_looked_at_when_its_queue_changes_and_not_for_others() -> None:
+def test_a_gang_held_by_a_budget_is_retried_only_on_changes_in_its_own_queue() -> None:
     world = World(quota="capacity")
     budget = text_of()
     world.queue("team", budget, spent_of(budget, 99.5, age=300))
@@ -167,7 +167,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_gang_waits_or_is_let_in_where_the_budget_is(case: Case) -> None:
+def test_the_spent_amount_and_at_end_of_a_budget_decide_whether_a_gang_is_admitted(case: Case) -> None:
     world = World()
     world.budget(case.spent, age=case.age, **case.budget)
     if case.placed is not None:
@@ -176,7 +176,7 @@ def test_a_gang_waits_or_is_let_in_where_the_budget_is(case: Case) -> None:
     assert world.decided("new", **case.ports).startswith(case.want)
 
 
-def test_a_queue_counts_for_those_above_it_and_not_for_its_neighbours() -> None:
+def test_usage_of_a_queue_counts_against_its_parents_budget_and_holds_no_gang_elsewhere() -> None:
     world = World()
     world.budget(99.5, age=300, queue="above")
     world.gang("runs", "team", gpus=8, is_running=True, placed=3600)
@@ -187,7 +187,7 @@ def test_a_queue_counts_for_those_above_it_and_not_for_its_neighbours() -> None:
     assert world.state("free") == "Inqueue"
 
 
-def test_of_several_budgets_the_one_that_ends_last_is_told() -> None:
+def test_of_several_spent_budgets_the_reason_names_the_budget_that_ends_last() -> None:
     world = World()
     day, year = text_of(period="day"), text_of(period="year")
     world.queue("team", day, spent_of(day, 200))
@@ -196,7 +196,7 @@ def test_of_several_budgets_the_one_that_ends_last_is_told() -> None:
     assert "queue above for this year" in world.decided("new")
 
 
-def test_a_raised_budget_lets_a_gang_at_rest_in() -> None:
+def test_a_raised_budget_admits_a_waiting_gang() -> None:
     world = World()
     world.budget(200)
     world.gang("new")
@@ -208,7 +208,7 @@ def test_a_raised_budget_lets_a_gang_at_rest_in() -> None:
     assert world.decided("new") == "Inqueue"
 
 
-def test_the_next_period_begins_anew() -> None:
+def test_a_spent_budget_admits_gangs_again_in_the_next_period() -> None:
     world = World()
     budget = text_of(period="day")
     world.queue("team", budget, spent_of(budget, 200))
@@ -221,7 +221,7 @@ def test_the_next_period_begins_anew() -> None:
     assert world.decided("new", midnight + 1) == "Inqueue"
 
 
-def test_a_budget_without_period_has_no_date() -> None:
+def test_a_spent_budget_without_period_names_no_start_date() -> None:
     world = World()
     world.budget(200, since=int(objects.NOW - HOUR), period="none")
     world.gang("new")
@@ -239,14 +239,14 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("spent", "after"), UNKNOWN.values(), ids=UNKNOWN)
-def test_nobody_is_held_while_nobody_knows_what_is_spent(spent: str, after: float) -> None:
+def test_a_gang_is_admitted_while_the_spent_amount_is_unknown(spent: str, after: float) -> None:
     world = World()
     world.queue("team", text_of(), spent)
     world.gang("new")
     assert world.decided("new", after) == "Inqueue"
 
 
-def test_unless_the_budget_says_so() -> None:
+def test_a_gang_is_held_while_the_spent_amount_is_unknown_if_when_unknown_is_hold() -> None:
     world = World()
     world.queue("team", text_of(whenUnknown="hold"), "")
     world.gang("new")
@@ -254,7 +254,7 @@ def test_unless_the_budget_says_so() -> None:
     assert world.decided("new") == want
 
 
-def test_an_annotation_that_is_no_budget_is_told_of_and_passed_over() -> None:
+def test_an_invalid_budget_annotation_is_reported_and_ignored() -> None:
     world = World()
     world.queue("team", text_of(atEnd="kill"), "")
     world.gang("new")
@@ -263,7 +263,7 @@ def test_an_annotation_that_is_no_budget_is_told_of_and_passed_over() -> None:
     assert want in world.cache.problems["queue team"]
 
 
-def test_low_lets_in_only_where_nobody_else_waits() -> None:
+def test_at_end_low_admits_a_gang_only_when_no_other_gang_waits() -> None:
     world = World()
     world.budget(200, atEnd="low")
     world.queue("others", deserved={}, capability={GPU: 1})
@@ -278,7 +278,7 @@ def test_low_lets_in_only_where_nobody_else_waits() -> None:
     assert world.decided("new") == "Inqueue"
 
 
-def test_two_low_gangs_do_not_wait_for_each_other() -> None:
+def test_two_gangs_under_at_end_low_are_admitted_together() -> None:
     world = World()
     world.budget(200, atEnd="low")
     world.gang("one")
@@ -288,7 +288,7 @@ def test_two_low_gangs_do_not_wait_for_each_other() -> None:
 
 
 @pytest.mark.parametrize(("hours", "evicted"), [(200.0, 1), (50.0, 0)])
-def test_low_makes_what_runs_preemptable(hours: float, evicted: int) -> None:
+def test_at_end_low_makes_running_pods_reclaimable_once_the_budget_is_spent(hours: float, evicted: int) -> None:
     world = World(actions="allocate, reclaim")
     world.budget(hours, atEnd="low")
     world.queue("others", weight=9)
@@ -301,7 +301,7 @@ def test_low_makes_what_runs_preemptable(hours: float, evicted: int) -> None:
     assert len(world.evicted) == evicted
 
 
-def test_safe_counts_what_was_let_in_and_what_runs() -> None:
+def test_at_end_safe_counts_admitted_and_running_gangs() -> None:
     world = World()
     world.budget(40, atEnd="safe")
     world.gang("runs", estimate="30h", is_running=True, placed=10 * 3600)  # 20 more
@@ -316,7 +316,7 @@ def test_safe_counts_what_was_let_in_and_what_runs() -> None:
     assert world.state("four") == "Inqueue"
 
 
-def test_a_closed_queue_and_a_gang_that_is_too_large_are_told_of_first() -> None:
+def test_a_queue_limit_or_closed_queue_is_reported_before_a_spent_budget() -> None:
     world = World(quota="capacity")
     budget = text_of()
     world.queue("team", budget, spent_of(budget, 200), capability={GPU: 2})
@@ -327,14 +327,14 @@ def test_a_closed_queue_and_a_gang_that_is_too_large_are_told_of_first() -> None
     assert world.decided("new").startswith("QueueClosed: ")
 
 
-def test_a_gang_that_says_nothing_of_what_it_needs_is_held_too() -> None:
+def test_a_gang_without_min_resources_is_held_by_a_spent_budget() -> None:
     world = World()
     world.budget(200)
     world.cache.group_changed(None, objects.pod_group(["new", "team", 1, {"phase": "Pending"}]))
     assert world.decided("new").startswith("BudgetSpent: ")
 
 
-def test_it_holds_where_nothing_is_enqueued() -> None:
+def test_a_spent_budget_holds_gangs_without_the_enqueue_action() -> None:
     world = World(actions="allocate")
     world.budget(200)
     world.gang("new")
@@ -342,7 +342,7 @@ def test_it_holds_where_nothing_is_enqueued() -> None:
     assert world.decided("new").startswith("BudgetSpent: ")
 
 
-def test_without_a_budget_nothing_is_worked_out() -> None:
+def test_a_session_without_budgets_measures_none() -> None:
     world = World()
     world.gang("new")
     assert world.session().measures.budgets == {}
@@ -374,7 +374,7 @@ class Reports:
         return self.registry.get_sample_value(f"pyroclast_budget_{name}", {"queue": "team", **labels})
 
 
-def test_the_ratio_is_shown_and_goes_on_while_things_run() -> None:
+def test_the_spent_ratio_metric_grows_while_pods_run() -> None:
     reports = Reports()
     reports.world.budget(80)
     reports.world.gang("runs", gpus=8, is_running=True)
@@ -385,7 +385,7 @@ def test_the_ratio_is_shown_and_goes_on_while_things_run() -> None:
     assert reports.sample("unknown") == 0
 
 
-def test_who_is_not_heard_of_for_too_long_is_told_of_once() -> None:
+def test_a_budget_unknown_event_is_sent_once_when_the_recorder_stops_writing() -> None:
     reports = Reports()
     budget = text_of()
     reports.world.queue("team", budget, spent_of(budget, 80))
@@ -401,7 +401,7 @@ def test_who_is_not_heard_of_for_too_long_is_told_of_once() -> None:
     assert reports.sample("unknown") == 0
 
 
-def test_a_budget_that_was_made_a_moment_ago_is_not_unknown() -> None:
+def test_a_new_budget_is_reported_unknown_only_after_600_seconds() -> None:
     reports = Reports()
     reports.world.queue("team", text_of())
     reports.take()
@@ -411,7 +411,7 @@ def test_a_budget_that_was_made_a_moment_ago_is_not_unknown() -> None:
     assert (len(reports.events.said), reports.sample("unknown")) == (1, 1)
 
 
-def test_a_new_period_and_a_low_budget_are_news() -> None:
+def test_a_queue_is_due_for_retry_when_its_low_budget_is_spent_or_a_new_period_begins() -> None:
     reports = Reports()
     budget = text_of(period="day", atEnd="low")
     reports.world.queue("team", budget, spent_of(budget, 99.9))

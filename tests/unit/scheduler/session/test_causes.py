@@ -180,7 +180,7 @@ def said(outcome):
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_podgroup_says_why(case):
+def test_podgroup_condition_pods_and_event_give_the_same_waiting_reason(case):
     outcome, _ = decide(case)
     sentence, summary = pending.parted(said(outcome).message)
     assert summary == case["want"]
@@ -194,12 +194,12 @@ def test_the_podgroup_says_why(case):
 
 
 @pytest.mark.parametrize("name", ["more than the queue may have", "the queue is full", "the queue is closed"])
-def test_capacity_says_the_same(name):
+def test_the_capacity_plugin_gives_the_same_waiting_reasons(name):
     outcome, _ = decide(CASES[name], CAPACITY)
     assert said(outcome).message == CASES[name]["want"]
 
 
-def test_what_was_said_before_a_gang_was_let_in_goes_when_it_is():
+def test_the_unschedulable_condition_is_removed_when_a_gang_is_admitted():
     outcome, cache = decide(CASES["more than the cluster has"])
     cache.groups.believe("t/j", outcome.statuses["t/j"])
     feed(cache, {"nodes": [["n1", 80, "16Gi"]]})
@@ -221,7 +221,7 @@ PARTIAL = {
 
 
 @pytest.mark.parametrize(("members", "want"), PARTIAL.values(), ids=PARTIAL)
-def test_a_gang_that_runs_says_that_pods_above_its_minimum_wait(members, want):
+def test_a_running_gang_warns_of_unschedulable_pods_above_its_minimum(members, want):
     outcome, _ = decide({"podgroups": [["j", "q", 2, {"phase": "Running"}]], "pods": members})
     warnings = [note.message for note in outcome.notes if note.kind == "Warning" and note.reason == "Unschedulable"]
     assert [pending.parted(each)[0].split(":")[0] for each in warnings] == want
@@ -231,7 +231,7 @@ def test_a_gang_that_runs_says_that_pods_above_its_minimum_wait(members, want):
 
 
 @pytest.mark.parametrize(("queue", "reason"), [({}, "NodesFull"), ({"capability": {"cpu": 1}}, "QueueFull")])
-def test_who_waits_before_costs_a_job_no_more_the_more_wait(monkeypatch, queue, reason):
+def test_the_cost_of_naming_the_jobs_ahead_grows_linearly_with_waiting_jobs(monkeypatch, queue, reason):
     asked, counts = [], []
     job_key = Rules.job_key
     monkeypatch.setattr(Rules, "job_key", lambda self, job: asked.append(job) or job_key(self, job))
@@ -251,7 +251,7 @@ def test_who_waits_before_costs_a_job_no_more_the_more_wait(monkeypatch, queue, 
     assert counts[1] <= 2.1 * counts[0]
 
 
-def test_gangs_of_other_namespaces_are_counted_and_not_named():
+def test_gangs_of_other_namespaces_are_counted_but_not_named_in_the_reason():
     groups = [["j", "q", 1, {**PENDING, "minRes": {"cpu": 30}, "class": 1}]]
     others = [["secret", "q", 1, {**PENDING, "minRes": {"cpu": 20}, "class": 9, "ns": "other"}]]
     taken = {"podgroups": [*groups, *others, ["r", "q", 1, {"phase": "Running"}]], "pods": pods("r", 1, 40, "n1")}
@@ -263,7 +263,7 @@ def test_gangs_of_other_namespaces_are_counted_and_not_named():
     )
 
 
-def test_every_reason_is_found_again_in_its_message():
+def test_every_pending_reason_can_be_parsed_from_its_message():
     for reason in PendingReason:
         message = pending.joined("3/3 tasks in gang unschedulable: Insufficient cpu.", f"{reason}: not now: 3 cpu")
         assert pending.parted(message) == ("3/3 tasks in gang unschedulable: Insufficient cpu.", f"{reason}: not now: 3 cpu")

@@ -154,7 +154,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_job_that_waits_for_a_claim_says_what_may_meet_it_and_gets_its_place_then(case):
+def test_a_job_waiting_for_a_claim_names_its_retry_triggers_and_is_bound_when_one_occurs(case):
     make, triggers, helps, _ = CASES[case]
     world = make()
     found = world.settled()["j"].retry_when
@@ -164,12 +164,12 @@ def test_a_job_that_waits_for_a_claim_says_what_may_meet_it_and_gets_its_place_t
 
 
 @pytest.mark.parametrize(("case", "at"), [(case, at) for case, found in CASES.items() for at in range(len(found[3]))])
-def test_what_has_nothing_to_do_with_it_wakes_no_job_that_waits_for_a_claim(case, at):
+def test_a_job_waiting_for_a_claim_is_not_retried_by_unrelated_changes(case, at):
     make, _, _, others = CASES[case]
     assert "j" not in make().looked_at_after(others[at])
 
 
-def test_a_claim_of_which_a_write_was_given_up_is_free_again():
+def test_a_device_is_free_again_after_the_write_of_its_claim_is_abandoned():
     world = device_is_taken()
     device_is_given_back(world)
     patch = {

@@ -14,7 +14,7 @@ def read(text):
     return parse(text, actions=ACTIONS, plugins=PLUGINS)
 
 
-def test_the_built_in_configuration_needs_no_plugin_that_is_not_there():
+def test_the_default_configuration_is_read_without_warnings():
     found = configured(DEFAULT_CONFIGURATION)
     assert found.actions == ("enqueue", "allocate", "backfill")
     assert [[entry.name for entry in tier] for tier in found.tiers] == [
@@ -24,7 +24,7 @@ def test_the_built_in_configuration_needs_no_plugin_that_is_not_there():
     assert found.warnings == ()
 
 
-def test_flags_are_on_unless_said_otherwise_but_for_two():
+def test_plugin_flags_are_enabled_unless_disabled_except_enabled_cluster_order():
     (entry,) = read("actions: allocate\ntiers: [{plugins: [{name: gang, enableJobReady: false, enableHierarchy: true}]}]").tiers[
         0
     ]
@@ -66,14 +66,14 @@ def test_the_first_entry_of_an_action_gives_its_arguments():
         ),
     ],
 )
-def test_refused_with_line_and_reason(text, line, reason):
+def test_an_invalid_configuration_is_refused_with_line_and_reason(text, line, reason):
     with pytest.raises(BadConfiguration) as caught:
         read(text)
     assert reason in caught.value.reason
     assert caught.value.line == line
 
 
-def test_what_is_merely_unknown_is_a_warning():
+def test_unknown_plugins_and_flags_give_warnings_with_their_line():
     found = read("actions: allocate\ntiers:\n- plugins:\n  - {name: gangway}\n  - {name: gang, enableJobRaedy: true}\n")
     assert found.warnings == ("line 4: Failed to get plugin gangway.", "line 5: gang: unknown flag enableJobRaedy")
 
@@ -89,7 +89,7 @@ def test_arguments_keep_their_default_when_they_are_of_the_wrong_type():
     assert arguments.unknown() == ["left"]
 
 
-def test_what_has_no_effect_is_said_with_its_line():
+def test_settings_without_effect_give_warnings_with_their_line():
     found = read(
         "actions: allocate\ntires: []\ntiers:\n- plugins:\n  - {name: gang, enableHierarchy: true}\n"
         "  - {name: drf, enabledClusterOrder: true}\nconfigurations: [{name: fly, arguments: {a: 1}}]"
@@ -102,7 +102,7 @@ def test_what_has_no_effect_is_said_with_its_line():
     )
 
 
-def test_what_is_odd_is_taken_as_the_original_takes_it():
+def test_empty_and_odd_yaml_values_are_read_as_volcano_reads_them():
     found = read(
         "actions: >\n  enqueue,\n  allocate\ntiers:\n-\n- plugins:\n- plugins: []\n"
         "- plugins: [~, {name: 5}, {name: gang, enableJobReady: , arguments: }] # nothing is said of the flag\n"
@@ -119,7 +119,7 @@ def test_what_is_odd_is_taken_as_the_original_takes_it():
     ]
 
 
-def test_words_mean_what_they_mean_to_the_original():
+def test_yaml_scalars_are_typed_as_volcano_types_them():
     (entry,) = read(
         "actions: allocate\ntiers: [{plugins: [{name: gang, arguments: {day: 2024-13-45, date: 2024-01-31, time: 12:30, "
         "large: 1e3, small: .5, octal: 010, hex: 0x10, is: yes, 1: one}}]}]"
@@ -137,7 +137,7 @@ def test_words_mean_what_they_mean_to_the_original():
     }
 
 
-def test_what_is_misplaced_or_repeated_is_said():
+def test_misplaced_or_repeated_settings_give_warnings_with_their_line():
     found = read(
         "actions: allocate\ntiers:\n- {name: gang}\nconfigurations:\n- {name: allocate, args: {a: 1}}\n- {name: allocate}\n"
         "---\nactions: fly"

@@ -22,17 +22,19 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "want_status", "want"), CASES.values(), ids=CASES.keys())
-def test_check(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], text: str, want_status: int, want: object) -> None:
+def test_the_check_command_prints_errors_and_warnings_as_json_with_an_exit_status(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], text: str, want_status: int, want: object
+) -> None:
     file = tmp_path / "volcano-scheduler.conf"
     file.write_text(text)
     assert (main(["check", str(file)]), json.loads(capfdbinary.readouterr().out)) == (want_status, want)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_check_command_exits_with_2_for_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path / "none")]) == 2
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_check_command_prints_its_usage_with_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--help"]) == 0
     assert capsys.readouterr().out.startswith("usage: ")

@@ -105,7 +105,7 @@ def naive(nodes, jobs):
 
 @settings(max_examples=examples(60))
 @given(clusters())
-def test_same_as_placing_pod_by_pod(cluster):
+def test_a_cycle_binds_the_same_as_a_naive_reference_placing_pod_by_pod(cluster):
     nodes, jobs = cluster
     _, binds = cycle(fill(nodes, jobs), PLAIN)
     assert binds == naive(nodes, jobs)
@@ -113,7 +113,7 @@ def test_same_as_placing_pod_by_pod(cluster):
 
 @settings(max_examples=examples(60))
 @given(clusters())
-def test_no_node_has_too_much_and_no_gang_too_little(cluster):
+def test_no_node_is_over_committed_and_no_gang_is_bound_below_its_minimum(cluster):
     nodes, jobs = cluster
     cache = fill(nodes, jobs, phase="Pending")
     for _ in range(2):
@@ -136,11 +136,11 @@ def test_no_node_has_too_much_and_no_gang_too_little(cluster):
 
 @settings(max_examples=examples(20))
 @given(clusters())
-def test_deciding_twice_on_the_same_facts_gives_the_same(cluster):
+def test_two_cycles_over_equal_clusters_bind_the_same(cluster):
     assert cycle(fill(*cluster), FULL)[1] == cycle(fill(*cluster), FULL)[1]
 
 
-def test_a_group_that_cannot_be_placed_leaves_no_trace_and_says_why():
+def test_a_gang_that_does_not_fit_binds_nothing_and_has_a_condition_with_the_reason():
     cache = fill([(4, 10)], [(3, 0, [2, 2, 2])])
     outcome, binds = cycle(cache, PLAIN)
     assert binds == {}
@@ -154,21 +154,21 @@ def test_a_group_that_cannot_be_placed_leaves_no_trace_and_says_why():
     assert cycle(cache, PLAIN)[1] == {}
 
 
-def test_half_a_gang_that_cannot_be_completed_is_reported():
+def test_a_partly_bound_gang_that_cannot_be_completed_is_reported_incomplete():
     cache = fill([(2, 10)], [(2, 0, [2, 2])])
     assert cache.pods.assume("t-j0-p-0", "n0") is None
     outcome, _ = cycle(cache, PLAIN)
     assert outcome.incomplete == ["t/j0"]
 
 
-def test_a_gang_that_is_being_bound_is_not_called_unschedulable():
+def test_a_gang_with_binds_in_flight_gets_no_unschedulable_warning():
     cache = fill([(4, 10)], [(2, 0, [2, 2])])
     assert cache.pods.assume_all([("t-j0-p-0", "n0"), ("t-j0-p-1", "n0")]) is None
     outcome, _ = cycle(cache, PLAIN)
     assert [(note.kind, note.reason) for note in outcome.notes if note.kind == "Warning"] == []
 
 
-def test_a_status_that_is_right_already_is_not_written():
+def test_an_unchanged_podgroup_status_is_not_written_again():
     cache = fill([(4, 10)], [(2, 0, [2, 2])])
     first, _ = cycle(cache, PLAIN)
     take_statuses(cache, first)
@@ -177,7 +177,7 @@ def test_a_status_that_is_right_already_is_not_written():
 
 
 @pytest.mark.parametrize("size", [1000])
-def test_a_large_gang_is_placed_quickly(size):
+def test_a_gang_of_1000_pods_is_placed_within_two_seconds_of_cpu_time(size):
     """A guard against a slow path, not a measurement: a hundred times the aim."""
     cache = fill([(32, 110)] * 200, [(size, 0, [1] * size)])
     start = time.process_time()
@@ -191,7 +191,7 @@ def parts_of_sessions():
 
 
 @pytest.mark.parametrize("text", [PLAIN, FULL, EVERYTHING], ids=["plain", "default", "every plugin"])
-def test_nothing_of_a_session_waits_for_the_garbage_collector(text):
+def test_sessions_and_jobs_are_freed_after_a_cycle_without_the_garbage_collector(text):
     cache = fill([(4, 6), (2, 6)], [(2, 0, [1, 1]), (1, 1, [2, 3]), (1, 0, [8])])
     gc.collect()
     gc.disable()

@@ -73,7 +73,7 @@ def installed(tmp_path):
     return target
 
 
-def test_a_package_of_others_adds_an_action_and_a_plugin(installed):
+def test_an_installed_package_adds_an_action_and_a_plugin_by_entry_points(installed):
     program = f"import sys; sys.path.insert(0, {str(installed)!r})\n{PROGRAM}"
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     *_, line = done.stdout.splitlines() or [done.stderr]

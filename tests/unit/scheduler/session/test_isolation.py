@@ -41,7 +41,7 @@ def filled():
     return cache
 
 
-def test_a_group_whose_sum_exceeds_any_number_does_not_stop_the_others():
+def test_a_podgroup_with_an_overflowing_request_sum_does_not_block_other_jobs():
     cache = filled()
     cache.group_changed(None, objects.pod_group(["huge", "q", 9]))
     for i in range(9):
@@ -50,7 +50,7 @@ def test_a_group_whose_sum_exceeds_any_number_does_not_stop_the_others():
 
 
 @pytest.mark.parametrize("weight", [-1, -4, 0])
-def test_a_queue_of_negative_weight_takes_nothing_from_others(weight):
+def test_a_queue_of_zero_or_negative_weight_does_not_block_jobs_of_other_queues(weight):
     cache = filled()
     cache.queue_changed(None, objects.queue(["odd", {"weight": weight}]))
     cache.group_changed(None, objects.pod_group(["g", "odd", 1, {"phase": "Inqueue"}]))
@@ -58,7 +58,7 @@ def test_a_queue_of_negative_weight_takes_nothing_from_others(weight):
     assert {"good-p-0", "good-p-1"} <= set(cycle(cache))
 
 
-def test_the_sum_of_a_queue_does_not_wrap():
+def test_an_overflowing_request_sum_of_a_queue_does_not_block_its_other_jobs():
     cache = filled()
     for i in range(64):
         cache.group_changed(None, objects.pod_group([f"huge{i}", "q", 1]))
@@ -66,7 +66,7 @@ def test_the_sum_of_a_queue_does_not_wrap():
     assert set(cycle(cache)) == {"good-p-0", "good-p-1"}
 
 
-def test_pods_that_somebody_put_on_a_node_do_not_make_it_look_empty():
+def test_a_node_with_an_overflowing_sum_of_foreign_pods_does_not_appear_empty():
     cache = filled()
     for i in range(40):
         cache.pod_changed(None, objects.pod([f"forced{i}", "", "n0", 1, "1Ei"]))
@@ -77,7 +77,7 @@ def test_pods_that_somebody_put_on_a_node_do_not_make_it_look_empty():
 
 
 @pytest.mark.parametrize("text", ["inf", "nan", "-1", "many", "1e400"])
-def test_a_senseless_oversubscription_counts_as_nothing_and_is_told(text):
+def test_an_invalid_oversubscription_annotation_is_ignored_and_reported_until_corrected(text):
     cache = filled()
     cache.node_changed(None, objects.node(["n2", 4, "8Gi", {"annotations": {"volcano.sh/oversubscription-cpu": text}}]))
     snapshot = cache.snapshot()
@@ -116,7 +116,7 @@ PICKY = "actions: allocate\ntiers: [{plugins: [{name: picky}, {name: gang}, {nam
 
 
 @pytest.mark.parametrize("kind", ["podgroup", "queue", "node"])
-def test_what_makes_deciding_fail_is_found_and_left_out_until_it_changes(kind):
+def test_an_object_that_makes_a_session_fail_is_found_and_excluded(kind):
     cache = filled()
     plugins = dict(registry.plugins()) | {"picky": Picky}
     if kind == "podgroup":
@@ -148,7 +148,7 @@ def test_what_makes_deciding_fail_is_found_and_left_out_until_it_changes(kind):
         assert not cache.problems
 
 
-def test_a_failure_of_a_plugin_itself_is_no_object_s_fault():
+def test_a_failure_independent_of_objects_has_no_culprit():
     assert find_culprit(filled().snapshot(), lambda _: True) is None
     assert Culprit("node", "n") == Culprit("node", "n")
 
@@ -157,7 +157,7 @@ def test_a_failure_that_does_not_come_again_has_no_culprit():
     assert find_culprit(filled().snapshot(), lambda _: False) is None
 
 
-def test_what_went_while_it_was_searched_for_is_not_left_out():
+def test_an_object_deleted_during_the_culprit_search_is_not_excluded():
     cache = filled()
     cache.group_changed(objects.pod_group(["good", "q", 2]), None)
     cache.leave_out("podgroup", "t/good", "it fails")
@@ -226,7 +226,7 @@ def offer(tell, body, kind):
 
 @settings(max_examples=examples(60), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(data=st.data())
-def test_nonsense_of_every_kind_never_keeps_a_good_job_from_its_place(data):
+def test_random_invalid_objects_never_keep_a_valid_job_from_being_bound(data):
     cache = filled()
     for i in range(data.draw(st.integers(0, 2))):
         body = {
@@ -287,7 +287,7 @@ def fails(cache, snapshot):
     return False
 
 
-def test_a_gang_with_a_member_that_is_refused_again_and_again_stays_incomplete():
+def test_a_gang_is_incomplete_until_its_pod_with_a_refused_bind_is_bound():
     cache = filled()
     cycle(cache)
     for i in range(2):
@@ -324,7 +324,7 @@ def periods_until_seen(cache, at_most):
     return None
 
 
-def test_a_job_that_was_left_out_is_tried_again_with_growing_pauses():
+def test_an_excluded_job_is_retried_with_doubling_pauses_up_to_512_periods():
     cache = filled()
     assert "it is tried again in 4 schedule periods" in left_out(cache).problems["podgroup t/good"]
     pauses = [periods_until_seen(cache, 600)]
@@ -334,7 +334,7 @@ def test_a_job_that_was_left_out_is_tried_again_with_growing_pauses():
     assert pauses == [4, 8, 16, 32, 64, 128, 256, 512, 512]
 
 
-def test_a_job_that_does_no_harm_for_a_while_begins_with_the_shortest_pause_again():
+def test_the_pause_of_an_excluded_job_resets_after_a_time_without_failures():
     cache = left_out(filled())
     assert periods_until_seen(cache, 4) == 4
     for _ in range(20):
@@ -342,14 +342,14 @@ def test_a_job_that_does_no_harm_for_a_while_begins_with_the_shortest_pause_agai
     assert periods_until_seen(left_out(cache), 8) == 4
 
 
-def test_a_job_that_was_left_out_is_tried_again_at_once_when_the_configuration_changes():
+def test_try_left_out_again_returns_an_excluded_job_to_the_snapshot_at_once():
     cache = left_out(filled())
     cache.try_left_out_again()
     assert "t/good" in cache.snapshot().all_jobs
     assert not cache.problems
 
 
-def test_what_was_left_out_and_went_is_forgotten():
+def test_the_retry_state_of_an_excluded_job_is_dropped_when_it_is_deleted():
     cache = left_out(filled())
     cache.group_changed(objects.pod_group(["good", "q", 2]), None)
     for uid in list(cache.tasks):

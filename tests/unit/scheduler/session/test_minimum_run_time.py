@@ -72,13 +72,13 @@ SETTINGS = {
 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize(("settings", "want"), SETTINGS.values(), ids=SETTINGS)
-def test_who_has_not_run_for_the_minimum_stays(action, settings, want):
+def test_pods_are_not_evicted_before_their_minimum_run_time(action, settings, want):
     evicted, _ = World(action, **settings).session()
     assert bool(evicted) is want
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_the_job_says_so_and_gets_its_place_in_time(action):
+def test_a_job_blocked_by_the_minimum_run_time_reports_when_it_ends_and_evicts_then(action):
     world = World(action, queue="10m")
     evicted, message = world.session()
     assert not evicted
@@ -92,7 +92,7 @@ def test_the_job_says_so_and_gets_its_place_in_time(action):
     assert len(evicted) == 1
 
 
-def test_dry_runs_heed_it_too():
+def test_topology_aware_preemption_respects_the_minimum_run_time():
     world = World(arguments="{enableTopologyAwarePreemption: true, minimumRunTime: 10m}")
     assert world.session()[0] == []
     world.cache.recheck()
@@ -100,6 +100,6 @@ def test_dry_runs_heed_it_too():
 
 
 @pytest.mark.parametrize("text", ["soon", "-5m", ""])
-def test_an_annotation_that_is_no_duration_is_told_of(text):
+def test_an_invalid_minimum_run_time_annotation_is_reported_as_a_problem_of_the_queue(text):
     world = World(queue=text)
     assert f"annotation {ANNOTATION}: {text!r} is not a duration of 0s or more" in world.cache.problems["queue low"]

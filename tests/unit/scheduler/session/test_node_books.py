@@ -77,7 +77,7 @@ def refused(book, task):
     return [(each.reason, each.code.name, np.flatnonzero(each.nodes).tolist()) for each in book.refusals(task.facts, ALL)]
 
 
-def test_residents_have_what_they_held_and_reasons_stand_in_the_order_of_the_nodes():
+def test_a_node_book_counts_running_pods_and_lists_refusals_in_node_order():
     _, book, _, tasks = opened()
     assert refused(book, tasks["p"]) == [("full", "UNSCHEDULABLE", [0]), ("none", "UNRESOLVABLE", [3])]
     assert book.scores(tasks["p"].facts, ALL).tolist() == [0.0, 12.0, 12.0, 0.0]
@@ -100,7 +100,7 @@ def test_only_nodes_whose_version_changed_are_examined_again():
     assert book.examinations == [0, 1, 2, 1, 1, 0, 1, 2]
 
 
-def test_an_eviction_frees_what_the_pod_held_until_it_is_undone():
+def test_an_eviction_frees_the_slot_of_the_pod_until_the_statement_is_discarded():
     session, book, job, tasks = opened()
     statement = session.statement()
     statement.evict(job, session.plan(tasks["r0"].facts.shape), tasks["r0"], "test")
@@ -109,7 +109,7 @@ def test_an_eviction_frees_what_the_pod_held_until_it_is_undone():
     assert refused(book, tasks["p"]) == [("full", "UNSCHEDULABLE", [0]), ("none", "UNRESOLVABLE", [3])]
 
 
-def test_a_place_promised_for_when_others_have_gone_takes_nothing():
+def test_a_pipelined_pod_takes_no_slot_in_the_node_book():
     session, book, job, tasks = opened()
     statement = session.statement()
     statement.pipeline(job, session.plan(tasks["p"].facts.shape), [tasks["p"]], np.array([0]))
@@ -119,7 +119,7 @@ def test_a_place_promised_for_when_others_have_gone_takes_nothing():
 
 
 @pytest.mark.parametrize("name", ["deviceshare", "mig", "ascend", "numa-aware", "device-claims", "volumes"])
-def test_what_is_remembered_is_what_would_be_found_out_anew(name, monkeypatch):
+def test_cached_node_examinations_give_the_same_decisions_as_fresh_examinations(name, monkeypatch):
     cases = [additions.make(seed, name) for seed in range(24 // ONE_IN)]
     kept = [engine(case) for case in cases]
     assert any(each.binds for each in kept)

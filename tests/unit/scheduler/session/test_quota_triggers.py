@@ -127,7 +127,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_job_that_waits_for_room_in_a_quota_says_what_gives_it(case):
+def test_a_job_waiting_for_a_quota_names_its_retry_triggers_and_is_retried_when_one_occurs(case):
     made, triggers, helps, _ = CASES[case]
     world = made()
     assert world.settled()["j"].retry_when - {QueueChange("q")} == triggers
@@ -137,12 +137,12 @@ def test_a_job_that_waits_for_room_in_a_quota_says_what_gives_it(case):
 
 
 @pytest.mark.parametrize(("case", "at"), [(case, at) for case, found in CASES.items() for at in range(len(found[3]))])
-def test_what_has_nothing_to_do_with_it_wakes_no_job_that_waits_for_a_quota(case, at):
+def test_a_job_waiting_for_a_quota_is_not_retried_by_unrelated_changes(case, at):
     made, _, _, others = CASES[case]
     assert "j" not in made().looked_at_after(others[at])
 
 
-def test_a_bind_that_failed_gives_its_queue_room_again_though_its_sums_are_what_they_were():
+def test_a_failed_bind_retries_jobs_waiting_for_the_limit_of_its_queue():
     world = full_queue(CAPACITY, j={})
     world.settled()
     world.goes("runs-0")
@@ -154,7 +154,7 @@ def test_a_bind_that_failed_gives_its_queue_room_again_though_its_sums_are_what_
     assert "j" in world.looked_at()
 
 
-def test_a_queue_below_gives_room_to_one_whose_limit_is_that_of_a_queue_above():
+def test_a_job_limited_by_an_ancestor_queue_is_retried_when_a_sibling_queue_frees_resources():
     world = World(plugins=("priority", "gang", "predicates", "capacity, enableHierarchy: true", "nodeorder"))
     world.queue("root")
     world.queue("top", capability={"cpu": 4}, parent="root")
@@ -173,7 +173,7 @@ def test_a_queue_below_gives_room_to_one_whose_limit_is_that_of_a_queue_above():
 
 
 @pytest.mark.parametrize("is_told", [False, True])
-def test_any_change_may_help_where_a_plugin_does_not_tell(is_told):
+def test_any_change_retries_a_job_refused_by_a_plugin_without_declared_triggers(is_told):
     refused = SimpleNamespace(cause=Cause(PendingReason.QUEUE_FULL, str, retry_when=frozenset({QueueUse("q")})))
     want = {QueueUse("q")} if is_told else {AnyChange()}
     when = (lambda _job, _tasks: (QueueUse("q"),)) if is_told else None

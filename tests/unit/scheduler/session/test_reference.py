@@ -44,16 +44,16 @@ def disagreements(seeds, maker=make):
 
 
 @pytest.mark.parametrize("maker", [make, networks.make, networks.make_full])
-def test_random_clusters_are_decided_alike(maker):
+def test_engine_and_naive_reference_decide_random_clusters_alike(maker):
     assert disagreements(range(COUNT), maker) == []
 
 
 @pytest.mark.parametrize("name", additions.ADDITIONS)
-def test_random_clusters_with_a_further_plugin_are_decided_alike(name):
+def test_engine_and_reference_decide_random_clusters_with_an_additional_plugin_alike(name):
     assert disagreements(range(COUNT_OF_EACH), partial(additions.make, name=name)) == []
 
 
-def test_each_action_and_each_plugin_is_in_the_clusters():
+def test_random_clusters_cover_every_action_and_plugin():
     cases = [maker(seed) for maker in (make, networks.make, networks.make_full) for seed in range(COUNT)]
     cases += [additions.make(seed, name) for name in additions.ADDITIONS for seed in range(COUNT_OF_EACH)]
     pairs = set().union(*map(covered, cases))
@@ -66,7 +66,7 @@ def test_each_action_and_each_plugin_is_in_the_clusters():
     ("maker", "count"),
     [(make, SOAK * 3 // 10), (networks.make, SOAK // 10), (networks.make_full, SOAK // 10), (additions.make, SOAK // 2)],
 )
-def test_many_random_clusters_are_decided_alike(maker, count):
+def test_engine_and_naive_reference_decide_many_random_clusters_alike(maker, count):
     assert disagreements(range(COUNT, COUNT + count), maker) == []
 
 
@@ -77,7 +77,7 @@ def test_many_random_clusters_are_decided_alike(maker, count):
         (Proportion, "allocatable", lambda self, queue, task: True),
     ],
 )
-def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
+def test_the_comparison_detects_a_wrong_rule_in_the_reference(monkeypatch, plugin, point, wrong):
     monkeypatch.setattr(plugin, point, wrong)
     assert any(differences(make(seed)) for seed in range(COUNT))
 
@@ -113,7 +113,7 @@ def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
         ("volumes", 2, Volumes, "limit", lambda self, task, node: ""),
     ],
 )
-def test_a_wrong_rule_of_a_further_plugin_is_seen(monkeypatch, name, seed, plugin, point, wrong):
+def test_the_comparison_detects_a_wrong_rule_of_an_additional_plugin(monkeypatch, name, seed, plugin, point, wrong):
     """`seed` is that of the first cluster in which it shows."""
     monkeypatch.setattr(plugin, point, wrong)
     assert differences(additions.make(seed, name))

@@ -57,7 +57,7 @@ class World:
 
 
 @pytest.mark.parametrize("quota", QUOTA)
-def test_pods_and_podgroups_do_not_make_columns_grow(quota):
+def test_unknown_resources_of_pods_and_podgroups_add_no_columns(quota):
     world = World(quota=quota)
     sizes = []
     for i, asks in enumerate([{}, {"minRes": MANY, "phase": "Pending"}, {}]):
@@ -72,7 +72,7 @@ def test_pods_and_podgroups_do_not_make_columns_grow(quota):
 
 
 @pytest.mark.parametrize("quota", QUOTA)
-def test_what_no_node_has_is_told_by_its_name(quota):
+def test_a_resource_that_no_node_has_is_named_in_the_waiting_reason(quota):
     world = World(quota=quota)
     world.job("pod", {"x.io/gpu": 2})
     world.job("group", minRes={"x.io/gpu": 2}, phase="Pending")
@@ -86,7 +86,7 @@ def test_what_no_node_has_is_told_by_its_name(quota):
         assert "its pods ask for 1 cpu, 1Gi memory, 2 x.io/gpu each" in said["t/pod"].message
 
 
-def test_of_many_names_a_few_are_told():
+def test_the_waiting_reason_names_only_a_few_of_many_missing_resources():
     world = World()
     world.job("pod", MANY)
     world.job("group", minRes=MANY, phase="Pending")
@@ -95,7 +95,7 @@ def test_of_many_names_a_few_are_told():
 
 
 @pytest.mark.parametrize("quota", QUOTA)
-def test_a_node_that_comes_with_the_resource_wakes_who_waits_for_it(quota):
+def test_jobs_waiting_for_a_missing_resource_are_bound_once_a_node_has_it(quota):
     world = World(quota=quota)
     world.job("pod", {"x.io/gpu": 2})
     world.job("group", {"x.io/gpu": 1}, minRes={"x.io/gpu": 1}, phase="Pending")
@@ -106,7 +106,7 @@ def test_a_node_that_comes_with_the_resource_wakes_who_waits_for_it(quota):
     assert world.settled()[0] == {"pod-0": "n2", "group-0": "n2"}
 
 
-def test_what_pods_had_before_their_node_did_is_counted():
+def test_resources_of_pods_count_once_their_node_reports_the_resource():
     world = World(["n0", 8, "8Gi"])
     world.cache.group_changed(None, objects.pod_group(["old", "q", 1, {"phase": "Running"}]))
     for i in range(2):
@@ -124,7 +124,7 @@ def test_what_pods_had_before_their_node_did_is_counted():
 
 
 @pytest.mark.parametrize("kind", ["node", "queue"])
-def test_of_a_node_or_queue_with_too_many_resources_some_count_and_it_is_told(kind):
+def test_only_64_resources_of_a_node_or_queue_count_and_the_excess_is_reported(kind):
     world = World()
     if kind == "node":
         node = world.node(["n2", 8, "8Gi", MANY])
@@ -141,7 +141,7 @@ def test_of_a_node_or_queue_with_too_many_resources_some_count_and_it_is_told(ki
         assert world.cache.faults() == frozenset()
 
 
-def test_names_that_come_and_go_with_nodes_leave_room_for_others():
+def test_columns_of_resources_that_no_node_reports_any_more_are_reused():
     world = World()
     node = world.node(["n2", 8, "8Gi", {"x.io/kept": 2}])
     world.cache.queue_changed(None, objects.queue(["limited", {"capability": {"x.io/limited": 1}}]))
@@ -164,7 +164,7 @@ def test_names_that_come_and_go_with_nodes_leave_room_for_others():
         assert int(columns.used[row].sum()) == held, name
 
 
-def test_sums_of_a_queue_forget_what_its_jobs_asked_for():
+def test_resources_of_a_deleted_job_are_removed_from_the_sums_of_its_queue():
     world = World()
     world.job("stays")
     group = objects.pod_group(["bad", "q", 1, {"minRes": MANY, "phase": "Inqueue"}])
@@ -179,7 +179,7 @@ def test_sums_of_a_queue_forget_what_its_jobs_asked_for():
     assert all(not name.startswith("x.io/") for part in totals.parts for name in part)
 
 
-def test_what_pods_hold_of_nothing_is_room_for_nobody():
+def test_pods_holding_a_removed_resource_are_not_evicted_for_another_missing_resource():
     """A device plugin went with its name, and its pods still run: they do not go for pods that ask for another such resource."""
     world = World(["n0", 8, "8Gi"], actions="enqueue, allocate, preempt, gangpreempt")
     world.cache.group_changed(None, objects.pod_group(["old", "q", 1, {"phase": "Running"}]))
@@ -193,7 +193,7 @@ def test_what_pods_hold_of_nothing_is_room_for_nobody():
     assert int(world.cache.nodes.columns.used[UNKNOWN, 0]) == 0
 
 
-def test_who_asks_for_none_of_it_waits_while_others_hold_some_as_for_any_resource():
+def test_a_pod_requesting_zero_of_a_resource_waits_while_every_node_is_over_committed_in_it():
     world = World()
     world.cache.group_changed(None, objects.pod_group(["old", "q", 1, {"phase": "Running"}]))
     olds = [objects.pod([f"old-{i}", "old", f"n{i}", 1, "1Gi", {"x.io/old": 1}]) for i in range(2)]

@@ -42,27 +42,27 @@ def cluster(queues: list, *, phase: str = "Inqueue") -> Cache:
         ({"r": {"cpu": 8000}}, 8),
     ],
 )
-def test_what_others_placed_counts_against_the_capability(plugin, elsewhere, want):
+def test_pods_placed_by_other_schedulers_count_against_the_queue_capability(plugin, elsewhere, want):
     assert placed(cluster([["q", CAPABILITY], ["r", {}]]), plugin, elsewhere) == want
 
 
 @pytest.mark.parametrize(
     ("elsewhere", "want"), [({}, 8), ({"sister": {"cpu": 5000}}, 3), ({"q": {"cpu": 1000}, "sister": {"cpu": 5000}}, 2)]
 )
-def test_what_others_placed_below_a_parent_counts_against_its_capability(elsewhere, want):
+def test_pods_placed_by_other_schedulers_count_against_the_parent_queue_capability(elsewhere, want):
     cache = cluster([["parent", CAPABILITY], ["q", {"parent": "parent"}], ["sister", {"parent": "parent"}]])
     assert placed(cache, "capacity, enableHierarchy: true", elsewhere) == want
 
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity"])
 @pytest.mark.parametrize(("taken", "is_let_in"), [(7000, True), (8000, False)])
-def test_a_gang_is_let_in_while_the_capability_of_all_members_holds_it(plugin, taken, is_let_in):
+def test_a_gang_is_admitted_only_while_the_capability_shared_by_all_schedulers_allows(plugin, taken, is_let_in):
     cache = cluster([["q", CAPABILITY]], phase="Pending")
     outcome, _ = decided(cache, configured(CONFIGURATION % plugin), elsewhere={"q": {"cpu": taken}})
     assert (str(outcome.statuses["t/job"].phase) == "Inqueue") is is_let_in
 
 
-def test_a_place_that_another_member_gave_up_wakes_the_jobs_of_the_limited_branch():
+def test_resources_freed_by_another_scheduler_trigger_retries_only_below_a_limited_queue():
     cache = cluster([["parent", CAPABILITY], ["q", {"parent": "parent"}], ["sister", {"parent": "parent"}], ["free", {}]])
     cache.snapshot()
     cache.queue_freed_elsewhere("free")

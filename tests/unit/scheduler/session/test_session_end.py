@@ -49,7 +49,7 @@ def full_cluster():
 
 @pytest.mark.parametrize("plugin", sorted(registry.plugins()))
 @pytest.mark.parametrize("evicting", ["preempt, reclaim, shuffle", "gangpreempt, gangreclaim"])
-def test_a_session_is_freed_with_its_plugins_when_its_cycle_ends(plugin, evicting):
+def test_a_session_is_freed_at_the_end_of_its_cycle_without_garbage_collection(plugin, evicting):
     sessions = []
 
     def watch(session):

@@ -199,15 +199,15 @@ def missed(seed, name):
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @pytest.mark.parametrize("seed", range(16 // ONE_IN))
-def test_nothing_is_missed(name, seed):
+def test_a_settled_cache_leaves_no_decision_to_a_session_over_all_jobs_or_a_new_cache(name, seed):
     assert missed(seed, name) is None
 
 
-def test_a_change_that_wakes_nobody_is_seen(monkeypatch):
+def test_the_check_for_missed_decisions_detects_a_room_change_without_retries(monkeypatch):
     monkeypatch.setattr(Rooms, "may_hold", lambda *_: False)
     assert any(missed(seed, "no gang") for seed in range(10))
 
 
-def test_a_claim_that_wakes_nobody_is_seen(monkeypatch):
+def test_the_check_for_missed_decisions_detects_an_object_change_without_retries(monkeypatch):
     monkeypatch.setattr(ReadObjects, "is_read", lambda *_: False)
     assert any(missed(seed, "no gang") for seed in range(20))

@@ -88,7 +88,7 @@ class World:
         return self.looked_at()
 
 
-def test_while_a_place_is_promised_to_another_only_its_being_given_up_counts():
+def test_a_job_behind_a_pipelined_pod_is_retried_only_when_that_pod_is_deleted():
     world = World()
     world.node("n", 4)
     world.job("runs", 4, where="n", releasing=True)
@@ -104,7 +104,7 @@ def test_while_a_place_is_promised_to_another_only_its_being_given_up_counts():
     assert world.session()[2].promised == {"t-b-0": "n"}
 
 
-def test_where_no_plugin_asks_for_the_minimum_room_for_one_pod_wakes():
+def test_without_the_gang_plugin_a_job_is_retried_by_room_for_one_pod():
     world = World(plugins=("predicates",))
     world.node("n", 1)
     world.job("j", 2, size=4)
@@ -114,7 +114,7 @@ def test_where_no_plugin_asks_for_the_minimum_room_for_one_pod_wakes():
 
 
 @pytest.mark.parametrize(("plugins", "want"), [(("predicates",), []), (PLUGINS, ["t/j"])])
-def test_only_where_a_plugin_asks_for_the_minimum_a_job_with_less_holds_places_in_vain(plugins, want):
+def test_a_job_below_its_minimum_is_incomplete_only_with_the_gang_plugin(plugins, want):
     world = World(plugins=plugins)
     world.node("n", 1)
     world.job("j", 1, size=2)
@@ -122,7 +122,7 @@ def test_only_where_a_plugin_asks_for_the_minimum_a_job_with_less_holds_places_i
     assert world.session()[2].incomplete == want
 
 
-def test_where_gang_does_it_takes_room_for_all_that_lack():
+def test_with_the_gang_plugin_a_job_is_retried_only_by_room_for_all_its_waiting_pods():
     world = World()
     world.node("n", 1)
     world.job("j", 2, size=4)
@@ -133,7 +133,7 @@ def test_where_gang_does_it_takes_room_for_all_that_lack():
     assert len(world.session()[0]) == 4
 
 
-def test_a_part_of_the_network_may_take_a_gang_when_a_node_gets_room_that_takes_no_pod_of_it():
+def test_a_gang_with_a_hard_topology_is_retried_by_room_on_a_node_too_small_for_its_pods():
     world = World(plugins=("priority", "gang", "predicates", "network-topology-aware"))
     world.node("a", 4)
     world.node("b", 2)
@@ -173,7 +173,7 @@ SPREAD = {
         ({"pvc": ["c"]}, {}, (False, None)),
     ],
 )
-def test_what_a_job_waits_for_tells_whether_it_depends_on_where_others_are(waiting, resident, want):
+def test_retry_triggers_depend_on_other_pods_only_for_required_affinity_or_spread(waiting, resident, want):
     world = World()
     world.node("n", 4)
     world.job("loner", 1, where="n", **resident)
@@ -196,7 +196,7 @@ EVENTS = {
 
 
 @pytest.mark.parametrize(("event", "want"), EVENTS.values(), ids=EVENTS)
-def test_a_job_that_keeps_away_from_others_wakes_when_these_go(event, want):
+def test_a_job_with_pod_anti_affinity_is_retried_only_by_changes_of_related_pods_or_nodes(event, want):
     world = World()
     world.node("n", 9, labels={"kubernetes.io/hostname": "n"})
     world.node("full", 1, labels={"zone": "a"})
@@ -208,7 +208,7 @@ def test_a_job_that_keeps_away_from_others_wakes_when_these_go(event, want):
     assert ("j" in world.looked_at()) is want
 
 
-def test_preferences_of_pods_make_nobody_look_again():
+def test_preferred_affinity_terms_add_no_any_change_trigger():
     world = World()
     world.node("n", 4)
     stranger = coupled(objects.pod(["dns", "", "n", 1, "1Gi", {}]), {"podAntiAffinity": PREFERRED})
@@ -220,7 +220,7 @@ def test_preferences_of_pods_make_nobody_look_again():
     assert [AnyChange() in rests[name].retry_when for name in ("j", "own")] == [False, False]
 
 
-def test_a_pod_that_minds_others_goes_and_those_whom_it_minded_wake():
+def test_deleting_a_pod_with_anti_affinity_retries_the_jobs_it_repelled():
     world = World()
     world.node("n", 4)
     loner = objects.pod(["loner", "", "n", 0, 0, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}])
@@ -231,7 +231,7 @@ def test_a_pod_that_minds_others_goes_and_those_whom_it_minded_wake():
     assert world.session()[0] == {"t-j-0": "n"}
 
 
-def test_a_limit_of_a_queue_on_a_group_of_nodes_gets_room_on_any_node_of_it():
+def test_a_job_at_a_node_group_limit_is_retried_by_quota_freed_on_any_node_of_the_group():
     world = World(plugins=("gang", "predicates", "nodegroup"))
     body = msgspec.to_builtins(objects.queue(["q"]))
     body["spec"]["affinity"] = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["g"]}}
@@ -251,7 +251,7 @@ def test_a_limit_of_a_queue_on_a_group_of_nodes_gets_room_on_any_node_of_it():
 FILLING = ("priority", "gang", "predicates", "overcommit", "proportion", "nodeorder")
 
 
-def test_jobs_of_a_full_queue_are_looked_at_when_the_queue_may_take_more():
+def test_jobs_of_a_full_queue_are_bound_when_the_queue_may_allocate_more():
     world = World(plugins=FILLING)
     world.queue("q", capability={"cpu": 4})
     world.node("n", 64)
@@ -295,7 +295,7 @@ def pending(cpu):
     (FILLING, "allocate, enqueue"),
     ((*FILLING, "sla"), "enqueue, allocate, backfill"),
 ])  # fmt: skip
-def test_a_job_that_is_not_let_in_is_when_there_is_room(plugins, actions):
+def test_a_pending_job_is_admitted_once_the_cluster_has_room_for_it(plugins, actions):
     world = World(plugins=plugins, actions=actions)
     world.node("n", 8)
     world.job("j", 1, group=pending(20))
@@ -306,7 +306,7 @@ def test_a_job_that_is_not_let_in_is_when_there_is_room(plugins, actions):
     assert world.session()[2].statuses["t/j"].phase == "Inqueue"
 
 
-def test_a_job_says_so_when_its_full_queue_closes():
+def test_a_waiting_job_reports_queue_closed_when_its_full_queue_closes():
     world = World(plugins=FILLING)
     world.queue("q", capability={"cpu": 4})
     world.node("n", 64)
@@ -331,7 +331,7 @@ class Failing:
         return Vote.REJECT
 
 
-def test_a_job_at_rest_about_which_a_plugin_fails_is_found():
+def test_a_waiting_job_on_which_a_plugin_fails_is_found_as_the_culprit():
     world = World(plugins=FILLING)
     world.node("n", 8)
     for i in range(3):
@@ -386,7 +386,7 @@ def rest_with(extensions, actions="allocate, preempt"):
 
 
 @pytest.mark.parametrize(("ask", "want"), ASKED.values(), ids=ASKED)
-def test_what_a_plugin_asks_the_session_for_tells_when_jobs_are_tried_again(ask, want):
+def test_retry_triggers_include_a_pause_when_a_plugin_reads_time_usage_or_the_extender(ask, want):
     found, memory = rest_with(lambda session: Extensions(job_starving=lambda _: ask(session) is not None))
     assert {each for each in found if isinstance(each, AnyChange | Pause)} == want
     assert ("preempt" in memory) is (not want), "nodes where nobody may go now are remembered only where time does not count"
@@ -416,17 +416,17 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("points", "want"), COUPLED.values(), ids=COUPLED)
-def test_where_what_a_plugin_says_depends_on_other_pods_any_change_counts_unless_it_tells_more(points, want):
+def test_a_plugin_refusal_beyond_one_node_adds_any_change_unless_it_declares_triggers(points, want):
     found, _ = rest_with(lambda _: Extensions(**points), actions="allocate")
     assert {type(each) for each in found} == ({AnyChange} if want is AnyChange else {Room, want} - {None})
 
 
 @pytest.mark.parametrize(("invalid", "want"), INVALID.values(), ids=INVALID)
-def test_a_job_that_a_plugin_calls_invalid_is_looked_at_again_when_that_may_have_changed(invalid, want):
+def test_a_job_invalid_for_a_plugin_is_retried_by_its_declared_triggers_or_else_any_change(invalid, want):
     assert rest_with(lambda _: Extensions(job_valid=lambda _: invalid), actions="allocate")[0] == want
 
 
-def test_in_which_order_jobs_come_to_a_session_does_not_decide_whose_pods_get_room():
+def test_freed_quota_is_promised_by_job_order_and_not_by_order_of_creation():
     world = World(plugins=("priority", "gang", "predicates", "proportion"), actions="allocate, preempt")
     world.queue("q", capability={"cpu": 4})
     world.node("n", 64)
@@ -438,7 +438,7 @@ def test_in_which_order_jobs_come_to_a_session_does_not_decide_whose_pods_get_ro
     assert world.session()[2].promised == {"t-b-0": "n"}, "as a session over all jobs decides, which goes by name"
 
 
-def test_the_next_of_a_kind_is_tried_also_after_one_got_room_for_a_pod_alone():
+def test_an_equal_job_is_examined_after_another_received_room_for_only_one_of_its_pods():
     world = World()
     world.configuration = configured(
         "actions: 'allocate, preempt, reclaim'\n"
@@ -471,13 +471,13 @@ def evicting(capability, *, action="preempt"):
 
 
 @pytest.mark.parametrize(("size", "want"), [(1, {Eviction, QueueUse}), (2, {Eviction, AnyChange})])
-def test_a_job_that_a_quota_keeps_back_waits_for_it_or_for_others_to_go_unless_it_needs_several_places(size, want):
+def test_a_job_beyond_its_quota_waits_for_queue_use_or_for_any_change_if_it_needs_two_pods(size, want):
     world = evicting(2)
     world.job("high", 3, size=size, group={"class": 1})
     assert {type(each) for each in world.settled()["high"].retry_when} == want
 
 
-def test_a_job_is_tried_again_when_its_queue_gives_back_what_it_took_after_the_job_was_tried():
+def test_a_job_preempts_after_its_queue_releases_resources_allocated_since_its_last_try():
     world = evicting(6)
     world.node("m", 3)
     low = objects.pod(["low-0", "low", "n", 2, "1Gi", {"pre": True}])
@@ -492,7 +492,7 @@ def test_a_job_is_tried_again_when_its_queue_gives_back_what_it_took_after_the_j
     assert (evicted(commits), outcome.promised) == (["low-0"], {"t-high-0": "n"})
 
 
-def test_gangpreempt_retries_a_job_beyond_the_limit_of_its_queue_when_a_pod_on_another_node_becomes_preemptable():
+def test_gangpreempt_retries_a_job_beyond_its_quota_when_a_pod_elsewhere_becomes_preemptable():
     world = evicting(5, action="gangpreempt")
     world.node("m", 3)  # too small for the pod of the Job, whose queue needs the CPUs of both victims
     protected, preemptable = ([name, "side", "m", 2, "1Gi", {"pre": pre}] for name, pre in (("side-0", False), ("side-0", True)))
@@ -504,7 +504,7 @@ def test_gangpreempt_retries_a_job_beyond_the_limit_of_its_queue_when_a_pod_on_a
     assert sorted(evicted(committed(world.cache, world.configuration)[1])) == ["low-0", "side-0"]
 
 
-def test_a_job_that_a_quota_keeps_back_is_tried_again_when_pods_change_that_it_keeps_away_from():
+def test_a_job_beyond_its_quota_is_retried_when_the_labels_of_a_pod_it_repels_change():
     world = evicting(2)
     app = objects.pod(["foe-0", "foe", "n", 1, "1Gi", {"labels": {"app": "x"}}])
     world.queue("others")

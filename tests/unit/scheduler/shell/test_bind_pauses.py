@@ -14,7 +14,7 @@ from tests.scenarios import objects
 JOB = "t/g"
 
 
-def test_pods_that_are_made_again_wait_as_long_as_those_before_them():
+def test_bind_pause_of_a_pod_doubles_with_each_refusal_up_to_five_seconds():
     pauses, now, delays = BindPauses(), 100.0, []
     for _ in range(9):
         delays.append(pauses.refuse(JOB, "u", "g-0", now))
@@ -22,14 +22,14 @@ def test_pods_that_are_made_again_wait_as_long_as_those_before_them():
     assert [round(each, 3) for each in delays] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
 
 
-def test_many_pods_that_are_refused_together_are_one_refusal():
+def test_bind_refusals_of_many_pods_at_once_count_as_one():
     pauses = BindPauses()
     delays = [pauses.refuse(JOB, "u", f"g-{i}", 100.0 + i / 1000) for i in range(50)]
     assert [round(100.0 + i / 1000 + delay, 3) for i, delay in enumerate(delays)] == [100.1] * 50
     assert pauses.refuse(JOB, "u", "g-0", 100.2) == pytest.approx(0.2)
 
 
-def test_a_gang_whose_pods_are_deleted_waits_longer_each_time():
+def test_pause_of_a_gang_doubles_with_each_release_up_to_300_seconds():
     pauses, now, delays = BindPauses(), 100.0, []
     for _ in range(7):
         pauses.refuse(JOB, "u", "g-0", now)
@@ -48,7 +48,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("event", "want"), ENDS.values(), ids=ENDS)
-def test_what_was_refused_counts_until(event, want):
+def test_bind_refusals_count_until_the_pod_is_bound_the_podgroup_recreated_or_time_passes(event, want):
     pauses = BindPauses()
     pauses.refuse(JOB, "u", "g-0", 100.0)
     event(pauses)
@@ -63,7 +63,7 @@ def world():
     return cache
 
 
-def test_pods_that_come_while_their_gang_is_paused_are_held_too():
+def test_pods_created_while_their_gang_is_paused_are_held_until_it_resumes():
     cache = world()
     cache.pods.pause(JOB)
     cache.pod_changed(None, objects.pod(["g-1", "g", "-", 1, "1Gi"]))
@@ -75,7 +75,7 @@ def test_pods_that_come_while_their_gang_is_paused_are_held_too():
     assert [facts.key for facts in cache.snapshot().jobs] == [JOB]
 
 
-def test_a_gang_that_is_made_again_is_not_paused():
+def test_a_recreated_podgroup_is_not_paused():
     cache = world()
     cache.pods.pause(JOB)
     group = cache.groups.written(JOB)
@@ -87,7 +87,7 @@ def test_a_gang_that_is_made_again_is_not_paused():
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_gang_of_which_a_bind_is_always_refused_is_not_placed_and_deleted_in_circles(cluster):
+async def test_a_gang_released_after_refused_binds_is_not_placed_again_within_two_seconds(cluster):
     await cluster.node("n1", cpu="8")
     await cluster.gang("g", 2, phase="Inqueue")
     target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}

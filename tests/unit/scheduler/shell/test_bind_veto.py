@@ -30,7 +30,7 @@ UNLOCKED = "", 0.0
         pytest.param({"n2": ("default/other", 100.0)}, True, id="another node is locked"),
     ],
 )
-async def test_a_bind_that_waits_while_its_node_is_locked(cluster, locked, is_bound):
+async def test_a_queued_bind_is_dropped_only_if_another_job_locked_its_node_since_the_session(cluster, locked, is_bound):
     locks = {}
     async with waiting_bind(cluster, lock=lambda node: locks.get(node, UNLOCKED)) as (cache, uid):
         locks.update(locked)
@@ -38,7 +38,7 @@ async def test_a_bind_that_waits_while_its_node_is_locked(cluster, locked, is_bo
     assert (cache.tasks[uid].node == "n1") is is_bound
 
 
-async def test_a_bind_that_waits_while_its_node_goes(cluster):
+async def test_a_queued_bind_is_dropped_when_its_node_is_deleted(cluster):
     async with waiting_bind(cluster) as (cache, uid):
         node = await cluster.client.get(NODES, Key("", "n1"))
         cache.node_changed(msgspec.convert(node, records.Node, strict=False), None)
@@ -46,7 +46,7 @@ async def test_a_bind_that_waits_while_its_node_goes(cluster):
     assert not cache.tasks[uid].node
 
 
-async def test_a_pod_that_somebody_else_bound_first_is_taken_as_it_is_and_not_called_refused(cluster):
+async def test_a_pod_bound_by_another_client_keeps_that_node_and_is_not_reported_as_refused(cluster):
     refused = []
     async with waiting_bind(cluster, refused=lambda task, _why: refused.append(task.name)) as (cache, uid):
         target = {"apiVersion": "v1", "kind": "Node", "name": "n2"}

@@ -26,7 +26,9 @@ KEY = "default/g"
     ],
     ids=["complete", "made-by-somebody", "made-by-a-job"],
 )
-async def test_a_reason_is_written_when_it_has_stood(cluster, members, maker, silent, told):
+async def test_pod_waiting_condition_is_written_after_a_delay_longest_for_incomplete_gangs_of_jobs(
+    cluster, members, maker, silent, told
+):
     await cluster.gang("g", 1, minimum=2)
     cache, times = Cache(), Counter(now=1000.0)
     group = msgspec.convert(await cluster.group("g"), records.PodGroup)
@@ -65,7 +67,7 @@ FULL, BEHIND, SHUT = (f"it waits; {code}: not now: it asks for 2 cpu" for code i
     [(BEHIND, 9.0, 11.0), (SHUT, 0.5, 1.5)],
     ids=["as-a-job-ended", "as-its-queue-was-closed"],
 )
-async def test_a_reason_that_turns_with_each_job_that_ends_has_to_stand_for_longer(cluster, reason, silent, told):
+async def test_podgroup_condition_changes_only_after_the_new_reason_held_for_its_delay(cluster, reason, silent, told):
     await cluster.gang("g", 1, minimum=2)
     cache, times = Cache(), Counter(now=1000.0)
     cache.group_changed(None, msgspec.convert(await cluster.group("g"), records.PodGroup))

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pyroclast_scheduler.shell.debounce import Debounce
 
 
-def test_a_value_is_written_once_it_has_stood():
+def test_the_latest_value_is_due_once_its_mark_is_unchanged_for_the_hold_time():
     lane = Debounce()
     lane.wish("a", 1, 0.0, hold=1.0, mark="x")
     lane.wish("a", 2, 0.5, hold=1.0, mark="x")
@@ -15,7 +15,7 @@ def test_a_value_is_written_once_it_has_stood():
     assert lane.next_due() is None
 
 
-def test_a_wish_told_again_does_not_break_the_pace():
+def test_a_repeated_write_request_does_not_break_the_minimum_interval():
     lane = Debounce(shortest=1.0)
     lane.wish("a", 1, 0.0, mark="x")
     assert lane.due(0.0) == [("a", 1)]
@@ -25,7 +25,7 @@ def test_a_wish_told_again_does_not_break_the_pace():
     assert lane.due(1.0) == [("a", 2)]
 
 
-def test_another_mark_starts_anew_and_a_dropped_wish_is_gone():
+def test_a_changed_mark_restarts_the_delay_and_a_dropped_write_is_not_sent():
     lane = Debounce()
     lane.wish("a", 1, 0.0, hold=1.0, mark="x")
     lane.wish("a", 2, 0.5, hold=1.0, mark="y")
@@ -51,7 +51,7 @@ def test_a_key_that_keeps_changing_is_written_ever_more_rarely_up_to_a_limit():
     assert lane.due(now + 10) == [("a", 0)]
 
 
-def test_what_is_urgent_does_not_wait_for_a_key_that_keeps_changing():
+def test_an_urgent_write_does_not_wait_for_the_interval_of_its_key():
     lane = Debounce(shortest=1.0, longest=8.0)
     for now in (0.0, 1.0, 3.0, 7.0):
         lane.wish("a", now, now, mark=now)

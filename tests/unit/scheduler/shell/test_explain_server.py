@@ -88,7 +88,7 @@ async def asked(server, *args, **options):
     return response.status, answer
 
 
-async def test_a_gang_behind_three_others_says_its_place_and_amounts_that_add_up(client):
+async def test_job_explanation_lists_position_jobs_ahead_holders_and_the_short_resource(client):
     status, answer = await asked(server_of(client), "/explain/jobs/t/mine")
     assert (status, answer["code"], answer["never"]) == (200, "QueueFull", False)
     assert answer["position"] == {"position": 4, "total": 5}
@@ -105,13 +105,13 @@ async def test_a_gang_behind_three_others_says_its_place_and_amounts_that_add_up
     assert [each["code"] for each in answer["trail"]] == ["QueueFull"]
 
 
-async def test_a_never_says_so(client):
+async def test_a_job_above_its_queue_limit_is_explained_as_never_starting(client):
     status, answer = await asked(server_of(client), "/explain/jobs/t/never")
     assert (status, answer["code"], answer["never"], answer["start"]) == (200, "AboveQueueLimit", True, None)
 
 
 @pytest.mark.parametrize("path", ["/explain/jobs/t/mine?namespaces=t", "/explain/queues/q?namespaces=t"])
-async def test_an_asker_may_ask_for_fewer_names(client, path):
+async def test_namespaces_parameter_hides_names_of_other_namespaces(client, path):
     status, answer = await asked(server_of(client), path)
     assert status == 200
     assert "secret" not in json.dumps(answer)
@@ -119,7 +119,7 @@ async def test_an_asker_may_ask_for_fewer_names(client, path):
     assert "mine" in json.dumps(answer)
 
 
-async def test_names_of_namespaces_that_a_user_may_not_see_are_counted(client):
+async def test_unauthorized_requests_are_denied_and_names_of_unreadable_namespaces_only_counted(client):
     await client.create(NAMESPACES, {"metadata": {"name": "t"}})
     group = "rbac.authorization.k8s.io"
     rule = {"apiGroups": ["batch.volcano.sh"], "resources": ["jobs"], "verbs": ["list"]}
@@ -150,13 +150,13 @@ async def test_names_of_namespaces_that_a_user_may_not_see_are_counted(client):
 @pytest.mark.parametrize(
     "query", ["limit=-1", "limit=0", "limit=1000000", "limit=1001", "limit=x", "offset=-1", "offset=" + "9" * 40]
 )
-async def test_what_is_out_of_bounds_is_refused(client, query):
+async def test_limit_or_offset_out_of_bounds_returns_400(client, query):
     status, answer = await asked(server_of(client), f"/explain/queues/q?{query}")
     assert status == 400
     assert "is no whole number from" in answer["message"]
 
 
-async def test_a_part_of_the_order(client):
+async def test_limit_and_offset_return_a_page_of_the_queue_order_and_the_total(client):
     _, answer = await asked(server_of(client), "/explain/queues/q?offset=1&limit=2")
     assert [(row["position"], row["name"]) for row in answer["items"]] == [(2, "secret"), (3, "third")]
     assert answer["total"] == 5
@@ -164,11 +164,11 @@ async def test_a_part_of_the_order(client):
 
 
 @pytest.mark.parametrize("path", ["/explain/jobs/t/none", "/explain/jobs/t/big", "/explain/nothing", "/explain"])
-async def test_what_does_not_wait_is_not_found(client, path):
+async def test_unknown_paths_and_jobs_that_do_not_wait_return_404(client, path):
     assert (await asked(server_of(client), path))[0] == 404
 
 
-async def test_it_can_only_be_read_and_not_by_many_at_once(client):
+async def test_post_returns_405_and_too_many_concurrent_requests_return_429(client):
     server = server_of(client)
     assert (await asked(server, "/explain/queues/q", method="POST"))[0] == 405
     with patch.object(ExplainServer, "is_busy", new_callable=PropertyMock, return_value=True):
@@ -177,7 +177,7 @@ async def test_it_can_only_be_read_and_not_by_many_at_once(client):
     assert str(AT_ONCE) in answer["message"]
 
 
-async def test_a_podgroup_of_kubernetes_is_found_and_named_as_users_know_it(client):
+async def test_a_kubernetes_podgroup_is_explained_under_its_plain_name(client):
     cache = natives.world({"n": 1})
     cache.natives.group_changed(None, natives.gang())
     for i in range(2):
@@ -194,7 +194,7 @@ async def test_a_podgroup_of_kubernetes_is_found_and_named_as_users_know_it(clie
     assert (await asked(server, "/explain/podgroups/t/other"))[0] == 404
 
 
-async def test_one_that_stands_by_sends_askers_on(client):
+async def test_a_standby_scheduler_returns_503(client):
     source = answerer()
     server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client), leads=lambda: False)
     status, answer = await asked(server, "/explain/jobs/t/mine")

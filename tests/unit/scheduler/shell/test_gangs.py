@@ -33,7 +33,7 @@ CRASHED = ContainerStatus(state=WAITS.state, last_state=ContainerState(terminate
         ((), (CRASHED,), False),
     ],
 )
-def test_a_pod_is_released_if_its_node_says_that_none_of_its_containers_ever_ran(init, own, is_released):
+def test_a_pod_is_released_only_if_its_container_statuses_show_that_none_ever_ran(init, own, is_released):
     status = records.PodStatus(start_time="2026-01-01T00:00:00Z", init_container_statuses=init, container_statuses=own)
     assert bool(to_release([task_with(status)])) is is_released
 
@@ -50,7 +50,7 @@ def task_with(status):
 @pytest.mark.parametrize(
     ("where", "has_started", "is_incomplete"), [("n0", False, True), ("n0", True, False), ("n1", False, False)]
 )
-def test_a_gang_at_rest_is_looked_at_when_a_node_of_it_goes(where, has_started, is_incomplete):
+def test_an_idle_gang_is_incomplete_if_the_node_of_an_unstarted_pod_is_deleted(where, has_started, is_incomplete):
     """Only what no node has taken up is the scheduler's to repair."""
     cache = Cache()
     cache.queue_changed(None, objects.queue(["q"]))
@@ -101,7 +101,7 @@ async def released(cluster):
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_members_on_a_node_that_is_gone_are_made_anew(cluster):
+async def test_gang_pods_bound_to_a_deleted_node_are_deleted_with_a_gangreleased_event(cluster):
     await cluster.node("n1", cpu="8")
     await cluster.node("n2", cpu="8")
     await cluster.gang("g", 3)
@@ -117,7 +117,7 @@ async def test_members_on_a_node_that_is_gone_are_made_anew(cluster):
         assert await released(cluster) == [f"{len(lost)} pods of the gang are bound to nodes that are gone: they are made anew"]
 
 
-async def test_those_that_are_released_are_told_so_before(cluster):
+async def test_released_pods_get_a_disruptiontarget_condition_with_reason_gangreleased(cluster):
     """By that their controller knows that nobody evicted them."""
     await cluster.gang("g", 2)
     cache = Cache()
@@ -141,7 +141,7 @@ async def all_bound(cluster):
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_members_on_a_node_that_is_only_not_looked_at_stay(cluster):
+async def test_gang_pods_on_a_node_outside_the_node_selector_are_kept(cluster):
     await cluster.node("n1")
     await cluster.client.patch(NODES, Key("", "n1"), {"metadata": {"labels": {"pool": "batch"}}}, PatchKind.MERGE)
     await cluster.node("other")

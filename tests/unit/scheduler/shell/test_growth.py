@@ -15,7 +15,7 @@ def node(name: str):
     return objects.node([name, 4, "8Gi", {"labels": {"kubernetes.io/hostname": name, "zone": f"z{len(name) % 3}"}}])
 
 
-def test_values_that_no_node_has_any_more_are_given_up():
+def test_label_values_that_are_on_no_node_any_more_are_pruned():
     features, stamps = NodeFeatures(), np.zeros(ALIVE, dtype=np.int64)
     nodes = [node(f"n-{number}") for number in range(ALIVE)]
     features.update(nodes, stamps.copy())
@@ -32,7 +32,7 @@ def test_values_that_no_node_has_any_more_are_given_up():
             assert domains.sums(np.ones(ALIVE)).sum() == ALIVE
 
 
-def test_labels_that_nobody_asks_for_any_more_are_given_up():
+def test_node_labels_that_are_no_longer_requested_are_pruned():
     features, nodes = NodeFeatures(), [node("n")]
     features.update(nodes, np.zeros(1, dtype=np.int64))
     for number in range(1000):
@@ -43,7 +43,7 @@ def test_labels_that_nobody_asks_for_any_more_are_given_up():
     assert "zone" in features._labels
 
 
-def test_a_table_is_pruned_each_time_it_has_doubled():
+def test_pruning_bounds_a_table_at_a_constant_cost_per_entry():
     table, alive, pruner, looked = {}, set(), Pruner(), 0
     for number in range(100_000):
         table[number] = number

@@ -122,7 +122,7 @@ def order_that_fails_for(*names):
     return lambda _session: Extensions(job_order=order)
 
 
-async def test_a_failure_that_does_not_come_again_is_nobody_s():
+async def test_a_session_failure_that_does_not_recur_leaves_no_object_out():
     failures = [True]
 
     def picky(_session):
@@ -140,7 +140,7 @@ async def test_a_failure_that_does_not_come_again_is_nobody_s():
     assert service.outcomes[-1].warnings == []
 
 
-async def test_of_several_bad_jobs_one_after_another_is_left_out_and_no_good_one():
+async def test_each_of_several_failing_jobs_is_left_out_and_good_jobs_are_placed():
     service = Service(order_that_fails_for("b1", "b2"))
     for name in ("a", "b1", "b2", "c"):
         service.job(name)
@@ -155,7 +155,7 @@ async def test_of_several_bad_jobs_one_after_another_is_left_out_and_no_good_one
     assert not service.recorder.said  # why they wait is said in one event, which is that note
 
 
-async def test_a_node_that_fails_with_every_job_that_is_tried_on_it_is_left_out_in_their_place():
+async def test_a_node_that_fails_with_every_job_is_left_out_instead_of_the_jobs():
     def picky(session):
         def scores(_job, _task, _plan, candidates):
             if "bad" in {session.names[row] for row in candidates.nonzero()[0]}:
@@ -176,7 +176,7 @@ async def test_a_node_that_fails_with_every_job_that_is_tried_on_it_is_left_out_
     assert service.shown("Node") == 1
 
 
-async def test_a_running_job_that_no_session_has_to_look_at_is_found_and_told():
+async def test_an_idle_running_job_that_makes_sessions_fail_is_left_out():
     def picky(session):
         if "t/old" in session.snapshot.all_jobs or any(
             task.job == "t/old" for tasks in session.snapshot.residents for task in tasks
@@ -192,7 +192,7 @@ async def test_a_running_job_that_no_session_has_to_look_at_is_found_and_told():
     assert service.left_out == ["podgroup t/old"]
 
 
-async def test_a_podgroup_that_runs_and_is_left_out_is_told_by_an_event_of_its_own_and_counted():
+async def test_a_running_podgroup_of_a_missing_queue_gets_one_leftout_event_and_is_counted():
     service = Service(lambda _session: Extensions())
     service.cache.group_changed(None, objects.pod_group(["lost", "nowhere", 1, {"phase": "Running"}]))
     service.cache.group_changed(None, objects.pod_group(["over", "nowhere", 1, {"phase": "Completed"}]))
@@ -207,7 +207,7 @@ async def test_a_podgroup_that_runs_and_is_left_out_is_told_by_an_event_of_its_o
     assert service.shown("PodGroup") == 0
 
 
-async def test_an_object_that_a_plugin_cannot_deal_with_is_left_out_until_it_changes():
+async def test_a_hypernode_that_makes_a_plugin_fail_is_left_out_until_it_is_deleted():
     def picky(session):
         if any(each.metadata.name == "bad" for each in session.objects(type(bad)).values()):
             raise ArithmeticError("bad")
@@ -259,7 +259,7 @@ async def test_a_plugin_that_cannot_be_opened_at_all_is_skipped_and_tried_again(
     assert opened
 
 
-async def test_all_are_looked_at_again_when_a_plugin_that_was_skipped_is_there_again(monkeypatch):
+async def test_all_jobs_are_examined_again_when_a_skipped_plugin_opens_again(monkeypatch):
     opens = [False]
 
     def picky(_session):
@@ -280,7 +280,7 @@ async def test_all_are_looked_at_again_when_a_plugin_that_was_skipped_is_there_a
     assert service.outcomes[-1].seen == {"t/a", "t/b", "t/c"}
 
 
-async def test_the_search_sees_what_the_failing_session_saw():
+async def test_the_search_for_a_failing_object_uses_the_inputs_of_the_failed_session():
     seen = []
 
     def picky(session):
@@ -305,7 +305,7 @@ async def test_the_search_sees_what_the_failing_session_saw():
 
 
 @pytest.mark.parametrize("asked", range(1, 8))  # longer than that, and the plugin looks broken
-async def test_a_failure_that_ends_during_the_search_is_nobody_s(asked):
+async def test_a_failure_that_ends_during_the_search_leaves_no_object_out(asked):
     left = [asked]
 
     def picky(_session):

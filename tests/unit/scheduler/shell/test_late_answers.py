@@ -40,7 +40,7 @@ async def made(cluster):
 
 
 @pytest.mark.parametrize("comes_again", [False, True], ids=["gone", "made-anew"])
-async def test_a_podgroup_that_went_while_its_status_was_written_does_not_come_back(cluster, *, comes_again):
+async def test_a_late_status_response_does_not_overwrite_a_deleted_or_recreated_podgroup(cluster, *, comes_again):
     async with SlowReturn(load_config(str(cluster.server.kubeconfig))) as client:
         cache = Cache()
         writer = Writer(client, cache, EventRecorder(client, "scheduler"))

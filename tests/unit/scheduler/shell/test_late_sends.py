@@ -98,7 +98,7 @@ async def at_work(part):
     await ended(work)
 
 
-async def test_a_bind_keeps_its_place_until_it_is_answered_and_its_deadline_runs_from_then():
+async def test_a_bind_is_assumed_until_the_response_and_its_deadline_starts_then():
     world = World(binder.WORKERS + 2)
     await world.bind(*((i, f"n{i}") for i in range(binder.WORKERS + 2)))
     async with at_work(world.binder) as settled:
@@ -115,7 +115,7 @@ async def test_a_bind_keeps_its_place_until_it_is_answered_and_its_deadline_runs
 
 
 @pytest.mark.parametrize("place", ["", "n1", "n0"], ids=["nowhere", "elsewhere", "there-again"])
-async def test_a_bind_that_does_not_stand_for_anything_any_more_is_not_sent(place):
+async def test_a_superseded_bind_is_not_sent(place):
     """The pod was read and found without a node, and is placed again: each decision is sent once, and none that was given up."""
     world = World(2)
     world.server.may_answer.set()
@@ -128,7 +128,7 @@ async def test_a_bind_that_does_not_stand_for_anything_any_more_is_not_sent(plac
     assert world.cache.tasks["t-p0"].node == place
 
 
-async def test_the_answer_to_a_bind_that_was_given_up_leaves_alone_what_is_assumed_now():
+async def test_a_late_error_of_a_superseded_bind_does_not_change_the_current_assumption():
     world = World(2)
     world.server.refusal = ApiError(500, "InternalError", "no")
     await world.bind((0, "n0"))
@@ -141,7 +141,7 @@ async def test_the_answer_to_a_bind_that_was_given_up_leaves_alone_what_is_assum
     assert world.refused == []
 
 
-async def test_an_eviction_holds_until_it_is_answered_and_its_deadline_runs_from_then():
+async def test_an_eviction_is_assumed_until_the_response_and_its_deadline_starts_then():
     world = World(evictor.WORKERS + 2, placed=True)
     world.evict(*range(evictor.WORKERS + 2))
     async with at_work(world.evictor) as settled:
@@ -157,7 +157,7 @@ async def test_an_eviction_holds_until_it_is_answered_and_its_deadline_runs_from
 
 
 @pytest.mark.parametrize("is_again", [False, True], ids=["stays", "goes-after-all"])
-async def test_an_eviction_that_was_taken_back_is_not_sent(is_again):
+async def test_a_revoked_eviction_is_sent_only_if_decided_again(is_again):
     world = World(1, placed=True)
     world.server.may_answer.set()
     world.evict(0)
@@ -168,7 +168,7 @@ async def test_an_eviction_that_was_taken_back_is_not_sent(is_again):
         assert world.server.asked == ([("told", "p0"), ("deleted", "p0")] if is_again else [])
 
 
-async def test_a_pod_that_is_on_its_way_out_is_not_evicted_again():
+async def test_a_pod_that_is_being_evicted_is_not_evicted_again():
     world = World(1, placed=True)
     world.server.may_answer.set()
     world.evict(0, 0)

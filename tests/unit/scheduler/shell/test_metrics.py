@@ -105,7 +105,7 @@ async def run(cluster, name):
         await cluster.client.patch(PODS, key, patch, PatchKind.MERGE, subresource="status")
 
 
-async def test_every_metric_of_the_specification_is_set_and_series_of_jobs_and_queues_end(cluster, tmp_path):
+async def test_every_specified_metric_is_set_and_series_of_deleted_jobs_and_queues_are_removed(cluster, tmp_path):
     urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
     await cluster.client.create(PRIORITY_CLASSES, urgent)
     await cluster.node("n1", cpu="4")
@@ -155,7 +155,7 @@ async def all_placed(cluster, prefix):
     return places and all(places.values())
 
 
-async def test_what_is_done_before_a_bind_is_measured(cluster):
+async def test_writes_before_a_bind_are_measured_as_prebind(cluster):
     await cluster.node("n1")
     await cluster.gang("g", 1)
     cache, metrics = Cache(), SchedulerMetrics(CollectorRegistry())
@@ -187,7 +187,7 @@ def measured(cluster, *, again=False):
     return session.report.measures.cards.get("n", ())
 
 
-def test_cards_are_shown_with_who_shares_them_and_end_with_their_node():
+def test_gpu_card_metrics_report_shared_use_and_are_removed_with_their_node():
     cluster = Devices(VIRTUAL, [["n", 8, "8Gi", VIRTUAL_CARDS]])
     asks = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3, "volcano.sh/vgpu-cores": 30}
     cluster.session(["p", "j", "-", 1, "1G", asks])
@@ -201,17 +201,19 @@ def test_cards_are_shown_with_who_shares_them_and_end_with_their_node():
     use = CardUse("a", 8, (("p", 3, 50), ("r", 1, 10)))
     series.take({"n": (use,), "m": (use,)}, lambda _: True)
     shown = {
-        each.name.removeprefix("volcano_vgpu_device_"): each.value
+        (each.name.removeprefix("volcano_vgpu_device_"), each.labels.get("podName")): each.value
         for each in samples(collected)
         if each.labels["NodeName"] == "n"
     }
-    assert shown | {"memory_allocation_for_a_certain_pod": 0, "core_allocation_for_a_certain_pod": 0} == {
-        "shared_number": 2,
-        "allocated_memory": 4,
-        "allocated_cores": 60,
-        "memory_limit": 8,
-        "memory_allocation_for_a_certain_pod": 0,
-        "core_allocation_for_a_certain_pod": 0,
+    assert shown == {
+        ("shared_number", None): 2,
+        ("allocated_memory", None): 4,
+        ("allocated_cores", None): 60,
+        ("memory_limit", None): 8,
+        ("memory_allocation_for_a_certain_pod", "p"): 3,
+        ("memory_allocation_for_a_certain_pod", "r"): 1,
+        ("core_allocation_for_a_certain_pod", "p"): 50,
+        ("core_allocation_for_a_certain_pod", "r"): 10,
     }
     series.take({"n": (CardUse("a", 8, ()),)}, lambda node: node == "n")
     assert {each.labels["NodeName"] for each in samples(collected)} == {"n"}

@@ -97,11 +97,13 @@ def made(patch: dict[str, Any] | None) -> list[tuple[str, str, str, str]]:
 
 
 @pytest.mark.parametrize(("given", "want"), CASES.values(), ids=CASES.keys())
-def test_conditions(given: Group, want: list[tuple[str, str, str, str]]):
+def test_conditions_patch_reports_start_and_wait_and_omits_unchanged_conditions(
+    given: Group, want: list[tuple[str, str, str, str]]
+):
     assert made(conditions_patch(given, NOW)) == want
 
 
-def test_the_time_moves_with_the_status_alone():
+def test_lasttransitiontime_changes_only_when_the_status_changes():
     patch = conditions_patch(group(P.INQUEUE, FULL, said=[(*NODES_FULL[:3], "other")]), NOW)
     assert patch is not None
     assert [each["lastTransitionTime"] for each in patch["status"]["conditions"]] == [BEFORE, NOW]
@@ -155,7 +157,7 @@ async def taken(writer: Writer, cache: Cache, seconds: int) -> None:
 
 
 @pytest.mark.looptime
-async def test_a_group_is_written_when_what_it_says_changes_and_not_more_often_than_every_5_seconds():
+async def test_podgroup_conditions_are_written_on_change_and_at_most_every_5_seconds():
     cache = natives.world({"n": 3})
     cache.natives.group_changed(None, natives.gang())
     server = Server(cache)
@@ -176,7 +178,7 @@ async def test_a_group_is_written_when_what_it_says_changes_and_not_more_often_t
 
 
 @pytest.mark.looptime
-async def test_what_could_not_be_written_is_written_later():
+async def test_a_failed_write_of_podgroup_conditions_is_retried():
     cache = natives.world({"n": 2})
     cache.natives.group_changed(None, natives.gang())
     for i in range(2):
@@ -198,7 +200,7 @@ async def test_nothing_is_written_on_a_group_of_another_scheduler():
     assert server.patches == []
 
 
-def test_that_it_is_evicted_is_said_until_its_pods_have_places_again():
+def test_disruptiontarget_condition_stays_until_the_podgroup_runs_again():
     says = ("DisruptionTarget", "True", "PreemptionByScheduler", "m")
     assert made(conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED]), NOW, "m")) == [says]
     assert made(conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED, says]), NOW, "m")) == []
@@ -238,7 +240,7 @@ def evicted_as_a_tree(cache: Cache) -> list[str]:
 @pytest.mark.parametrize("made_of", [evicted_alone, evicted_as_a_tree], ids=["a PodGroup", "a CompositePodGroup"])
 @pytest.mark.parametrize("refusals", [0, 2], ids=["at once", "after the API server refused it"])
 @pytest.mark.looptime
-async def test_that_it_was_evicted_is_said_when_its_pods_are_gone_before_it_may_be_written_again(
+async def test_disruptiontarget_is_written_even_if_all_evicted_pods_are_deleted_before_the_write(
     made_of: Callable[[Cache], list[str]], refusals: int
 ):
     cache = natives.world({"n": 3})
@@ -262,7 +264,7 @@ async def test_that_it_was_evicted_is_said_when_its_pods_are_gone_before_it_may_
 
 
 @pytest.mark.looptime
-async def test_one_that_is_made_again_under_the_name_of_an_evicted_one_was_not_evicted():
+async def test_a_recreated_podgroup_does_not_inherit_the_disruptiontarget_of_an_evicted_podgroup():
     cache = natives.world({"n": 3})
     before, member = whole(), natives.pod("p0", node="n")
     cache.natives.group_changed(None, before)
@@ -315,7 +317,7 @@ class BothServer(Server):
 
 
 @pytest.mark.looptime
-async def test_a_gang_of_a_job_says_the_same_on_the_podgroup_that_shows_it():
+async def test_the_kubernetes_podgroup_of_a_volcano_job_gets_the_conditions_of_its_gang():
     cache = natives.world({"n": 3})
     cache.natives.group_changed(None, natives.gang(owner=JOB))
     ours = our_group(3)
@@ -340,7 +342,7 @@ async def test_a_gang_of_a_job_says_the_same_on_the_podgroup_that_shows_it():
 
 
 @pytest.mark.looptime
-async def test_what_comes_later_is_told_what_was_written_before():
+async def test_a_kubernetes_podgroup_created_after_the_start_gets_the_scheduled_conditions():
     cache = natives.world({"n": 3})
     ours = our_group(1)
     cache.group_changed(None, ours)
@@ -355,7 +357,7 @@ async def test_what_comes_later_is_told_what_was_written_before():
 
 
 @pytest.mark.looptime
-async def test_nothing_is_written_on_one_that_another_job_of_the_name_shows():
+async def test_the_kubernetes_podgroup_of_a_former_job_of_the_same_name_is_not_written():
     cache = natives.world({"n": 3})
     cache.natives.group_changed(None, natives.gang(owner=(*JOB[:2], "uid-of-before"), minimum=1))
     ours = our_group(1)
@@ -366,7 +368,7 @@ async def test_nothing_is_written_on_one_that_another_job_of_the_name_shows():
     assert server.patches == []
 
 
-def test_one_that_goes_is_shown_no_longer():
+def test_a_deleted_kubernetes_podgroup_is_unlinked_from_the_volcano_podgroup():
     cache = natives.world({"n": 3})
     shown = natives.gang(owner=JOB)
     cache.natives.group_changed(None, shown)

@@ -84,7 +84,7 @@ async def bound(cluster: Cluster, prefix: str) -> int:
     return sum(bool(node) for node in (await cluster.places(prefix)).values())
 
 
-async def test_a_gang_starts_whole_once_all_of_it_is_there(cluster: Cluster):
+async def test_a_kubernetes_podgroup_is_bound_only_once_all_its_pods_exist(cluster: Cluster):
     await serve(cluster, "v1beta1")
     await cluster.node("n1")
     await make_group(cluster, "g", {"gang": {"minCount": 3}})
@@ -114,7 +114,7 @@ async def test_a_gang_starts_whole_once_all_of_it_is_there(cluster: Cluster):
         assert queues == ["default"] * 3
 
 
-async def test_absence_is_told_once_and_what_comes_later_is_found(cluster: Cluster, monkeypatch):
+async def test_a_missing_podgroup_api_is_logged_once_and_found_when_served_later(cluster: Cluster, monkeypatch):
     monkeypatch.setattr(native_watch, "LOOK_SECONDS", 0.2)
     monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
     logs = captured(monkeypatch, native_watch)
@@ -138,20 +138,20 @@ async def test_absence_is_told_once_and_what_comes_later_is_found(cluster: Clust
     assert told == ["native_groups.not_served", "native_groups.served"]
 
 
-async def test_an_alpha_alone_is_not_served(cluster: Cluster):
+async def test_an_alpha_version_of_the_podgroup_api_is_not_used(cluster: Cluster):
     assert await kind_served(cluster.client) is None
     await serve(cluster, "v1alpha2")
     assert await kind_served(cluster.client) is None
 
 
-async def test_the_best_version_is_taken(cluster: Cluster):
+async def test_podgroup_api_v1_is_preferred_to_v1beta1(cluster: Cluster):
     await serve(cluster, "v1beta1", "v1")
     kind = await kind_served(cluster.client)
     assert kind is not None
     assert kind.version == "v1"
 
 
-async def test_groups_of_groups_are_found_also_when_they_are_served_later(cluster: Cluster, monkeypatch):
+async def test_a_compositepodgroup_is_bound_whole_when_its_api_is_served_later(cluster: Cluster, monkeypatch):
     monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
     parent = {"parentCompositePodGroupName": "c"}
     await serve(cluster, "v1beta1")
@@ -192,7 +192,7 @@ async def test_groups_of_groups_are_found_also_when_they_are_served_later(cluste
         await cluster.until(is_written)
 
 
-async def test_a_composite_without_a_root_is_told_why(cluster: Cluster):
+async def test_a_compositepodgroup_that_is_its_own_parent_is_patched_and_not_bound(cluster: Cluster):
     await serve(cluster, "v1beta1")
     await serve(cluster, "v1alpha3", kind=COMPOSITE_POD_GROUPS)
     await cluster.node("n1")
@@ -215,7 +215,7 @@ async def test_a_composite_without_a_root_is_told_why(cluster: Cluster):
         assert await bound(cluster, "") == 0
 
 
-async def test_switched_off_nothing_is_asked(cluster: Cluster):
+async def test_kubernetes_podgroups_are_ignored_if_native_workloads_is_false(cluster: Cluster):
     await serve(cluster, "v1beta1")
     await cluster.node("n1")
     await make_group(cluster, "g", {"basic": {}})

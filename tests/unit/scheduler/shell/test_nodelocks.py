@@ -41,7 +41,7 @@ def always():
     return True
 
 
-async def test_a_free_lock_is_taken_with_the_time_and_released(cluster):
+async def test_a_free_node_lock_is_taken_with_a_timestamp_and_released(cluster):
     await cluster.node("n1")
     locks = NodeLocks(cluster.client, lambda: 1_800_000_000.9)
     held = await locks.take("n1", LOCK, always)
@@ -50,7 +50,7 @@ async def test_a_free_lock_is_taken_with_the_time_and_released(cluster):
     assert await value(cluster) is None
 
 
-async def test_only_an_own_lock_is_released(cluster):
+async def test_a_node_lock_of_another_holder_is_not_released(cluster):
     await cluster.node("n1")
     await put(cluster, "2027-01-15T08:00:00Z")
     await NodeLocks(cluster.client, cluster.client.now).release("n1", LOCK, "2027-01-15T08:00:01Z")
@@ -58,7 +58,7 @@ async def test_only_an_own_lock_is_released(cluster):
 
 
 @pytest.mark.parametrize(("age", "is_taken"), [(0, False), (300, False), (301, True)])
-async def test_a_lock_is_in_force_for_five_minutes(cluster, monkeypatch, age, is_taken):
+async def test_a_node_lock_is_taken_over_only_after_five_minutes(cluster, monkeypatch, age, is_taken):
     now = 1_800_000_000.0
     monkeypatch.setattr(nodelocks, "PATIENCE_SECONDS", 0.0)
     await cluster.node("n1")
@@ -68,7 +68,7 @@ async def test_a_lock_is_in_force_for_five_minutes(cluster, monkeypatch, age, is
     assert await value(cluster) == at(now if is_taken else now - age)
 
 
-async def test_two_schedulers_never_hold_it_together(cluster):
+async def test_two_schedulers_never_hold_a_node_lock_together(cluster):
     """Each holder finds nobody inside; all get their turn, as the agent releases it."""
     await cluster.node("n1")
     inside = most = done = 0
@@ -90,7 +90,7 @@ async def test_two_schedulers_never_hold_it_together(cluster):
     assert (most, done) == (1, 4)
 
 
-async def test_nobody_waits_for_a_pod_that_is_gone(cluster):
+async def test_waiting_for_a_node_lock_ends_when_the_pod_is_deleted(cluster):
     await cluster.node("n1")
     await put(cluster, at(cluster.client.now()))
     looks = iter([True, True, False])
@@ -127,7 +127,7 @@ async def bound(cluster):
     return sum(node is not None for node in (await cluster.places("g-")).values())
 
 
-async def test_pods_of_a_node_are_bound_one_after_another_as_the_agent_releases_it(cluster):
+async def test_pods_that_need_a_node_lock_are_bound_one_after_another_as_the_lock_is_released(cluster):
     async with binding(cluster, Preparation(node_lock=LOCK), Preparation(node_lock=LOCK)):
         await cluster.until(lambda: bound(cluster))
         await asyncio.sleep(0.5)
@@ -142,7 +142,7 @@ async def test_pods_of_a_node_are_bound_one_after_another_as_the_agent_releases_
 
 
 @pytest.mark.parametrize(("refused", "want"), [(0, "group"), (1, "group"), (2, "group"), (3, None)])
-async def test_what_is_written_for_a_whole_gang_is_taken_back_when_none_of_it_is_bound(cluster, refused, want):
+async def test_shared_writes_of_a_gang_are_undone_only_if_no_pod_is_bound(cluster, refused, want):
     patch, undo = ({"metadata": {"annotations": {LOCK: text}}} for text in ("group", None))
     shared = Preparation(writes=(Write(NODES, NODE, patch, undo, is_shared=True),))
     async with binding(cluster, shared, shared, shared, refused=refused):
@@ -159,7 +159,7 @@ async def test_what_is_written_for_a_whole_gang_is_taken_back_when_none_of_it_is
         assert await is_as_wanted()
 
 
-async def test_a_bind_that_fails_gives_the_lock_back(cluster):
+async def test_a_failed_bind_releases_the_node_lock(cluster):
     wrong = Write(PODS, Key("default", "nobody"), {"metadata": {"annotations": {"a": "b"}}})
     async with binding(cluster, Preparation(writes=(wrong,), node_lock=LOCK)):
 

@@ -17,7 +17,7 @@ def status(**fields):
     return msgspec.convert(fields, records.PodGroupStatus)
 
 
-def test_group_patch():
+def test_podgroup_patch_contains_only_changed_status_fields():
     old = status(phase="Inqueue", running=2)
     assert group_patch(old, status(phase="Inqueue", running=2)) is None
     assert group_patch(old, status(phase="Running", running=2)) == {"status": {"phase": "Running"}}
@@ -30,7 +30,7 @@ def queue_status(allocated=None, reserved=None):
     return msgspec.convert({"allocated": allocated, "reservation": {"resource": reserved or {}}}, records.QueueStatus)
 
 
-def test_queue_patch():
+def test_queue_patch_is_written_only_if_allocated_quantities_differ_in_value():
     new = {"cpu": 1500, "memory": 2**30, "pods": 3, "x/gpu": 2000}
     written = {"cpu": "1500m", "memory": "1Gi", "pods": "3", "x/gpu": "2"}
     assert queue_patch(queue_status(), new, {}) == {"status": {"allocated": written, "reservation": {}}}
@@ -52,12 +52,12 @@ def test_queue_patch():
         pytest.param(None, 3000, {"cpu": 2000}, None, id="more is used than guaranteed"),
     ],
 )
-def test_a_queue_says_what_is_kept_for_it(reserved, used, guarantee, want):
+def test_queue_reservation_is_the_unused_part_of_the_guarantee(reserved, used, guarantee, want):
     patch = queue_patch(queue_status({"cpu": f"{used}m"}, reserved), {"cpu": used}, guarantee)
     assert (patch and patch["status"]["reservation"]) == want
 
 
-def test_waiting_patch():
+def test_waiting_pod_patch_sets_the_podscheduled_condition_and_nominatednodename():
     task = task_of(objects.pod(["p", "g", "-", 1, "1Gi"]), ShapeBook())
     found = waiting_patch(WaitingTask(task, "Unschedulable", "why", "n1"), "now")
     (condition,) = found["status"]["conditions"]
@@ -71,7 +71,7 @@ def test_waiting_patch():
     assert found["status"]["nominatedNodeName"] == "n1"
 
 
-def test_only_pods_that_never_started_and_come_back_are_released():
+def test_only_bound_pods_with_a_controller_that_never_started_are_released():
     owner = {"apiVersion": "v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
 
     def task(name, *, owned=True, start=None, where=TaskStatus.BOUND):

@@ -73,7 +73,7 @@ WISHES = {
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES.keys())
-async def test_what_may_not_be_written_is_said_once_and_tried_ever_more_rarely(wish: Any) -> None:
+async def test_a_forbidden_write_gets_one_event_and_is_retried_with_growing_delays(wish: Any) -> None:
     kind, parts = wish
     cache, client, events = known(), Shut(), Events()
     writer = Writer(client, cache, events, now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ async def test_what_may_not_be_written_is_said_once_and_tried_ever_more_rarely(w
 
 
 @pytest.mark.looptime
-async def test_a_pod_that_may_not_be_evicted_is_not_chosen_again_at_once() -> None:
+async def test_a_forbidden_eviction_gets_one_event_and_is_retried_with_growing_delays() -> None:
     cache, client, events = known(), Shut(), Events()
     evictor = Evictor(client, cache, events, SchedulerMetrics(CollectorRegistry()), evicted=lambda _task, _why: None)  # type: ignore[arg-type]
     evicting = asyncio.create_task(evictor.run())

@@ -35,7 +35,7 @@ def member():
     return made, cache
 
 
-def test_a_member_sees_its_nodes_and_jobs_alone():
+def test_a_ring_member_caches_only_nodes_and_jobs_assigned_to_it():
     made, cache = member()
     for job in (MINE, OTHER):
         made.pod_changed(None, pod(job, f"{job}-p"))
@@ -45,7 +45,7 @@ def test_a_member_sees_its_nodes_and_jobs_alone():
     assert set(cache.tasks) == {f"{MINE}-p"}
 
 
-def test_pods_of_others_take_room_on_its_nodes_and_count_for_their_queue():
+def test_pods_of_other_ring_members_use_node_capacity_and_count_for_their_queue():
     made, cache = member()
     waiting, bound = pod(OTHER, "p"), pod(OTHER, "p", MINE)
     made.pod_changed(None, waiting)
@@ -59,11 +59,11 @@ def test_pods_of_others_take_room_on_its_nodes_and_count_for_their_queue():
     assert made.elsewhere() == {"default": {"cpu": 1000, "pods": 1}}
 
 
-def test_one_member_writes_a_queue():
+def test_exactly_one_ring_member_writes_a_queue():
     assert sum(RingMember(Ring(f"vs-{i}", 2), Cache(), (), default_queue="d").writes("q") for i in range(2)) == 1
 
 
-def test_a_shared_cache_leaves_jobs_of_others_to_them():
+def test_a_shared_cache_skips_jobs_of_other_schedulers_but_counts_them_for_their_queue():
     cache = Cache(("a",), is_shared=True)
     cache.queue_changed(None, records.Queue(metadata=records.Meta(name="default")))
     spec = records.PodGroupSpec(min_member=1, queue="default")
@@ -98,7 +98,7 @@ def native(job, name, **fields):
     return records.Pod(metadata=metadata, spec=spec, status=records.PodStatus(phase="Running" if spec.node_name else "Pending"))
 
 
-def test_groups_of_kubernetes_go_with_their_job():
+def test_kubernetes_podgroups_belong_to_the_ring_member_of_their_job():
     made, cache = member()
     for job in (MINE, OTHER):
         made.native_group_changed(None, native(job, f"{job}-group"), NATIVE_POD_GROUPS)
@@ -108,7 +108,7 @@ def test_groups_of_kubernetes_go_with_their_job():
     assert made.elsewhere() == {"default": {"cpu": 1000, "pods": 1}}
 
 
-def test_a_pod_without_an_owner_goes_with_the_group_that_it_names():
+def test_a_pod_without_an_owner_belongs_to_the_ring_member_of_its_podgroup():
     made, cache = member()
     for name in (MINE, OTHER):
         spec = records.PodSpec(scheduler_name="volcano", scheduling_group=records.SchedulingGroup(pod_group_name=name))

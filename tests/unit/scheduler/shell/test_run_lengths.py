@@ -31,7 +31,7 @@ def recorded(found):
     return found._estimator.lengths.recorded
 
 
-def test_the_closest_key_with_enough_ends_tells_how_long_a_job_runs():
+def test_run_time_comes_from_the_most_specific_recorded_key_with_enough_samples():
     facts = facts_of()
     name, shape = map(digest, keys_of(facts))
     lengths = Lengths(recorded=RunLengths({name: Known(28, GOOD), shape: Known(214, GOOD)}))
@@ -42,7 +42,7 @@ def test_the_closest_key_with_enough_ends_tells_how_long_a_job_runs():
     assert lengths.of(facts)[0][0] == 200.0
 
 
-def test_what_this_process_saw_itself_comes_first():
+def test_run_times_observed_by_the_scheduler_precede_recorded_run_times():
     facts = facts_of()
     lengths = Lengths(recorded=RunLengths({digest(keys_of(facts)[0]): Known(214, GOOD)}))
     for _ in range(29):
@@ -50,7 +50,7 @@ def test_what_this_process_saw_itself_comes_first():
     assert lengths.of(facts)[0] == pytest.approx(np.full(GRID, 7.0))
 
 
-def test_a_declared_run_time_is_corrected_by_what_is_recorded_of_its_owner():
+def test_a_declared_run_time_is_scaled_by_the_recorded_ratio_with_enough_samples():
     facts = facts_of(said="100s")
     lengths = Lengths(
         recorded=RunLengths({}, {digest("t"): Known(19, (3.0,) * QUANTILES), digest(""): Known(20, (2.0,) * QUANTILES)})
@@ -59,7 +59,7 @@ def test_a_declared_run_time_is_corrected_by_what_is_recorded_of_its_owner():
     assert lengths.of(facts)[1].kind == "declared"
 
 
-def test_what_makes_no_sense_is_passed_over_with_one_warning(monkeypatch):
+def test_an_invalid_run_lengths_configmap_is_ignored_with_one_warning(monkeypatch):
     found, good = estimates(), config_map(written_run_lengths(RunLengths({"k": Known(30, GOOD)})))
     take_run_lengths(found, None, good)
     assert recorded(found).seconds["k"].count == 30

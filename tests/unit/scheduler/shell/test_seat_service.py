@@ -71,7 +71,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(seat_keeper, "_LOOK_SECONDS", 0.1)
 
 
-async def test_the_placement_comes_with_the_phase_in_one_write(cluster):
+async def test_placement_and_phase_are_written_to_the_podgroup_in_one_patch(cluster):
     await cluster.node("n1")
     await cluster.node("n2")
     async with cluster.scheduler(**PLACES):
@@ -108,7 +108,7 @@ def answered(cluster, name, generation):
     return look
 
 
-async def test_a_gang_that_runs_gets_places_for_what_it_asks_for_and_is_told_of_what_gets_none(cluster):
+async def test_a_running_gang_gets_an_answer_for_each_requested_seat_with_or_without_a_node(cluster):
     await cluster.node("n1")
     async with cluster.scheduler(**PLACES):
         await group(cluster, "g", 2)
@@ -134,7 +134,7 @@ async def test_a_gang_that_runs_gets_places_for_what_it_asks_for_and_is_told_of_
         assert (await cluster.until(answered(cluster, "g", 3))).seats() == {}
 
 
-async def test_two_gangs_get_different_room_and_a_restart_finds_it_taken(cluster):
+async def test_placed_seats_keep_their_capacity_across_a_scheduler_restart(cluster):
     await cluster.node("n1", cpu="4")
     async with cluster.scheduler(**PLACES):
         await group(cluster, "g", 3)
@@ -152,7 +152,7 @@ async def test_two_gangs_get_different_room_and_a_restart_finds_it_taken(cluster
         assert set((await cluster.places("h-")).values()) == {"n2"}
 
 
-async def test_a_gang_is_placed_although_others_write_to_its_group_meanwhile(cluster):
+async def test_seats_are_placed_despite_concurrent_writes_to_the_podgroup(cluster):
     await cluster.node("n1", cpu="40")
     async with cluster.scheduler(**PLACES):
         for index in range(7):
@@ -165,7 +165,7 @@ async def test_a_gang_is_placed_although_others_write_to_its_group_meanwhile(clu
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_seats_that_nobody_takes_are_withdrawn_and_given_back(cluster):
+async def test_seats_without_pods_are_withdrawn_and_their_capacity_is_released(cluster):
     await cluster.node("n1", cpu="4")
     async with cluster.scheduler(**PLACES):
         await group(cluster, "g", 4)
@@ -184,7 +184,7 @@ async def test_seats_that_nobody_takes_are_withdrawn_and_given_back(cluster):
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("how", ["cordoned", "tainted", "gone"])
-async def test_a_node_that_takes_no_pods_any_more_revokes_its_seats(cluster, monkeypatch, how):
+async def test_seats_are_withdrawn_if_their_node_is_cordoned_tainted_or_deleted(cluster, monkeypatch, how):
     monkeypatch.setattr(seat_keeper, "PATIENCE_SECONDS", 60.0)
     await cluster.node("n1", cpu="4")
     async with cluster.scheduler(**PLACES):
@@ -204,7 +204,7 @@ async def test_a_node_that_takes_no_pods_any_more_revokes_its_seats(cluster, mon
         await cluster.until(withdrawn)
 
 
-async def test_malformed_seats_are_told_of_and_the_gang_goes_the_present_way(cluster):
+async def test_malformed_seats_get_a_seatsignored_event_and_pods_are_bound_as_usual(cluster):
     await cluster.node("n1", cpu="4")
     async with cluster.scheduler(**PLACES):
         await group(cluster, "g", 2, text='{"tasks": 7}')
@@ -219,7 +219,7 @@ async def test_malformed_seats_are_told_of_and_the_gang_goes_the_present_way(clu
         await cluster.until(all_bound(cluster, "g-"))
 
 
-async def test_without_the_switch_seats_are_not_looked_at(cluster):
+async def test_seats_are_ignored_without_the_place_before_pods_flag(cluster):
     await cluster.node("n1", cpu="4")
     async with cluster.scheduler():
         await group(cluster, "g", 2)

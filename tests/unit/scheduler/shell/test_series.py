@@ -19,7 +19,7 @@ def shown(registry):
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
-def test_a_queue_is_shown_in_units_of_the_original_and_ends():
+def test_queue_metrics_use_the_units_of_volcano_and_are_removed_with_the_queue():
     registry = CollectorRegistry()
     series = QueueSeries(registry)
     vector = np.array([1500.0, 2.0**30, 3.0, 2000.0])
@@ -41,7 +41,7 @@ def test_a_queue_is_shown_in_units_of_the_original_and_ends():
     assert shown(registry) == {}
 
 
-def test_a_job_is_shown_until_it_goes():
+def test_job_metrics_are_removed_when_the_job_is_deleted():
     registry = CollectorRegistry()
     metrics = SchedulerMetrics(registry)
     series = JobSeries(metrics)
@@ -63,7 +63,7 @@ def test_a_job_is_shown_until_it_goes():
     assert set(before) <= set(after)
 
 
-def test_the_plugins_leave_numbers():
+def test_session_measures_contain_queue_amounts_and_job_shares_of_the_plugins():
     case = {
         "podgroups": [["j", "q", 2, {"phase": "Inqueue"}]],
         "pods": [["j-0", "j", "-", 1, "1Gi"], ["j-1", "j", "-", 1, "1Gi"]],

@@ -31,7 +31,7 @@ def phase_is(cluster, name, phase):
     return look
 
 
-async def test_queues_are_made_a_gang_is_bound_and_little_is_written(cluster):
+async def test_scheduler_creates_default_queues_and_binds_a_gang_with_few_writes(cluster):
     await cluster.node("n1")
     await cluster.node("n2")
     async with cluster.scheduler():
@@ -54,7 +54,7 @@ async def test_queues_are_made_a_gang_is_bound_and_little_is_written(cluster):
         assert (scheduled["status"], scheduled["reason"]) == ("True", "tasks in gang are ready to be scheduled")
 
 
-async def test_a_traced_gang_tells_which_session_placed_it_until_another_does(cluster):
+async def test_scheduled_condition_of_a_traced_gang_names_the_session_that_placed_it(cluster):
     await cluster.node("n1")
     await cluster.node("n2")
     async with cluster.scheduler():
@@ -68,7 +68,7 @@ async def test_a_traced_gang_tells_which_session_placed_it_until_another_does(cl
         assert decisions.parse(scheduled["message"]) == decisions.Decision(scheduled["transitionID"], 2)
 
 
-async def test_each_pod_of_a_gang_leads_to_the_one_event_and_no_write_is_added(cluster):
+async def test_a_bound_gang_gets_one_event_labelled_with_its_group_name_and_no_pod_patch(cluster):
     await cluster.node("n1")
     async with cluster.scheduler():
         await cluster.until(lambda: queues_of(cluster))
@@ -108,7 +108,7 @@ async def queues_of(cluster):
     return found if len(found) >= 2 else None
 
 
-async def test_a_gang_that_does_not_fit_says_why_once_and_starts_when_there_is_room(cluster):
+async def test_a_gang_that_does_not_fit_gets_conditions_once_and_is_bound_when_a_node_is_added(cluster):
     await cluster.node("n1")
     await cluster.node("n2")
     async with cluster.scheduler():
@@ -135,7 +135,7 @@ async def test_a_gang_that_does_not_fit_says_why_once_and_starts_when_there_is_r
         assert {("Pod", "Warning", "FailedScheduling"), ("PodGroup", "Warning", "Unschedulable")} <= reasons
 
 
-async def test_a_gang_that_starts_without_all_of_its_pods_says_that_the_others_wait(cluster):
+async def test_a_gang_started_at_minmember_gets_an_unschedulable_event_for_the_waiting_pods(cluster):
     await cluster.node("n1", cpu="2")
     await cluster.gang("g", 4, minimum=2)
     async with cluster.scheduler():
@@ -196,7 +196,7 @@ async def test_half_a_gang_that_cannot_be_completed_is_released(cluster):
         assert "GangReleased" in {event["reason"] for event in events}
 
 
-async def test_one_broken_object_does_not_stop_the_others(cluster):
+async def test_a_podgroup_of_a_missing_queue_does_not_block_other_gangs(cluster):
     await cluster.node("n1", cpu="8")
     await cluster.gang("lost", 1, queue="nowhere")
     key = Key("default", "lost")
@@ -213,7 +213,7 @@ async def test_one_broken_object_does_not_stop_the_others(cluster):
         await cluster.until(told)
 
 
-async def test_a_configuration_that_cannot_be_used_is_passed_over(cluster, tmp_path, monkeypatch):
+async def test_an_invalid_configuration_is_ignored_and_later_valid_versions_are_loaded(cluster, tmp_path, monkeypatch):
     events = captured(monkeypatch, configfile)
     path = tmp_path / "scheduler.conf"
     path.write_text("actions: fly\n")
@@ -236,7 +236,7 @@ async def test_a_configuration_that_cannot_be_used_is_passed_over(cluster, tmp_p
         await cluster.until(all_bound(cluster, "h-"))
 
 
-async def test_what_matters_more_takes_the_place_of_what_matters_less(cluster, tmp_path):
+async def test_a_pod_of_higher_priority_preempts_a_pod_of_lower_priority(cluster, tmp_path):
     path = tmp_path / "scheduler.conf"
     tier = "{plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: predicates}]}"
     path.write_text(f"actions: 'enqueue, allocate, preempt'\ntiers: [{tier}]\n")
@@ -283,7 +283,7 @@ async def process(cluster, *more):
         await child.wait()
 
 
-async def test_no_gang_stays_half_started_after_a_kill(cluster):
+async def test_gangs_left_half_bound_by_a_killed_scheduler_are_completed_by_the_next(cluster):
     for i in range(4):
         await cluster.node(f"n{i}", cpu="16")
     for i in range(12):

@@ -24,7 +24,7 @@ def job_of(count, minimum):
     return Job(JobFacts.of(volcano.group_of(group), tasks, queue="q"), Dimensions(), {})
 
 
-def test_fit_errors():
+def test_fit_error_text_names_node_counts_reasons_and_hypernode():
     assert str(FitErrors()) == "0/0 nodes are unavailable"
     assert (
         str(FitErrors("fit failed", reasons={"node(s) pod number exceeded": 1})) == "fit failed: 1 node(s) pod number exceeded."
@@ -33,7 +33,7 @@ def test_fit_errors():
     assert str(inside) == "In hyperNode h1: 0/1 nodes are unavailable: 1 node(s) pod number exceeded."
 
 
-def test_job_text_tells_where_tasks_stand_and_which_could_not_be_placed():
+def test_job_fit_error_counts_task_states_and_names_the_unschedulable_task():
     job = job_of(6, 6)
     for task, row in zip(job.tasks[:3], range(3), strict=True):
         task.last = (TaskStatus.ALLOCATED, row)

@@ -54,7 +54,7 @@ def vector(**values: str) -> dict[str, Any]:
     return {"status": "success", "data": {"resultType": "vector", "result": rows}}
 
 
-async def test_prometheus(server):
+async def test_prometheus_usage_is_read_per_node_without_nan_values(server):
     found, url = server
     found.answer = lambda _, sent: vector(a="12.5", b="NaN") if "cpu" in sent["query"] else {**vector(a="40")}
     usage = collector(url, [7.0], type="prometheus")
@@ -64,7 +64,7 @@ async def test_prometheus(server):
     assert [path for path, *_ in found.asked] == ["/api/v1/query"] * 2
 
 
-async def test_what_was_measured_stays_when_the_source_fails(server):
+async def test_last_node_usage_is_kept_while_the_metrics_source_fails(server):
     found, url = server
     found.answer = vector(a="1")
     clock = [1.0]
@@ -78,7 +78,7 @@ async def test_what_was_measured_stays_when_the_source_fails(server):
     assert usage.usage()["a"].measured == 2.0
 
 
-async def test_elasticsearch(server):
+async def test_elasticsearch_usage_is_read_as_percent_with_the_configured_login_and_field(server):
     found, url = server
     bucket = {"key": "a", "cpu": {"value": 0.25}, "memory": {"value": 0.5}}
     found.answer = {"aggregations": {"nodes": {"buckets": [bucket, {"key": "b", "cpu": {"value": None}}]}}}
@@ -93,7 +93,7 @@ async def test_elasticsearch(server):
     assert login.startswith("Basic ")
 
 
-async def test_the_custom_metrics_api(server):
+async def test_custom_metrics_api_usage_is_read_as_percent(server):
     found, url = server
     found.answer = lambda path, _: {
         "items": [{"describedObject": {"name": "a"}, "value": "250m" if "cpu" in path else "1"}, {"describedObject": {}}]
@@ -110,7 +110,7 @@ async def test_the_custom_metrics_api(server):
     ("metrics", "says"),
     [({"type": "graphite"}, "there are: elasticsearch, prometheus"), ({"type": "prometheus", "address": ""}, "address")],
 )
-async def test_what_cannot_be_asked_is_said(metrics, says, monkeypatch):
+async def test_an_unusable_metrics_source_is_logged_and_yields_no_usage(metrics, says, monkeypatch):
     events = captured(monkeypatch, collecting)
     settings = Configuration((), (), metrics=metrics)
     usage = Collector(Client(ClusterConfig(server="http://127.0.0.1:1")), lambda: settings)
@@ -120,23 +120,23 @@ async def test_what_cannot_be_asked_is_said(metrics, says, monkeypatch):
 
 
 @pytest.mark.parametrize("answer", [{}, {"status": "error", "error": "bad"}, {"status": "success", "data": []}])
-def test_no_vector(answer):
+def test_a_prometheus_response_without_a_vector_raises_badanswer(answer):
     with pytest.raises(BadAnswer):
         prometheus.read(answer)
 
 
-def test_rows_without_sense_are_passed_over():
+def test_malformed_prometheus_rows_are_ignored():
     rows = [None, {"metric": {}}, {"metric": {"instance": "a:9100"}, "value": [0, "3"]}, {"metric": {"instance": 3}, "value": []}]
     assert prometheus.read({"status": "success", "data": {"result": rows}}) == {"a": 3.0}
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}"])
-def test_no_list_of_metrics(body):
+def test_a_custom_metrics_response_without_a_list_raises_badanswer(body):
     with pytest.raises(BadAnswer):
         adaptor.read(body)
 
 
 @pytest.mark.parametrize("answer", [{}, {"aggregations": None}, {"aggregations": {"nodes": {"buckets": [3]}}}])
-def test_no_averages(answer):
+def test_an_elasticsearch_response_without_averages_raises_badanswer(answer):
     with pytest.raises(BadAnswer):
         elasticsearch.read(answer)

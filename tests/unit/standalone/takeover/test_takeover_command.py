@@ -98,12 +98,12 @@ async def _checked(configuration: str | None) -> tuple[int, list[str]]:
         return await check(Path(server.kubeconfig), lines.append), lines
 
 
-async def test_a_cluster_without_volcano() -> None:
+async def test_takeover_check_reports_a_cluster_without_volcano() -> None:
     status, lines = await _checked(None)
     assert (status, lines[-1]) == (0, "No program of Volcano runs here: install Pyroclast by helm.")
 
 
-async def test_an_installation_that_loses_nothing() -> None:
+async def test_takeover_check_lists_each_part_and_returns_0_when_nothing_is_lost() -> None:
     status, lines = await _checked(CONFIGURATION)
     parts = [line.split()[:3] for line in lines[1:-1]]
     assert parts == [
@@ -118,7 +118,7 @@ async def test_an_installation_that_loses_nothing() -> None:
     assert (status, lines[-1]) == (0, "4 kept, 2 replaced, 1 ignored. Nothing would be lost.")
 
 
-async def test_a_plugin_of_others_is_lost() -> None:
+async def test_takeover_check_returns_1_and_reports_an_unknown_plugin_as_lost() -> None:
     status, lines = await _checked(CONFIGURATION + "  - name: magic\n")
     assert status == 1
     assert [line for line in lines if " lost " in line and "Failed to get plugin magic." in line]

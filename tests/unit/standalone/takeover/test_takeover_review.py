@@ -139,7 +139,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_review(case: Case) -> None:
+def test_takeover_review_reports_the_effect_on_each_installed_part(case: Case) -> None:
     flags = {"pyroclast_scheduler": {"--schedule-period", "--leader-elect", "--scheduler-conf"}}
     given = {"pyroclast_scheduler": ["--schedule-period=1s"]}
     found = review(case.inventory, crds={"jobs.batch.volcano.sh"}, flags=flags, answers=case.answers, given=given)
@@ -166,5 +166,5 @@ def test_review(case: Case) -> None:
         ),
     ],
 )
-def test_files_of_admission_and_controllers(file: str, text: str, error: str, warnings: tuple[str, ...]) -> None:
+def test_configuration_check_reports_errors_and_unknown_keys(file: str, text: str, error: str, warnings: tuple[str, ...]) -> None:
     assert check_configuration(file, text) == ConfigurationAnswer(error, warnings)

@@ -48,7 +48,7 @@ async def versions(client: Client) -> list[str]:
     return [each["metadata"]["resourceVersion"] for each in written]
 
 
-async def test_a_takeover_stops_volcano_and_the_way_back_restores_it(volcano: tuple[Client, Path]) -> None:
+async def test_takeover_stops_volcano_and_takeover_back_restores_it(volcano: tuple[Client, Path]) -> None:
     client, kubeconfig = volcano
     before = await client.get(VALIDATING_WEBHOOKS, WEBHOOK)
     assert await take_over(kubeconfig, print) == 0
@@ -123,7 +123,7 @@ async def state(client: Client) -> dict[str, Any]:
     }
 
 
-async def test_a_takeover_can_be_killed_after_each_write(volcano: tuple[Client, Path]) -> None:
+async def test_takeover_killed_after_any_write_can_be_finished_or_undone(volcano: tuple[Client, Path]) -> None:
     """It is then finished by the next one, or undone by the way back; and that can be killed after each write too."""
     client, kubeconfig = volcano
     await client.create(DEPLOYMENTS, deployment("vc-webhook-manager"), namespace="default")
@@ -152,7 +152,7 @@ async def test_a_takeover_can_be_killed_after_each_write(volcano: tuple[Client, 
     assert await state(client) == before
 
 
-async def test_webhooks_that_a_manager_makes_while_it_is_stopped_go_too(volcano: tuple[Client, Path]) -> None:
+async def test_webhook_configuration_recreated_during_the_takeover_is_deleted_and_saved(volcano: tuple[Client, Path]) -> None:
     """Nobody would answer them."""
     client, kubeconfig = volcano
     webhook = await client.get(VALIDATING_WEBHOOKS, WEBHOOK)
@@ -171,7 +171,7 @@ async def test_webhooks_that_a_manager_makes_while_it_is_stopped_go_too(volcano:
     assert (await client.get(VALIDATING_WEBHOOKS, WEBHOOK))["webhooks"] == webhook["webhooks"]
 
 
-async def test_nothing_is_changed_where_something_would_be_lost(volcano: tuple[Client, Path]) -> None:
+async def test_takeover_changes_nothing_when_a_program_would_be_lost(volcano: tuple[Client, Path]) -> None:
     client, kubeconfig = volcano
     await client.create(DEPLOYMENTS, deployment("vc-agent-scheduler"), namespace="default")
     assert await take_over(kubeconfig, print) == 1
@@ -179,7 +179,7 @@ async def test_nothing_is_changed_where_something_would_be_lost(volcano: tuple[C
     assert await exists(client, VALIDATING_WEBHOOKS, WEBHOOK)
 
 
-async def test_the_way_back_waits_for_pyroclast_to_be_uninstalled(volcano: tuple[Client, Path]) -> None:
+async def test_takeover_back_is_refused_while_pyroclast_is_installed(volcano: tuple[Client, Path]) -> None:
     client, kubeconfig = volcano
     await take_over(kubeconfig, print)
     ours = deployment("pyroclast-scheduler")
@@ -191,7 +191,7 @@ async def test_the_way_back_waits_for_pyroclast_to_be_uninstalled(volcano: tuple
     assert await back(kubeconfig, print) == 0
 
 
-async def test_a_program_that_does_not_stop_is_named(volcano: tuple[Client, Path]) -> None:
+async def test_takeover_raises_naming_a_deployment_whose_pods_remain(volcano: tuple[Client, Path]) -> None:
     client, _ = volcano
     await client.patch(DEPLOYMENTS, SCHEDULER, {"status": {"replicas": 1}}, PatchKind.MERGE, subresource="status")
     with pytest.raises(CommandError, match="default/vc-scheduler: still has pods"):
