@@ -47,7 +47,9 @@ spec: {containers: [{name: a, image: a}]}
 
 @pytest.mark.timeout(480)
 def test_unreachable_webhook_blocks_only_matching_objects_and_namespaces_can_be_deleted(
-    bare: Path, helm: Path, tmp_path: Path  # noqa: F811
+    bare: Path,
+    helm: Path,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     def run(*command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "KUBECONFIG": str(bare)}

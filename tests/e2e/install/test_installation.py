@@ -110,7 +110,10 @@ def whole(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [each if each in USUAL else pytest.param(each, marks=pytest.mark.soak) for each in SETS])
 def test_chart_installs_upgrades_tests_and_uninstalls_with_each_set_of_values(
-    whole: Whole, helm: Path, tmp_path: Path, name: str  # noqa: F811
+    whole: Whole,
+    helm: Path,  # noqa: F811
+    tmp_path: Path,
+    name: str,
 ) -> None:
     """Installed, upgraded, tested and uninstalled by helm; what is there then was there before, or is of our kinds."""
     before = whole.everything()
@@ -168,7 +171,9 @@ def _prepared(it: Release, name: str) -> Iterator[None]:
 
 @pytest.mark.timeout(600)
 def test_jobs_keep_their_phase_when_the_chart_is_upgraded_rolled_back_and_uninstalled(
-    whole: Whole, helm: Path, tmp_path: Path  # noqa: F811
+    whole: Whole,
+    helm: Path,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     before = whole.everything()
     it = Release(whole, helm, tmp_path, SETS["defaults"])
@@ -182,7 +187,11 @@ def test_jobs_keep_their_phase_when_the_chart_is_upgraded_rolled_back_and_uninst
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-def test_no_job_is_lost_during_chart_upgrades_rollbacks_and_restarts(whole: Whole, helm: Path, tmp_path: Path) -> None:
+def test_no_job_is_lost_during_chart_upgrades_rollbacks_and_restarts(
+    whole: Whole,
+    helm: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
     """Upgrades, rollbacks and restarts of each program, one after the other, while kubectl submits 200 Jobs a minute."""
     before = whole.everything()
     it = Release(whole, helm, tmp_path, SETS["high availability"])
