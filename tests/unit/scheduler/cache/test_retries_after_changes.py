@@ -270,6 +270,22 @@ def test_a_gang_is_incomplete_after_the_node_of_an_unstarted_pod_is_excluded():
     assert outcome.incomplete == ["t/g"]
 
 
+def test_a_job_is_retried_after_the_placement_that_left_it_no_room_cannot_be_assumed():
+    world = World("gang", "predicates")
+    world.node("n", 4)
+    world.job("old", 4, node="n", phase="Running")
+    world.job("h", 4)
+    assert world.settled() == {}
+    world.job("g", 2, count=2, minimum=2, phase="Inqueue")
+    world.cache.pod_changed(world.cache.tasks["t-old-0"].pod, None)
+    outcome, binds = world.decided()
+    assert [uid for uid, _ in binds] == ["t-g-0", "t-g-1"]
+    world.cache.pod_changed(world.cache.tasks["t-g-0"].pod, None)
+    assert world.cache.pods.assume_all(binds) == "the pod is gone"
+    world.taken(outcome)
+    assert world.settled() == {"h-0": "n"}
+
+
 @pytest.mark.parametrize("is_looked_on", [False, True], ids=["alone", "while somebody looks on"])
 def test_a_job_woken_during_a_session_is_examined_once_by_the_next_session(is_looked_on):
     world = World(*PLUGINS)
