@@ -6,13 +6,14 @@ from weakref import ref
 
 import pytest
 
+from pyroclast.api.keys import QUEUE_BUDGET
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions
 from tests.scenarios.runner import Cache, feed
 from tests.unit.scheduler.deciding import decided
 
-BUDGET = {"annotations": {"pyroclast.io/budget": "cpu=1h/month"}}
+BUDGET = {"annotations": {QUEUE_BUDGET: '{"period": "month", "limits": {"cpu": "1h"}}'}}
 ARGUMENTS = {"extender": "{extender.urlPrefix: http://127.0.0.1:1, extender.ignorable: true}"}
 
 
@@ -68,6 +69,7 @@ def test_a_session_is_freed_at_the_end_of_its_cycle_without_garbage_collection(p
         for _ in range(2):
             outcome, _ = decided(cache, configuration, plugins=plugins, memory=memory)
             assert outcome.seen
+            assert outcome.measures.budgets.keys() == {"b"}
             assert [each() for each in sessions] == [None] * len(sessions)
     finally:
         gc.enable()
