@@ -49,15 +49,27 @@ def test_a_queue_whose_requests_are_satisfied_is_ordered_last():
     assert tree.compare("b", "a") < 0
 
 
-def test_an_unsaturated_queue_is_ordered_before_its_saturated_sibling():
-    """Branch c has a child that wants cpu, which is gone, and one that wants memory: only the latter counts."""
+def test_a_saturated_queue_is_ordered_after_its_sibling_but_does_not_make_their_branch_saturated():
+    """Branch c has a child that wants cpu, which is gone, and one that wants memory; branch e wants nothing more."""
     queues = [queue("cpu", "root/c/cpu", "1/1/1"), queue("mem", "root/c/mem", "1/1/1"), queue("e", "root/e", "1/1")]
     leaves = [
         leaf("jcpu", "cpu", (10_000, 0), (20_000, 0)),
         leaf("jmem", "mem", (0, 1000), (0, 9000)),
+        leaf("je", "e", (0, 3000), (0, 3000)),
+    ]
+    tree = Hierarchy(queues, leaves, TOTAL)
+    assert tree.compare("mem", "cpu") < 0
+    assert tree.compare("mem", "e") < 0
+
+
+def test_a_branch_is_not_scaled_down_to_the_share_of_a_saturated_queue():
+    queues = [queue("few", "root/c/few", "1/1/1"), queue("many", "root/c/many", "1/1/1"), queue("e", "root/e", "1/1")]
+    leaves = [
+        leaf("jfew", "few", (100, 0), (100, 0)),
+        leaf("jmany", "many", (0, 4000), (0, 9000)),
         leaf("je", "e", (0, 3000), (0, 9000)),
     ]
-    assert Hierarchy(queues, leaves, TOTAL).compare("mem", "cpu") < 0
+    assert Hierarchy(queues, leaves, TOTAL).compare("e", "many") < 0
 
 
 amounts = st.tuples(st.integers(0, 5000), st.integers(0, 5000))
