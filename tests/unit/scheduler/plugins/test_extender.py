@@ -141,9 +141,19 @@ def test_a_job_that_the_extender_reports_as_not_ready_is_not_bound(server):
     assert allocated(server, jobReadyVerb="ready")[0] == {}
 
 
-@pytest.mark.parametrize("answers", range(8))
-def test_gangpreempt_evicts_only_a_sufficient_victim_if_the_extender_objects_mid_search(server, answers):
-    server.answers["allocate"] = lambda body: {} if len(server.asked) <= answers else {"errorMessage": "not any more"}
+@pytest.mark.parametrize(
+    ("answers", "evicted"),
+    [([True], ["large"]), ([False, True, True], ["large", "small"]), ([False, True, False], []), ([False], [])],
+)
+def test_gangpreempt_evicts_for_a_repeated_trial_only_if_the_extender_still_allows_it(server, answers, evicted):
+    """Both victims are tried after the sufficient one was refused, and again after the other one alone was not enough."""
+    left = iter(answers)
+
+    def says(body):
+        is_allowed = body["task"]["Name"] != "high" or next(left, False)
+        return {} if is_allowed else {"errorMessage": "not any more"}
+
+    server.answers["allocate"] = says
     low = {"phase": "Running", "class": 1}
     tables = {
         "nodes": [["n1", 1, "8Gi"], ["n2", 3, "8Gi"]],
@@ -151,7 +161,7 @@ def test_gangpreempt_evicts_only_a_sufficient_victim_if_the_extender_objects_mid
         "podgroups": [["a", "q", 0, low], ["b", "q", 0, low], ["j", "q", 1, {"class": 9}]],
         "pods": [["small", "a", "n1", 1, "1Gi"], ["large", "b", "n2", 3, "1Gi"], ["high", "j", "-", 2, "1Gi"]],
     }
-    assert decided(server, tables, "gangpreempt", allocateFuncVerb="allocate")[1] in ([], ["large"])
+    assert decided(server, tables, "gangpreempt", allocateFuncVerb="allocate")[1] == evicted
 
 
 PAIR = {**NODES, "pods": [["p0", "j", "-", 1, "1G"], ["p1", "j", "-", 1, "1G"]]}

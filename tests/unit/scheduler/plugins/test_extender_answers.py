@@ -57,7 +57,7 @@ ALL = ("enqueue", "allocate", "backfill", "preempt", "reclaim")
 
 
 def decided(answers, *, verbs=VERBS, ignorable=True, actions=ALL, tables=TABLES):
-    """What is bound, and what is warned of."""
+    """What is bound, who is evicted, and what is warned of."""
     cache = Cache()
     feed(cache, tables)
     arguments = {f"extender.{verb}Verb": verb for verb in verbs} | {"extender.urlPrefix": "http://x"}
@@ -65,8 +65,9 @@ def decided(answers, *, verbs=VERBS, ignorable=True, actions=ALL, tables=TABLES)
     names = ("priority", "gang", "predicates", "nodeorder")
     tiers = ((*(PluginEntry(name) for name in names), PluginEntry("extender", arguments=arguments)),)
     extender = answers if hasattr(answers, "post") else Says(answers)
-    outcome, binds = deciding.decided(cache, Configuration(actions, tiers), extender=extender)
-    return {cache.tasks[uid].name for uid in binds}, outcome.warnings
+    outcome, commits = deciding.committed(cache, Configuration(actions, tiers), extender=extender)
+    placed = {cache.tasks[uid].name for uid in deciding.placed(commits)}
+    return placed, deciding.evicted(commits), outcome.warnings
 
 
 ODD = st.recursive(
@@ -86,7 +87,7 @@ ANSWER = st.one_of(st.dictionaries(st.sampled_from(FIELDS), ODD, max_size=3), OD
 @settings(max_examples=examples(200))
 @given(answers=st.dictionaries(st.sampled_from(VERBS), ANSWER), ignorable=st.booleans())
 def test_no_extender_response_makes_a_session_fail_or_repeats_a_warning(answers, ignorable):
-    _, warnings = decided(answers, ignorable=ignorable)
+    _, _, warnings = decided(answers, ignorable=ignorable)
     assert len(warnings) == len(set(warnings))
 
 
@@ -103,7 +104,7 @@ WRONG = {
 @pytest.mark.parametrize(("verb", "answer"), [(verb, answer) for verb, answers in WRONG.items() for answer in answers])
 @pytest.mark.parametrize("ignorable", [True, False])
 def test_a_malformed_extender_response_counts_as_a_failure_and_is_warned_about_once(verb, answer, ignorable):
-    placed, warnings = decided({verb: answer}, verbs=[verb], ignorable=ignorable, actions=("enqueue", "allocate"))
+    placed, _, warnings = decided({verb: answer}, verbs=[verb], ignorable=ignorable, actions=("enqueue", "allocate"))
     assert bool(placed) == (ignorable or verb == "prioritize")
     (warning,) = warnings
     assert warning.startswith(f"plugin extender: http://x/{verb}: ")
@@ -111,11 +112,12 @@ def test_a_malformed_extender_response_counts_as_a_failure_and_is_warned_about_o
 
 @pytest.mark.parametrize("answer", [{"victims": {"UID": "x"}, "status": 1}, {"victims": ["t-victim"]}, {"victims": [{"UID": 1}]}])
 @pytest.mark.parametrize(("verb", "action"), [("preemptable", "preempt"), ("reclaimable", "reclaim")])
-def test_malformed_victims_in_an_extender_response_are_warned_about(verb, action, answer):
+def test_malformed_victims_in_an_extender_response_are_warned_about_and_nobody_is_evicted(verb, action, answer):
     groups = [["low", "q" if action == "preempt" else "r", *rest] for _, _, *rest in VICTIMS["podgroups"][:1]]
     tables = VICTIMS | {"podgroups": groups + VICTIMS["podgroups"][1:]}
-    _, (warning,) = decided({verb: answer}, verbs=[verb], actions=(action,), tables=tables)
+    _, evicted, (warning,) = decided({verb: answer}, verbs=[verb], actions=(action,), tables=tables)
     assert "$.victims" in warning
+    assert evicted == []
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_malformed_victims_in_an_extender_response_are_warned_about(verb, action
     ids=["nothing", "half", "no text", "no text inside", "deep", "deeper", "NaN", "digits"],
 )
 def test_an_extender_response_that_is_no_json_object_is_ignored_with_one_warning(answer):
-    placed, warnings = decided(answer, verbs=["predicate"], actions=("enqueue", "allocate"))
+    placed, _, warnings = decided(answer, verbs=["predicate"], actions=("enqueue", "allocate"))
     assert placed
     assert len(warnings) == 1
 
