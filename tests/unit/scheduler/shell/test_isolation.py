@@ -176,11 +176,12 @@ async def test_a_node_that_fails_with_every_job_is_left_out_instead_of_the_jobs(
     assert service.shown("Node") == 1
 
 
-async def test_an_idle_running_job_that_makes_sessions_fail_is_left_out():
+async def test_an_idle_running_job_that_makes_sessions_fail_is_left_out_with_an_event():
+    failing = {"t/old"}
+
     def picky(session):
-        if "t/old" in session.snapshot.all_jobs or any(
-            task.job == "t/old" for tasks in session.snapshot.residents for task in tasks
-        ):
+        residents = {task.job for tasks in session.snapshot.residents for task in tasks}
+        if failing & (residents | session.snapshot.all_jobs.keys()):
             raise ArithmeticError("old")
         return Extensions()
 
@@ -190,6 +191,11 @@ async def test_an_idle_running_job_that_makes_sessions_fail_is_left_out():
     service.job("new")
     assert await service.cycle()
     assert service.left_out == ["podgroup t/old"]
+    failing.clear()
+    assert await service.cycle()
+    ((kind, name, reason, message),) = service.recorder.said
+    assert (kind, name, reason) == ("PodGroup", "old", "LeftOut")
+    assert "ArithmeticError: old" in message
 
 
 async def test_a_running_podgroup_of_a_missing_queue_gets_one_leftout_event_and_is_counted():
@@ -207,9 +213,10 @@ async def test_a_running_podgroup_of_a_missing_queue_gets_one_leftout_event_and_
     assert service.shown("PodGroup") == 0
 
 
-async def test_a_hypernode_that_makes_a_plugin_fail_is_left_out_until_it_is_deleted():
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_a_hypernode_that_makes_a_plugin_fail_is_left_out_until_it_changes_or_is_deleted(is_deleted):
     def picky(session):
-        if any(each.metadata.name == "bad" for each in session.objects(type(bad)).values()):
+        if bad in session.objects(type(bad)).values():
             raise ArithmeticError("bad")
         return Extensions()
 
@@ -223,7 +230,7 @@ async def test_a_hypernode_that_makes_a_plugin_fail_is_left_out_until_it_is_dele
     assert service.left_out == ["hypernode bad"]
     assert service.placed == {"j-0"}
     assert service.shown("HyperNode") == 1
-    service.cache.object_changed(bad, None)
+    service.cache.object_changed(bad, None if is_deleted else objects.hyper_node("bad", 2, ["n0"], {}))
     assert await service.cycle()
     assert service.left_out == []
     assert service.shown("HyperNode") == 0
