@@ -117,7 +117,7 @@ async def test_gang_pods_bound_to_a_deleted_node_are_deleted_with_a_gangreleased
         assert await released(cluster) == [f"{len(lost)} pods of the gang are bound to nodes that are gone: they are made anew"]
 
 
-async def test_released_pods_get_a_disruptiontarget_condition_with_reason_gangreleased(cluster):
+async def test_pods_get_a_disruptiontarget_condition_with_reason_gangreleased_before_their_deletion(cluster, monkeypatch):
     """By that their controller knows that nobody evicted them."""
     await cluster.gang("g", 2)
     cache = Cache()
@@ -126,12 +126,16 @@ async def test_released_pods_get_a_disruptiontarget_condition_with_reason_gangre
     cache.node_changed(None, msgspec.convert(await cluster.client.get(NODES, Key("", "n")), records.Node, strict=False))
     await bind(cluster, "g-w-0", "n")
     key = Key("default", "g-w-0")
-    await cluster.client.patch(PODS, key, {"metadata": {"finalizers": ["example.com/look"]}}, PatchKind.MERGE)
     cache.pod_changed(None, msgspec.convert(await cluster.client.get(PODS, key), records.Pod, strict=False))
+    delete, conditions = cluster.client.delete, []
+
+    async def deleted(*args, **kwargs):
+        conditions.extend((await cluster.client.get(PODS, key))["status"]["conditions"])
+        return await delete(*args, **kwargs)
+
+    monkeypatch.setattr(cluster.client, "delete", deleted)
     await GangKeeper(cluster.client, cache, EventRecorder(cluster.client, "scheduler")).release("default/g")
-    pod = await cluster.client.get(PODS, key)
-    assert pod["metadata"]["deletionTimestamp"]
-    (told,) = [each for each in pod["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+    (told,) = [each for each in conditions if each["type"] == "DisruptionTarget"]
     assert (told["status"], told["reason"]) == ("True", "GangReleased")
 
 
