@@ -24,14 +24,13 @@ def test_the_default_configuration_is_read_without_warnings():
     assert found.warnings == ()
 
 
-def test_plugin_flags_are_enabled_unless_disabled_except_enabled_cluster_order():
-    (entry,) = read("actions: allocate\ntiers: [{plugins: [{name: gang, enableJobReady: false, enableHierarchy: true}]}]").tiers[
-        0
-    ]
-    assert "enableJobReady" not in entry.enabled
-    assert "enableHierarchy" in entry.enabled
-    assert "enablePredicate" in entry.enabled
-    assert "enabledClusterOrder" not in entry.enabled
+def test_plugin_flags_are_enabled_unless_disabled_except_hierarchy_and_cluster_order():
+    plugins = "{name: gang, enableJobReady: false}, {name: drf, enableHierarchy: true}"
+    ((gang, drf),) = read(f"actions: allocate\ntiers: [{{plugins: [{plugins}]}}]").tiers
+    assert "enableJobReady" not in gang.enabled
+    assert "enablePredicate" in gang.enabled
+    assert not gang.enabled & {"enableHierarchy", "enabledClusterOrder"}
+    assert "enableHierarchy" in drf.enabled
 
 
 def test_the_first_entry_of_an_action_gives_its_arguments():
