@@ -116,17 +116,18 @@ PICKY = "actions: allocate\ntiers: [{plugins: [{name: picky}, {name: gang}, {nam
 
 
 @pytest.mark.parametrize("kind", ["podgroup", "queue", "node"])
-def test_an_object_that_makes_a_session_fail_is_found_and_excluded(kind):
+def test_an_object_that_makes_a_session_fail_is_found_and_excluded_until_it_changes(kind):
     cache = filled()
+    queue, node = objects.queue(["bad"]), objects.node(["bad", 4, "8Gi"])
     plugins = dict(registry.plugins()) | {"picky": Picky}
     if kind == "podgroup":
         for name in ("a", "bad", "c"):
             cache.group_changed(None, objects.pod_group([name, "q", 1]))
             cache.pod_changed(None, objects.pod([f"{name}-p-0", name, "-", 1, "1Gi"]))
     elif kind == "queue":
-        cache.queue_changed(None, objects.queue(["bad"]))
+        cache.queue_changed(None, queue)
     else:
-        cache.node_changed(None, objects.node(["bad", 4, "8Gi"]))
+        cache.node_changed(None, node)
 
     def fails(snapshot):
         try:
@@ -144,8 +145,12 @@ def test_an_object_that_makes_a_session_fail_is_found_and_excluded(kind):
     assert {"good-p-0", "good-p-1"} <= set(cycle(cache, PICKY, plugins))
     if kind == "podgroup":
         cache.pod_changed(None, objects.pod(["bad-p-1", "bad", "-", 1, "1Gi"]))
-        cache.snapshot()
-        assert not cache.problems
+    elif kind == "queue":
+        cache.queue_changed(queue, objects.queue(["bad", {"weight": 2}]))
+    else:
+        cache.node_changed(node, objects.node(["bad", 5, "8Gi"]))
+    assert fails(cache.snapshot())
+    assert not cache.problems
 
 
 def test_a_failure_independent_of_objects_has_no_culprit():
