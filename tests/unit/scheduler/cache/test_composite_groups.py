@@ -235,13 +235,16 @@ def test_a_composite_with_a_missing_or_cyclic_parent_has_conditions_with_the_rea
     assert [cache.natives.shown(key) for key in keys] == [None] * len(keys)  # it has no pods of ours any more
 
 
-def test_a_composite_reports_missing_groups_of_its_parent_once_the_parent_exists():
+def test_a_composite_reports_its_missing_parent_and_later_the_missing_groups_of_that_parent():
     cache = world({"n": 9})
     add(cache, {"g": (1, {PARENT: "c"}, 1)})
-    cache.natives.composite_changed(None, composite("c", 1, spec={PARENT: "d"}))
-    cache.natives.composite_changed(None, composite("d", 2))
-    text = "CompositePodGroup d: 1 of 2 groups are there"
-    assert said(cache, KEY)["CompositePodGroupInitiallyScheduled"] == ("False", "Unschedulable", text)
+    cache.natives.composite_changed(None, composite("c", 1, spec={PARENT: "e"}))
+    assert said(cache, KEY)["CompositePodGroupInitiallyScheduled"] == ("False", "Unschedulable", MISSING)
+    cache.natives.composite_changed(None, composite("e", 2))
+    found = said(cache, KEY)
+    text = "CompositePodGroup e: 1 of 2 groups are there"
+    assert found["CompositePodGroupInitiallyScheduled"] == ("False", "Unschedulable", text)
+    assert MISSING not in str(found)
 
 
 def test_sharded_schedulers_refuse_composites_with_a_condition_on_every_object():
@@ -499,11 +502,12 @@ def test_each_composite_and_group_of_a_tree_has_its_own_scheduling_condition():
     assert found["h"]["PodGroupInitiallyScheduled"] == ("False", "Unschedulable", "PodGroup h: 2 of 3 pods present")
 
 
-def test_a_replayed_capture_of_a_composite_binds_all_its_pods():
+def test_a_replayed_capture_of_a_composite_binds_its_pods_to_the_same_nodes():
     cache = world(RACKS)
     add(cache, CASES["each group in a rack of its own"].tree)
     cache.pod_changed(None, pod("x", "g", scheduler="default-scheduler"))
     cache.pod_changed(pod("x", "g", scheduler="default-scheduler"), None)
     state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), CacheSettings()))) + b"}")
-    again = decided_again(state)
-    assert len(again.binds) == 4
+    again = decided_again(state).binds
+    assert len(again) == 4
+    assert again == {f"t/{name}": node for name, node in binds(cache).items()}
