@@ -180,10 +180,12 @@ def test_a_discarded_statement_frees_its_cpus():
         statement.discard()
 
 
-def test_cpus_of_a_pod_evicted_in_the_session_stay_taken():
+def test_cpus_of_an_evicted_pod_stay_taken_until_the_numatopology_shows_them_as_free():
     cluster = node_with(4, 0)
     cluster.add("a", 4)
     cluster.bound()
+    cluster.starts("a", node="n")
+    cluster.show("n", {0: 0, 1: 0}, policy=SINGLE, totals={0: 4, 1: 0}, allocations={"t-a": "0-3"}, version="2")
     cluster.add("b", 4)
     session = cluster.open()
     job = session.job("t/j")
@@ -191,6 +193,10 @@ def test_cpus_of_a_pod_evicted_in_the_session_stay_taken():
     a, b = sorted(job.tasks, key=lambda task: task.facts.name)
     session.statement().evict(job, session.plan(a.facts.shape), a, "preempt")
     assert search.find(session, job, b, session.plan(b.facts.shape), 1) is None
+    cluster.cache.pod_changed(cluster.cache.tasks["t-a"].pod, None)
+    assert cluster.bound() == {}
+    cluster.show("n", {0: 4, 1: 0}, policy=SINGLE, version="3")
+    assert cluster.bound() == {"b": ("n", {"0": {"cpu": "4"}})}
 
 
 def test_fewer_numa_nodes_score_higher():
