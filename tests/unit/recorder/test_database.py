@@ -21,7 +21,17 @@ from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable, WrongUrl, check_url
 from pyroclast_recorder.database.merging import merged
 from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
-from pyroclast_recorder.database.tables import METADATA, gaps, job_phases, jobs, pods, usage_days, usage_hours
+from pyroclast_recorder.database.tables import (
+    METADATA,
+    gaps,
+    job_phases,
+    jobs,
+    node_states,
+    pods,
+    reservations,
+    usage_days,
+    usage_hours,
+)
 from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.following.writer import Writer
@@ -238,6 +248,19 @@ async def test_old_pod_rows_are_pruned_only_after_their_hours_are_settled(new_da
         assert await database.prune(pods, 20 * HOUR, 5) == 5
         assert [await database.prune(pods, 20 * HOUR, 100), await database.prune(pods, 20 * HOUR, 100)] == [15, 0]
         assert len(await database.still_there(jobs)) == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "state"), [(node_states, {"name": "n1"}), (reservations, {"nodes": "[]"})], ids=["node_states", "reservations"]
+)
+async def test_only_states_replaced_before_the_limit_are_pruned(
+    new_database: NewDatabase, table: Table, state: dict[str, Any]
+) -> None:
+    async with new_database() as database:
+        times = [("a", 1), ("a", 5), ("a", 9), ("b", 3)]
+        await record(database, [(table, 1, {"uid": uid, "at": at, **state}) for uid, at in times], [])
+        assert await database.prune(table, 8, 10) == 1
+        assert [(row["uid"], row["at"]) for row in (await contents(database))[table.name]] == [("a", 5), ("a", 9), ("b", 3)]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
