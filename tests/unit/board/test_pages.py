@@ -263,10 +263,6 @@ async def test_a_job_that_is_deleted_leaves_the_list(filled: Board) -> None:
     raise AssertionError("it is still there")
 
 
-def test_fixture_sentence_contains_the_queue_full_code() -> None:
-    assert "QueueFull: " in FULL
-
-
 @pytest.fixture
 async def filled():
     async with running_board() as board:
