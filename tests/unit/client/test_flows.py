@@ -361,7 +361,7 @@ def test_otherwise_outside_a_flow_raises_flow_error():
         pass
 
 
-def test_flow_runs_locally_and_raises_unhandled_task_errors(monkeypatch):
+def test_flow_runs_locally_and_raises_unhandled_task_errors():
     assert nightly.local("2026-11-24") == 2 * (2026 + 11 + 24)
 
     @pc.task
@@ -381,4 +381,3 @@ def test_flow_runs_locally_and_raises_unhandled_task_errors(monkeypatch):
     assert tolerant.local() == "done"
     with pytest.raises(OSError, match="no"):
         intolerant.local()
-    assert sys.version_info >= (3, 11)
