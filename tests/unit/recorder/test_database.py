@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, Table, create_engine, func, select, text
 
 from pyroclast_recorder.database.batches import Batch, Cursor
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable, WrongUrl, check_url
+from pyroclast_recorder.database.database import Database, DatabaseUnavailable, RowRefused, WrongUrl, check_url
 from pyroclast_recorder.database.merging import merged
 from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
 from pyroclast_recorder.database.tables import (
@@ -197,6 +197,17 @@ async def test_newest_cursor_of_a_batch_is_written(new_database: NewDatabase) ->
         batch.move(Cursor("pods", "18", 101, 2))
         await database.write(batch, 101)
         assert await database.cursors() == {"pods": Cursor("pods", "18", 101, 2)}
+
+
+async def test_batch_with_a_refused_row_writes_neither_its_other_rows_nor_its_cursor(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        batch = Batch(database.cluster)
+        batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a"})
+        batch.add(pods, 1, {"uid": "p", "namespace": "ns", "bound": 2**70})
+        batch.move(Cursor("pods", "17", 100, 2))
+        with pytest.raises(RowRefused):
+            await database.write(batch, 101)
+        assert (await database.still_there(jobs), await database.cursors()) == ({}, {})
 
 
 async def test_a_row_that_no_database_can_take_is_left_out_and_the_others_are_written(new_database: NewDatabase) -> None:
