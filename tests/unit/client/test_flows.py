@@ -356,8 +356,9 @@ def test_flow_that_passes_a_value_requires_a_store_and_mere_ordering_does_not():
     ordering.call().compiled(Surroundings("default", image="py"))
 
 
-def test_otherwise_outside_a_flow_raises_flow_error():
-    with pytest.raises(errors.FlowError, match="outside a flow"), pc.otherwise():
+@pytest.mark.parametrize("block", [lambda: pc.when("a"), pc.otherwise], ids=["when", "otherwise"])
+def test_when_and_otherwise_outside_a_flow_raise_flow_error(block):
+    with pytest.raises(errors.FlowError, match="outside a flow"), block():
         pass
 
 
