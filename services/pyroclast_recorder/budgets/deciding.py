@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from pyroclast.api import keys
-from pyroclast.api.budgets import Budget, BudgetError, Period, Span, Spent, period_at, read_budget, read_spent
+from pyroclast.api.budgets import (
+    Budget,
+    BudgetError,
+    Period,
+    Span,
+    Spent,
+    hours_text,
+    period_at,
+    read_budget,
+    read_hours,
+    read_spent,
+)
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_recorder.facts.units import MEBIBYTE, is_in_mebibytes
 
@@ -107,12 +118,16 @@ def is_worth_a_write(queue: BudgetedQueue, new: Spent, period: float, heartbeat:
 
 
 def crossed(queue: BudgetedQueue, new: Spent) -> Iterator[Crossed]:
-    """Yield for each resource the highest warning share that `new` reaches and the annotation had not reached."""
+    """Yield for each resource the highest warning share that `new` reaches and the annotation had not reached.
+
+    Both amounts are compared as the annotation rounds them. So an amount that is rounded up to a share has reached the share.
+    """
     old = queue.said.amounts if queue.said is not None and queue.said.since == new.since else {}
     for name, limit in queue.budget.limits.items():
         if limit <= 0:
             continue
-        reached = [each for each in queue.budget.warn_at if old.get(name, 0.0) < each * limit <= new.amounts[name]]
+        spent = read_hours(hours_text(name, new.amounts[name]))
+        reached = [each for each in queue.budget.warn_at if old.get(name, 0.0) < each * limit <= spent]
         if reached:
             yield Crossed(max(reached), name, new.amounts[name], limit)
 

@@ -295,7 +295,7 @@ class Database:
             limit = before if open_hour is None or table in {usage_hours, usage_days} else min(before, open_hour)
             old = select(*keys).where(table.c.cluster == self.cluster, ended < limit).limit(at_once)
             if table in {node_states, reservations}:  # the last state before the limit is still valid after it
-                later = node_states.alias()
+                later = table.alias()
                 same = and_(later.c.cluster == table.c.cluster, later.c.uid == table.c.uid)
                 old = old.where(select(later.c.at).where(same, later.c.at > table.c.at, later.c.at < limit).exists())
             if table is pods:  # the end of a native PodGroup is derived from its pods after each change of the PodGroup

@@ -317,20 +317,14 @@ def test_strategic_patch_merges_containers_and_is_refused_for_custom_resources(c
     assert "application/merge-patch+json" in said
 
 
-def test_kubectl_patches_and_gets_the_status_subresource_of_a_deployment(cluster: Cluster, namespace: str) -> None:
+def test_kubectl_patch_of_the_status_subresource_changes_only_the_status(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=DEPLOYMENT)
-    cluster.kubectl(
-        "patch",
-        "deployment",
-        "front",
-        "-n",
-        namespace,
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        '{"status":{"conditions":[]}}',
-    )
-    assert rows(cluster.kubectl("get", "deployment", "front", "-n", namespace, "--subresource=status"))[0][0] == "NAME"
+    change = {"spec": {"paused": True}, "status": {"conditions": [{"type": "Checked", "status": "True"}]}}
+    patch = ("--subresource=status", "--type=merge", "-p", json.dumps(change))
+    assert cluster.kubectl("patch", "deployment", "front", "-n", namespace, *patch) == "deployment.apps/front patched\n"
+    found = cluster.get("deployment", "front", "-n", namespace, "--subresource=status")
+    assert "Checked" in {each["type"] for each in found["status"]["conditions"]}
+    assert "paused" not in found["spec"]
 
 
 def test_kubectl_edit_stores_the_change_made_by_the_editor(cluster: Cluster, settings: str, tmp_path: Path) -> None:

@@ -73,9 +73,10 @@ def manifest(name: str, queue: str, *, cpu: str = "2", scheduler: str = "volcano
     return yaml.safe_dump({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
 
 
-def test_vsub_submits_a_job_and_vcancel_of_a_missing_job_exits_255(shell: Shell, namespace: str):
+def test_vsub_submits_a_job_that_vjobs_lists_and_vcancel_of_a_missing_job_exits_255(shell: Shell, namespace: str):
     assert shell.said("vsub", "-n", "quick", "-N", namespace, "-c", "echo done") == "run job quick successfully\n"
-    assert "Name " in shell.said("vqueues")
+    assert [line.split()[0] for line in shell.said("vjobs", "-N", namespace).splitlines()] == ["Name", "quick"]
+    assert {"Name", "default", "root"} <= {line.split()[0] for line in shell.said("vqueues").splitlines()}
     assert shell.said("vsuspend", "-n", "quick", "-N", namespace) == ""
     assert "not found" in shell.said("vcancel", "-n", "nothing", "-N", namespace, status=255)
 
@@ -215,10 +216,12 @@ def test_vcctl_prints_one_forbidden_line_and_exits_1_without_permissions(
         assert "forbidden" in line
 
 
-def test_kubectl_vc_plugin_help_lists_the_waiting_command(cluster: Cluster, shell: Shell):
+def test_kubectl_vc_plugin_help_lists_all_commands_of_vcctl(cluster: Cluster, shell: Shell):
     environment = {**shell.environment, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["kubectl", "vc", "--help"], env=environment, capture_output=True, text=True, check=True)
     assert "\n  waiting     list the Jobs that wait, and why\n" in done.stdout
+    names = [line.split()[0] for line in shell.said("vcctl", "commands").splitlines()]
+    assert [name for name in names if f"\n  {name} " not in done.stdout] == []
 
 
 def is_connected(pid: int) -> bool:

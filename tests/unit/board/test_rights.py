@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pyroclast.api.types import SERVICE_ACCOUNTS, Key
+from pyroclast.api.types import JOB_FLOWS, SERVICE_ACCOUNTS, Key
 from pyroclast_board.serving.sessions import COOKIE, Sessions
 
 from .conftest import Board, fill, running_board
@@ -33,9 +33,12 @@ async def test_requests_without_a_valid_token_return_401_and_the_login_form(guar
 
 async def test_jobs_in_forbidden_namespaces_are_counted_but_not_named(guarded: Board) -> None:
     uids = await fill(guarded)
+    secret_flow = {"metadata": {"namespace": "other", "name": "secret-flow"}, "spec": {"flows": [{"name": "a"}]}}
+    await guarded.put(JOB_FLOWS, secret_flow)
     token = await guarded.token("member", "team")
     admin = await guarded.token("admin", everywhere=True)
     await guarded.until("/jobs", "hidden-job", token=admin)
+    await guarded.until("/flows", "other/secret-flow", token=admin)
     page = await guarded.until("/jobs", "train", token=token)
     assert "1 more of others" in page
     assert "<b>2</b> waiting" in await guarded.get("/", token=token)

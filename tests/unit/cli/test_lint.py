@@ -60,6 +60,15 @@ def test_lint_checks_a_job_against_queues_of_the_same_manifests():
     assert "team" in found
 
 
+def test_lint_checks_a_jobflow_against_jobtemplates_of_the_same_manifests():
+    template = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate", "metadata": {"name": "a"}, "spec": job()["spec"]}
+    flow = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f"}}
+    flow["spec"] = {"jobRetainPolicy": "retain", "flows": [{"name": "a", "patch": {"spec": {"minAvailable": 5}}}]}
+    assert faults(flow) == []
+    (found,) = faults(template, flow)
+    assert "'minAvailable' should not be greater than total replicas" in found
+
+
 def test_lint_warns_that_an_object_of_another_kind_was_not_checked():
     (checked,) = check_manifests([{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}], "team")
     assert (checked.name, checked.faults) == ("Pod team/x", ())

@@ -136,10 +136,13 @@ async def test_ui_keys_filter_rows_switch_lists_and_open_explanations() -> None:
         assert not app.query_one(Input).display
 
 
-async def test_ui_shows_an_error_for_an_invalid_label_selector() -> None:
+async def test_ui_shows_an_error_for_an_invalid_label_selector_and_can_switch_lists() -> None:
     async with screen("-n", "team", "-l", "===") as (app, pilot, _board):
         await until(pilot, lambda: app.query_one("#problem", Static).display, "what is wrong")
         assert rows(app) == []
+        await pilot.press("colon", *"queues", "enter")
+        await until(pilot, lambda: any("research" in each for each in rows(app)), "the queues")
+        assert not app.query_one("#problem", Static).display
 
 
 async def test_ui_neutralizes_escape_sequences_and_markup_in_object_texts() -> None:

@@ -69,8 +69,6 @@ def test_explanation_of_a_running_job_with_crashing_containers_has_code_crashing
         "why      it is Running; containers end on 1 pod",
         "help     see why the containers end: vcctl logs NAME --previous; see docs/codes.md#crashing",
     ]
-    well = explanation(view_of(job(phase="Running"), None, None), None, Reading([], is_complete=True), NOW)
-    assert explanation_lines(well) == ["team/train in queue research: it is Running and does not wait"]
 
 
 @pytest.mark.parametrize(

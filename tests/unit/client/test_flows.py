@@ -356,12 +356,13 @@ def test_flow_that_passes_a_value_requires_a_store_and_mere_ordering_does_not():
     ordering.call().compiled(Surroundings("default", image="py"))
 
 
-def test_otherwise_outside_a_flow_raises_flow_error():
-    with pytest.raises(errors.FlowError, match="outside a flow"), pc.otherwise():
+@pytest.mark.parametrize("block", [lambda: pc.when("a"), pc.otherwise], ids=["when", "otherwise"])
+def test_when_and_otherwise_outside_a_flow_raise_flow_error(block):
+    with pytest.raises(errors.FlowError, match="outside a flow"), block():
         pass
 
 
-def test_flow_runs_locally_and_raises_unhandled_task_errors(monkeypatch):
+def test_flow_runs_locally_and_raises_unhandled_task_errors():
     assert nightly.local("2026-11-24") == 2 * (2026 + 11 + 24)
 
     @pc.task
@@ -381,4 +382,3 @@ def test_flow_runs_locally_and_raises_unhandled_task_errors(monkeypatch):
     assert tolerant.local() == "done"
     with pytest.raises(OSError, match="no"):
         intolerant.local()
-    assert sys.version_info >= (3, 11)

@@ -133,6 +133,13 @@ def test_result_message_fits_in_4096_bytes_and_larger_values_go_to_the_log(tmp_p
     assert sealing.unframed(printed.split("\n")) is not None
 
 
+def test_json_result_that_contains_a_pickle_is_not_unpickled(tmp_path):
+    text = sealing.sealed(KEY, "value", "json", "inline", 0, "uid", pickle.dumps(Evil(tmp_path / "made")))
+    with pytest.raises(ValueError, match="decode"):
+        read(text)
+    assert not (tmp_path / "made").exists()
+
+
 def test_json_serializer_returns_json_values_and_fails_on_other_values(tmp_path):
     text, _, _ = run(tmp_path, lambda: {"a": [1, None]}, serializer="json")
     assert read(text).value == {"a": [1, None]}

@@ -18,10 +18,20 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, Table, create_engine, func, select, text
 
 from pyroclast_recorder.database.batches import Batch, Cursor
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable, WrongUrl, check_url
+from pyroclast_recorder.database.database import Database, DatabaseUnavailable, RowRefused, WrongUrl, check_url
 from pyroclast_recorder.database.merging import merged
 from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
-from pyroclast_recorder.database.tables import METADATA, gaps, job_phases, jobs, pods, usage_days, usage_hours
+from pyroclast_recorder.database.tables import (
+    METADATA,
+    gaps,
+    job_phases,
+    jobs,
+    node_states,
+    pods,
+    reservations,
+    usage_days,
+    usage_hours,
+)
 from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.following.writer import Writer
@@ -189,6 +199,17 @@ async def test_newest_cursor_of_a_batch_is_written(new_database: NewDatabase) ->
         assert await database.cursors() == {"pods": Cursor("pods", "18", 101, 2)}
 
 
+async def test_batch_with_a_refused_row_writes_neither_its_other_rows_nor_its_cursor(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        batch = Batch(database.cluster)
+        batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a"})
+        batch.add(pods, 1, {"uid": "p", "namespace": "ns", "bound": 2**70})
+        batch.move(Cursor("pods", "17", 100, 2))
+        with pytest.raises(RowRefused):
+            await database.write(batch, 101)
+        assert (await database.still_there(jobs), await database.cursors()) == ({}, {})
+
+
 async def test_a_row_that_no_database_can_take_is_left_out_and_the_others_are_written(new_database: NewDatabase) -> None:
     async with new_database() as database:
         writer = Writer(database, lambda: 9000.0, lambda rows, seconds: None)
@@ -202,9 +223,7 @@ async def test_a_row_that_no_database_can_take_is_left_out_and_the_others_are_wr
         assert (await database.cursors())["jobs"].resource_version == "7"
 
 
-async def test_pending_rows_are_written_when_the_writer_is_cancelled(
-    new_database: NewDatabase,
-) -> None:
+async def test_pending_rows_and_their_cursor_are_written_when_the_writer_is_cancelled(new_database: NewDatabase) -> None:
     async with new_database() as database:
         write, is_away = database.write, [True]
 
@@ -225,6 +244,7 @@ async def test_pending_rows_are_written_when_the_writer_is_cancelled(
         is_away[0] = False
         await ended(running)
         assert sorted(await database.still_there(jobs)) == ["early", "late"]
+        assert await database.cursors() == {"jobs": Cursor("jobs", "2", 8999, 0)}
 
 
 async def test_old_pod_rows_are_pruned_only_after_their_hours_are_settled(new_database: NewDatabase) -> None:
@@ -237,7 +257,20 @@ async def test_old_pod_rows_are_pruned_only_after_their_hours_are_settled(new_da
         await database.settle(30 * HOUR)
         assert await database.prune(pods, 20 * HOUR, 5) == 5
         assert [await database.prune(pods, 20 * HOUR, 100), await database.prune(pods, 20 * HOUR, 100)] == [15, 0]
-        assert len(await database.still_there(jobs)) == 0
+        assert {row["uid"] for row in (await contents(database))["pods"]} == {f"p{number}" for number in range(20, 30)}
+
+
+@pytest.mark.parametrize(
+    ("table", "state"), [(node_states, {"name": "n1"}), (reservations, {"nodes": "[]"})], ids=["node_states", "reservations"]
+)
+async def test_only_states_replaced_before_the_limit_are_pruned(
+    new_database: NewDatabase, table: Table, state: dict[str, Any]
+) -> None:
+    async with new_database() as database:
+        times = [("a", 1), ("a", 5), ("a", 9), ("b", 3)]
+        await record(database, [(table, 1, {"uid": uid, "at": at, **state}) for uid, at in times], [])
+        assert await database.prune(table, 8, 10) == 1
+        assert [(row["uid"], row["at"]) for row in (await contents(database))[table.name]] == [("a", 5), ("a", 9), ("b", 3)]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -219,10 +219,13 @@ async def test_native_podgroup_end_is_reported_once_when_its_batch_job_ends(new_
             assert await write(database, seen) == []
 
 
-async def test_native_podgroup_end_is_reported_with_run_seconds_if_its_start_was_not_seen(new_database: NewDatabase) -> None:
+async def test_run_seconds_of_a_native_podgroup_whose_start_was_not_seen_begin_with_its_first_pod(
+    new_database: NewDatabase,
+) -> None:
+    members = [(pods, 2, {**each, "bound": bound}) for each, bound in zip(DONE, (T0 + 75, T0 + 70), strict=True)]
     async with new_database() as database:
-        ends = await write(database, [*rows_of(group(ADMITTED)), (pods, 2, DONE[0]), (pods, 2, DONE[1])])
-        assert ends == [GroupEnd("red", "Completed", T0 + 120, 60)]
+        ends = await write(database, [*rows_of(group(ADMITTED)), *members])
+        assert ends == [GroupEnd("red", "Completed", T0 + 120, 50)]
 
 
 @pytest.mark.parametrize(

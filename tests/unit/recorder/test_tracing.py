@@ -16,7 +16,7 @@ from pyroclast.api.records.meta import Meta, OwnerReference
 from pyroclast.runtime.traces import ANNOTATION, PastSpan, Traces, context_within, flow_identity
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import jobs, pods
+from pyroclast_recorder.database.tables import pods
 from pyroclast_recorder.following.spans import JobHistory, spans_of
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.reading.queries import tries
@@ -132,10 +132,9 @@ def test_recreated_pods_make_one_policy_action_span_and_evicted_pods_make_none()
     ]
 
 
-def job(phase: str, at: str) -> Job:
-    meta = Meta(
-        name="train", namespace="team", uid="u", creation_timestamp="2026-01-01T00:00:00Z", annotations={ANNOTATION: PARENT}
-    )
+def job(phase: str, at: str, parent: str = PARENT) -> Job:
+    annotations = {ANNOTATION: parent} if parent else {}
+    meta = Meta(name="train", namespace="team", uid="u", creation_timestamp="2026-01-01T00:00:00Z", annotations=annotations)
     return Job(metadata=meta, status=JobStatus(state=JobState(phase=JobPhase(phase), last_transition_time=at)))
 
 
@@ -324,8 +323,10 @@ async def test_jobflow_deleted_while_running_ends_its_span_in_the_annotated_trac
     assert (span.parent, span.end, span.attributes["state"]) == (PARENT, 1_767_225_660, "Removed")
 
 
-def test_job_with_an_invalid_trace_annotation_is_not_traced() -> None:
-    assert jobs.name == "jobs"
-    tracer = JobTracer(None, Collector())  # type: ignore[arg-type]
-    list(tracer.rows_of(Job(metadata=Meta(uid="v", annotations={ANNOTATION: "broken"})), 0, is_deleted=False))
-    assert tracer._contexts == {}
+@ON_SQLITE
+@pytest.mark.parametrize("parent", ["", "broken"])
+async def test_job_without_a_valid_trace_annotation_sends_no_spans(new_database: NewDatabase, parent: str) -> None:
+    async with new_database() as database:
+        collector = Collector()
+        await see(JobTracer(database, collector), database, (1, job("Completed", "2026-01-01T00:01:00Z", parent)))
+        assert collector.spans == []
