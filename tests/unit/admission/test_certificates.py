@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast.api.types import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS, Key
+from pyroclast.api.types import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube.credentials.certificates import Pem
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
@@ -175,8 +175,8 @@ def test_a_secret_without_valid_certificates_yields_no_material(secret: dict[str
 
 
 @settings(max_examples=25)
-@given(st.lists(st.floats(0.01, 3.0), min_size=5, max_size=40), st.integers(0, 2))
-def test_every_recent_ca_bundle_trusts_every_recent_serving_certificate(pauses: list[float], lag: int) -> None:
+@given(st.lists(st.floats(0.01, 3.0), min_size=5, max_size=40))
+def test_every_recent_ca_bundle_trusts_every_recent_serving_certificate(pauses: list[float]) -> None:
     """Callers may trust any bundle, replicas may serve any certificate, of the last `overlap`; all pairs must fit."""
     policy = replace(POLICY, authority_validity=timedelta(hours=3), validity=timedelta(hours=1), overlap=timedelta(minutes=2))
     now = NOW
@@ -199,7 +199,6 @@ def test_every_recent_ca_bundle_trusts_every_recent_serving_certificate(pauses: 
         assert len(material.authorities) <= MAX_AUTHORITIES
     facts = issue.inspect(material)
     assert facts is not None
-    assert lag >= 0
     assert next_time(facts, policy, NOW) > now - policy.overlap
 
 
@@ -364,7 +363,6 @@ async def test_the_ca_bundle_is_written_to_webhook_configurations_and_restored_w
             while await bundles(MUTATING_WEBHOOKS, "ours-mutate") != [bundle.decode()] * 2:
                 await asyncio.sleep(0.01)
         assert await bundles(VALIDATING_WEBHOOKS, "somebody-elses") == ["", ""]
-    assert (await client.list(NAMESPACES))[0]
 
 
 def test_a_tls_client_loads_all_authorities_of_the_ca_bundle() -> None:
