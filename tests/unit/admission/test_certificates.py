@@ -24,6 +24,7 @@ from pyroclast.kube.credentials.certificates import Pem
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_admission.certificates import issue
+from pyroclast_admission.certificates import keeper as certificates_keeper
 from pyroclast_admission.certificates.inject import CONFIRM_SECONDS, BundleInjector, Configuration
 from pyroclast_admission.certificates.keeper import CertificateKeeper
 from pyroclast_admission.certificates.material import Material, from_secret, to_secret
@@ -238,22 +239,32 @@ async def test_a_deleted_secret_is_recreated_from_the_certificates_in_use(client
     assert used == [first]
 
 
-async def test_reconciling_an_invalid_secret_keeps_its_foreign_entries(client: Client) -> None:
+async def test_an_invalid_secret_gets_new_certificates_and_keeps_its_foreign_entries(client: Client) -> None:
     body = {"metadata": {"name": SECRET.name, "namespace": SECRET.namespace}, "data": {"tls.crt": "eA==", "note": "eA=="}}
     await client.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", **body})
-    await keeper(client, []).reconcile()
-    assert (await client.get(SECRETS, SECRET))["data"]["note"] == "eA=="
+    material = await keeper(client, []).reconcile()
+    assert step_at(material, NOW) is Step.KEEP
+    secret = await client.get(SECRETS, SECRET)
+    assert secret["data"]["note"] == "eA=="
+    assert from_secret(secret) == material
 
 
-async def test_certificates_in_use_are_kept_when_the_secret_cannot_be_read(server: RunningServer, client: Client) -> None:
+async def test_certificates_in_use_are_kept_while_the_secret_cannot_be_read(
+    server: RunningServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates_keeper, "RETRY_SECONDS", 0.01)
     used: list[Material] = []
-    replica = keeper(client, used, replace(POLICY, overlap=timedelta(milliseconds=100)))
+    replica = keeper(client, used)
     first = await replica.reconcile()
-    server.fail_next("get", "secrets", 403)
+    server.forget_requests()
+    for _ in range(3):
+        server.fail_next("get", "secrets", 403)
     task = asyncio.ensure_future(replica.run())
-    await asyncio.sleep(0.3)
-    assert not task.done()
-    task.cancel()
+    async with asyncio.timeout(60):
+        while server.requests()["get", "secrets"] < 4:
+            assert not task.done()
+            await asyncio.sleep(0.01)
+    await ended(task)
     assert used == [first]
 
 
