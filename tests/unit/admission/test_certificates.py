@@ -19,11 +19,12 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast.api.types import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS, Key
+from pyroclast.api.types import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube.credentials.certificates import Pem
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_admission.certificates import issue
+from pyroclast_admission.certificates import keeper as certificates_keeper
 from pyroclast_admission.certificates.inject import CONFIRM_SECONDS, BundleInjector, Configuration
 from pyroclast_admission.certificates.keeper import CertificateKeeper
 from pyroclast_admission.certificates.material import Material, from_secret, to_secret
@@ -175,8 +176,8 @@ def test_a_secret_without_valid_certificates_yields_no_material(secret: dict[str
 
 
 @settings(max_examples=25)
-@given(st.lists(st.floats(0.01, 3.0), min_size=5, max_size=40), st.integers(0, 2))
-def test_every_recent_ca_bundle_trusts_every_recent_serving_certificate(pauses: list[float], lag: int) -> None:
+@given(st.lists(st.floats(0.01, 3.0), min_size=5, max_size=40))
+def test_every_recent_ca_bundle_trusts_every_recent_serving_certificate(pauses: list[float]) -> None:
     """Callers may trust any bundle, replicas may serve any certificate, of the last `overlap`; all pairs must fit."""
     policy = replace(POLICY, authority_validity=timedelta(hours=3), validity=timedelta(hours=1), overlap=timedelta(minutes=2))
     now = NOW
@@ -199,7 +200,6 @@ def test_every_recent_ca_bundle_trusts_every_recent_serving_certificate(pauses: 
         assert len(material.authorities) <= MAX_AUTHORITIES
     facts = issue.inspect(material)
     assert facts is not None
-    assert lag >= 0
     assert next_time(facts, policy, NOW) > now - policy.overlap
 
 
@@ -239,22 +239,32 @@ async def test_a_deleted_secret_is_recreated_from_the_certificates_in_use(client
     assert used == [first]
 
 
-async def test_reconciling_an_invalid_secret_keeps_its_foreign_entries(client: Client) -> None:
+async def test_an_invalid_secret_gets_new_certificates_and_keeps_its_foreign_entries(client: Client) -> None:
     body = {"metadata": {"name": SECRET.name, "namespace": SECRET.namespace}, "data": {"tls.crt": "eA==", "note": "eA=="}}
     await client.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", **body})
-    await keeper(client, []).reconcile()
-    assert (await client.get(SECRETS, SECRET))["data"]["note"] == "eA=="
+    material = await keeper(client, []).reconcile()
+    assert step_at(material, NOW) is Step.KEEP
+    secret = await client.get(SECRETS, SECRET)
+    assert secret["data"]["note"] == "eA=="
+    assert from_secret(secret) == material
 
 
-async def test_certificates_in_use_are_kept_when_the_secret_cannot_be_read(server: RunningServer, client: Client) -> None:
+async def test_certificates_in_use_are_kept_while_the_secret_cannot_be_read(
+    server: RunningServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates_keeper, "RETRY_SECONDS", 0.01)
     used: list[Material] = []
-    replica = keeper(client, used, replace(POLICY, overlap=timedelta(milliseconds=100)))
+    replica = keeper(client, used)
     first = await replica.reconcile()
-    server.fail_next("get", "secrets", 403)
+    server.forget_requests()
+    for _ in range(3):
+        server.fail_next("get", "secrets", 403)
     task = asyncio.ensure_future(replica.run())
-    await asyncio.sleep(0.3)
-    assert not task.done()
-    task.cancel()
+    async with asyncio.timeout(60):
+        while server.requests()["get", "secrets"] < 4:
+            assert not task.done()
+            await asyncio.sleep(0.01)
+    await ended(task)
     assert used == [first]
 
 
@@ -364,7 +374,6 @@ async def test_the_ca_bundle_is_written_to_webhook_configurations_and_restored_w
             while await bundles(MUTATING_WEBHOOKS, "ours-mutate") != [bundle.decode()] * 2:
                 await asyncio.sleep(0.01)
         assert await bundles(VALIDATING_WEBHOOKS, "somebody-elses") == ["", ""]
-    assert (await client.list(NAMESPACES))[0]
 
 
 def test_a_tls_client_loads_all_authorities_of_the_ca_bundle() -> None:

@@ -49,8 +49,9 @@ async def test_the_review_response_is_the_same_for_every_http_version_and_connec
     assert len(headers["Date"]) == len("Sun, 06 Nov 1994 08:49:37 GMT")
 
 
-async def test_a_chunked_review_body_is_answered_with_200() -> None:
+async def test_a_chunked_review_body_gets_the_same_answer() -> None:
     async with serving() as server:
+        _, answer, _ = await ask(server, ALLOWED)
         tls = ssl.create_default_context(cadata=server.material.bundle.decode())
         reader, writer = await asyncio.open_connection("localhost", server.port, ssl=tls)
         head = "POST /jobs/validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -60,5 +61,6 @@ async def test_a_chunked_review_body_is_answered_with_200() -> None:
             writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
             await writer.drain()
         writer.write(b"0\r\n\r\n")
-        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert await reader.readexactly(len(answer)) == answer
         writer.close()

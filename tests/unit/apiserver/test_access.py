@@ -66,7 +66,7 @@ async def test_access_reviews_agree_with_rbac_rules(api: Api) -> None:
         "allowed": True,
         "reason": 'RBAC: allowed by RoleBinding "reading/default" of Role "reader" to ServiceAccount "bot/default"',
     }
-    assert await review("SelfSubjectAccessReview", listing, Impersonate_User=user)
+    assert (await review("SelfSubjectAccessReview", listing, Impersonate_User=user))["allowed"] is True
     denied = {"resourceAttributes": {"verb": "delete", "resource": "pods", "namespace": "default"}}
     assert await review("SelfSubjectAccessReview", denied, Impersonate_User=user) == {"allowed": False}
     rules = await review("SelfSubjectRulesReview", {"namespace": "default"}, Impersonate_User=user)

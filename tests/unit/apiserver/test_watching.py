@@ -26,10 +26,13 @@ async def test_watch_sends_every_change_after_its_resource_version_once(api: Api
         assert int(seen["metadata"]["resourceVersion"]) == api.server.server.store.revision
 
 
-async def test_patch_without_a_change_keeps_the_resource_version(api: Api) -> None:
+async def test_patch_without_a_change_keeps_the_resource_version_and_sends_no_event(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     before = (await api.get(f"{CONFIG_MAPS}/a")).version
-    assert (await api.merge(f"{CONFIG_MAPS}/a", {"data": {"a": "1"}})).version == before
+    async with api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion={before}") as watch:
+        assert (await api.merge(f"{CONFIG_MAPS}/a", {"data": {"a": "1"}})).version == before
+        await api.merge(f"{CONFIG_MAPS}/a", {"data": {"a": "2"}})
+        assert (await watch.next())[1]["data"] == {"a": "2"}
 
 
 async def test_watch_with_selector_sends_added_and_deleted_when_labels_start_or_stop_matching(api: Api) -> None:

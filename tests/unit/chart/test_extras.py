@@ -120,8 +120,9 @@ def test_service_monitor_selects_every_service_and_an_existing_port(monitored):
 
 
 def test_monitoring_objects_need_the_operator_and_dashboards_need_metrics_enable(helm):
-    kinds = {document["kind"] for document in rendered(helm, "custom.metrics_enable=true")}
-    assert not kinds & {"ServiceMonitor", "PrometheusRule"}
+    documents = rendered(helm, "custom.metrics_enable=true")
+    assert not {document["kind"] for document in documents} & {"ServiceMonitor", "PrometheusRule"}
+    assert {f"pyroclast-dashboard-{path.stem}" for path in DASHBOARDS} <= of_kind(documents, "ConfigMap").keys()
     assert not [name for name in of_kind(rendered(helm), "ConfigMap") if "dashboard" in name]
 
 

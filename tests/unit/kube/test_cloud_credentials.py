@@ -138,15 +138,16 @@ async def test_a_failing_exec_plugin_is_reported_with_its_message_and_retried_wi
     assert server.requests == []
 
 
-async def test_a_hanging_exec_plugin_is_killed_and_its_requests_fail(
+async def test_a_hanging_exec_plugin_delays_a_request_only_to_its_deadline_and_is_killed(
     tmp_path: Path, server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cloud_credentials, "ASK_SECONDS", 1.0)
     plugin = Plugin(tmp_path, before="time.sleep(1000)")
     async with Client(load_config(kubeconfig(tmp_path, server.url, plugin.user))) as client:
         async with asyncio.timeout(60):
-            with pytest.raises(ConnectionFailed):
+            with pytest.raises(ConnectionFailed) as caught:
                 await read(client, 0.3)
+        assert "no credentials" not in str(caught.value), "the request waited for the end of the plugin"
         async with asyncio.timeout(60):
             while not plugin.runs or os.path.exists(f"/proc/{plugin.runs[0]}"):  # noqa: ASYNC240 - /proc does not wait
                 await asyncio.sleep(0.05)

@@ -92,7 +92,7 @@ class _Connection:
 
 
 class Work:
-    """Notes when who led which shard."""
+    """Notes when who led which shard. The work of a second leader of a shard fails."""
 
     def __init__(self) -> None:
         self.leading: dict[int, str] = {}
@@ -184,10 +184,9 @@ async def test_a_disconnected_leader_stops_before_another_replica_takes_over() -
         await first
     await asyncio.sleep(20)
     assert work.leading == {0: "b"}
-    (name, _, _, stopped), took_over = work.spans[0], min(now(), cut_at + 20)
+    name, _, _, stopped = work.spans[0]
     assert name == "a"
     assert stopped - cut_at <= 10 + 2 + 3
-    assert took_over >= stopped
     await ended(second)
 
 
@@ -426,13 +425,12 @@ def test_a_lease_released_for_a_wanted_replica_is_reserved_for_a_while() -> None
 
 @pytest.mark.parametrize(
     ("key", "digest"),
-    [(Key("", ""), 2166136261 * 16777619 % 2**32 ^ 0), (Key("default", "job1"), None)],
+    [(Key("", ""), 705468254), (Key("default", "job1"), 4024040065), (Key("ns", "é"), 2138643971)],
 )
-def test_shards_are_fnv_32a(key: Key, digest: int | None) -> None:
-    expected = 2166136261
-    for byte in f"{key.namespace}/{key.name}".encode():
-        expected = (expected ^ byte) * 16777619 % 2**32
-    assert shard_of(key, 7) == expected % 7
+def test_shards_are_fnv_32a(key: Key, digest: int) -> None:
+    """The digests are those of hash/fnv of Go."""
+    assert shard_of(key, 2**32) == digest
+    assert shard_of(key, 7) == digest % 7
     assert shard_of(key, 1) == 0
 
 

@@ -300,6 +300,9 @@ def test_pod_resumes_from_its_status_after_a_restart_of_the_node_service(until):
     assert _stripped(before) == _stripped(first.history[-1][1])
     second.run(until=200)
     assert first.starts() + second.starts() == whole.starts()
+    assert [(at, _stripped(status)) for at, status in [*first.history, *second.history[1:]]] == [
+        (at, _stripped(status)) for at, status in whole.history
+    ]
     assert life.phase is Phase.RUNNING
 
 

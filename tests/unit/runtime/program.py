@@ -7,7 +7,7 @@ import os
 import sys
 
 from pyroclast.api.records.pods import Pod
-from pyroclast.api.types import PODS
+from pyroclast.api.types import PODS, Key
 from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime.service import Service, run_service
@@ -61,9 +61,11 @@ async def main(service: Service) -> None:
             await service.synced()
             say("synced")
         case "prepares":
-            await service.client()
+            client = await service.client()
             say("prepares")
-            await task("preparation")
+            await client.get(PODS, Key("ns", "p"))
+            await service.synced()
+            await service.forever()
 
 
 if __name__ == "__main__":

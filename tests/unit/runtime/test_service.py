@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from pyroclast_standalone.ports import free_port
-from tests.unit.kube.fault_server import FaultServer, Watch, answer, hang
+from tests.unit.kube.fault_server import FaultServer, Got, Step, Watch, answer
 
 Start = Callable[..., Any]
 
@@ -56,6 +56,25 @@ async def get(url: str) -> tuple[int, str]:
                     return response.status, await response.text()
             except aiohttp.ClientConnectorError:
                 await asyncio.sleep(0.05)
+
+
+class Held:
+    """A step that is taken once it is released."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._released = asyncio.Event()
+        self.release = self._released.set
+
+    async def __call__(self, got: Got) -> None:
+        await self._released.wait()
+        await self._step(got)
+
+
+async def until_ready(health: str) -> None:
+    async with asyncio.timeout(60):
+        while await get(f"http://{health}/readyz") != (200, "ok"):
+            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize(("number", "loop"), [(signal.SIGTERM, "true"), (signal.SIGINT, "false")])
@@ -177,10 +196,12 @@ async def test_the_service_is_alive_but_not_ready_until_the_api_server_is_reacha
     assert [event["event"] for event in events(err)] == ["api_server.away", "api_server.back", "service.stopping"]
 
 
-async def test_readiness_fails_while_a_list_is_pending(start: Start) -> None:
+async def test_readiness_fails_while_a_list_is_pending_and_succeeds_afterwards(start: Start) -> None:
+    listed = Held(answer(200, {"metadata": {"resourceVersion": "1"}, "items": []}))
     async with FaultServer() as server:
         server.on("GET /version", answer(200, {}))
-        server.on("GET /api/v1/pods", hang)
+        server.on("GET /api/v1/pods", listed)
+        server.on("WATCH /api/v1/pods", Watch())
         health = f"127.0.0.1:{free_port()}"
         await start("--mode=watch", f"--master={server.url}", "--enable-healthz", f"--healthz-address={health}")
         while not server.seen("GET /api/v1/pods"):
@@ -189,18 +210,24 @@ async def test_readiness_fails_while_a_list_is_pending(start: Start) -> None:
         assert status == 500
         assert "[-]watch-pods failed: pods are not listed yet" in text
         assert (await get(f"http://{health}/healthz?verbose"))[1] == "[+]ping ok\n[+]watch-pods ok\nhealthz check passed\n"
+        listed.release()
+        await until_ready(health)
 
 
-async def test_readiness_fails_while_startup_preparation_runs(start: Start) -> None:
+async def test_readiness_fails_while_startup_preparation_runs_and_succeeds_afterwards(start: Start) -> None:
     """As the queue `default`, which a Job needs that comes as soon as the pods of an installation are ready."""
+    prepared = Held(answer(200, {}))
     async with FaultServer() as server:
         server.on("GET /version", answer(200, {}))
+        server.on("GET /api/v1/namespaces/ns/pods/p", prepared)
         health = f"127.0.0.1:{free_port()}"
         process = await start("--mode=prepares", f"--master={server.url}", "--enable-healthz", f"--healthz-address={health}")
         assert await process.stdout.readline() == b"prepares\n"
         status, text = await get(f"http://{health}/readyz")
         assert (status, text.splitlines()[1]) == (500, "[-]started failed: what it needs is not all there yet")
         assert (await get(f"http://{health}/livez"))[0] == 200
+        prepared.release()
+        await until_ready(health)
 
 
 async def test_an_optional_informer_does_not_delay_readiness_and_has_a_liveness_check(start: Start) -> None:
