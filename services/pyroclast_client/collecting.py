@@ -32,6 +32,7 @@ class Collector:
         submission: the id of the submission.
         store: the URL of the store.
         fetch: reads a content of the store by its name. None means that this process reads the store itself.
+        is_json: whether the pods return JSON, so that nothing is unpickled.
     """
 
     kube: Client
@@ -40,6 +41,7 @@ class Collector:
     submission: str
     store: str
     fetch: Callable[[str], Awaitable[bytes | None]] | None = None
+    is_json: bool = False
 
     @classmethod
     def of(cls, kube: Client, job: Mapping[str, Any], key: bytes) -> Collector:
@@ -64,7 +66,7 @@ class Collector:
             payload = await self._payload(found, pod)
         except (errors.ForgedResult, errors.ResultTooLarge) as error:
             return Outcome(pod.index, error=error)
-        return decoded(found, payload, what=what, name=self.job.name)
+        return decoded(found, payload, what=what, name=self.job.name, is_json=self.is_json)
 
     async def _payload(self, found: Envelope, pod: Pod) -> bytes | None:
         match found.place:

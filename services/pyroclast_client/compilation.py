@@ -15,7 +15,7 @@ from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast_client.claims import claim_of
 from pyroclast_client.documents import Document
 from pyroclast_client.errors import Usage
-from pyroclast_client.labels import PAYLOAD, STORE, SUBMISSION, secret_name
+from pyroclast_client.labels import PAYLOAD, SERIALIZER, STORE, SUBMISSION, secret_name
 from pyroclast_client.modules import project_archive
 from pyroclast_client.options import Gang, TaskOptions
 from pyroclast_client.payload import Arguments, packed, secret_data
@@ -173,6 +173,8 @@ def pod_template(
         spec["terminationGracePeriodSeconds"] = _grace(options)
     if options.timeout is not None:
         spec["activeDeadlineSeconds"] = _seconds(options.timeout)
+    if options.serializer == "json":
+        return {"metadata": {"annotations": {SERIALIZER: "json"}}, "spec": spec}
     return {"spec": spec}
 
 

@@ -18,7 +18,7 @@ from pyroclast_client.flow_retrying import remaining_flow
 from pyroclast_client.handle import Handle
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.jobs import Job
-from pyroclast_client.labels import PAYLOAD, RETURNS, STORE, SUBMISSION
+from pyroclast_client.labels import PAYLOAD, RETURNS, STORE, SUBMISSION, gives_json
 from pyroclast_client.loops import run
 from pyroclast_client.notebook import flow_html
 from pyroclast_client.results import stored_value
@@ -171,23 +171,29 @@ class AsyncFlow(Handle, Generic[R]):
 
     async def _value(self, found: dict[str, Any], entry: str, number: int | None) -> Any:  # noqa: ANN401 - what the function returned
         collector = await self._collector(found)
+        place = _place(collector, entry, number)
         if collector.store and not is_elsewhere(collector.store):
-            return self._opened(collector, entry, number, await asyncio.to_thread(sealing.got, *_place(collector, entry, number)))
+            spec = await self._template_spec(collector, entry)
+            return self._opened(collector, entry, number, await asyncio.to_thread(sealing.got, *place), spec)
         try:
             return await (await self.job(entry, number)).result()
         except (errors.NotFound, errors.ResultGone, errors.Usage):
             if not collector.store:
                 raise
+        spec = await self._template_spec(collector, entry)
+        return self._opened(collector, entry, number, await fetched(self.client, self.namespace, *place, spec), spec)
+
+    async def _template_spec(self, collector: Collector, entry: str) -> dict[str, Any]:
+        """Return the spec of the JobTemplate of an entry."""
         name = f"{entry}-{self.name.rpartition('-')[2]}"
         with translating(f"JobTemplate {self.namespace}/{name}"):
             template = await collector.kube.get(JOB_TEMPLATES, Key(self.namespace, name))
-        store, place = _place(collector, entry, number)
-        kept = await fetched(self.client, self.namespace, store, place, template["spec"])
-        return self._opened(collector, entry, number, kept)
+        spec: dict[str, Any] = template["spec"]
+        return spec
 
-    def _opened(self, collector: Collector, entry: str, number: int | None, kept: bytes | None) -> Any:  # noqa: ANN401 - see above
-        what = f"entry {entry} of JobFlow {self.key}"
-        return stored_value(collector.key, collector.store, kept, entry=entry, number=number or 0, what=what)
+    def _opened(self, collector: Collector, entry: str, number: int | None, kept: bytes | None, spec: Mapping[str, Any]) -> Any:  # noqa: ANN401 - see above
+        what, is_json = f"entry {entry} of JobFlow {self.key}", gives_json(spec)
+        return stored_value(collector.key, collector.store, kept, entry=entry, number=number or 0, what=what, is_json=is_json)
 
     async def _collector(self, found: dict[str, Any]) -> Collector:
         annotations = found["metadata"].get("annotations") or {}

@@ -20,7 +20,7 @@ from pyroclast_client.events import JobEvent, job_events
 from pyroclast_client.explaining import explained
 from pyroclast_client.failures import failure
 from pyroclast_client.handle import Connection, Handle
-from pyroclast_client.labels import PAYLOAD
+from pyroclast_client.labels import PAYLOAD, gives_json
 from pyroclast_client.log_following import followed
 from pyroclast_client.loops import end
 from pyroclast_client.podreading import LogLine, Pod, log_of, pod_of, pods_of, text_of
@@ -407,7 +407,8 @@ class AsyncJob(Handle, Generic[R]):
     def _reading(self, collector: Collector, job: dict[str, Any]) -> Collector:
         """Return the collector with a `fetch` that reads a claim through a Job with the same image and queue."""
         store, client, spec = collector.store, self.client, job["spec"]
-        return replace(collector, fetch=lambda name: fetched(client, self.namespace, store, name, spec))
+        is_json = gives_json(spec)
+        return replace(collector, is_json=is_json, fetch=lambda name: fetched(client, self.namespace, store, name, spec))
 
     async def _ended(self) -> None:
         """Wait until the Job ends or is deleted. No more lines arrive after either."""

@@ -61,10 +61,11 @@ def envelope(key: bytes, text: str, *, index: int, attempt: str, what: str) -> E
         raise errors.ForgedResult(f"{what}: {error}; {UNSEALED}. Look at who may write to pods of this namespace") from error
 
 
-def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> Outcome:
+def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str, is_json: bool = False) -> Outcome:
     """Return the outcome of a call from its termination message.
 
-    `payload` is the result as bytes. It is None when the log or the store no longer has the result.
+    `payload` is the result as bytes. It is None when the log or the store no longer has the result. With `is_json`, nothing is
+    unpickled: a pickled result is an error, and an exception of the function has only its text.
     """
     message, index = found.message, int(found.message["index"])
     if message["kind"] == "too-large":
@@ -82,7 +83,7 @@ def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> 
         return Outcome(index, error=errors.ForgedResult(text))
     match message["kind"]:
         case "value":
-            return _value(message, payload, index, what)
+            return _value(message, payload, index, what, is_json=is_json)
         case "mismatch":
             told = json.loads(payload)
             there, here = (".".join(map(str, told[side])) for side in ("here", "wanted"))
@@ -97,16 +98,19 @@ def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> 
     if message["kind"] == "unloadable":
         text = f"{what}: {name} could not be loaded in the pod: {raised}. Install what it imports in the image"
     raised_there = errors.TaskError(text, index=index, remote_traceback=told["traceback"])
-    raised_there.__cause__ = _exception(told["pickle"])
+    raised_there.__cause__ = None if is_json else _exception(told["pickle"])
     return Outcome(index, error=raised_there)
 
 
-def stored_value(key: bytes, store: str, kept: bytes | None, *, entry: str, number: int, what: str) -> Any:  # noqa: ANN401 - what the function returned
+def stored_value(key: bytes, store: str, kept: bytes | None, *, entry: str, number: int, what: str, is_json: bool = False) -> Any:  # noqa: ANN401 - what the function returned
     """Return the value of a flow entry from the bytes that its pod stored. `kept` is None when the store has none.
+
+    With `is_json`, nothing is unpickled.
 
     Raises:
         ResultGone: the store does not have the value.
-        ForgedResult: the value does not carry the seal of the flow, entry and round. The client did not unpickle it.
+        ForgedResult: the value does not carry the seal of the flow, entry and round, or is pickled although it must be JSON. The
+            client did not unpickle it.
     """
     if kept is None:
         raise errors.ResultGone(f"{what}: its value is not in the store {store}; look whether this machine sees that store")
@@ -116,15 +120,18 @@ def stored_value(key: bytes, store: str, kept: bytes | None, *, entry: str, numb
         sealing.content(message, payload)
     except sealing.SealError as error:
         raise errors.ForgedResult(f"{what}: {error}; {UNSEALED}. Look at who may write to the store") from error
-    outcome = _value(message, payload, number, what)
+    outcome = _value(message, payload, number, what, is_json=is_json)
     if outcome.error is not None:
         raise outcome.error
     return outcome.value
 
 
-def _value(message: dict[str, Any], payload: bytes, index: int, what: str) -> Outcome:
+def _value(message: dict[str, Any], payload: bytes, index: int, what: str, *, is_json: bool) -> Outcome:
     if message["encoding"] == "json":
         return Outcome(index, json.loads(payload))
+    if is_json:
+        text = f"{what}: the result is pickled and the task has serializer='json'; {UNSEALED}. Look at who may change its pods"
+        return Outcome(index, error=errors.ForgedResult(text))
     try:
         return Outcome(index, pickle.loads(payload))  # noqa: S301 - its seal was verified
     except Exception as error:  # noqa: BLE001 - any exception of a class's unpickling

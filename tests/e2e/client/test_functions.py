@@ -158,6 +158,18 @@ def test_result_up_to_1_mib_is_returned_without_a_store(
     assert len(lines_of_results(local)) - before == is_in_log
 
 
+@pc.task(serializer="json")
+def failing_json() -> None:
+    raise LookupError("no such key")
+
+
+def test_exception_of_a_task_with_the_json_serializer_has_its_text_and_no_unpickled_cause(without_store: pc.Client) -> None:
+    with pytest.raises(errors.TaskError, match="LookupError: no such key") as raised:
+        without_store.submit(failing_json.call()).result(200)
+    assert raised.value.__cause__ is None
+    assert "LookupError" in raised.value.remote_traceback
+
+
 def test_result_over_1_mib_without_a_store_raises_and_suggests_a_store(without_store: pc.Client) -> None:
     with pytest.raises(errors.ResultTooLarge, match=r"1,048,577 bytes, more than the 1,048,576 .* `store='file:///"):
         without_store.submit(json_of.call((1 << 20) + 1)).result(200)

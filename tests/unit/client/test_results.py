@@ -43,6 +43,19 @@ def test_sealed_value_is_decoded():
     assert read(sealed(pickle.dumps({"a": 1}))).value == {"a": 1}
 
 
+@pytest.mark.parametrize("kind", ["value", "error"])
+def test_task_with_the_json_serializer_unpickles_neither_results_nor_exceptions(tmp_path, kind):
+    evil = pickle.dumps(Evil(tmp_path / "made"))
+    raised = {"type": "E", "message": "m", "traceback": "t", "pickle": base64.b64encode(evil).decode()}
+    text = sealed(evil if kind == "value" else json.dumps(raised).encode(), kind=kind)
+    found = envelope(KEY, text, index=0, attempt="uid", what="w")
+    outcome = decoded(found, sealing.inline(found.message), what="w", name="f", is_json=True)
+    wanted = {"value": errors.ForgedResult, "error": errors.TaskError}
+    assert isinstance(outcome.error, wanted[kind])
+    assert outcome.error.__cause__ is None
+    assert not (tmp_path / "made").exists()
+
+
 @pytest.mark.parametrize(
     "change",
     [
