@@ -41,7 +41,7 @@ def names_of(job: Job) -> list[str]:
 def marks_of(job: Job) -> dict[str, str]:
     """Return the entries of the plugins of `job` in `status.controlledResources`.
 
-    A plugin that is not installed gets no entry there, so that it is looked up again.
+    A plugin that is not installed gets an entry too. Without it, the Job could count as prepared although the plugin is missing.
     """
     return {f"{PLUGIN_MARK}{name}": name for name in job.spec.plugins if name not in known() or known()[name].mark}
 

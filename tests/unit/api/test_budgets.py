@@ -158,9 +158,19 @@ def test_invalid_spent_annotation_is_read_as_none(text: str) -> None:
     assert read_spent(text) is None
 
 
-@pytest.mark.parametrize("text", ["", "h", "5", "-1h", "5hh", "1e9999h"])
-def test_invalid_hours_raise_value_error(text: str) -> None:
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "have an h"),
+        ("5", "have an h"),
+        ("h", "must match the regular expression"),
+        ("5hh", "must match the regular expression"),
+        ("1e9999h", "unable to parse"),
+        ("-1h", "not negative"),
+    ],
+)
+def test_invalid_hours_raise_value_error_with_the_reason(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
         read_hours(text)
 
 

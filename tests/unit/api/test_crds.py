@@ -2,12 +2,14 @@
 
 import json
 import re
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 import yaml
 
 from pyroclast.api import builtin, crd_files, crds
+from pyroclast_standalone.apiserver.documents.schema_rules import compile_rules
 
 BASES = Path(__file__).parents[3] / "charts" / "pyroclast" / "crd" / "bases"
 DEFINITIONS = {definition["metadata"]["name"]: definition for definition in crds.custom_resource_definitions()}
@@ -243,14 +245,18 @@ def test_job_needs_at_least_one_task_and_hypernode_at_least_one_member():
     assert at("hypernodes.topology.volcano.sh", "spec.members")["minItems"] == 1
 
 
-def test_hypernode_member_selector_has_validations_for_exactly_one_match_type():
-    messages = [
-        rule["message"] for rule in at("hypernodes.topology.volcano.sh", "spec.members.*.selector")["x-kubernetes-validations"]
-    ]
-    assert messages == [
-        "Either ExactMatch or RegexMatch or LabelMatch must be specified",
-        "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified",
-    ]
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_hypernode_member_selector_is_valid_with_exactly_one_match_type(count):
+    given = {"exactMatch": {"name": "n"}, "regexMatch": {"pattern": "n"}, "labelMatch": {"matchLabels": {"a": "b"}}}
+    wanted = {
+        0: ["Either ExactMatch or RegexMatch or LabelMatch must be specified"],
+        1: [],
+    }.get(count, ["Only one of ExactMatch, RegexMatch, or LabelMatch can be specified"])
+    rules = compile_rules(at("hypernodes.topology.volcano.sh", "spec.members.*.selector"))
+    for chosen in combinations(given.items(), count):
+        errors = []
+        rules.check(dict(chosen), None, errors, [])
+        assert [error.detail for error in errors] == wanted
 
 
 def test_crd_lists_and_maps_have_the_merge_types_of_the_api():

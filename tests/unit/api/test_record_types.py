@@ -120,21 +120,29 @@ def test_every_object_record_is_listed_for_comparison_with_a_schema():
     assert objects - {records.ObjectRecord} == OURS.keys() | BUILT_IN.keys() | {records.NativePodGroup, records.CompositePodGroup}
 
 
-def test_defaults_of_records_are_those_of_the_model():
+def other_defaults(found: types.Type, schema: Mapping[str, Any], path: str) -> list[str]:
+    wrong = []
+    match found:
+        case types.UnionType():
+            for option in found.types:
+                wrong += other_defaults(option, schema, path)
+        case types.StructType():
+            for field in found.fields:
+                inner = schema.get("properties", {}).get(field.encode_name, {})
+                if "default" in inner and field.default != inner["default"]:
+                    wrong.append(f"{path}.{field.encode_name}: {field.default!r}, not {inner['default']!r}")
+                wrong += other_defaults(field.type, inner, f"{path}.{field.encode_name}")
+        case types.VarTupleType():
+            wrong += other_defaults(found.item_type, schema.get("items", {}), f"{path}[]")
+        case types.DictType():
+            wrong += other_defaults(found.value_type, schema.get("additionalProperties", {}), f"{path}{{}}")
+    return wrong
+
+
+@pytest.mark.parametrize("record", OURS, ids=OURS.values())
+def test_defaults_of_records_equal_those_of_the_model_also_in_items_of_lists_and_maps(record):
     """A record may not read an absent field as something else than the schema would have made of it."""
-
-    def walk(struct: type, schema: Mapping[str, Any], path: str) -> list[str]:
-        wrong = []
-        for field in types.type_info(struct).fields:
-            inner = schema.get("properties", {}).get(field.encode_name, {})
-            if "default" in inner and field.default != inner["default"]:
-                wrong.append(f"{path}.{field.encode_name}: {field.default!r}, not {inner['default']!r}")
-            if isinstance(field.type, types.StructType):
-                wrong += walk(field.type.cls, inner, f"{path}.{field.encode_name}")
-        return wrong
-
-    for record, kind in OURS.items():
-        assert walk(record, structural_schema(MODELS[kind]), kind) == []
+    assert other_defaults(types.type_info(record), structural_schema(MODELS[OURS[record]]), "") == []
 
 
 def test_model_keeps_unknown_fields():

@@ -364,17 +364,21 @@ async def test_superseded_queue_command_is_reported_in_an_event(cluster: MemoryC
 
 
 @virtual_cluster()
-async def test_queue_command_whose_writes_are_forbidden_is_retried_until_they_are_allowed(cluster: MemoryCluster) -> None:
+async def test_forbidden_queue_command_is_retried_until_it_is_allowed_or_deleted(cluster: MemoryCluster) -> None:
     make(cluster, "child", "default")
+    make(cluster, "other", "default")
     await asyncio.sleep(1)
 
     def fault(after: bool) -> KubeError | None:
         return None if after else Forbidden(403, "Forbidden", "you may not")
 
     cluster.replica.client.fault = fault
+    order(cluster, "CloseQueue", "other")
+    (withdrawn,) = cluster.server.of(COMMANDS)
     order(cluster, "CloseQueue", "child")
     await asyncio.sleep(LONG)
-    assert len(cluster.server.of(COMMANDS)) == 1
+    assert len(cluster.server.of(COMMANDS)) == 2
+    cluster.server.delete(COMMANDS, withdrawn)
     cluster.replica.client.fault = lambda _: None
     await asyncio.sleep(LONG)
-    assert state(cluster, "child") == "Closed"
+    assert (state(cluster, "child"), state(cluster, "other")) == ("Closed", "Open")

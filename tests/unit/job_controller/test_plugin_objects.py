@@ -106,7 +106,7 @@ async def test_ray_service_is_created_with_the_job_and_deleted_when_the_job_is_a
     await cluster.until(gone)
 
 
-async def test_a_claim_that_is_missing_is_made_again_under_its_name_before_new_pods(cluster):
+async def test_missing_volume_claim_is_created_again_under_its_name_before_new_pods(cluster, monkeypatch):
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     await cluster.job("j", task(replicas=1), volumes=[{"mountPath": "/data", "volumeClaim": claim}])
     await cluster.reaches("j", "Running")
@@ -114,11 +114,21 @@ async def test_a_claim_that_is_missing_is_made_again_under_its_name_before_new_p
     free = {"metadata": {"finalizers": None}}
     await cluster.client.patch(PERSISTENT_VOLUME_CLAIMS, Key(NS, name), free, PatchKind.MERGE)
     await cluster.client.delete(PERSISTENT_VOLUME_CLAIMS, Key(NS, name))
+    create, made = cluster.controller_client.create, []
+
+    async def noted(kind, body, **more):
+        answer = await create(kind, body, **more)
+        made.append((kind, answer["metadata"]["name"]))
+        return answer
+
+    monkeypatch.setattr(cluster.controller_client, "create", noted)
     await scale(cluster, 2)
     await pods_are(cluster, 2)
-    made = await cluster.client.get(PERSISTENT_VOLUME_CLAIMS, Key(NS, name))
+    assert [each for each in made if each[0] in (PERSISTENT_VOLUME_CLAIMS, PODS)] == [
+        (PERSISTENT_VOLUME_CLAIMS, name),
+        (PODS, "j-a-1"),
+    ]
     pod = await cluster.client.get(PODS, Key(NS, "j-a-1"))
-    assert made["metadata"]["creationTimestamp"] <= pod["metadata"]["creationTimestamp"]
     assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == name
 
 

@@ -67,7 +67,7 @@ async def test_node_shards_follow_node_load_nodes_in_use_and_deletions(cluster):
     await reaches(cluster, {"volcano": (["a"], []), "agent-scheduler": (["b"], ["b"])})
 
 
-async def test_sharding_configmap_replaces_the_defaults_and_an_invalid_change_is_reported(cluster):
+async def test_sharding_configmap_replaces_the_defaults_and_an_invalid_one_leaves_the_last_in_force(cluster):
     await configure(cluster, "schedulerConfigs: [{name: only, policies: [{name: node-limit, arguments: {maxNodes: 2}}]}]")
     await reaches(cluster, {"only": (["a", "b"], ["a", "b"])})
     await configure(cluster, "schedulerConfigs: []", "patch")
@@ -77,11 +77,12 @@ async def test_sharding_configmap_replaces_the_defaults_and_an_invalid_change_is
         return [event for event in events if event["reason"] == "InvalidConfiguration"]
 
     await cluster.until(told)
+    await cluster.client.delete(NODES, Key("", "a"))
+    await reaches(cluster, {"only": (["b", "c"], ["b", "c"])})
     await cluster.kill()
     await cluster.client.delete(CONFIG_MAPS, Key(NS, "s"))
     await cluster.start(**ON)
-    everything = ["a", "b", "c"]
-    await reaches(cluster, {"volcano": (everything, everything), "agent-scheduler": ([], [])})
+    await reaches(cluster, {"volcano": (["b", "c"], ["b", "c"]), "agent-scheduler": ([], [])})
 
 
 async def test_invalid_scheduler_name_does_not_stop_other_shards(cluster):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import pytest
@@ -209,13 +210,16 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dic
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["tasks", "plugins", "volumes", "queue", "x"]), VALUES, max_size=3))
-def test_arbitrary_patch_is_merged_or_raises_patch_error(patch: dict[str, Any]) -> None:
+def test_arbitrary_patch_changes_only_the_fields_it_names_or_raises_patch_error_with_the_reason(patch: dict[str, Any]) -> None:
     before = copy.deepcopy(SPEC)
+    reason, result = "", {}
     try:
-        once = merged(SPEC, patch)
-    except PatchError:
-        pass
+        result = merged(SPEC, patch)
+    except PatchError as error:
+        reason = str(error)
+    if reason:
+        assert re.fullmatch(r"(tasks|plugins|volumes)\S*: (must be|needs a) .+", reason)
     else:
-        assert merged(SPEC, {}) == SPEC
-        assert isinstance(once, dict)
+        assert result.keys() == (SPEC.keys() | patch.keys()) - {name for name, value in patch.items() if value is None}
+        assert [name for name in SPEC.keys() - patch.keys() if result[name] != SPEC[name]] == []
     assert before == SPEC

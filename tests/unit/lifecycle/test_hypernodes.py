@@ -39,9 +39,10 @@ def test_hypernode_counts_each_node_that_its_selectors_match_once(selectors, wan
     assert node_count(hyper_node(*selectors), NODES) == want
 
 
-def test_hypernode_depends_on_nodes_with_a_pattern_but_not_with_an_exact_name():
+def test_hypernode_depends_on_nodes_with_a_pattern_or_labels_but_not_with_an_exact_name():
     assert not depends_on_nodes(hyper_node({"exactMatch": {"name": "n0"}}))
     assert depends_on_nodes(hyper_node({"regexMatch": {"pattern": "n"}}))
+    assert depends_on_nodes(hyper_node({"labelMatch": {"matchLabels": {"rack": "1"}}}))
 
 
 def types(*tiers, name="Net_1"):

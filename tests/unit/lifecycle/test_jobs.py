@@ -521,12 +521,11 @@ def test_job_whose_pod_restart_could_not_be_written_stays_running(action, marked
     assert decide(failed).status.state.phase is P.RESTARTING
 
 
-@pytest.mark.parametrize("hindrance", [{"idle": True}, {"queue": None}])
-def test_generation_is_not_observed_after_a_failed_effect_or_without_the_queue(hindrance):
+@pytest.mark.parametrize(("idle", "given"), [(True, {}), (False, {"queue": None})])
+def test_generation_is_not_observed_after_a_failed_effect_or_without_the_queue(idle, given):
     owner = job(task(replicas=3), phase=P.RUNNING, metadata={"generation": 2})
     small = facts(job(task(replicas=2))).group
-    idle = hindrance.pop("idle", False)
-    decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), group=small, **hindrance), idle=idle)
+    decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), group=small, **given), idle=idle)
     assert (decision.status.running, decision.status.observed_generation) == (2, 1)
 
 

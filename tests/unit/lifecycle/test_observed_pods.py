@@ -22,10 +22,10 @@ def test_pods_that_are_alike_share_a_state():
     ]
 
 
-def test_observed_pods_are_sorted_by_task_and_index_and_surplus_pods_have_no_place():
-    seen = pods_of(OWNER, *(pod(OWNER, name) for name in ("b-2", "b-1", "a-10", "a-2", "b-0")))
-    assert names(*seen.where(lambda _: True)) == ["j-a-2", "j-a-10", "j-b-0", "j-b-1", "j-b-2"]
-    assert names(*seen.where(lambda state: not state.place)) == ["j-b-2"]
+def test_observed_pods_are_sorted_by_task_and_index_with_surplus_pods_last():
+    seen = pods_of(OWNER, *(pod(OWNER, name) for name in ("a-12", "b-1", "a-10", "a-2", "b-0")))
+    assert names(*seen.where(lambda _: True)) == ["j-a-2", "j-a-10", "j-b-0", "j-b-1", "j-a-12"]
+    assert names(*seen.where(lambda state: not state.place)) == ["j-a-12"]
 
 
 def test_indexes_list_the_matching_pods_within_the_replicas_of_the_task():

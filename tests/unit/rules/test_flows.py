@@ -140,10 +140,11 @@ def test_the_field_that_closes_a_cycle_is_named() -> None:
     assert jobflows.validate_create(backwards).causes[0].path == "spec.flows[1].else[0]"
 
 
-def test_a_flow_that_has_ended_keeps_its_entries() -> None:
-    ended = {**OLD, "status": {"state": {"phase": "Succeed"}, **STARTED}}
+@pytest.mark.parametrize("phase", ["Succeed", "Failed"])
+def test_entries_of_an_ended_flow_cannot_be_changed_but_its_retain_policy_can(phase: str) -> None:
+    ended = {**OLD, "status": {"state": {"phase": phase}, **STARTED}}
     more = flow(entry("a"), entry("b", "a"), entry("c"))
-    assert "that is Succeed can not be changed" in jobflows.validate_update(more, ended).message
+    assert f"that is {phase} can not be changed" in jobflows.validate_update(more, ended).message
     retained = {**ended, "spec": {**ended["spec"], "jobRetainPolicy": "delete"}}
     assert jobflows.validate_update(retained, ended).allowed
 

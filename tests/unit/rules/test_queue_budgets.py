@@ -68,10 +68,13 @@ def test_only_the_recorder_may_change_the_spent_annotation_of_a_queue(
         )
 
 
-def test_only_the_recorder_may_remove_the_past_usage_annotation_of_a_queue() -> None:
-    old = {"metadata": {"annotations": {QUEUE_PAST_USAGE: "{}"}}}
-    assert queues.validate_recorded({"metadata": {}}, old, is_from_recorder=True).allowed
-    verdict = queues.validate_recorded({"metadata": {}}, old, is_from_recorder=False)
+@pytest.mark.parametrize(("annotations", "before"), [({QUEUE_PAST_USAGE: "{}"}, {}), ({}, {QUEUE_PAST_USAGE: "{}"})])
+def test_only_the_recorder_may_add_or_remove_the_past_usage_annotation_of_a_queue(
+    annotations: dict[str, str], before: dict[str, str]
+) -> None:
+    new, old = {"metadata": {"annotations": annotations}}, {"metadata": {"annotations": before}}
+    assert queues.validate_recorded(new, old, is_from_recorder=True).allowed
+    verdict = queues.validate_recorded(new, old, is_from_recorder=False)
     assert verdict.message == f"metadata.annotations[{QUEUE_PAST_USAGE}]: Forbidden: the recorder writes it; leave it as it is"
 
 

@@ -41,7 +41,7 @@ def test_invalid_ssh_port_defaults_to_22(argument, want):
     assert f"  Port {want}\n" in config
 
 
-def test_ssh_keys_are_generated_anew_in_formats_that_ssh_reads(tmp_path):
+def test_ssh_keys_are_generated_anew_in_the_formats_of_openssh():
     make = secret().once
     one, other = decoded(make()["data"]), decoded(make()["data"])
     assert set(one) == {"id_rsa", "id_rsa.pub", "authorized_keys"}
@@ -52,12 +52,16 @@ def test_ssh_keys_are_generated_anew_in_formats_that_ssh_reads(tmp_path):
     assert key.key_size == 2048
     ours = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
     assert one["id_rsa.pub"] == ours + "\n"
-    if which("ssh-keygen"):
-        file = tmp_path / "id_rsa"
-        file.write_text(one["id_rsa"])
-        file.chmod(0o600)
-        told = subprocess.run(["ssh-keygen", "-y", "-f", str(file)], capture_output=True, text=True, check=True)
-        assert told.stdout.split()[:2] == one["id_rsa.pub"].split()
+
+
+@pytest.mark.skipif(which("ssh-keygen") is None, reason="ssh-keygen is not installed")
+def test_ssh_keygen_derives_the_public_key_from_the_private_key(tmp_path):
+    keys = decoded(secret().once()["data"])
+    file = tmp_path / "id_rsa"
+    file.write_text(keys["id_rsa"])
+    file.chmod(0o600)
+    told = subprocess.run(["ssh-keygen", "-y", "-f", str(file)], capture_output=True, text=True, check=True)
+    assert told.stdout.split()[:2] == keys["id_rsa.pub"].split()
 
 
 def test_ssh_keys_given_as_flags_are_used_unchanged():
@@ -90,17 +94,20 @@ def test_ssh_secret_is_mounted_in_all_containers_at_the_key_file_path(arguments,
         assert container["volumeMounts"] == [{"name": "j-ssh", "mountPath": path, "subPath": ".ssh"}]
 
 
-def test_ssh_config_of_a_very_large_job_is_short_and_resolves_the_same_hosts(tmp_path):
-    rows = [
-        task("a", 20_000),
-        task("a-b", 20_000, template=template(subdomain="s")),
-        task("c", 1, template=template(hostname="h")),
-    ]
-    owner = job(*rows)
-    config = decoded(secret("--ssh-port=2222", owner=owner).body["data"])["config"]
-    assert len(config) < 1000
-    if not which("ssh"):
-        return
+LARGE = job(
+    task("a", 20_000),
+    task("a-b", 20_000, template=template(subdomain="s")),
+    task("c", 1, template=template(hostname="h")),
+)
+
+
+def test_ssh_config_of_a_very_large_job_is_short():
+    assert len(decoded(secret("--ssh-port=2222", owner=LARGE).body["data"])["config"]) < 1000
+
+
+@pytest.mark.skipif(which("ssh") is None, reason="ssh is not installed")
+def test_short_ssh_config_of_a_very_large_job_resolves_every_host(tmp_path):
+    config = decoded(secret("--ssh-port=2222", owner=LARGE).body["data"])["config"]
     file = tmp_path / "config"
     file.write_text(config)
     for host, want in (("j-a-7", "j-a-7.j"), ("j-a-b-19999", "j-a-b-19999.s"), ("h", "h.j"), ("j-a-7.j", "j-a-7.j")):

@@ -78,7 +78,7 @@ def test_hcclrank_annotation_takes_the_rank_that_pytorch_set():
     assert made["metadata"]["annotations"]["hccl/rankIndex"] == "2"
 
 
-def test_missing_plugin_raises_an_error_with_its_name():
+def test_missing_plugin_raises_an_error_with_its_name_and_has_a_controlled_resources_entry():
     owner = job(plugins={"nobody": []})
     with pytest.raises(PluginError, match=r"^failed to get plugin nobody$"):
         use.plugins_of(owner)
