@@ -193,13 +193,13 @@ def test_run_refuses_unknown_fields_and_deletes_objects_created_before(cluster: 
     wait_until(lambda: not cluster.kubectl("get", "jf,jt,vcjob", "-n", namespace, "-o", "name"), "all of it to go")
 
 
-def test_run_exits_0_and_reports_that_a_cron_job_has_no_end_to_follow(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    spec = template("t")["spec"]
-    spec["tasks"][0]["template"]["spec"]["priorityClassName"] = "nobody"
+def test_run_prints_warnings_and_that_a_cron_job_has_no_end_to_follow(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    spec = {**template("t")["spec"], "schedulerName": "nobody"}
     cron = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": spec}}
     made = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": cron}
     done = follow(cluster, namespace, tmp_path, made)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert 'Warning: spec.jobTemplate.spec.schedulerName: no scheduler named "nobody" is at work' in done.stdout
     assert "cronjobs.batch.volcano.sh/c makes Jobs until it is deleted: it has no end that could be followed" in done.stdout
 
 

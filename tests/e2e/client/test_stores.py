@@ -16,6 +16,7 @@ from pyroclast_client import errors, stores
 from pyroclast_client.loops import run
 from pyroclast_client.planes import LocalClient
 from pyroclast_client.runner import sealing
+from tests.e2e.support.cluster import wait_until
 
 pytestmark = pytest.mark.timeout(600)  # they start many processes
 
@@ -69,8 +70,11 @@ def test_large_result_in_a_claim_is_read_through_jobs_that_are_deleted_afterward
     assert readers(local) == []
 
 
-def test_flow_returns_a_large_value_through_a_claim(local: LocalClient) -> None:
-    assert chained.run(2 << 20).result(200) == noise(2 << 20)
+def test_large_value_of_a_flow_is_read_through_a_claim_after_its_jobs_were_deleted(local: LocalClient) -> None:
+    flow = chained.run(2 << 20).wait(200)
+    wait_until(lambda: not [job for job in local.jobs() if job.name.startswith(flow.name)], "its Jobs to go")
+    assert flow.result(200) == noise(2 << 20)
+    assert readers(local) == []
 
 
 def test_result_too_large_to_read_through_pods_raises_and_suggests_to_mount_the_claim(
