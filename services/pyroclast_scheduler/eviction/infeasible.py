@@ -149,10 +149,10 @@ class InfeasibleNodes:
                 self._book.keep(kind, shape, (self._infeasible[kind] >= 0) & (self._changed < 0))
 
     def _reopen_changed(self) -> None:
-        """Reset the nodes of changed jobs, since the possible victims of a job depend on its pods on other nodes."""
+        """Reset the nodes with pods of jobs that changed since the last session."""
         for job in (*self._session.jobs.values(), *self._session.others.values()):
             if job.is_changed:
-                self._changed[[task.row for task in job.tasks if task.row >= 0]] = 0
+                self._reopen(job, 0)
 
     def _since(self, kind: Hashable) -> Ints | None:
         """Return by node the length of the log when it became infeasible for that kind, −1 if feasible.
@@ -165,7 +165,16 @@ class InfeasibleNodes:
         return found
 
     def _look(self) -> None:
-        log = self._session.moves.log
-        for position in range(self._seen, len(log)):
-            self._changed[log[position]] = position
-        self._seen = len(log)
+        """Reset the nodes of the moves since the last call, and all nodes with pods of the moved jobs."""
+        moves, last = self._session.moves, dict[str, tuple[Job, int]]()
+        for position in range(self._seen, len(moves.log)):
+            self._changed[moves.log[position]] = position
+            last[moves.jobs[position].facts.key] = moves.jobs[position], position
+        for job, position in last.values():
+            self._reopen(job, position)
+        self._seen = len(moves.log)
+
+    def _reopen(self, job: Job, position: int) -> None:
+        """Reset the nodes with pods of `job`, since the possible victims of a job depend on its pods on other nodes."""
+        rows = [task.row for task in job.tasks if task.row >= 0]
+        self._changed[rows] = np.maximum(self._changed[rows], position)

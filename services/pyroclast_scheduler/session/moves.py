@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyroclast.api import records
+from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats, Rows
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -15,11 +16,13 @@ __all__ = ["Moves"]
 class Moves:
     """The moves of a session, in order.
 
-    `log`: the node rows of each move, undone moves included. `queue_changes`: the change of the allocated amounts by queue.
+    `log`: the node rows of each move, undone moves included. `jobs`: the job of each of these moves. `queue_changes`: the change
+    of the allocated amounts by queue.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.log: list[Rows] = []
+        self.jobs: list[Job] = []
         self.queue_changes: dict[str, Floats] = {}
         self._snapshot = snapshot
         self._term_counts: TermCounts | None = None
@@ -28,6 +31,7 @@ class Moves:
     def add(self, move: Move, sign: int) -> None:
         """Record that `move` was made (1) or undone (−1)."""
         self.log.append(move.nodes)
+        self.jobs.append(move.job)
         if move.status is TaskStatus.ALLOCATED and sign > 0:
             move.plan.ahead.placed(move.rows, len(self.log))
         if move.status is not TaskStatus.PIPELINED:
@@ -42,6 +46,7 @@ class Moves:
     def forget(self) -> None:
         """Drop all references to moves at the end of the session."""
         self._uncounted.clear()
+        self.jobs.clear()
 
     @property
     def term_counts(self) -> TermCounts:
