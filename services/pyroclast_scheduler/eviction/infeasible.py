@@ -171,7 +171,8 @@ class InfeasibleNodes:
             self._changed[moves.log[position]] = position
             last[moves.jobs[position].facts.key] = moves.jobs[position], position
         for job, position in last.values():
-            self._reopen(job, position)
+            if job.tally.ready:  # a job without running pods has no possible victims
+                self._reopen(job, position)
         self._seen = len(moves.log)
 
     def _reopen(self, job: Job, position: int) -> None:
