@@ -22,7 +22,7 @@ from pyroclast.api.types import (
     ResourceType,
 )
 from pyroclast.rules import commands, cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, pods, queues, submitters
-from pyroclast.rules.jobs.warnings import scheduler_warnings
+from pyroclast.rules.jobs.warnings import class_warnings, scheduler_warnings
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.named_queues import queue_warnings
 from pyroclast.rules.values import Json, mapping
@@ -132,15 +132,15 @@ def _check_job(review: Review, known: Known) -> Answer:
         known.queues,
         pod_level_resources=options.pod_level_resources,
         plugins=options.job_plugins,
-        priority_classes=known.priority_classes,
     )
-    return Answer(_with_schedulers(verdict, review.object.get("spec"), "spec", known))
+    return Answer(_with_warnings(verdict, review.object.get("spec"), "spec", known))
 
 
-def _with_schedulers(verdict: Verdict, spec: Json, path: str, known: Known) -> Verdict:
-    """Return the verdict on a Job, or on a template of Jobs, with a warning for each scheduler that is not running."""
-    lines = scheduler_warnings(mapping(spec), path, known.schedulers, known.options.scheduler_names)
-    return replace(verdict, warnings=(*verdict.warnings, *lines))
+def _with_warnings(verdict: Verdict, spec: Json, path: str, known: Known) -> Verdict:
+    """Return the verdict on a Job, or on a template of Jobs, with a warning for each missing PriorityClass and scheduler."""
+    classes = class_warnings(mapping(spec), path, known.priority_classes)
+    schedulers = scheduler_warnings(mapping(spec), path, known.schedulers, known.options.scheduler_names)
+    return replace(verdict, warnings=(*verdict.warnings, *classes, *schedulers))
 
 
 def _default_pod_group(review: Review, known: Known) -> Answer:
@@ -182,7 +182,7 @@ def _check_queue(review: Review, known: Known) -> Answer:
 def _check_cron_job(review: Review, known: Known) -> Answer:
     verdict = cronjobs.validate(review.object, known.time_zones, plugins=known.options.job_plugins)
     template = mapping(mapping(review.object.get("spec")).get("jobTemplate"))
-    return Answer(_with_schedulers(verdict, template.get("spec"), "spec.jobTemplate.spec", known))
+    return Answer(_with_warnings(verdict, template.get("spec"), "spec.jobTemplate.spec", known))
 
 
 def _check_hyper_node(review: Review, _: Known) -> Answer:
@@ -218,7 +218,7 @@ def _check_template(review: Review, known: Known) -> Answer:
         return Answer()
     pod_resources, plugins = known.options.pod_level_resources, known.options.job_plugins
     verdict = jobtemplates.validate(review.object, known.queues, pod_level_resources=pod_resources, plugins=plugins)
-    return Answer(_with_schedulers(verdict, review.object.get("spec"), "spec", known))
+    return Answer(_with_warnings(verdict, review.object.get("spec"), "spec", known))
 
 
 def _check_command(review: Review, _: Known) -> Answer:

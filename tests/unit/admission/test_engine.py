@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from prometheus_client import CollectorRegistry
@@ -74,6 +75,27 @@ async def test_a_job_is_denied_only_when_the_api_server_confirms_the_state_of_it
     with an_engine(known(*CACHED, *CHILDREN), {view.name: view for view in read}) as (engine, seen):
         answered = await ask_engine(engine, "/jobs/validate", object=job(queue=queue))
     assert (answered["response"]["allowed"], seen) == (allowed, asked)
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/jobs/validate", "spec"),
+        ("/jobtemplates/validate", "spec"),
+        ("/cronjobs/validate", "spec.jobTemplate.spec"),
+    ],
+)
+async def test_a_missing_priority_class_is_a_warning_for_jobs_and_for_templates_of_jobs(path: str, place: str) -> None:
+    made = job(priorityClassName="gone")
+    if place != "spec":
+        made = {"metadata": {"name": "c"}, "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": made["spec"]}}}
+    cached = msgspec.structs.replace(known(*CACHED), priority_classes=("urgent",))
+    with an_engine(cached, {}) as (engine, _):
+        response = (await ask_engine(engine, path, object=made))["response"]
+    assert response["allowed"], response
+    assert [line for line in response["warnings"] if "PriorityClass" in line] == [
+        f'{place}.priorityClassName: there is no PriorityClass "gone"; no pod of it is made until there is one'
+    ]
 
 
 async def test_a_failed_queue_lookup_denies_the_job_with_503_and_retry_after() -> None:

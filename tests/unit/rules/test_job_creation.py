@@ -8,7 +8,7 @@ import pytest
 
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.rules import jobs
-from pyroclast.rules.jobs.warnings import scheduler_warnings
+from pyroclast.rules.jobs.warnings import class_warnings, scheduler_warnings
 from tests.unit.rules.builders import QUEUES, job, task, template
 
 BOTH_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
@@ -440,12 +440,10 @@ def test_refusal_sentence_ends_with_the_field_paths_of_its_first_five_causes() -
 def test_job_with_a_missing_priority_class_gets_a_warning() -> None:
     given = job(task("a"), task("b"), priorityClassName="urgent")
     given["spec"]["tasks"][1]["template"]["spec"]["priorityClassName"] = "gone"
-    known = ("urgent",)
-    verdict = jobs.validate_create(given, QUEUES, priority_classes=known)
-    assert [line for line in verdict.warnings if "PriorityClass" in line] == [
+    assert list(class_warnings(given["spec"], "spec", ("urgent",))) == [
         'spec.tasks[1].template.spec.priorityClassName: there is no PriorityClass "gone"; no pod of it is made until there is one'
     ]
-    assert not [line for line in jobs.validate_create(given, QUEUES).warnings if "PriorityClass" in line]
+    assert list(class_warnings(given["spec"], "spec", None)) == []
 
 
 SCHEDULERS = Schedulers(frozenset({"volcano"}), {}, frozenset({"volcano"}))

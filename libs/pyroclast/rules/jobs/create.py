@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyroclast.rules.jobs.queue import check_queue
 from pyroclast.rules.jobs.tasks import check_minimum, check_task, pod_name_warnings, total_replicas
 from pyroclast.rules.jobs.timing import check_estimate, check_retry
 from pyroclast.rules.jobs.volumes import check_volumes
-from pyroclast.rules.jobs.warnings import class_warnings, spec_warnings
+from pyroclast.rules.jobs.warnings import spec_warnings
 from pyroclast.rules.lookups import QueueLookup
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.topology import BOTH_TIERS, check_topology
@@ -35,12 +35,11 @@ def validate_create(
     *,
     pod_level_resources: bool = True,
     plugins: Collection[str] = BUILT_IN,
-    priority_classes: Container[str] | None = None,
 ) -> Verdict:
     """Return the verdict on a new Job.
 
     `pod_level_resources`: whether the cluster supports resources of whole pods. `plugins`: the names of the installed job
-    plugins. `priority_classes`: the names of the PriorityClasses; None when they are unknown.
+    plugins.
 
     All faults are reported at once. The message begins with Volcano's sentences in Volcano's order.
     """
@@ -50,7 +49,6 @@ def validate_create(
     queue = queues.get(text(spec.get("queue")) or DEFAULT_QUEUE)
     warnings = (
         *spec_warnings(spec, "spec", queue),
-        *class_warnings(spec, "spec", priority_classes),
         *host_list_warnings(spec, "spec", name),
         *pod_name_warnings((task for _, task in mappings(spec.get("tasks"))), "spec.tasks", name),
     )
