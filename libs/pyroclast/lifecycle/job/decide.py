@@ -190,15 +190,14 @@ def _keep_up(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecision:
 def _synchronise(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecision:
     """Return the decision that brings the observed objects in line with the spec."""
     job, phase = facts.job, facts.job.status.state.phase
-    broken_off = plan.interrupted(facts.pods) if phase in (JobPhase.PENDING, JobPhase.RUNNING) else ()
-    if broken_off and not idle:
-        names = ", ".join(pod.metadata.name for pod in broken_off)
-        message = f"{_failure(broken_off)}the restart of {names} is carried on"
-        return JobDecision(status=_restarting(facts, _reason_of(broken_off), message, broken_off))
+    marked = plan.interrupted(facts.pods)
+    if marked and phase in (JobPhase.PENDING, JobPhase.RUNNING) and not idle:
+        names = ", ".join(pod.metadata.name for pod in marked)
+        message = f"{_failure(marked)}the restart of {names} is carried on"
+        return JobDecision(status=_restarting(facts, _reason_of(marked), message, marked))
     counts = _counted(facts)
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
     if change and change.to in _ENDS:
-        marked = plan.interrupted(facts.pods)
         if marked and not idle:  # pods that were marked for a restart are deleted, although no pod replaces them
             return JobDecision((DeletePods(plan.victims_of(marked)),), conclusive=False)
         if not (marked or has_action):
