@@ -77,18 +77,18 @@ def tree_run(tree: Tree) -> dict[str, Any]:
     root = tree.root
     leaves = list(tree.leaves(root["uid"]))
     pods = [pod for leaf in leaves for pod in tree.pods.get(leaf["uid"], ())]
-    told: dict[str, Any] = {**_outcome(tree, leaves), "queue": root["queue"], "alike": None, "owner": None, "declared": None}
+    queue = min((pod["queue"] for pod in pods if pod["queue"] and held(pod) is not None), default=root["queue"])
+    told: dict[str, Any] = {**_outcome(tree, leaves), "queue": queue, "alike": None, "owner": None, "declared": None}
     oldest = oldest_pod(pods)
     if oldest is None:
         return told
     namespace = root["namespace"]
     owners = (OwnerReference(name=root["owner_name"], controller=True),) if root["owner_name"] else ()
     meta = Meta(name=root["name"], owner_references=owners)
-    queue = min((pod["queue"] for pod in pods if pod["queue"] and held(pod) is not None), default=root["queue"])
     members, asked = _cheapest(tree, root)[1], of_one_pod(orjson.loads(oldest["requests"]))
     alike = alike_keys(meta, namespace, queue or "default", members, asked)
     owner = digest(worth_key(meta, namespace))
-    return {**told, "queue": queue, "alike": ",".join(map(digest, alike)), "owner": owner, "declared": oldest["estimate"]}
+    return {**told, "alike": ",".join(map(digest, alike)), "owner": owner, "declared": oldest["estimate"]}
 
 
 def _outcome(tree: Tree, leaves: Sequence[Row]) -> dict[str, Any]:
