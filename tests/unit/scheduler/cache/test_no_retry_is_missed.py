@@ -278,21 +278,21 @@ def walk(world, steps):
     return looked_at
 
 
+def world_of(name, seed):
+    is_mixed = name in MIXED
+    return World(random.Random(seed), *(MIXED[name] if is_mixed else (PLAIN[name],)), is_mixed=is_mixed)
+
+
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("seed", range(8 // ONE_IN))
 def test_a_session_over_retried_jobs_decides_the_same_as_one_over_all_jobs(name, seed):
-    assert walk(World(random.Random(seed), PLAIN[name]), 15)
+    assert walk(world_of(name, seed), 15)
 
 
 @pytest.mark.parametrize("name", MIXED)
 @pytest.mark.parametrize("seed", range(8 // ONE_IN))
 def test_a_session_over_retried_jobs_with_claims_and_devices_decides_the_same_as_one_over_all(name, seed):
-    assert walk(World(random.Random(seed), *MIXED[name], is_mixed=True), 15)
-
-
-def world_of(name, seed):
-    is_mixed = name in MIXED
-    return World(random.Random(seed), *(MIXED[name] if is_mixed else (PLAIN[name],)), is_mixed=is_mixed)
+    assert walk(world_of(name, seed), 15)
 
 
 @pytest.mark.parametrize(
