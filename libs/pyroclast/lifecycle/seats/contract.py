@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -192,11 +192,16 @@ def encode(value: Seats | Placement) -> str:
 def compact(value: object) -> Any:  # noqa: ANN401 - a JSON value
     """Return `value` as plain JSON, without fields of records that have their default; maps keep all their entries."""
     if isinstance(value, msgspec.Struct):
-        fields = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
+        fields = ((field, getattr(value, field.name)) for field in _fields(type(value)))
         return {field.encode_name: compact(each) for field, each in fields if not _is_default(field, each)}
     if isinstance(value, Mapping):
         return {key: compact(each) for key, each in value.items()}
     return [compact(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+@cache  # it evaluates the annotations of the class
+def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
 
 
 def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
