@@ -132,7 +132,9 @@ class _Preemption:
         where = self.residents.where(self.job.facts.queue) if self.where is None else self.where
         nodes = nodes & (where | has_room)
         is_tried = False
-        for row in ranked(session, self.job, task, plan, nodes):
+        ordered = ranked(session, self.job, task, plan, nodes)
+        among = self.residents.promising(ordered, self.job, is_reclaim=False, besides=has_room)
+        for row in among if self.where is None else ordered:
             victims = session.preemptable(task, self.job, self.residents.evictable(row, self.job, self.keep))
             if has_enough(session, plan, row, victims) if victims else has_room[row]:
                 is_tried = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, cmp_to_key
 from typing import Final
 
@@ -14,7 +14,7 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.session.extension_points import Candidate
+from pyroclast_scheduler.session.extension_points import Candidate, Preemptor
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.session import Session
 
@@ -22,6 +22,7 @@ __all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "may_hold
 
 _PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 _GOING: Final = frozenset({TaskStatus.RELEASING})
+_FIRST: Final = 16  # the nodes that a search tries before it asks which jobs may lose pods at all
 
 
 class Residents:
@@ -36,6 +37,7 @@ class Residents:
         self._minimum = minimum
         self._found: dict[int, list[Candidate]] = {}
         self._nowhere = self._mask([])
+        self._losing: dict[tuple[Preemptor, bool], tuple[int, Bools]] = {}
 
     @cached_property
     def _by_job(self) -> Mapping[str, Collection[int]]:
@@ -67,6 +69,32 @@ class Residents:
         """Return a mask of the nodes with pods of jobs for which `keep` is true."""
         jobs = ((self.session.job(key), rows) for key, rows in self._by_job.items())
         return self._mask([row for job, rows in jobs if job is not None and keep(job) for row in rows])
+
+    def promising(self, rows: Sequence[int], job: Job, *, is_reclaim: bool, besides: Bools | None = None) -> Iterator[int]:
+        """Yield those of `rows`, in order, on which the plugins may select victims for `job`, and those in `besides`.
+
+        The first few are not checked, since most searches end there.
+        """
+        yield from rows[:_FIRST]
+        if len(rows) > _FIRST:
+            may_help = self._where_loss(Preemptor(job.facts.queue, job.facts.priority), is_reclaim=is_reclaim)
+            if besides is not None:
+                may_help = may_help | besides
+            rest = np.array(rows[_FIRST:], dtype=np.intp)
+            yield from rest[may_help[rest]].tolist()
+
+    def _where_loss(self, preemptor: Preemptor, *, is_reclaim: bool) -> Bools:
+        """Return a mask of the nodes with pods of jobs that may lose pods now, in the queue of `preemptor` or in others."""
+        session, state = self.session, self.session.moves.state
+        known = self._losing.get((preemptor, is_reclaim))
+        if known is not None and known[0] == state:
+            return known[1]
+        facts = session.snapshot.all_jobs
+        there = ((key, rows) for key, rows in self._by_job.items() if (facts[key].queue != preemptor.queue) is is_reclaim)
+        jobs = ((session.job(key), rows) for key, rows in there)
+        found = self._mask([row for job, rows in jobs if job is not None and session.may_lose(job, preemptor) for row in rows])
+        self._losing[preemptor, is_reclaim] = state, found
+        return found
 
     def on(self, row: int, keep: Callable[[Job, Task], bool], *, among: frozenset[TaskStatus] = _PRESENT) -> list[Candidate]:
         """Return the pods on node `row` for which `keep` is true. `among`: their statuses, by default bound and running."""

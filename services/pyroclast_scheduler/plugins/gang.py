@@ -9,7 +9,7 @@ from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Vote
+from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Preemptor, Vote
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.whole_units import goes_whole
 
@@ -35,6 +35,8 @@ class Gang:
             job_valid=_invalid,
             preemptable=_surplus,
             reclaimable=_surplus,
+            spares_preempted=_is_at_minimum,
+            spares_reclaimed=_is_at_minimum,
             unified_evictable=lambda _, candidates: list(candidates),  # the bundles already respect the minimums
             close=lambda: _close(session),
         )
@@ -87,6 +89,15 @@ def _surplus(preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) 
             left[key] = ready - 1
             chosen.append((owner, task))
     return chosen
+
+
+def _is_at_minimum(job: Job, preemptor: Preemptor) -> bool:
+    """Whether the job can lose no single task. Parts and units that are evicted as a whole have rules of their own."""
+    del preemptor
+    spec = job.facts.group.spec
+    if spec.evicts_whole or spec.tree is not None or spec.sub_group_policy:
+        return False
+    return job.tally.ready <= job.facts.min_available
 
 
 def _close(session: Session) -> None:

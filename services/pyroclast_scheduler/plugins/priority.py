@@ -29,6 +29,7 @@ class Priority:
             sub_job_order=lambda _, sub_job: -sub_job.priority,
             job_starving=lambda job: job.tally.ready + job.tally[TaskStatus.PIPELINED] < len(job.facts.tasks),
             preemptable=_lower,
+            spares_preempted=lambda job, preemptor: job.facts.priority >= preemptor.priority,
             unified_evictable=_lower_gangs,
         )
 

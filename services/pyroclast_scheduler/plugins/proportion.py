@@ -40,6 +40,7 @@ class Proportion:
             quota_retry_when=lambda _job, _tasks: (QueueUse(),),  # the deserved amounts depend on the requests of all queues
             preemptive=queues.preemptive,
             reclaimable=queues.reclaimable,
+            spares_reclaimed=lambda job, _: not queues.exceeds_deserved(job.facts.queue),
             job_enqueueable=queues.enqueueable,
             job_enqueued=queues.enqueued,
             is_enqueue_told=True,
@@ -139,11 +140,18 @@ class _Queues:
         for owner, task in candidates:
             row = self._rows[owner.facts.queue]
             has = left.get(row, self._allocated[row])
-            if (has < self._deserved[row] + demand.EPSILON).all():
+            if not self._is_above(row, has):
                 continue
             left[row] = has - self._session.plan(task.facts.shape).request
             chosen.append((owner, task))
         return chosen
+
+    def exceeds_deserved(self, queue: str) -> bool:
+        row = self._rows[queue]
+        return self._is_above(row, self._allocated[row])
+
+    def _is_above(self, row: int, amounts: Floats) -> bool:
+        return not (amounts < self._deserved[row] + demand.EPSILON).all()
 
     def enqueueable(self, job: Job) -> Vote:
         row = self._rows[job.facts.queue]

@@ -30,6 +30,7 @@ __all__ = [
     "Extensions",
     "GangEviction",
     "Invalid",
+    "Preemptor",
     "Purpose",
     "Rank",
     "VictimRule",
@@ -73,6 +74,13 @@ class VictimRule(Protocol):
         """Return those of `candidates` that may be evicted for `preemptor`, a task of `job`; None to abstain."""
 
 
+class Preemptor(NamedTuple):
+    """What jobs have in common for which pods of other jobs are evicted: the name of their queue, and their priority."""
+
+    queue: str
+    priority: int
+
+
 @dataclass(frozen=True, slots=True)
 class GangEviction:
     """A request of a whole gang for room in one hypernode.
@@ -103,6 +111,8 @@ _FLAG_OF: Final = {
     "preemptive": "enablePreemptive",
     "preemptable": "enablePreemptable",
     "reclaimable": "enableReclaimable",
+    "spares_preempted": "enablePreemptable",
+    "spares_reclaimed": "enableReclaimable",
     "victim_tasks": "enabledVictim",
     "pre_predicate": "enablePredicate",
     "predicate": "enablePredicate",
@@ -150,6 +160,9 @@ class Extensions:
     Victims, as selections among candidates:
         preemptable: victims in the same queue.
         reclaimable: victims in other queues.
+        spares_preempted, spares_reclaimed (job, preemptor): whether `preemptable` or `reclaimable` of this plugin selects no task
+        of the job now for other jobs with this queue and priority. Searches then pass over nodes with only such jobs. Without
+        these points, a search asks about the pods of each node.
         unified_evictable: victims for a whole gang. It has no flag.
         victim_tasks (candidates): running tasks that should be evicted without a preemptor.
     Nodes, with arrays over the rows of the node table:
@@ -208,6 +221,8 @@ class Extensions:
 
     preemptable: VictimRule | None = None
     reclaimable: VictimRule | None = None
+    spares_preempted: Callable[[Job, Preemptor], bool] | None = None
+    spares_reclaimed: Callable[[Job, Preemptor], bool] | None = None
     unified_evictable: Callable[[GangEviction, Sequence[Candidate]], list[Candidate] | None] | None = None
     victim_tasks: Callable[[Sequence[Candidate]], Sequence[Candidate]] | None = None
 

@@ -16,13 +16,16 @@ __all__ = ["Moves"]
 class Moves:
     """The moves of a session, in order.
 
-    `log`: the node rows of each move, undone moves included. `jobs`: the job of each of these moves. `queue_changes`: the change
-    of the allocated amounts by queue.
+    `log`: the node rows of each move, undone moves included. `jobs`: the job of each of these moves. `state`: a number of the
+    present placements, the same again after later moves have been undone. `queue_changes`: the change of the allocated amounts by
+    queue.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.log: list[Rows] = []
         self.jobs: list[Job] = []
+        self.state = 0
+        self._made: list[tuple[Move, int]] = []  # with the state before the move
         self.queue_changes: dict[str, Floats] = {}
         self._snapshot = snapshot
         self._term_counts: TermCounts | None = None
@@ -32,6 +35,14 @@ class Moves:
         """Record that `move` was made (1) or undone (−1)."""
         self.log.append(move.nodes)
         self.jobs.append(move.job)
+        if sign > 0:
+            self._made.append((move, self.state))
+            self.state = len(self.log)
+        elif self._made and self._made[-1][0] is move:
+            self.state = self._made.pop()[1]
+        else:
+            self._made.clear()
+            self.state = len(self.log)
         if move.status is TaskStatus.ALLOCATED and sign > 0:
             move.plan.ahead.placed(move.rows, len(self.log))
         if move.status is not TaskStatus.PIPELINED:
@@ -46,6 +57,7 @@ class Moves:
     def forget(self) -> None:
         """Drop all references to moves at the end of the session."""
         self._uncounted.clear()
+        self._made.clear()
         self.jobs.clear()
 
     @property

@@ -22,7 +22,16 @@ from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.triggers import AnyChange, Trigger
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction, Invalid, Purpose, Rank, Vote
+from pyroclast_scheduler.session.extension_points import (
+    Candidate,
+    Extensions,
+    GangEviction,
+    Invalid,
+    Preemptor,
+    Purpose,
+    Rank,
+    Vote,
+)
 from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.statement import Move
 from pyroclast_scheduler.session.whole_units import agreed_whole
@@ -84,6 +93,8 @@ class Rules:
         self._job_enqueueable = self._tiers(lambda each: each.job_enqueueable)
         self._preemptable = self._tiers(lambda each: each.preemptable)
         self._reclaimable = self._tiers(lambda each: each.reclaimable)
+        self._spares_preempted = self._sparing("preemptable", "spares_preempted")
+        self._spares_reclaimed = self._sparing("reclaimable", "spares_reclaimed")
         self._unified_evictable = self._tiers(lambda each: each.unified_evictable)
         self._victim_tasks = self._tiers(lambda each: each.victim_tasks)
         self._moved = self.all_of(lambda each: each.moved)
@@ -97,6 +108,11 @@ class Rules:
     def _tiers(self, point: Callable[[Extensions], T | None]) -> _Tiers[T]:
         tiers = [[found for each in tier if (found := point(each)) is not None] for tier in self._extensions]
         return [tier for tier in tiers if tier]
+
+    def _sparing(self, rule: str, spares: str) -> _Tiers[Callable[[Job, Preemptor], bool]]:
+        """Return for each tier with rules for victims whom the plugins of these rules spare; the list of a tier may be empty."""
+        tiers = [[getattr(each, spares) for each in tier if getattr(each, rule)] for tier in self._extensions]
+        return [[found for found in tier if found] for tier in tiers if tier]
 
     # -- order: the smallest key is first; the first plugin whose ranks differ decides ----------------------------------
 
@@ -221,6 +237,14 @@ class Rules:
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return those of `candidates` that may be evicted for `preemptor`, a task of `job` in another queue."""
         return agreed_whole(candidates, lambda asked: _agreed(self._reclaimable, asked, preemptor, job), job)
+
+    def may_lose(self, job: Job, preemptor: Preemptor) -> bool:
+        """Whether tasks of `job`, in whichever queue, may be evicted at present for other jobs with that queue and priority.
+
+        If not, `preemptable` or `reclaimable` selects no task of `job` for them.
+        """
+        tiers = self._spares_preempted if job.facts.queue == preemptor.queue else self._spares_reclaimed
+        return not all(any(spares(job, preemptor) for spares in tier) for tier in tiers)
 
     def unified_evictable(self, wish: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return those of `candidates` that may be evicted for a whole gang."""

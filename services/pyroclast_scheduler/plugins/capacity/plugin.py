@@ -28,7 +28,7 @@ from pyroclast_scheduler.plugins.capacity.gates import let_in
 from pyroclast_scheduler.plugins.capacity.reclaiming import Reclaiming
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction, Rank, Vote
+from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction, Preemptor, Rank, Vote
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
@@ -71,6 +71,7 @@ class Capacity:
             quota_retry_when=queues.quota_retry_when,
             preemptive=queues.preemptive,
             reclaimable=queues.reclaimable,
+            spares_reclaimed=queues.spares,
             unified_evictable=queues.evictable,
             job_enqueueable=queues.enqueueable,
             job_enqueued=queues.enqueued,
@@ -220,6 +221,17 @@ class _Queues:
         rule = Reclaiming(self._tree, self._allocated, self._levels, mine, request)
         ordered = first_to_go(self._session, candidates, self._session.queues[job.facts.queue])
         return [each for each in ordered if self._goes(rule, each)]
+
+    def spares(self, job: Job, preemptor: Preemptor) -> bool:
+        """Whether the queue of `job` deserves some of each resource that the job uses, and has no more than that."""
+        del preemptor
+        row = self._tree.rows.get(job.facts.queue)
+        if row is None:
+            return True
+        used = job.allocated > 0
+        used[PODS] = False
+        deserved, has = self._tree.deserved[row][used], self._allocated[row][used]
+        return bool(((deserved >= demand.EPSILON) & (has <= deserved)).all())
 
     def evictable(self, eviction: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return victims for a whole gang: all candidates in the same queue, or candidates of other queues.

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.eviction import victims
 from pyroclast_scheduler.model.objects import Objects
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
@@ -27,6 +29,7 @@ MIXED = {
     "filling": ("allocate", ""),
     "limited": ("allocate, preempt", "", "capacity"),
     "evicting": ("allocate, preempt, reclaim", ""),
+    "deserving": ("allocate, reclaim", "", "capacity"),
     "devices": ("allocate, preempt", "{name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}, "),
     "reservation": ("enqueue, elect, allocate, reserve", "{name: reservation}, "),
     "by queue": (
@@ -57,6 +60,7 @@ class World:
         self.random, self.is_mixed = random_, is_mixed
         self.configuration = parse(TIERS % (actions, plugin, quota), actions=registry.actions(), plugins=registry.plugins())
         self.has_devices, self.reserves = "deviceshare" in plugin, "reserve" in actions
+        self.deserves = quota == "capacity" and "reclaim" in actions
         self.cache = Cache()
         self.jobs = {}
         self.pods = {}
@@ -162,6 +166,8 @@ class World:
         options = {"weight": self.random.randint(1, 5)}
         if self.is_mixed:
             options["capability"] = self.random.choice([None, None, {"cpu": 12}])
+        if self.deserves:
+            options["deserved"] = self.random.choice([None, {"cpu": 4, "memory": "4Gi"}, {"cpu": 12, "memory": "12Gi"}])
         self.cache.queue_changed(old, objects.queue([name, options]))
 
     def node_changes(self):
@@ -194,23 +200,25 @@ class World:
             often += [self.heartbeat, self.claim_changes, self.pod_goes]
         self.random.choice([self.jobs_come, self.pod_goes, self.queue_changes, self.node_changes, *often])()
 
-    def decided(self, snapshot, memory):
+    def decided(self, snapshot, memory, *, unchecked_nodes):
+        """`unchecked_nodes`: on how many nodes a search for victims asks about each pod, before it asks about jobs."""
         commits = []
-        outcome = run_cycle(
-            snapshot,
-            self.configuration,
-            actions=registry.actions(),
-            plugins=registry.plugins(),
-            ports=Ports(
-                objects.NOW + self.period, commits.append, memory=memory, period=self.period, reservations=self.reservations
-            ),
-            uid="u",
-        )
+        with patch.object(victims, "_FIRST", unchecked_nodes):
+            outcome = run_cycle(
+                snapshot,
+                self.configuration,
+                actions=registry.actions(),
+                plugins=registry.plugins(),
+                ports=Ports(
+                    objects.NOW + self.period, commits.append, memory=memory, period=self.period, reservations=self.reservations
+                ),
+                uid="u",
+            )
         binds = {pair: each.preparations.get(pair[0], ()) for commit in commits for each in commit.binds for pair in each.placed}
         return outcome, binds, {each.task.uid for commit in commits for each in commit.evictions}
 
     def session(self):
-        """What a session decides over the jobs that are awake, and what it would decide over all of them."""
+        """What a session decides over the jobs that are awake, and what it would decide over all of them, and of each pod."""
         self.period += 1
         snapshot = self.cache.snapshot()
         everybody = replace(
@@ -221,9 +229,9 @@ class World:
             lines=(),
             objects=Objects(snapshot.objects.found),  # what it reads does not count as read
         )
-        fresh, binds, evictions = self.decided(everybody, {})
+        fresh, binds, evictions = self.decided(everybody, {}, unchecked_nodes=NODES)
         want = set(binds), evictions, fresh.reservations
-        outcome, binds, evictions = self.decided(snapshot, self.memory)
+        outcome, binds, evictions = self.decided(snapshot, self.memory, unchecked_nodes=0)
         found = set(binds), evictions, outcome.reservations
         kept = {(uid, place.node) for uid, place in outcome.kept.items()}
         if outcome.released.difference(outcome.reservations or ()) or self.kept - kept - set(binds):

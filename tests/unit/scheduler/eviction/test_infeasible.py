@@ -99,6 +99,42 @@ def test_a_job_that_gains_a_pod_in_the_session_may_lose_another_to_preemption(mo
     assert evicted < {"j5-0", "j5-1"}
 
 
+MANY = 40
+
+
+@pytest.mark.parametrize(
+    ("actions", "plugins", "queue", "rank", "minimum", "asked"),
+    [
+        pytest.param("preempt", "priority gang", "q", 1, 1, 16, id="no job may lose a pod"),
+        pytest.param("preempt", "priority gang", "q", 0, 1, 16, id="lower priority but at the minimum"),
+        pytest.param("preempt", "priority gang", "q", 0, 0, 1, id="the first node has a victim"),
+        pytest.param("preempt", "priority gang | cdp", "q", 1, 1, 1, id="the plugin of the next tier selects a victim"),
+        pytest.param("preempt", "priority | drf", "q", 1, 1, MANY, id="a plugin that does not say which jobs it spares"),
+        pytest.param("reclaim", "gang", "other", 0, 1, 16, id="a gang of another queue"),
+        pytest.param("reclaim", "gang | proportion", "other", 0, 1, 1, id="a gang of a queue above its share"),
+    ],
+)
+def test_a_search_for_victims_passes_over_nodes_whose_jobs_may_lose_no_pod(
+    monkeypatch, actions, plugins, queue, rank, minimum, asked
+):
+    cache, rows = Cache(), set()
+    for name in {"q", queue}:
+        cache.queue_changed(None, objects.queue([name]))
+    for each in range(2):
+        cache.priority_changed(None, objects.priority_class(each))
+    for i in range(MANY):
+        cache.node_changed(None, objects.node([f"n{i}", 1, "64Gi"]))
+        cache.group_changed(None, objects.pod_group([f"j{i}", queue, minimum, {"class": rank}]))
+        cache.pod_changed(None, objects.pod([f"j{i}-0", f"j{i}", f"n{i}", 1, "1Gi", {"prio": rank}]))
+    cache.group_changed(None, objects.pod_group(["waits", "q", 1, {"class": 1}]))
+    cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", 1, "1Gi", {"prio": 1}]))
+    on = Residents.on
+    monkeypatch.setattr(Residents, "on", lambda *given, **named: rows.add(given[1]) or on(*given, **named))
+    tiers = ", ".join(f"plugins: [{', '.join(f'{{name: {name}}}' for name in tier.split())}]" for tier in plugins.split("|"))
+    committed(cache, configured(f"actions: {actions}\ntiers: [{tiers}, plugins: [{{name: predicates}}]]"))
+    assert len(rows) == asked
+
+
 def test_preempt_results_found_without_a_plugin_are_discarded_when_it_is_enabled_again(monkeypatch):
     world = World(monkeypatch)
     tiers = "[plugins: [{name: priority}], plugins: [{name: gang}, {name: predicates}]]"
