@@ -631,6 +631,26 @@ def unrelated(
     return run, 0
 
 
+def unlike(jobs: int) -> tuple[Callable[[], object], int]:
+    """Jobs with a request of their own each, on nodes full of gangs that can lose no pod, and a pod of another queue comes."""
+    cache = cluster(5000)
+    cache.queue_changed(None, queue("other"))
+    for gang in range(500):
+        running(cache, f"run{gang}", 10, 5000, at=10 * gang, millis=31_000, queue_name="other")
+    for j in range(jobs):
+        waiting(cache, f"job{j}", 4, millis=2000 + j)
+    steady(cache, TAKING)
+    turns = iter(range(10**6))
+
+    def run() -> None:
+        turn = next(turns)
+        running(cache, f"other{turn}", 1, 5000, at=7 * turn, millis=100, queue_name="other")
+        _, commits = cycle(cache, TAKING, keep=True)
+        assert not any(commit.evictions for commit in commits)
+
+    return run, 0
+
+
 TABLE = {
     "idle": Work("nothing to do: N running Jobs of 10 pods on N/2 nodes", 10, (2500, 5000, 10000), idle),
     "hopeless": Work("N Jobs that do not fit, nothing changed", 10, SIZES, hopeless),
@@ -696,6 +716,7 @@ TABLE = {
     "spaces": Work("N anti-affine Jobs, each in a namespace of its own", 1000, (250, 500, 1000), spaces),
     "vgpu": Work("N pods with a part of a GPU on 500 nodes", 200, (50, 100, 200), vgpus),
     "queues": Work("reclaim in vain for a Job in each of N queues", 100, (125, 250, 500), queues),
+    "unlike": Work("N unlike Jobs on nodes full of gangs where actions evict", 1000, (125, 250, 500), unlike),
     "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),
 }
 
