@@ -10,7 +10,7 @@ import numpy as np
 
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.noted_changes import Changes
-from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.dimensions import Dimensions, Ints
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Rows
 from pyroclast_scheduler.model.shapes import Shape
@@ -20,6 +20,7 @@ __all__ = ["Rooms", "Victims"]
 
 _MANY_ROWS: Final = 200  # above this number, all pods on these nodes count as possible victims
 _MANY_PODS: Final = 5000  # pods of changed jobs; above this number, all nodes count as changed
+_ALL: Final = "*"  # no queue has this name
 _MANY_COPIES: Final = 2**31  # copies of one pod on a node, for a pod without requests
 
 
@@ -31,17 +32,28 @@ class Rooms:
         self._rows = np.fromiter(changes.rows, dtype=np.intp, count=len(changes.rows))
         self._is_open: dict[Shape, bool] = {}
         self._all: dict[Shape, int] = {}
+        self._most: dict[str, int] = {}
 
     def may_hold(self, room: Room) -> bool:
         """Whether a changed node has room for one pod, and all nodes together have room for all pods of the trigger."""
         shape = room.shape
         if shape not in self._is_open:
-            self._is_open[shape] = bool(self._copies(shape, self._rows).any())
+            self._is_open[shape] = self._may_fit(shape) and bool(self._copies(shape, self._rows).any())
         if not self._is_open[shape] or room.pods <= 1:
             return self._is_open[shape]
         if shape not in self._all:
             self._all[shape] = int(self._copies(shape, np.arange(self._nodes.columns.nodes)).sum())
         return room.pods <= self._all[shape]
+
+    def _may_fit(self, shape: Shape) -> bool:
+        """Whether each requested amount is free on some changed node; a quick check that excludes most shapes."""
+        return not any(amount and amount > self._most_free(name) for name, amount in shape.request.items())
+
+    def _most_free(self, name: str) -> int:
+        if name not in self._most:
+            free = self._nodes.columns.free(self._nodes.dimensions.row(name), self._rows, future=True)
+            self._most[name] = int(free.max(initial=0))
+        return self._most[name]
 
     def _copies(self, shape: Shape, rows: Rows) -> Ints:
         """Return how many more pods of `shape` each node has room for by its resources, once its releasing pods are gone."""
@@ -70,7 +82,7 @@ class Victims:
         self._is_demand = changes.is_demand
         self._jobs = jobs
         self._nodes = nodes
-        self._rooms: dict[str, tuple[Rows, Ints]] = {}
+        self._rooms: dict[str, _Room] = {}
         self._placed = placed
         changed = [facts for key in changes.jobs if (facts := jobs.get(key)) is not None]
         self._touched: dict[str, set[int]] = {"": changes.rows}
@@ -87,29 +99,27 @@ class Victims:
     def may_help(self, wish: Eviction) -> bool:
         """Whether the changes allow evictions to make room for a pod for which they could not make room before."""
         if self._is_any or (self._is_demand and not wish.only_own and self._placed - {wish.queue}):
-            return any(self._takes(shape, self._nodes.columns.allocatable) for shape in wish.shapes)
-        where = wish.queue if wish.only_own else ""
+            where, find = _ALL, self._whole
+        else:
+            where, find = wish.queue if wish.only_own else "", lambda: self._without_victims(wish)
         if where not in self._rooms:
-            self._rooms[where] = self._worked_out(wish)
-        rows, room = self._rooms[where]
-        return bool(len(rows)) and any(self._takes(shape, room) for shape in wish.shapes)
+            self._rooms[where] = _Room(find(), self._nodes.dimensions)
+        return any(map(self._rooms[where].may_hold, wish.shapes))
 
-    def _takes(self, shape: Shape, room: Ints) -> bool:
-        fits = np.ones(room.shape[1], dtype=np.bool_)
-        for name, amount in shape.request.items():
-            fits &= room[self._nodes.dimensions.row(name)] >= amount
-        return bool(fits.any())
+    def _whole(self) -> Ints:
+        """Return the allocatable amounts of all nodes."""
+        return self._nodes.columns.allocatable
 
-    def _worked_out(self, wish: Eviction) -> tuple[Rows, Ints]:
-        """Return the changed rows, and the amounts that would be free on these rows without the possible victims."""
+    def _without_victims(self, wish: Eviction) -> Ints:
+        """Return the amounts that would be free on the changed rows without the possible victims."""
         columns, residents = self._nodes.columns, self._nodes.residents
         if self._is_everywhere:
-            return np.arange(columns.nodes), columns.allocatable
+            return columns.allocatable
         own = self._touched[""] | self._touched.get(wish.queue, set())
         touched = own if wish.only_own else set().union(*self._touched.values())
         rows = np.fromiter(touched, dtype=np.intp, count=len(touched))
         if len(rows) > _MANY_ROWS:
-            return rows, columns.allocatable[:, rows]
+            return columns.allocatable[:, rows]
         room = columns.future_idle(rows)
         for at, row in enumerate(rows.tolist()):
             for task in residents[row] if row < len(residents) else ():
@@ -117,4 +127,22 @@ class Victims:
                 if owner is not None and task.is_preemptable and (owner.queue == wish.queue or not wish.only_own):
                     for name, amount in task.shape.request.items():
                         room[self._nodes.dimensions.row(name), at] += amount
-        return rows, room
+        return room
+
+
+class _Room:
+    """Amounts that may be free on nodes, (dimensions, nodes)."""
+
+    def __init__(self, amounts: Ints, dimensions: Dimensions) -> None:
+        self._amounts, self._row = amounts, dimensions.row
+        self._most = amounts.max(axis=1).tolist() if amounts.size else []
+
+    def may_hold(self, shape: Shape) -> bool:
+        """Whether a node has room for one pod."""
+        asked = [(self._row(name), amount) for name, amount in shape.request.items()]
+        if not self._most or any(amount > self._most[row] for row, amount in asked):
+            return False  # most shapes are excluded here
+        fits = np.ones(self._amounts.shape[1], dtype=np.bool_)
+        for row, amount in asked:
+            fits &= self._amounts[row] >= amount
+        return bool(fits.any())
