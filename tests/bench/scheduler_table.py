@@ -666,6 +666,12 @@ TABLE = {
         SIZES,
         partial(hopeless, change=True, millis=2000, prepare=full_queue, configuration=TAKING),
     ),
+    "sizes": Work(
+        "N Jobs that do not fit, each of another size, a node changes where actions evict",
+        50,
+        SIZES,
+        partial(hopeless, change=True, shapes=10**6, configuration=TAKING),
+    ),
     "slot": Work("N one-pod Jobs on full nodes, a pod ends", 50, SIZES, slots),
     "rival": Work("the same where actions evict", 50, SIZES, partial(slots, configuration=TAKING)),
     "label": Work(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -15,7 +15,7 @@ from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes, InfeasibleN
 from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns, try_in_order
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.node_columns import Bools
+from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -133,8 +133,7 @@ class _Preemption:
         nodes = nodes & (where | has_room)
         is_tried = False
         ordered = ranked(session, self.job, task, plan, nodes)
-        among = self.residents.promising(ordered, self.job, is_reclaim=False, besides=has_room)
-        for row in among if self.where is None else ordered:
+        for row in ordered if infeasible is None else self._promising(infeasible, kind, ordered, has_room, would_fit):
             victims = session.preemptable(task, self.job, self.residents.evictable(row, self.job, self.keep))
             if has_enough(session, plan, row, victims) if victims else has_room[row]:
                 is_tried = True
@@ -149,6 +148,16 @@ class _Preemption:
         if infeasible is not None and not is_tried:
             infeasible.give_up(kind)
         return False
+
+    def _promising(
+        self, infeasible: InfeasibleNodes, kind: Hashable, rows: Sequence[int], has_room: Bools, would_fit: Bools
+    ) -> Iterator[int]:
+        """Yield the rows with possible victims or with room, and record that other rows are infeasible if they have no room."""
+
+        def skip(others: Rows) -> None:
+            infeasible.add(kind, others[~would_fit[others]])
+
+        return self.residents.promising(rows, self.job, is_reclaim=False, besides=has_room, skip=skip)
 
     def _may_take(self, plan: PlacementPlan) -> bool:
         """Whether pods may be evicted for the task at all."""

@@ -76,7 +76,7 @@ def _reclaim_for_task(  # noqa: PLR0917
     rows = np.flatnonzero(infeasible.open(kind, infeasible.open(anybody, nodes)))
     if session.nodes.preferred is not None:
         rows = rows[np.argsort(~session.nodes.preferred[rows], kind="stable")]
-    for row in residents.promising(rows.tolist(), job, is_reclaim=True):
+    for row in residents.promising(rows.tolist(), job, is_reclaim=True, skip=partial(infeasible.add, kind)):
         candidates = residents.evictable(row, job, keep)
         if not candidates:
             infeasible.add(kind if row in residents.withheld else anybody, row)

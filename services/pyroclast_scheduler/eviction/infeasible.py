@@ -14,7 +14,7 @@ from pyroclast.api.records import PersistentVolumeClaim
 from pyroclast_scheduler.model.claims import volume_claims
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.node_columns import Bools
+from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
@@ -132,12 +132,12 @@ class InfeasibleNodes:
         """Record that no node was found for a task of that kind."""
         self._everywhere[kind] = len(self._session.moves.log)
 
-    def add(self, kind: Hashable, row: int) -> None:
-        """Record that evictions on node `row` do not help tasks of that kind."""
+    def add(self, kind: Hashable, rows: int | Rows) -> None:
+        """Record that evictions on one or several nodes do not help tasks of that kind."""
         since = self._since(kind)
         if since is None:
             since = self._infeasible[kind] = np.full(len(self._changed), -1, dtype=np.int64)
-        since[row] = len(self._session.moves.log)
+        since[rows] = len(self._session.moves.log)
 
     def close(self) -> None:
         """Pass the results for unchanged nodes on to the next session, at the end of the action."""

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.node_columns import Bools
+from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
@@ -22,7 +22,8 @@ __all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "may_hold
 
 _PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 _GOING: Final = frozenset({TaskStatus.RELEASING})
-_FIRST: Final = 16  # the nodes that a search tries before it asks which jobs may lose pods at all
+_FEW: Final = 64  # nodes; a search over fewer nodes asks about the pods of each
+_JOBS_PER_NODE: Final = 4  # jobs that can be asked about in the time that the pods of a node take
 
 
 class Residents:
@@ -70,17 +71,28 @@ class Residents:
         jobs = ((self.session.job(key), rows) for key, rows in self._by_job.items())
         return self._mask([row for job, rows in jobs if job is not None and keep(job) for row in rows])
 
-    def promising(self, rows: Sequence[int], job: Job, *, is_reclaim: bool, besides: Bools | None = None) -> Iterator[int]:
+    def promising(
+        self,
+        rows: Sequence[int],
+        job: Job,
+        *,
+        is_reclaim: bool,
+        besides: Bools | None = None,
+        skip: Callable[[Rows], None] = lambda _: None,
+    ) -> Iterator[int]:
         """Yield those of `rows`, in order, on which the plugins may select victims for `job`, and those in `besides`.
 
-        The first few are not checked, since most searches end there.
+        The first rows are not checked, since most searches end there. `skip`: called with the rows that are passed over.
         """
-        yield from rows[:_FIRST]
-        if len(rows) > _FIRST:
+        is_long = len(rows) > max(_FEW, len(self._by_job) // _JOBS_PER_NODE)
+        first = rows[: _FEW // 4] if is_long else rows
+        yield from first
+        if is_long:
             may_help = self._where_loss(Preemptor(job.facts.queue, job.facts.priority), is_reclaim=is_reclaim)
             if besides is not None:
                 may_help = may_help | besides
-            rest = np.array(rows[_FIRST:], dtype=np.intp)
+            rest = np.array(rows[len(first) :], dtype=np.intp)
+            skip(rest[~may_help[rest]])
             yield from rest[may_help[rest]].tolist()
 
     def _where_loss(self, preemptor: Preemptor, *, is_reclaim: bool) -> Bools:

@@ -203,7 +203,7 @@ class World:
     def decided(self, snapshot, memory, *, unchecked_nodes):
         """`unchecked_nodes`: on how many nodes a search for victims asks about each pod, before it asks about jobs."""
         commits = []
-        with patch.object(victims, "_FIRST", unchecked_nodes):
+        with patch.multiple(victims, _FEW=unchecked_nodes, _JOBS_PER_NODE=2 * MOST_JOBS):
             outcome = run_cycle(
                 snapshot,
                 self.configuration,

@@ -99,7 +99,7 @@ def test_a_job_that_gains_a_pod_in_the_session_may_lose_another_to_preemption(mo
     assert evicted < {"j5-0", "j5-1"}
 
 
-MANY = 40
+MANY = 80
 
 
 @pytest.mark.parametrize(
