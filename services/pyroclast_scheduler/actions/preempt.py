@@ -16,7 +16,7 @@ from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, ta
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Rows
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, was_preempted
 from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
@@ -30,7 +30,6 @@ __all__ = ["execute"]
 
 _REASON: Final = "preempt"
 _MEMORY: Final = "preempt"
-_BY_SCHEDULER: Final = ("DisruptionTarget", "True", "PreemptionByScheduler")
 _Keep = Callable[[Job, Task], bool]
 
 
@@ -259,5 +258,4 @@ def _is_eligible(session: Session, residents: Residents, plan: PlacementPlan, jo
 def _makes_room(victim: Task, priority: int) -> bool:
     """Whether `victim` is being deleted because a pod with that priority preempted it."""
     pod = victim.facts.pod
-    says = {(each.type, each.status, each.reason) for each in pod.status.conditions}
-    return (pod.spec.priority or 0) < priority and pod.metadata.is_terminating and _BY_SCHEDULER in says
+    return (pod.spec.priority or 0) < priority and pod.metadata.is_terminating and was_preempted(pod)

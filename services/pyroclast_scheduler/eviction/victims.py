@@ -88,14 +88,14 @@ class Residents:
         first = rows[: _FEW // 4] if is_long else rows
         yield from first
         if is_long:
-            may_help = self._where_loss(Preemptor(job.facts.queue, job.facts.priority), is_reclaim=is_reclaim)
+            may_help = self._where_may_lose(Preemptor(job.facts.queue, job.facts.priority), is_reclaim=is_reclaim)
             if besides is not None:
                 may_help = may_help | besides
             rest = np.array(rows[len(first) :], dtype=np.intp)
             skip(rest[~may_help[rest]])
             yield from rest[may_help[rest]].tolist()
 
-    def _where_loss(self, preemptor: Preemptor, *, is_reclaim: bool) -> Bools:
+    def _where_may_lose(self, preemptor: Preemptor, *, is_reclaim: bool) -> Bools:
         """Return a mask of the nodes with pods of jobs that may lose pods now, in the queue of `preemptor` or in others."""
         session, state = self.session, self.session.moves.state
         known = self._losing.get((preemptor, is_reclaim))

@@ -15,7 +15,17 @@ from pyroclast_scheduler.model.requests import as_allocated
 from pyroclast_scheduler.model.shapes import Shape, ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus, status_of
 
-__all__ = ["Task", "TaskFacts", "group_of", "native_key", "placed_at", "readable_seconds", "seconds_of", "task_of"]
+__all__ = [
+    "Task",
+    "TaskFacts",
+    "group_of",
+    "native_key",
+    "placed_at",
+    "readable_seconds",
+    "seconds_of",
+    "task_of",
+    "was_preempted",
+]
 
 _NO_INDEX: Final = -1
 _BEYOND_INT32: Final = 2**31
@@ -180,6 +190,12 @@ def placed_at(task: TaskFacts) -> float | None:
     placed = next((each for each in status.conditions if each.type == "PodScheduled" and each.status == "True"), None)
     found = readable_seconds(placed.last_transition_time) if placed is not None else None
     return readable_seconds(status.start_time) if found is None else found
+
+
+def was_preempted(pod: records.Pod) -> bool:
+    """Whether a scheduler evicted the pod in favour of other pods."""
+    says = {(each.type, each.status, each.reason) for each in pod.status.conditions}
+    return ("DisruptionTarget", "True", "PreemptionByScheduler") in says
 
 
 def _priority(spec: records.PodSpec, annotation: str) -> int:

@@ -37,7 +37,7 @@ _SECONDS: Final = 30.0
 class Evictor:
     """Receives commits of sessions and evicts their victims; `run` must be running. Only the thread of the event loop may use it.
 
-    `evicted`: called with each evicted pod that belongs to a group, and the reason.
+    `evicted`: called with each evicted pod that belongs to a group.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Evictor:
         recorder: EventRecorder,
         metrics: SchedulerMetrics,
         *,
-        evicted: Callable[[TaskFacts, str], None],
+        evicted: Callable[[TaskFacts], None],
     ) -> None:
         self._client = client
         self._cache = cache
@@ -89,7 +89,7 @@ class Evictor:
         group = self._cache.groups.current(eviction.job)
         if group is not None:
             self._recorder.event(Reference.of(group, group.kind), "Normal", "Evict", eviction.reason)
-            self._evicted(task, f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority podgroup")
+            self._evicted(task)
         deadline = Deadline.after(_SECONDS)
         try:
             body = _told(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}

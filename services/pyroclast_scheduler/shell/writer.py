@@ -30,7 +30,8 @@ from pyroclast_scheduler.explaining.annotations import said_of
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation, written
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskFacts, was_preempted
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.shell.debounce import Debounce
 from pyroclast_scheduler.shell.evicted_groups import EvictedGroups
@@ -172,6 +173,9 @@ class Writer:
     async def run(self) -> None:
         """Write until cancelled."""
         self._placements.restart()
+        async for task in in_turns(list(self._cache.tasks.values())):
+            if task.status is TaskStatus.RELEASING and was_preempted(task.pod):
+                self.evicted(task)  # the process before may have ended before it wrote the condition
         async with asyncio.TaskGroup() as group:
             group.create_task(self._release_due())
             for _ in range(WORKERS):
@@ -354,9 +358,9 @@ class Writer:
             metadata = {"uid": about.uid, "annotations": {keys.WAITING: text or None}}
             self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))
 
-    def evicted(self, task: TaskFacts, message: str) -> None:
+    def evicted(self, task: TaskFacts) -> None:
         """Plan the condition of each group that is evicted as a whole with `task`, if its object has such a condition."""
-        for key in self._evicted.add(task, message):
+        for key in self._evicted.add(task):
             self._wish_native(key, self._now())
             self._alarm.set()
 

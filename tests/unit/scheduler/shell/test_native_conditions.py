@@ -225,6 +225,11 @@ def whole(name: str = "g", **given: Any) -> records.NativePodGroup:
     return natives.gang(name, 2, started=True, spec={"disruptionMode": {"all": {}}}, **given)
 
 
+EVICTED = (
+    "DisruptionTarget", "True", "PreemptionByScheduler", "volcano: preempting to accommodate a higher priority podgroup"
+)  # fmt: skip
+
+
 def evicted_alone(cache: Cache) -> list[str]:
     cache.natives.group_changed(None, whole())
     return ["g"]
@@ -254,13 +259,30 @@ async def test_disruptiontarget_is_written_even_if_all_evicted_pods_are_deleted_
     await taken(writer, cache, 2)
     assert {name for _, name, _ in server.patches} == set(names), "that it has started was written just now"
     server.refusals = len(server.patches) + refusals
-    writer.evicted(cache.tasks[members[0].metadata.uid], "a gang of higher priority")
+    writer.evicted(cache.tasks[members[0].metadata.uid])
     for each in members:
         cache.pod_changed(each, None)
     await taken(writer, cache, 20)
     await ended(writing)
-    says = ("DisruptionTarget", "True", "PreemptionByScheduler", "a gang of higher priority")
-    assert {name for _, name, said in server.patches if says in said} == set(names)
+    assert {name for _, name, said in server.patches if EVICTED in said} == set(names)
+
+
+@pytest.mark.parametrize("reason", ["PreemptionByScheduler", "TerminationByKubelet"])
+@pytest.mark.looptime
+async def test_disruptiontarget_is_written_after_a_restart_while_preempted_pods_are_being_deleted(reason: str):
+    cache = natives.world({"n": 3})
+    cache.natives.group_changed(None, whole())
+    for name in ("p0", "p1"):
+        body = msgspec.to_builtins(natives.pod(name, node="n"))
+        body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        body["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
+        cache.pod_changed(None, msgspec.convert(body, records.Pod))
+    server = Server(cache)
+    writer = Writer(server, cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
+    writing = asyncio.create_task(writer.run())
+    await taken(writer, cache, 10)
+    await ended(writing)
+    assert any(EVICTED in said for _, _, said in server.patches) == (reason == "PreemptionByScheduler")
 
 
 @pytest.mark.looptime
@@ -273,7 +295,7 @@ async def test_a_recreated_podgroup_does_not_inherit_the_disruptiontarget_of_an_
     writer = Writer(server, cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
     writing = asyncio.create_task(writer.run())
     await taken(writer, cache, 1)
-    writer.evicted(cache.tasks[member.metadata.uid], "a gang of higher priority")
+    writer.evicted(cache.tasks[member.metadata.uid])
     cache.pod_changed(member, None)
     cache.natives.group_changed(before, None)
     cache.natives.group_changed(None, natives.gang("g", 2, uid="uid-again"))
