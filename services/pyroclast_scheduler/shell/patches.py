@@ -22,6 +22,7 @@ __all__ = [
     "group_patch",
     "queue_patch",
     "reason_class",
+    "said_waiting",
     "waiting_class",
     "waiting_patch",
     "without_queue_gate",
@@ -103,6 +104,16 @@ def without_queue_gate() -> dict[str, Any]:
 def waiting_class(waiting: WaitingTask) -> str:
     """Return the content of a pod's condition without numbers. The pod is only written again when this changes."""
     return f"{reason_class(waiting.reason, waiting.message)}|{waiting.nominated}"
+
+
+def said_waiting(waiting: WaitingTask) -> str | None:
+    """Return the present condition of the pod in the form of `waiting_class`; None if there is none."""
+    status = waiting.task.pod.status
+    for each in status.conditions:
+        if each.type == "PodScheduled" and each.status == "False":
+            nominated = status.nominated_node_name if waiting.nominated else ""
+            return f"{reason_class(each.reason, each.message)}|{nominated}"
+    return None
 
 
 def reason_class(reason: str, message: str) -> str:

@@ -6,6 +6,7 @@ Only differences are written, and not too often.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ from pyroclast_scheduler.shell.patches import (
     group_patch,
     queue_patch,
     reason_class,
+    said_waiting,
     waiting_class,
     waiting_patch,
     without_queue_gate,
@@ -55,12 +57,16 @@ log = structlog.get_logger()
 WORKERS: Final = 8  # fewer than the workers of the binder, so that binds have priority
 _COUNT_SECONDS: Final = 0.3  # the members of a gang start one after another
 _WRITE_SECONDS: Final = 30.0
+_PATIENCE_SECONDS: Final = 5.0  # for which other writes wait behind later ones that let pods start, while all workers are busy
 _NATIVE_SECONDS: Final = 5.0  # between two writes of the conditions of one PodGroup of the Kubernetes API
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A patch for the object `about`. `lane`, `slot`: the debounce and the key of the wish."""
+    """A patch for the object `about`. `lane`, `slot`: the debounce and the key of the wish.
+
+    `is_awaited`: whether the creation or placement of pods waits for it.
+    """
 
     kind: ResourceType
     about: Reference
@@ -70,6 +76,7 @@ class _Write:
     slot: str
     job: str = ""
     is_status: bool = True
+    is_awaited: bool = False
 
     @property
     def key(self) -> Key:
@@ -117,7 +124,8 @@ class Writer:
         self._noted: dict[tuple[str, str], str] = {}
         self._waits: dict[str, set[str]] = {}
         self._slots: dict[str, set[tuple[str, str]]] = {}
-        self._work: asyncio.Queue[_Write] = asyncio.Queue()
+        self._work: asyncio.PriorityQueue[tuple[float, int, _Write]] = asyncio.PriorityQueue()
+        self._sent = itertools.count()
         self._alarm = asyncio.Event()
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
         self._annotations: Debounce[str, None] = Debounce()
@@ -251,7 +259,7 @@ class Writer:
             mark = waiting_class(each)
             if self._conditions.get(uid) == mark:
                 self._pods.drop(uid)
-            elif _says(each) == mark:
+            elif said_waiting(each) == mark:
                 self._conditions[uid] = mark
                 self._pods.drop(uid)
             else:
@@ -298,7 +306,9 @@ class Writer:
             for _, task in self._gates.due(now):
                 patch = {"metadata": {"uid": task.uid}, **without_queue_gate()}
                 about = Reference.of(task.pod, PODS)
-                self._send(_Write(PODS, about, patch, PatchKind.STRATEGIC, self._gates, task.uid, is_status=False))
+                self._send(
+                    _Write(PODS, about, patch, PatchKind.STRATEGIC, self._gates, task.uid, is_status=False, is_awaited=True)
+                )
             for key, _ in self._natives.due(now):
                 self._send_native(key, now)
             for key, text in self._reserved.due(now):
@@ -348,7 +358,9 @@ class Writer:
         text = self._waiting(group)
         if text != said_of(group):
             patch.setdefault("metadata", {}).setdefault("annotations", {})[keys.WAITING] = text or None
-        self._send(_Write(POD_GROUPS, Reference.of(group, group.kind), patch, PatchKind.MERGE, self._groups, key, key))
+        is_awaited = status.phase is PodGroupPhase.INQUEUE
+        about = Reference.of(group, group.kind)
+        self._send(_Write(POD_GROUPS, about, patch, PatchKind.MERGE, self._groups, key, key, is_awaited=is_awaited))
 
     def _send_annotation(self, key: str) -> None:
         group = self._cache.groups.written(key)
@@ -428,11 +440,11 @@ class Writer:
 
     def _send(self, write: _Write) -> None:
         write.lane.begin(write.slot)
-        self._work.put_nowait(write)
+        self._work.put_nowait((self._now() + (0.0 if write.is_awaited else _PATIENCE_SECONDS), next(self._sent), write))
 
     async def _write_all(self) -> None:
         while True:
-            write = await self._work.get()
+            _, _, write = await self._work.get()
             try:
                 body = await self._write(write)
                 if write.lane is self._groups:
@@ -481,16 +493,6 @@ class Writer:
             self._cache.groups.believe(key, None)
         if self._cache.natives.mirrors(key):
             self._wish_natives(key, self._now())
-
-
-def _says(waiting: WaitingTask) -> str | None:
-    """Return the present condition of the pod in the form of `waiting_class`; None if there is none."""
-    status = waiting.task.pod.status
-    for condition in status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            nominated = status.nominated_node_name if waiting.nominated else ""
-            return f"{reason_class(condition.reason, condition.message)}|{nominated}"
-    return None
 
 
 def _decision(status: GroupStatus) -> str:
