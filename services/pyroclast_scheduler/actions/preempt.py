@@ -13,7 +13,7 @@ import numpy as np
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes, InfeasibleNodesCache
 from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns, try_in_order
-from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed, would_fit
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.tasks import Task, was_preempted
@@ -123,16 +123,14 @@ class _Preemption:
         nodes = resolvable(session, self.job, task, plan)
         if infeasible is not None:
             nodes = infeasible.open(kind, nodes)
-        future = session.columns.future_idle()
-        would_fit: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= future[plan.present])
-        has_room = would_fit
+        fits_now = has_room = would_fit(session, plan)
         if not session.allocatable(session.queues[self.job.facts.queue], plan, 1, task):
-            has_room = np.zeros_like(would_fit)  # the queue is full, so a pod of the queue must be evicted
+            has_room = np.zeros_like(fits_now)  # the queue is full, so a pod of the queue must be evicted
         where = self.residents.where(self.job.facts.queue) if self.where is None else self.where
         nodes = nodes & (where | has_room)
         is_tried = False
         ordered = ranked(session, self.job, task, plan, nodes)
-        for row in ordered if infeasible is None else self._promising(infeasible, kind, ordered, has_room, would_fit):
+        for row in ordered if infeasible is None else self._promising(infeasible, kind, ordered, has_room, fits_now):
             victims = session.preemptable(task, self.job, self.residents.evictable(row, self.job, self.keep))
             if has_enough(session, plan, row, victims) if victims else has_room[row]:
                 is_tried = True
@@ -141,7 +139,7 @@ class _Preemption:
                 if self._on(statement, plan, row, victims):
                     return True
             elif (
-                infeasible is not None and not would_fit[row] and row not in self.residents.withheld
+                infeasible is not None and not fits_now[row] and row not in self.residents.withheld
             ):  # not if only the limit of the queue refused
                 infeasible.add(kind, row)
         if infeasible is not None and not is_tried:
@@ -149,12 +147,12 @@ class _Preemption:
         return False
 
     def _promising(
-        self, infeasible: InfeasibleNodes, kind: Hashable, rows: Sequence[int], has_room: Bools, would_fit: Bools
+        self, infeasible: InfeasibleNodes, kind: Hashable, rows: Sequence[int], has_room: Bools, fits_now: Bools
     ) -> Iterator[int]:
         """Yield the rows with possible victims or with room, and record that other rows are infeasible if they have no room."""
 
         def skip(others: Rows) -> None:
-            infeasible.add(kind, others[~would_fit[others]])
+            infeasible.add(kind, others[~fits_now[others]])
 
         return self.residents.promising(rows, self.job, is_reclaim=False, besides=has_room, skip=skip)
 

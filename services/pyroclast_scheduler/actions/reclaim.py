@@ -9,7 +9,7 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes
 from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns
-from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed, would_fit
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -76,7 +76,8 @@ def _reclaim_for_task(  # noqa: PLR0917
     rows = np.flatnonzero(infeasible.open(kind, infeasible.open(anybody, nodes)))
     if session.nodes.preferred is not None:
         rows = rows[np.argsort(~session.nodes.preferred[rows], kind="stable")]
-    for row in residents.promising(rows.tolist(), job, is_reclaim=True, skip=partial(infeasible.add, kind)):
+    has_room, skip = would_fit(session, plan), partial(infeasible.add, kind)
+    for row in residents.promising(rows.tolist(), job, is_reclaim=True, besides=has_room, skip=skip):
         candidates = residents.evictable(row, job, keep)
         if not candidates:
             infeasible.add(kind if row in residents.withheld else anybody, row)

@@ -18,7 +18,7 @@ from pyroclast_scheduler.session.extension_points import Candidate, Preemptor
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "may_hold", "needed"]
+__all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "may_hold", "needed", "would_fit"]
 
 _PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 _GOING: Final = frozenset({TaskStatus.RELEASING})
@@ -77,8 +77,8 @@ class Residents:
         job: Job,
         *,
         is_reclaim: bool,
-        besides: Bools | None = None,
-        skip: Callable[[Rows], None] = lambda _: None,
+        besides: Bools,
+        skip: Callable[[Rows], None],
     ) -> Iterator[int]:
         """Yield those of `rows`, in order, on which the plugins may select victims for `job`, and those in `besides`.
 
@@ -88,9 +88,7 @@ class Residents:
         first = rows[: _FEW // 4] if is_long else rows
         yield from first
         if is_long:
-            may_help = self._where_may_lose(Preemptor(job.facts.queue, job.facts.priority), is_reclaim=is_reclaim)
-            if besides is not None:
-                may_help = may_help | besides
+            may_help = besides | self._where_may_lose(Preemptor(job.facts.queue, job.facts.priority), is_reclaim=is_reclaim)
             rest = np.array(rows[len(first) :], dtype=np.intp)
             skip(rest[~may_help[rest]])
             yield from rest[may_help[rest]].tolist()
@@ -177,6 +175,13 @@ def may_hold(session: Session, plan: PlacementPlan) -> Bools:
     columns = session.columns
     room = columns.allocatable[plan.present] - columns.pipelined[plan.present]
     fits: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= room, axis=0)
+    return fits
+
+
+def would_fit(session: Session, plan: PlacementPlan) -> Bools:
+    """Return a mask of the nodes on which the request of `plan` fits after all releasing pods are gone, without evictions."""
+    room = session.columns.future_idle()[plan.present]
+    fits: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= room)
     return fits
 
 

@@ -306,6 +306,7 @@ def test_a_session_over_retried_jobs_with_claims_and_devices_decides_the_same_as
 @pytest.mark.parametrize(
     ("name", "seed", "steps"),
     [
+        pytest.param("reclaim", 1185, 12, id="a node has room without an eviction, and its jobs may lose no pod"),
         pytest.param("gangs", 1309, 7, id="a victim on another node frees the quota of the queue"),
         pytest.param("devices", 1474, 13, id="a victim's job has just got a pod on another node"),
         pytest.param("draining", 1511, 8, id="a node is kept one session after another pod went there"),
