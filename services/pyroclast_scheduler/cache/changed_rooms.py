@@ -98,17 +98,12 @@ class Victims:
 
     def may_help(self, wish: Eviction) -> bool:
         """Whether the changes allow evictions to make room for a pod for which they could not make room before."""
-        if self._is_any or (self._is_demand and not wish.only_own and self._placed - {wish.queue}):
-            where, find = _ALL, self._whole
-        else:
-            where, find = wish.queue if wish.only_own else "", lambda: self._without_victims(wish)
+        is_anywhere = self._is_any or (self._is_demand and not wish.only_own and bool(self._placed - {wish.queue}))
+        where = _ALL if is_anywhere else wish.queue if wish.only_own else ""
         if where not in self._rooms:
-            self._rooms[where] = _Room(find(), self._nodes.dimensions)
+            amounts = self._nodes.columns.allocatable if is_anywhere else self._without_victims(wish)
+            self._rooms[where] = _Room(amounts, self._nodes.dimensions)
         return any(map(self._rooms[where].may_hold, wish.shapes))
-
-    def _whole(self) -> Ints:
-        """Return the allocatable amounts of all nodes."""
-        return self._nodes.columns.allocatable
 
     def _without_victims(self, wish: Eviction) -> Ints:
         """Return the amounts that would be free on the changed rows without the possible victims."""
