@@ -271,7 +271,8 @@ def test_vcctl_logs_follow_prints_each_line_once_over_container_and_api_server_r
         subprocess.Popen(command, env=shell.environment, stdout=output, stderr=subprocess.PIPE) as process,
     ):
         wait_until(lambda: restarts() >= 2, "the pods to be restarted", seconds=90)
-        wait_until(lambda: seen.read_text().count("[main-0]") >= 9, "the lines of three tries")
+        for prefix in ("[main-0]", "[main-1]"):
+            wait_until(lambda prefix=prefix: seen.read_text().count(prefix) >= 9, f"the lines of three tries of {prefix}")
         cluster.outage(1.0)
         wait_until(lambda: shell.phase("tries") == "Running", "the server to be back")
         shell.said("vcctl", "job", "delete", "-N", "tries", "-n", namespace)
