@@ -114,6 +114,7 @@ def running(
     size: int,
     nodes: int,
     *,
+    minimum: int | None = None,
     at: int = 0,
     millis: int = 1000,
     priority: str = "",
@@ -121,7 +122,7 @@ def running(
     namespace: str = "b",
 ) -> None:
     """A job that runs."""
-    body = msgspec.to_builtins(group(name, size, queue_name=queue_name))
+    body = msgspec.to_builtins(group(name, size if minimum is None else minimum, queue_name=queue_name))
     body["metadata"]["namespace"] = namespace
     body["status"] = {"phase": "Running", "running": size, "conditions": [scheduled()]}
     body["spec"]["priorityClassName"] = priority
@@ -631,12 +632,17 @@ def unrelated(
     return run, 0
 
 
-def unlike(jobs: int) -> tuple[Callable[[], object], int]:
-    """Jobs with a request of their own each, on nodes full of gangs that can lose no pod, and a pod of another queue comes."""
+def unlike(jobs: int, *, spare: int = 0) -> tuple[Callable[[], object], int]:
+    """Jobs with a request of their own each, on nodes full of gangs that can lose no pod, and a pod of another queue comes.
+
+    `spare`: the millicores of a further pod on each node, which its job can lose.
+    """
     cache = cluster(5000)
     cache.queue_changed(None, queue("other"))
     for gang in range(500):
-        running(cache, f"run{gang}", 10, 5000, at=10 * gang, millis=31_000, queue_name="other")
+        running(cache, f"run{gang}", 10, 5000, at=10 * gang, millis=31_000 - spare, queue_name="other")
+    if spare:
+        running(cache, "spare", 5000, 5000, minimum=1, millis=spare, queue_name="other")
     for j in range(jobs):
         waiting(cache, f"job{j}", 4, millis=2000 + j)
     steady(cache, TAKING)
@@ -723,6 +729,7 @@ TABLE = {
     "vgpu": Work("N pods with a part of a GPU on 500 nodes", 200, (50, 100, 200), vgpus),
     "queues": Work("reclaim in vain for a Job in each of N queues", 100, (125, 250, 500), queues),
     "unlike": Work("N unlike Jobs on nodes full of gangs where actions evict", 1000, (125, 250, 500), unlike),
+    "spare": Work("the same, each node has a pod too small to help", 1000, (125, 250, 500), partial(unlike, spare=500)),
     "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),
 }
 

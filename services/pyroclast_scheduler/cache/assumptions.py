@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.statuses import EVICTABLE, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
 __all__ = ["DEADLINE_SECONDS", "Assumption", "AssumptionKind", "Assumptions"]
@@ -107,7 +107,7 @@ class Assumptions:
         match found.kind:
             case AssumptionKind.BOUND if is_waiting:
                 return observed.moved(TaskStatus.BINDING, found.node)
-            case AssumptionKind.GOING if observed.status in {TaskStatus.BOUND, TaskStatus.RUNNING}:
+            case AssumptionKind.GOING if observed.status in EVICTABLE:
                 return observed.moved(TaskStatus.RELEASING, observed.node)
             case AssumptionKind.NOMINATED if is_waiting and observed.nominated != found.node:
                 return observed.nominated_to(found.node)

@@ -5,16 +5,16 @@ This mode of the action preempt takes affinity and topology into account. Pods w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 
 import numpy as np
 
-from pyroclast_scheduler.eviction.victims import first_to_go, has_enough
+from pyroclast_scheduler.eviction.search import VictimSearch, Wish
+from pyroclast_scheduler.eviction.victims import first_to_go, needed
 from pyroclast_scheduler.model.fit_errors import Refusal
-from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.search import resolvable
@@ -75,24 +75,17 @@ class DryRun:
             any(entry.enabled & {"enablePreemptable", "enabledAllocatable"} for entry in entries),
         )
 
-    def best(self, job: Job, task: Task, plan: PlacementPlan, residents: Callable[[int], Sequence[Candidate]]) -> Loss | None:
-        """Return the node with the smallest loss for `task`; None if no eviction helps.
-
-        `residents`: returns the evictable pods of a node.
-        """
-        rows = np.flatnonzero(resolvable(self.session, job, task, plan)).tolist()
-        enough = min(len(rows), max(self.least, min(self.most, len(rows) * self.percentage // 100)))
-        trial = _Trial(
-            self.session, job, task, plan, None if self.sees_trials else self.session.coupled_refusals(task, plan) or ()
-        )
-        found: list[Loss] = []
-        for row in rows:
-            loss = trial.loss(row, residents(row))
-            if loss is not None:
-                found.append(loss)
-                if len(found) >= enough:
-                    break
-        return min(found, key=lambda loss: loss.rank(self.session.ports.now), default=None)
+    def best(self, search: VictimSearch, wish: Wish) -> Loss | None:
+        """Return the node with the smallest loss for a task; None if no eviction helps."""
+        session = self.session
+        nodes = resolvable(session, wish.job, wish.task, wish.plan)
+        count = int(nodes.sum())
+        most = max(1, self.least, min(self.most, count * self.percentage // 100))
+        trial = _Trial(session, wish, None if self.sees_trials else session.coupled_refusals(wish.task, wish.plan) or ())
+        rows = np.flatnonzero(nodes & search.nodes(wish)).tolist()
+        tried = (trial.loss(row, victims) for row, victims in search.victims(wish, rows, np.zeros_like(nodes)))
+        found = islice((loss for loss in tried if loss is not None), most)
+        return min(found, key=lambda loss: loss.rank(session.ports.now), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,39 +93,27 @@ class _Trial:
     """The dry run for one task. `before`: refusals that do not depend on the victims; None: they are evaluated for each trial."""
 
     session: Session
-    job: Job
-    task: Task
-    plan: PlacementPlan
+    wish: Wish
     before: Sequence[Refusal] | None
 
-    def loss(self, row: int, candidates: Sequence[Candidate]) -> Loss | None:
+    def loss(self, row: int, victims: Sequence[Candidate]) -> Loss | None:
         """Return the pods that must be evicted on node `row`; None if evictions do not help or are not needed."""
-        session, job = self.session, self.job
-        victims = session.preemptable(self.task, job, candidates)
-        if not has_enough(session, self.plan, row, victims):
-            return None
         potential: list[Candidate] = []
-        for victim in first_to_go(session, victims, session.queues[job.facts.queue]):
+        for victim in first_to_go(self.session, victims, self.session.queues[self.wish.job.facts.queue]):
             potential.append(victim)
             if self._fits_without(row, potential):
-                break
-        else:
-            return None
-        kept = list(potential)
-        for victim in reversed(potential):  # spare the most important victims first
-            rest = [each for each in kept if each is not victim]
-            if self._fits_without(row, rest):
-                kept = rest
-        return Loss(row, kept[::-1]) if kept else None
+                kept = needed(potential, partial(self._fits_without, row))  # spare the most important victims first
+                return Loss(row, kept[::-1]) if kept else None
+        return None
 
     def _fits_without(self, row: int, gone: Sequence[Candidate]) -> bool:
-        session, plan = self.session, self.plan
+        session, task, plan = self.session, self.wish.task, self.wish.plan
         statement = session.statement()
         for owner, victim in gone:
             statement.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
-        is_allowed = bool(session.allocatable(session.queues[self.job.facts.queue], plan, 1, self.task))
+        is_allowed = bool(session.allocatable(session.queues[self.wish.job.facts.queue], plan, 1, task))
         is_room = bool(plan.room(np.array([row], dtype=np.intp), future=True)[0])
-        refusals = session.coupled_refusals(self.task, plan) or () if self.before is None else self.before
+        refusals = session.coupled_refusals(task, plan) or () if self.before is None else self.before
         is_refused = any(refusal.nodes[row] for refusal in refusals)
         statement.discard()
         return is_allowed and is_room and not is_refused

@@ -14,11 +14,12 @@ from typing import Final
 
 import numpy as np
 
+from pyroclast_scheduler.eviction.freeable import Freeable, would_fit
 from pyroclast_scheduler.eviction.part_room import least_request, request_of, room_for_part
 from pyroclast_scheduler.eviction.preemptor_order import starving, take_turns
 from pyroclast_scheduler.eviction.victim_groups import Bundle, allowed, ordered, split
 from pyroclast_scheduler.eviction.victims import Residents
-from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Ints
+from pyroclast_scheduler.model.dimensions import CPU, MEMORY, PODS, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.subjobs import SubJob
@@ -72,12 +73,13 @@ def make_room(session: Session, arguments: Arguments, kind: GangKind) -> None:
     most = arguments.integer("maxDomains", _MOST_DOMAINS, least=1)
     is_whole_allowed = arguments.boolean("allowWholeBundle", default=True)
     residents = Residents(session, MinimumRunTime(session, arguments))
+    freeable = Freeable(session, is_reclaim=kind.is_reclaim)
     waiting = starving(session)
     if not waiting:
         return
 
     def makes_room(job: Job) -> bool:
-        plan = _Search(session, kind, residents, job, is_whole_allowed=is_whole_allowed).plan(most)
+        plan = _Search(session, kind, residents, freeable, job, is_whole_allowed=is_whole_allowed).plan(most)
         if plan is None:
             return False
         plan.statement.commit()
@@ -93,7 +95,9 @@ def make_room(session: Session, arguments: Arguments, kind: GangKind) -> None:
 class _Search:
     """The search for room for one job."""
 
-    def __init__(self, session: Session, kind: GangKind, residents: Residents, job: Job, *, is_whole_allowed: bool) -> None:
+    def __init__(
+        self, session: Session, kind: GangKind, residents: Residents, freeable: Freeable, job: Job, *, is_whole_allowed: bool
+    ) -> None:
         self.session = session
         self.kind = kind
         self.residents = residents
@@ -114,6 +118,10 @@ class _Search:
         self.counted[[CPU, MEMORY]] = True
         closed = session.closed_to(job)
         self.open = session.nodes.usable if closed is None else session.nodes.usable & ~closed
+        self.freeable = freeable.of(lambda owner: kind.may_lose(job, owner))
+        shapes = {id(task.facts.shape): task.facts.shape for tasks in self.pending.values() for task in tasks}
+        may_hold = [would_fit(session, session.plan(shape), self.freeable) for shape in shapes.values()]
+        self.may_hold_any = self.open & np.logical_or.reduce(may_hold)
 
     def plan(self, most: int) -> _Plan | None:
         """Return evictions and pipelined placements in one of the first `most` hypernodes; None if there are none."""
@@ -134,20 +142,25 @@ class _Search:
 
     def _in(self, domain: HyperNode) -> _Plan | None:
         session = self.session
-        bundles = self._bundles(domain)
         columns, rows = session.columns, np.flatnonzero(domain.nodes & self.open)
         room = (columns.idle(rows) + columns.releasing[:, rows]).sum(axis=1)
+        if not (self.may_hold_any & domain.nodes).any() or self._lacks(room + self.freeable[:, rows].sum(axis=1)):
+            return None
+        bundles = self._bundles(domain)
         taken: list[Bundle] = []
         for bundle in bundles:
             taken.append(bundle)
             freed = [session.dimensions.vector(task.facts.shape.request) for each in taken for task in each.tasks]
-            lacking = self.need > room + np.sum(freed, axis=0)
-            if lacking[self.counted].any():
+            if self._lacks(room + np.sum(freed, axis=0)):
                 continue
             plan = self._simulate(domain, taken)
             if plan is not None:
                 return self._least(domain, taken, plan)
         return None
+
+    def _lacks(self, room: Ints) -> bool:
+        """Whether the job needs more than `room` of a resource."""
+        return bool((self.need > room)[self.counted].any())
 
     def _least(self, domain: HyperNode, taken: list[Bundle], plan: _Plan) -> _Plan | None:
         """Return the plan without unneeded bundles; None if a repeated trial failed because a plugin changed its answer."""
@@ -168,8 +181,7 @@ class _Search:
         """Return the possible bundles of victims in `domain`, in the order of eviction."""
         session, kind, job = self.session, self.kind, self.job
         by_job: dict[str, tuple[Job, list[Task]]] = {}
-        losing = self.residents.of(lambda owner: kind.may_lose(job, owner))
-        for row in np.flatnonzero(domain.nodes & self.open & losing).tolist():
+        for row in np.flatnonzero(domain.nodes & self.open & (self.freeable[PODS] > 0)).tolist():
             for owner, task in self.residents.on(row, lambda owner, task: kind.may_lose(job, owner) and kind.may_go(owner, task)):
                 by_job.setdefault(owner.facts.key, (owner, []))[1].append(task)
         found = [bundle for owner, tasks in by_job.values() for bundle in split(owner, tasks)]

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.hypernode_members import HyperNodeMembers
-from pyroclast_scheduler.model.label_index import RowIndex
 from pyroclast_scheduler.model.node_columns import Bools, Floats
+from pyroclast_scheduler.model.pod_columns import PodColumns
 from pyroclast_scheduler.model.shapes import Toleration
 from pyroclast_scheduler.model.term_counts import TermBook
 
@@ -96,13 +96,13 @@ class Domains:
 class NodeFeatures:
     """The arrays of all features. An array is made when it is first used, and `update` must be called before each session.
 
-    `jobs`: the rows of the nodes on which each job has pods.
+    `pods`: the pods that may be evicted, as columns; `PodColumns.update` must be called before they are used.
     """
 
     def __init__(self) -> None:
         self.hyper_nodes = HyperNodeMembers()
         self.terms = TermBook()
-        self.jobs = RowIndex(lambda task: task.job or None)
+        self.pods = PodColumns()
         self._nodes: Sequence[records.Node | None] = ()
         self._stamps: Ints = np.zeros(0, dtype=np.int64)
         self._domains: dict[str, Domains] = {}

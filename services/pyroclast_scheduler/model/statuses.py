@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["ALLOCATED", "READY", "SCHEDULED", "VALID", "TaskStatus", "status_of"]
+__all__ = ["ALLOCATED", "EVICTABLE", "READY", "SCHEDULED", "VALID", "TaskStatus", "status_of"]
 
 
 class TaskStatus(IntEnum):
@@ -31,6 +31,7 @@ class TaskStatus(IntEnum):
 ALLOCATED: Final = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED})
 READY: Final = ALLOCATED | {TaskStatus.SUCCEEDED}
 SCHEDULED: Final = frozenset({TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+EVICTABLE: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 VALID: Final = READY | {TaskStatus.PIPELINED, TaskStatus.PENDING}
 
 _TERMINAL: Final = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}

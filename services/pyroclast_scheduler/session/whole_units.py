@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
+from pyroclast_scheduler.model.statuses import ALLOCATED, EVICTABLE
 from pyroclast_scheduler.model.tasks import Task
 
 __all__ = ["agreed_whole", "goes_whole", "unit_of"]
 
 Candidate = tuple[Job, Task]
 _Unit = tuple[str, str]
-_PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 _WHOLE: Final = "*"
 
 
@@ -30,7 +29,7 @@ def unit_of(job: Job, task: Task) -> list[Task]:
     name = _name(job, task)
     if not name:
         return [task]
-    return [task, *(each for each in _members(job, name) if each is not task and each.status in _PRESENT)]
+    return [task, *(each for each in _members(job, name) if each is not task and each.status in EVICTABLE)]
 
 
 def agreed_whole(
@@ -47,7 +46,9 @@ def agreed_whole(
     barred = {unit for unit, owner in owners.items() if owner is preemptor or not _may_go(members[unit])}
     asked = [pair for pair in candidates if _unit(*pair) not in barred]
     known = {task.uid for _, task in asked}
-    present = {unit: [task for task in tasks if task.status in _PRESENT] for unit, tasks in members.items() if unit not in barred}
+    present = {
+        unit: [task for task in tasks if task.status in EVICTABLE] for unit, tasks in members.items() if unit not in barred
+    }
     others = [(owners[unit], task) for unit, tasks in present.items() for task in tasks if task.uid not in known]
     chosen = vote([*asked, *others])
     agreed = {task.uid for _, task in chosen}
@@ -74,4 +75,4 @@ def _members(job: Job, name: str) -> list[Task]:
 
 def _may_go(tasks: Sequence[Task]) -> bool:
     """Whether every allocated task of `tasks` could be evicted now."""
-    return all(task.status in _PRESENT and task.facts.is_preemptable for task in tasks if task.status in ALLOCATED)
+    return all(task.status in EVICTABLE and task.facts.is_preemptable for task in tasks if task.status in ALLOCATED)

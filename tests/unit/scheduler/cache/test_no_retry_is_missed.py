@@ -1,17 +1,20 @@
 """Jobs at rest miss nothing: a session over those that were woken decides what one over all jobs would, where some evict."""
 
 import random
+from contextlib import nullcontext
 from dataclasses import replace
 from unittest.mock import patch
 
 import msgspec
+import numpy as np
 import pytest
 
 from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.eviction import victims
+from pyroclast_scheduler.eviction import search
+from pyroclast_scheduler.eviction.freeable import Freeable
 from pyroclast_scheduler.model.objects import Objects
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
@@ -45,6 +48,7 @@ tiers:
 - plugins: [%s{name: drf}, {name: predicates}, {name: %s}, {name: nodeorder}]
 """
 QUEUES = ("a", "b")
+AMOUNTS = ("of", "of_queue", "of_losing")
 NODES = 4
 MOST_JOBS = 10  # beyond it more go than come
 SOAK = 1_000_000
@@ -200,10 +204,14 @@ class World:
             often += [self.heartbeat, self.claim_changes, self.pod_goes]
         self.random.choice([self.jobs_come, self.pod_goes, self.queue_changes, self.node_changes, *often])()
 
-    def decided(self, snapshot, memory, *, unchecked_nodes):
-        """`unchecked_nodes`: on how many nodes a search for victims asks about each pod, before it asks about jobs."""
+    def decided(self, snapshot, memory, *, checks_amounts):
+        """`checks_amounts`: whether a search for victims compares amounts on each node before it asks about the pods there."""
         commits = []
-        with patch.multiple(victims, _FEW=unchecked_nodes, _JOBS_PER_NODE=2 * MOST_JOBS):
+        endless = patch.multiple(Freeable, **dict.fromkeys(AMOUNTS, lambda *_: np.full_like(snapshot.columns.used, 2**50)))
+        with (
+            patch.multiple(search, _UNCHECKED=0, _JOBS_PER_NODE=2 * MOST_JOBS),
+            nullcontext() if checks_amounts else endless,
+        ):
             outcome = run_cycle(
                 snapshot,
                 self.configuration,
@@ -229,9 +237,9 @@ class World:
             lines=(),
             objects=Objects(snapshot.objects.found),  # what it reads does not count as read
         )
-        fresh, binds, evictions = self.decided(everybody, {}, unchecked_nodes=NODES)
+        fresh, binds, evictions = self.decided(everybody, {}, checks_amounts=False)
         want = set(binds), evictions, fresh.reservations
-        outcome, binds, evictions = self.decided(snapshot, self.memory, unchecked_nodes=0)
+        outcome, binds, evictions = self.decided(snapshot, self.memory, checks_amounts=True)
         found = set(binds), evictions, outcome.reservations
         kept = {(uid, place.node) for uid, place in outcome.kept.items()}
         if outcome.released.difference(outcome.reservations or ()) or self.kept - kept - set(binds):

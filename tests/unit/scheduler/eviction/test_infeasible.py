@@ -2,6 +2,7 @@
 
 import pytest
 
+from pyroclast.api.keys import PREEMPTABLE
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.eviction.victims import Residents
 from tests.scenarios import objects
@@ -133,6 +134,34 @@ def test_a_search_for_victims_passes_over_nodes_whose_jobs_may_lose_no_pod(
     tiers = ", ".join(f"plugins: [{', '.join(f'{{name: {name}}}' for name in tier.split())}]" for tier in plugins.split("|"))
     committed(cache, configured(f"actions: {actions}\ntiers: [{tiers}, plugins: [{{name: predicates}}]]"))
     assert len(rows) == asked
+
+
+@pytest.mark.parametrize(
+    ("actions", "queue", "asked"),
+    [("preempt", "q", 16), ("reclaim", "other", 16), ("gangpreempt", "q", 0), ("gangreclaim", "other", 0)],
+)
+@pytest.mark.parametrize(("spare", "is_enough"), [("500m", False), ("1", True)])
+def test_a_search_for_victims_passes_over_nodes_whose_jobs_can_lose_too_little(
+    monkeypatch, actions, queue, asked, spare, is_enough
+):
+    cache, rows = Cache(), set()
+    for name in {"q", queue}:
+        cache.queue_changed(None, objects.queue([name]))
+    for each in range(2):
+        cache.priority_changed(None, objects.priority_class(each))
+    cache.group_changed(None, objects.pod_group(["spare", queue, 1, {"class": 0}]))
+    cache.group_changed(None, objects.pod_group(["kept", queue, MANY, {"class": 0, "annotations": {PREEMPTABLE: "false"}}]))
+    for i in range(MANY):
+        cache.node_changed(None, objects.node([f"n{i}", 2, "64Gi"]))
+        cache.pod_changed(None, objects.pod([f"kept-{i}", "kept", f"n{i}", "1" if is_enough else "1500m", "1Gi"]))
+        cache.pod_changed(None, objects.pod([f"spare-{i}", "spare", f"n{i}", spare, "1Gi", {"prio": 0}]))
+    cache.group_changed(None, objects.pod_group(["waits", "q", 1, {"class": 1}]))
+    cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", 1, "1Gi", {"prio": 1}]))
+    on = Residents.on
+    monkeypatch.setattr(Residents, "on", lambda *given, **named: rows.add(given[1]) or on(*given, **named))
+    _, commits = committed(cache, one_tier(["priority", "gang", "predicates"], actions))
+    assert bool(evicted(commits)) is is_enough
+    assert len(rows) == asked or is_enough
 
 
 def test_preempt_results_found_without_a_plugin_are_discarded_when_it_is_enabled_again(monkeypatch):

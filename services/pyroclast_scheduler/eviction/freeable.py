@@ -1,0 +1,104 @@
+"""Freeable amounts: what evictions could free on each node at most, as arrays over all nodes.
+
+Evictions in the session do not lower the amounts, so that a node which is excluded by them cannot be used in any state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools
+from pyroclast_scheduler.model.pod_columns import PodColumns
+from pyroclast_scheduler.placement.plans import PlacementPlan
+from pyroclast_scheduler.session.extension_points import Preemptor
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["Freeable", "would_fit"]
+
+_MOST_KEPT: Final = 16  # arrays of all nodes, the last used ones
+
+
+class Freeable:
+    """The requests of the pods on each node that one action may evict, (dimensions, nodes).
+
+    `is_reclaim`: whether the action evicts pods of other queues, else of the same queue. The caller must not change the arrays.
+    """
+
+    def __init__(self, session: Session, *, is_reclaim: bool) -> None:
+        self._session = session
+        self._is_reclaim = is_reclaim
+        self._of_last_queue: tuple[str, Ints] | None = None
+        self._of_losing: dict[Preemptor, tuple[int, Ints]] = {}  # with the state
+
+    @cached_property
+    def _pods(self) -> PodColumns:
+        pods = self._session.features.pods
+        pods.update(self._session.snapshot.residents, self._session.dimensions)
+        return pods
+
+    @cached_property
+    def _by_queue(self) -> Mapping[str, list[str]]:
+        """The keys of the jobs whose pods the action may evict, by queue."""
+        jobs, found = self._session.snapshot.all_jobs, dict[str, list[str]]()
+        for key in self._pods.jobs:
+            facts = jobs.get(key)
+            if facts is not None and not facts.group.spec.is_protected:
+                found.setdefault(facts.queue, []).append(key)
+        if not self._is_reclaim:
+            return found
+        queues = self._session.queues
+        return {name: keys for name, keys in found.items() if name in queues and queues[name].facts.is_reclaimable}
+
+    @cached_property
+    def _of_all(self) -> Ints:
+        return self._pods.requests(key for keys in self._by_queue.values() for key in keys)
+
+    @property
+    def jobs(self) -> int:
+        """The number of jobs with pods that may be evicted."""
+        return len(self._pods.jobs)
+
+    def of_queue(self, queue: str) -> Ints:
+        """Return the amounts for a preemptor in `queue`, whatever the plugins say."""
+        if self._of_last_queue is None or self._of_last_queue[0] != queue:
+            own = self._pods.requests(self._by_queue.get(queue, ()))
+            self._of_last_queue = queue, self._of_all - own if self._is_reclaim else own
+        return self._of_last_queue[1]
+
+    def of_losing(self, preemptor: Preemptor) -> Ints:
+        """Return the amounts of the jobs that may lose pods for `preemptor` in the present state, as the plugins say."""
+        session, state = self._session, self._session.moves.state
+        known = self._of_losing.pop(preemptor, None)
+        if known is None or known[0] != state:
+            names = (name for name in self._by_queue if (name != preemptor.queue) is self._is_reclaim)
+            known = state, self._where(lambda job: session.may_lose(job, preemptor), names)
+        self._of_losing[preemptor] = known
+        if len(self._of_losing) > _MOST_KEPT:
+            del self._of_losing[next(iter(self._of_losing))]
+        return known[1]
+
+    def of(self, may_lose: Callable[[Job], bool]) -> Ints:
+        """Return the amounts of the jobs for which `may_lose` is true."""
+        return self._where(may_lose, self._by_queue)
+
+    def _where(self, may_lose: Callable[[Job], bool], queues: Iterable[str]) -> Ints:
+        keys = [key for name in queues for key in self._by_queue[name]]
+        return self._pods.requests(key for key in keys if (job := self._session.job(key)) is not None and may_lose(job))
+
+
+def would_fit(session: Session, plan: PlacementPlan, freeable: Ints | None = None) -> Bools:
+    """Return a mask of the nodes on which the request of `plan` fits after all releasing pods are gone.
+
+    `freeable`: what evictions may free besides; None: nothing.
+    """
+    room = session.columns.future_idle()[plan.present]
+    if freeable is not None:
+        room += freeable[plan.present]
+    fits: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= room)
+    return fits

@@ -1,0 +1,162 @@
+"""The search for nodes on which evictions make room for a task, and for the fewest victims there. All evicting actions use it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pyroclast_scheduler.eviction.freeable import Freeable, would_fit
+from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
+from pyroclast_scheduler.model.dimensions import PODS
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools, Rows
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import PlacementPlan
+from pyroclast_scheduler.session.extension_points import Candidate, Preemptor
+from pyroclast_scheduler.session.search import fits
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Statement
+
+__all__ = ["VictimSearch", "Wish"]
+
+_UNCHECKED: Final = 16  # nodes; most searches end at one of the first nodes
+_JOBS_PER_NODE: Final = 4  # jobs that can be asked about in the time that the pods of a node take
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A task for which pods may be evicted.
+
+    Attributes:
+        may_go: selects the possible victims.
+        kind: the kind of the task for `InfeasibleNodes`; None if no results are kept.
+        is_own: whether the victims are pods of the same job.
+    """
+
+    job: Job
+    task: Task
+    plan: PlacementPlan
+    may_go: Callable[[Job, Task], bool]
+    kind: Hashable = None
+    is_own: bool = False
+
+
+class VictimSearch:
+    """The search of one action. `is_reclaim`: whether victims are in other queues, else in the queue of the preemptor.
+
+    `reason`: the reason of the evictions.
+    """
+
+    def __init__(self, session: Session, residents: Residents, infeasible: InfeasibleNodes, *, is_reclaim: bool) -> None:
+        self.residents = residents
+        self.infeasible = infeasible
+        self.reason = "reclaim" if is_reclaim else "preempt"
+        self._session = session
+        self._is_reclaim = is_reclaim
+        self._freeable = Freeable(session, is_reclaim=is_reclaim)
+
+    def nodes(self, wish: Wish) -> Bools:
+        """Return a mask of the nodes on which evictions could make room for a task, as far as requests and queues tell."""
+        if not wish.is_own:
+            freeable = self._freeable.of_queue(wish.job.facts.queue)
+            nodes: Bools = would_fit(self._session, wish.plan, freeable) & (freeable[PODS] > 0)
+            return nodes
+        own = np.zeros(len(self._session.names), dtype=np.bool_)
+        own[[task.row for task in wish.job.tasks if task.row >= 0]] = True
+        return own
+
+    def victims(self, wish: Wish, rows: Sequence[int], has_room: Bools) -> Iterator[tuple[int, list[Candidate]]]:
+        """Yield each of `rows`, in order, on which the task would fit, with the pods that may be evicted there for the task.
+
+        `has_room`: a mask of the nodes on which the task would fit without evictions.
+        """
+        session, select = self._session, self._session.reclaimable if self._is_reclaim else self._session.preemptable
+        fits_now, is_any = would_fit(session, wish.plan), False
+        for row in self._promising(wish, rows):
+            candidates = self.residents.evictable(row, wish.job, wish.may_go)
+            victims = select(wish.task, wish.job, candidates) if candidates else []
+            is_idle = has_room[row] and (not self._is_reclaim or bool(candidates))
+            if has_enough(session, wish.plan, row, victims) if victims else is_idle:
+                is_any = True
+                yield row, victims
+            elif not fits_now[row] and row not in self.residents.withheld:
+                self._rule_out(wish, np.array([row], dtype=np.intp))
+        if not is_any and wish.kind is not None:
+            self.infeasible.give_up(wish.kind)
+
+    def place(self, statement: Statement, wish: Wish, row: int, victims: Sequence[Candidate]) -> bool:
+        """Evict as few of `victims` as the task needs on node `row`, and pipeline the task to the node.
+
+        Return False, with everything undone, if that is impossible.
+        """
+        session, trial = self._session, self._session.statement()
+
+        def evict(chosen: Sequence[Candidate]) -> bool:
+            for owner, victim in chosen:
+                trial.evict(owner, session.plan(victim.facts.shape), victim, self.reason)
+            return self._is_placeable(wish, row)
+
+        def is_enough(chosen: Sequence[Candidate]) -> bool:
+            if not has_enough(session, wish.plan, row, chosen):  # a quick check that excludes most sets
+                return False
+            is_done = evict(chosen)
+            trial.discard()
+            return is_done
+
+        gone: list[Candidate] = []
+        ordered = deque(first_to_go(session, victims, session.queues[wish.job.facts.queue]))
+        while not (is_done := evict(gone[-1:])) and ordered:
+            gone.append(ordered.popleft())
+        if is_done and len(gone) > 1:
+            trial.discard()
+            gone = needed(gone, is_enough)
+            evict(gone)
+        is_room_made = any(self._is_reclaim or not victim.facts.shape.is_best_effort for _, victim in gone)
+        if is_done and fits(session, wish.job, wish.task, wish.plan, row):
+            return self.pipeline(statement, trial, wish, row, is_room_made=is_room_made)
+        trial.discard()
+        return False
+
+    def pipeline(self, statement: Statement, trial: Statement, wish: Wish, row: int, *, is_room_made: bool) -> bool:
+        """Pipeline the task to node `row` after the evictions of `trial`, and merge both into `statement`.
+
+        Return False, with everything undone, if a plugin objects.
+        """
+        rows = np.array([row], dtype=np.intp)
+        if not trial.pipeline(wish.job, wish.plan, [wish.task], rows, evicted_others=is_room_made):
+            trial.discard()
+            return False
+        statement.merge(trial)
+        return True
+
+    def _is_placeable(self, wish: Wish, row: int) -> bool:
+        """Whether there is room for the task on node `row`, and its queue may use it if the victims are in the same queue."""
+        session, plan = self._session, wish.plan
+        if self._is_reclaim:
+            return bool(plan.room(np.array([row], dtype=np.intp), future=True)[0])
+        queue = session.queues[wish.job.facts.queue]
+        return bool(session.allocatable(queue, plan, 1, wish.task)) and fits(session, wish.job, wish.task, plan, row)
+
+    def _promising(self, wish: Wish, rows: Sequence[int]) -> Iterator[int]:
+        """Yield those of `rows` on which the task could fit after the jobs that may lose pods lost them, and rule out the others.
+
+        The first rows of a long search are not checked.
+        """
+        is_long = len(rows) - _UNCHECKED > self._freeable.jobs // _JOBS_PER_NODE and not wish.is_own
+        unchecked = rows[:_UNCHECKED] if is_long else rows
+        yield from unchecked
+        if is_long:
+            preemptor = Preemptor(wish.job.facts.queue, wish.job.facts.priority)
+            is_promising = would_fit(self._session, wish.plan, self._freeable.of_losing(preemptor))
+            rest = np.array(rows[len(unchecked) :], dtype=np.intp)
+            self._rule_out(wish, rest[~is_promising[rest]])
+            yield from rest[is_promising[rest]].tolist()
+
+    def _rule_out(self, wish: Wish, rows: Rows) -> None:
+        if wish.kind is not None:
+            self.infeasible.add(wish.kind, rows)
