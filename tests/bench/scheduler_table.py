@@ -36,6 +36,7 @@ from .scheduler import ACTIONS, CHART, PLUGINS, group, node, pod, queue
 EVICTING = CHART.replace("enqueue, allocate, backfill", "enqueue, allocate, backfill, preempt, reclaim")
 FILLING = parse(CHART, actions=ACTIONS, plugins=PLUGINS)
 TAKING = parse(EVICTING, actions=ACTIONS, plugins=PLUGINS)
+TAKING_GANGS = parse(EVICTING.replace("preempt, reclaim", "gangpreempt, gangreclaim"), actions=ACTIONS, plugins=PLUGINS)
 
 
 def with_plugin(name: str) -> Configuration:
@@ -350,12 +351,16 @@ def elastic(size: int) -> tuple[Callable[[], object], int]:
     return run, 0
 
 
-def preempting(size: int, *, wins: bool) -> tuple[Callable[[], object], int]:
-    nodes = 10 * size
-    cache = cluster(nodes)
+def classes(cache: Cache) -> None:
     for name, value in (("low", 1), ("high", 10)):
         body = {"metadata": {"name": name, "uid": name}, "value": value}
         cache.priority_changed(None, msgspec.convert(body, records.PriorityClass))
+
+
+def preempting(size: int, *, wins: bool) -> tuple[Callable[[], object], int]:
+    nodes = 10 * size
+    cache = cluster(nodes)
+    classes(cache)
     for j in range(nodes):
         running(cache, f"job{j}", 1, nodes, at=j, millis=32_000, priority="low" if wins else "high")
     steady(cache)
@@ -632,26 +637,30 @@ def unrelated(
     return run, 0
 
 
-def unlike(jobs: int, *, spare: int = 0) -> tuple[Callable[[], object], int]:
+def unlike(
+    jobs: int, *, spare: int = 0, queue_name: str = "other", configuration: Configuration = TAKING
+) -> tuple[Callable[[], object], int]:
     """Jobs with a request of their own each, on nodes full of gangs that can lose no pod, and a pod of another queue comes.
 
-    `spare`: the millicores of a further pod on each node, which its job can lose.
+    `spare`: the millicores of a further pod on each node, which its job can lose. `queue_name`: the queue of what runs.
     """
     cache = cluster(5000)
     cache.queue_changed(None, queue("other"))
+    classes(cache)
     for gang in range(500):
-        running(cache, f"run{gang}", 10, 5000, at=10 * gang, millis=31_000 - spare, queue_name="other")
+        millis = 31_000 - spare
+        running(cache, f"run{gang}", 10, 5000, at=10 * gang, millis=millis, queue_name=queue_name, priority="high")
     if spare:
-        running(cache, "spare", 5000, 5000, minimum=1, millis=spare, queue_name="other")
+        running(cache, "spare", 5000, 5000, minimum=1, millis=spare, queue_name=queue_name, priority="low")
     for j in range(jobs):
-        waiting(cache, f"job{j}", 4, millis=2000 + j)
-    steady(cache, TAKING)
+        waiting(cache, f"job{j}", 4, millis=2000 + j, priority="high")
+    steady(cache, configuration)
     turns = iter(range(10**6))
 
     def run() -> None:
         turn = next(turns)
         running(cache, f"other{turn}", 1, 5000, at=7 * turn, millis=100, queue_name="other")
-        _, commits = cycle(cache, TAKING, keep=True)
+        _, commits = cycle(cache, configuration, keep=True)
         assert not any(commit.evictions for commit in commits)
 
     return run, 0
@@ -730,6 +739,12 @@ TABLE = {
     "queues": Work("reclaim in vain for a Job in each of N queues", 100, (125, 250, 500), queues),
     "unlike": Work("N unlike Jobs on nodes full of gangs where actions evict", 1000, (125, 250, 500), unlike),
     "spare": Work("the same, each node has a pod too small to help", 1000, (125, 250, 500), partial(unlike, spare=500)),
+    "gangs": Work(
+        "the same in one queue, where actions evict for gangs",
+        1000,
+        (125, 250, 500),
+        partial(unlike, spare=500, queue_name="default", configuration=TAKING_GANGS),
+    ),
     "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),
 }
 

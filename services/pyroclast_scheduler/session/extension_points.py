@@ -161,8 +161,7 @@ class Extensions:
         preemptable: victims in the same queue.
         reclaimable: victims in other queues.
         spares_preempted, spares_reclaimed (job, preemptor): whether `preemptable` or `reclaimable` of this plugin selects no task
-        of the job now for other jobs with this queue and priority. Searches then pass over nodes with only such jobs. Without
-        these points, a search asks about the pods of each node.
+        of the job now for other jobs with this queue and priority. Long searches do not count what such jobs could lose.
         unified_evictable: victims for a whole gang. It has no flag.
         victim_tasks (candidates): running tasks that should be evicted without a preemptor.
     Nodes, with arrays over the rows of the node table:
