@@ -241,14 +241,18 @@ def slots(
     labels: Callable[[int], dict[str, str]] = lambda _: {},
     spec: dict[str, object] | None = None,
     prepare: Callable[[Cache], None] = lambda _: None,
+    are_large: bool = False,
 ) -> tuple[Callable[[], object], int]:
-    """Jobs of one pod wait on 1,000 full nodes, and a pod of another job ends."""
+    """Jobs of one pod wait on 1,000 full nodes, and a pod of another job ends.
+
+    `are_large`: each Job has a request of its own, for which the place of that pod is too small.
+    """
     cache = cluster(1000)
     for j in range(1000):
         running(cache, f"run{j}", 16, 1000, at=16 * j, millis=2000)
     prepare(cache)
     for j in range(jobs):
-        waiting(cache, f"job{j}", 1, millis=2000, labels=labels(j), spec=spec)
+        waiting(cache, f"job{j}", 1, millis=2001 + j if are_large else 2000, labels=labels(j), spec=spec)
     steady(cache, configuration)
     turns = iter(range(1000))
 
@@ -256,7 +260,7 @@ def slots(
         task = next(task for task in cache.groups.tasks_of(f"b/run{next(turns)}") if task.node)
         cache.pod_changed(task.pod, None)
         _, commits = cycle(cache, configuration, keep=True)
-        assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == 1
+        assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == (0 if are_large else 1)
 
     return run, 0
 
@@ -688,6 +692,7 @@ TABLE = {
         partial(hopeless, change=True, shapes=10**6, configuration=TAKING),
     ),
     "slot": Work("N one-pod Jobs on full nodes, a pod ends", 50, SIZES, slots),
+    "small": Work("the same, each Job of another size, larger than the place", 50, SIZES, partial(slots, are_large=True)),
     "rival": Work("the same where actions evict", 50, SIZES, partial(slots, configuration=TAKING)),
     "label": Work(
         "the same, each Job with a label of its own",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import numpy as np
+
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
@@ -77,11 +79,11 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
     others = _beside_room(session, job, waiting, may_evict=bool(found))
     if AnyChange() in others or (others and found and (actions & _GANG or _missing(session, job) > 1)):
         return found | {AnyChange()}  # victims on other nodes, or for the first pod, decide what quotas and other pods leave
-    if not job.fit_errors:
-        return found | others
     lacking = 1 if len(shapes) > 1 else _missing(session, job)
-    rooms: set[Trigger] = {AnyRoom()} if is_in_part else {Room(shape, lacking) for shape in shapes}
-    return found | others | rooms
+    if job.fit_errors:
+        rooms: set[Trigger] = {AnyRoom()} if is_in_part else {Room(shape, lacking) for shape in shapes}
+        return found | others | rooms
+    return (set() if found or is_in_part else _of_full_nodes(session, job, waiting, lacking)) or found | others
 
 
 def _beside_room(session: Session, job: Job, waiting: Sequence[Task], *, may_evict: bool) -> set[Trigger]:
@@ -99,6 +101,20 @@ def _beside_room(session: Session, job: Job, waiting: Sequence[Task], *, may_evi
 
 def _is_within_quota(session: Session, job: Job, task: Task) -> bool:
     return session.allocatable(session.queues[job.facts.queue], session.plan(task.facts.shape), 1, task) > 0
+
+
+def _of_full_nodes(session: Session, job: Job, waiting: Sequence[Task], lacking: int) -> set[Trigger]:
+    """Return the triggers of room and nodes for a job that its queue refused; empty if nodes have room for `lacking` of its pods.
+
+    The job needs both room on nodes and quota. While it has neither, it is enough to wait for one of them.
+    """
+    everywhere, found = np.arange(len(session.names), dtype=np.intp), set[Trigger]()
+    for task in _unlike(waiting):
+        plan = session.plan(task.facts.shape)
+        if int(plan.room(everywhere, future=True).sum()) >= lacking:
+            return set()
+        found |= {Room(task.facts.shape, lacking), *session.retry_when(job, task, plan)}
+    return set() if AnyChange() in found else found
 
 
 def _missing(session: Session, job: Job) -> int:

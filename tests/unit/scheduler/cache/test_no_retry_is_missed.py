@@ -30,6 +30,7 @@ PLAIN = {
 }
 MIXED = {
     "filling": ("allocate", ""),
+    "capped": ("allocate", "", "capacity"),
     "limited": ("allocate, preempt", "", "capacity"),
     "evicting": ("allocate, preempt, reclaim", ""),
     "deserving": ("allocate, reclaim", "", "capacity"),

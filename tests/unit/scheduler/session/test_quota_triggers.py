@@ -8,10 +8,11 @@ import pytest
 from pyroclast.api import records
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.causes import Cause
-from pyroclast_scheduler.model.triggers import AnyChange, AnyRoom, QueueChange, QueueUse
+from pyroclast_scheduler.model.triggers import AnyChange, AnyRoom, QueueChange, QueueUse, Room
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.rules import Rules
 from tests.scenarios import objects
+from tests.unit.scheduler.deciding import one_tier
 from tests.unit.scheduler.session.test_unschedulable import World
 
 CAPACITY = ("priority", "gang", "predicates", "capacity", "nodeorder")
@@ -140,6 +141,28 @@ def test_a_job_waiting_for_a_quota_names_its_retry_triggers_and_is_retried_when_
 def test_a_job_waiting_for_a_quota_is_not_retried_by_unrelated_changes(case, at):
     made, _, _, others = CASES[case]
     assert "j" not in made().looked_at_after(others[at])
+
+
+@pytest.mark.parametrize("plugins", [CAPACITY, PROPORTION])
+def test_a_job_that_queue_and_nodes_refuse_is_retried_when_nodes_have_room(plugins):
+    world = full_queue(plugins, j={})
+    world.node("n", 3)
+    rest = world.settled()["j"]
+    assert {type(each) for each in rest.retry_when} == {Room}
+    world.goes("stranger-0")
+    assert "j" not in world.looked_at(), "the node has room for one cpu only"
+    world.node("n", 5)
+    _, rests, _ = world.session()
+    assert QueueUse in {type(each) for each in rests["j"].retry_when}, "now only its queue has no room"
+    world.goes("runs-0")
+    assert world.session()[0] == {"t-j-0": "n"}
+
+
+def test_a_job_that_queue_and_nodes_refuse_still_waits_for_its_queue_if_actions_evict():
+    world = full_queue(PROPORTION, j={})
+    world.configuration = one_tier(PROPORTION, "enqueue, allocate, preempt")
+    world.node("n", 3)
+    assert {QueueUse} < {type(each) for each in world.settled()["j"].retry_when}
 
 
 def test_a_failed_bind_retries_jobs_waiting_for_the_limit_of_its_queue():
