@@ -29,7 +29,7 @@ from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.configuration import Configuration, parse
 from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.ports import Ports
-from tests.scenarios.taking import take
+from tests.scenarios.taking import assume_all, take
 
 from .scheduler import ACTIONS, CHART, PLUGINS, group, node, pod, queue
 
@@ -180,7 +180,7 @@ def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = 
     if keep:
         for commit in commits:
             for binds in commit.binds:
-                assert cache.pods.assume_all(binds.placed) is None
+                assert assume_all(cache, binds.placed) is None
             for eviction in commit.evictions:
                 cache.pods.releasing(eviction.task.uid)
         take(cache, outcome)

@@ -22,6 +22,7 @@ from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.session_close import close
 from tests.scenarios import claims, cpus, extenders, objects, storage
+from tests.scenarios.taking import assume_all
 
 from .profiles import configuration, profile_of
 from .taking import take
@@ -216,7 +217,7 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, **surroundings: Any
             for uid, node in binds.placed:
                 seen.binds[cache.tasks[uid].name] = node
             storage.promise(cache, binds)
-            problem = cache.pods.assume_all(binds.placed)
+            problem = assume_all(cache, binds.placed)
             assert problem is None, problem
     seen.reservations = {key.partition("/")[2]: state for key, state in (outcome.reservations or {}).items()}
     seen.writes |= storage.writes(commits)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Outcome
 
-__all__ = ["take", "take_rests", "take_statuses"]
+__all__ = ["assume_all", "take", "take_rests", "take_statuses"]
+
+
+def assume_all(cache: Cache, binds: Sequence[tuple[str, str]]) -> str | None:
+    """All binds, given as (pod UID, node), are assumed, or none. The reason if one is impossible."""
+    return next((problem for problem in cache.pods.assuming(binds) if problem is not None), None)
 
 
 def take(cache: Cache, outcome: Outcome) -> None:

@@ -12,7 +12,6 @@ from enum import Enum
 from typing import Final
 
 from pyroclast.resources import quantity
-from pyroclast.resources.quantity import Format, Quantity
 
 __all__ = ["EMPTY", "EPSILON", "Missing", "Vector", "counts", "from_list", "stored_amount", "total"]
 
@@ -91,10 +90,6 @@ class Vector:
         """
         return max((_share(self[name], whole[name]) for name in whole.names), default=0.0)
 
-    def to_list(self) -> dict[str, str]:
-        """Return the vector as a resource list: canonical quantities by name."""
-        return {name: str(_to_quantity(name, amount)) for name, amount in self.amounts.items()}
-
     def __str__(self) -> str:
         return ", ".join(f"{name} {self[name]:.2f}" for name in self.names)
 
@@ -142,12 +137,6 @@ def stored_amount(name: str, text: str | int) -> int:
     except quantity.QuantityError as error:
         raise quantity.QuantityError(f"{name}: {text!r}: {error}") from None
     return parsed.value if name in (_MEMORY, _PODS) else parsed.millis
-
-
-def _to_quantity(name: str, amount: float) -> Quantity:
-    if name == _MEMORY:
-        return quantity.from_value(round(amount), Format.BINARY_SI)
-    return quantity.from_value(round(amount)) if name == _PODS else quantity.from_millis(round(amount))
 
 
 def _share(part: float, whole: float) -> float:

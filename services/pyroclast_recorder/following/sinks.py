@@ -45,12 +45,8 @@ def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa:
     row = group_facts(group, now)
     if row is not None:
         yield jobs, 0, row
-        alike = alike_facts(group)
-        if alike is not None:
-            yield job_alikes, None, alike
-        prediction = prediction_facts(group)
-        if prediction is not None:
-            yield predictions, None, prediction
+        yield from _if_any(job_alikes, alike_facts(group))
+        yield from _if_any(predictions, prediction_facts(group))
         for cause in cause_facts(group):
             yield job_causes, None, cause
 
@@ -62,9 +58,7 @@ def native_rows(group: NativePodGroup, now: int, *, is_deleted: bool) -> Seen:
         yield jobs, None, row
         for phase in native_phases(group):
             yield job_phases, None, phase
-        prediction = native_prediction(group)
-        if prediction is not None:
-            yield predictions, None, prediction
+        yield from _if_any(predictions, native_prediction(group))
         for cause in native_causes(group):
             yield job_causes, None, cause
 
@@ -74,9 +68,7 @@ def composite_rows(group: CompositePodGroup, now: int, *, is_deleted: bool) -> S
     row = composite_facts(group, now, is_deleted=is_deleted)
     if row is not None:
         yield composites, None, row
-        prediction = native_prediction(group)
-        if prediction is not None:
-            yield predictions, None, prediction
+        yield from _if_any(predictions, native_prediction(group))
 
 
 def pod_rows(schedulers: frozenset[str], domain_of: Callable[[str | None], str | None]) -> Callable[..., Seen]:
@@ -91,6 +83,10 @@ def pod_rows(schedulers: frozenset[str], domain_of: Callable[[str | None], str |
             yield pods, None, {**facts, "domain": domain_of(facts["node"])}
 
     return rows
+
+
+def _if_any(table: Table, row: Row | None) -> Seen:
+    return () if row is None else ((table, None, row),)
 
 
 class KindSink(Generic[T]):

@@ -70,10 +70,6 @@ class PodDecisions:
                 return
             yield None
 
-    def assume_all(self, binds: Sequence[tuple[str, str]]) -> str | None:
-        """Assume all binds, given as (pod UID, node), or none. Return the reason if one is impossible."""
-        return next((problem for problem in self.assuming(binds) if problem is not None), None)
-
     def take_back(self, uids: Iterable[str]) -> None:
         """Undo the assumed binds of a placement that cannot be carried out as a whole."""
         for uid in uids:

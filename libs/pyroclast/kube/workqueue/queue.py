@@ -75,11 +75,6 @@ class WorkQueue(Generic[K]):
         """How many keys wait for a later time."""
         return len(self._due)
 
-    @property
-    def in_work(self) -> int:
-        """How many keys are in work."""
-        return len(self._in_work)
-
     def gets_on(self, key: K) -> None:
         """Report progress of the work on `key`, so that long work does not count as stuck."""
         if key in self._in_work:

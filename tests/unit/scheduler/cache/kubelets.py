@@ -16,7 +16,7 @@ from pyroclast_scheduler.model.statuses import READY
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
-from tests.scenarios.taking import take_rests
+from tests.scenarios.taking import assume_all, take_rests
 
 CONFIGURATION = """
 actions: "enqueue, allocate, preempt, backfill"
@@ -164,7 +164,7 @@ class World:
                 raise PlacedInPart(f"{key}: {len(ready)} of {facts.min_available}")
 
     def take(self, binds) -> None:
-        if self.cache.pods.assume_all(binds.placed) is not None:
+        if assume_all(self.cache, binds.placed) is not None:
             self.counts["outdated"] += 1
             return
         self.in_flight += [("bind", uid.removeprefix("t-"), node) for uid, node in binds.placed]

@@ -8,6 +8,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.shell.verifier import Verifier
 from tests.scenarios import objects
+from tests.scenarios.taking import assume_all
 from tests.unit.kube.fault_server import FaultServer, answer
 from tests.unit.scheduler.cache.test_cache import changed
 
@@ -128,7 +129,7 @@ def test_a_placement_that_cannot_be_assumed_as_a_whole_leaves_a_nominated_pod_pe
     world = World("nominated")
     other = msgspec.to_builtins(objects.pod(["big", "g", "-", 9, "1Gi"]))
     world.cache.pod_changed(None, msgspec.convert(other, type(world.pod)))
-    assert world.cache.pods.assume_all([("t-p", "n1"), ("t-big", "n1")])
+    assert assume_all(world.cache, [("t-p", "n1"), ("t-big", "n1")])
     assert world.task.status is TaskStatus.PENDING
 
 

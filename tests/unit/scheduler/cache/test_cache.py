@@ -10,6 +10,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.scenarios.taking import assume_all
 
 
 def changed(record, **fields):
@@ -72,7 +73,7 @@ def test_no_bind_is_assumed_when_one_of_them_is_impossible(cache, node, why):
     for name in ("a", "b", "c"):
         cache.pod_changed(None, objects.pod([name, "g", "-", 2, "1Gi"]))
     cache.pod_changed(None, objects.pod(["big", "g", "-", 3, "1Gi"]))
-    assert why in cache.pods.assume_all([("t-a", "n1"), ("t-b", "n2"), ("t-big", node)])
+    assert why in assume_all(cache, [("t-a", "n1"), ("t-b", "n2"), ("t-big", node)])
     assert used(cache, "n1") == used(cache, "n2") == 0
     assert all(task.status is TaskStatus.PENDING for task in cache.tasks.values())
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyroclast_scheduler.cache.pod_decisions import PodDecisions
+from tests.unit.scheduler.cache import kubelets
 from tests.unit.scheduler.cache.kubelets import OverCommitted, World
 
 STEPS = 4_000
@@ -29,6 +29,6 @@ def test_no_kubelet_is_over_committed_in_a_million_steps(seed):
 
 
 def test_a_scheduler_that_forgets_assumed_binds_over_commits_a_kubelet(monkeypatch):
-    monkeypatch.setattr(PodDecisions, "assume_all", lambda self, binds: None)
+    monkeypatch.setattr(kubelets, "assume_all", lambda cache, binds: None)
     with pytest.raises(OverCommitted):
         walk(0, STEPS)

@@ -6,7 +6,7 @@ import pytest
 from pyroclast.api import keys, records
 from pyroclast_scheduler.cache.cache import Cache
 from tests.scenarios import objects
-from tests.scenarios.taking import take
+from tests.scenarios.taking import assume_all, take
 from tests.unit.scheduler.deciding import decided, one_tier
 
 PLUGINS = ("gang", "predicates", "proportion", "nodeorder")
@@ -281,7 +281,7 @@ def test_a_job_is_retried_after_the_placement_that_left_it_no_room_cannot_be_ass
     outcome, binds = world.decided()
     assert [uid for uid, _ in binds] == ["t-g-0", "t-g-1"]
     world.cache.pod_changed(world.cache.tasks["t-g-0"].pod, None)
-    assert world.cache.pods.assume_all(binds) == "the pod is gone"
+    assert assume_all(world.cache, binds) == "the pod is gone"
     world.taken(outcome)
     assert world.settled() == {"h-0": "n"}
 

@@ -12,6 +12,7 @@ from pyroclast_scheduler.cache.seats import LINGER_SECONDS, has_seats
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.shell.placements import Placements
 from tests.scenarios import objects
+from tests.scenarios.taking import assume_all
 from tests.unit.scheduler.cache.test_cache import changed, used
 
 
@@ -118,7 +119,7 @@ def test_a_gang_with_pods_or_past_phase_pending_has_no_open_seats(cache):
 def claim(cache, nodes):
     uids = {task.name: uid for uid, task in cache.tasks.items()}
     pairs = [(uids[name], node) for name, node in nodes.items()]
-    assert cache.pods.assume_all(pairs) is None
+    assert assume_all(cache, pairs) is None
     cache.seats.claim("t/g", pairs)
 
 

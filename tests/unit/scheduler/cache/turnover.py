@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
-from tests.scenarios.taking import take
+from tests.scenarios.taking import assume_all, take
 
 CONFIGURATION = """
 actions: "enqueue, elect, allocate, preempt, reclaim, backfill, reserve"
@@ -202,7 +202,7 @@ class Turnover:
             for eviction in commit.evictions:
                 self.cache.pod_changed(eviction.task.pod, None)
             for binds in commit.binds:
-                assert self.cache.pods.assume_all(binds.placed) is None
+                assert assume_all(self.cache, binds.placed) is None
                 for uid, node in binds.placed:
                     self.binds += 1
                     annotations: dict[str, str] = {}

@@ -10,7 +10,7 @@ from pyroclast_scheduler.placement.lookahead import Ahead
 from pyroclast_scheduler.session import search, task_placement
 from tests.counts import examples
 from tests.scenarios import objects
-from tests.scenarios.taking import take_rests, take_statuses
+from tests.scenarios.taking import assume_all, take_rests, take_statuses
 from tests.unit.scheduler.deciding import committed, configured, placed
 
 TEXT = """
@@ -134,7 +134,7 @@ class World:
         outcome, found, commits = cycle(self.cache)
         for commit in commits:
             for binds in commit.binds:
-                assert self.cache.pods.assume_all(binds.placed) is None
+                assert assume_all(self.cache, binds.placed) is None
         take_statuses(self.cache, outcome)
         if self.rests:
             take_rests(self.cache, outcome)

@@ -19,6 +19,7 @@ from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects
 from tests.scenarios.numa import numatopology, pod
 from tests.scenarios.runner import feed
+from tests.scenarios.taking import assume_all
 
 SINGLE = "single-numa-node"
 
@@ -74,7 +75,7 @@ class Cluster:
         session.close_plugins()
         found: dict[str, tuple[str, Any]] = {}
         for binds in (each for commit in commits for each in commit.binds):
-            assert self.cache.pods.assume_all(binds.placed) is None
+            assert assume_all(self.cache, binds.placed) is None
             for uid, node in binds.placed:
                 told = [each.annotations for each in binds.preparations.get(uid, ())]
                 decision = json.loads(told[0][keys.TOPOLOGY_DECISION])["numa"] if told else None

@@ -14,7 +14,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.session.session import Session
 from tests.counts import examples
 from tests.scenarios import objects
-from tests.scenarios.taking import take_statuses
+from tests.scenarios.taking import assume_all, take_statuses
 from tests.unit.scheduler.deciding import configured, decided
 
 PLAIN = """
@@ -163,7 +163,7 @@ def test_a_partly_bound_gang_that_cannot_be_completed_is_reported_incomplete():
 
 def test_a_gang_with_binds_in_flight_gets_no_unschedulable_warning():
     cache = fill([(4, 10)], [(2, 0, [2, 2])])
-    assert cache.pods.assume_all([("t-j0-p-0", "n0"), ("t-j0-p-1", "n0")]) is None
+    assert assume_all(cache, [("t-j0-p-0", "n0"), ("t-j0-p-1", "n0")]) is None
     outcome, _ = cycle(cache, PLAIN)
     assert [(note.kind, note.reason) for note in outcome.notes if note.kind == "Warning"] == []
 

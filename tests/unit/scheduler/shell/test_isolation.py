@@ -20,7 +20,7 @@ from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
 from pyroclast_scheduler.shell.session_gaps import SessionGaps
 from pyroclast_scheduler.shell.session_inputs import SessionInputs
 from tests.scenarios import objects
-from tests.scenarios.taking import take_statuses
+from tests.scenarios.taking import assume_all, take_statuses
 
 PICKY = "actions: allocate\ntiers: [{plugins: [{name: picky}, {name: gang}, {name: predicates}]}]"
 
@@ -103,7 +103,7 @@ class Service:
 
     async def _take(self, commit: Commit, _turn, **_):
         for binds in commit.binds:
-            assert self.cache.pods.assume_all(binds.placed) is None
+            assert assume_all(self.cache, binds.placed) is None
 
     async def _write(self, outcome):
         self.outcomes.append(outcome)
