@@ -6,6 +6,7 @@ from pyroclast_scheduler.eviction.gangs import GangKind, make_room
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.extension_points import Preemptor
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["execute"]
@@ -14,8 +15,8 @@ __all__ = ["execute"]
 def execute(session: Session, arguments: Arguments) -> None:
     """Evict pods for starving jobs from jobs of the same queue."""
 
-    def may_lose(job: Job, owner: Job) -> bool:
-        is_lower = owner is not job and owner.facts.queue == job.facts.queue and owner.facts.priority < job.facts.priority
+    def may_lose(owner: Job, preemptor: Preemptor) -> bool:
+        is_lower = owner.facts.queue == preemptor.queue and owner.facts.priority < preemptor.priority
         return is_lower and (owner.facts.may_be_preempted or session.is_low(owner))
 
     def may_go(owner: Job, task: Task) -> bool:

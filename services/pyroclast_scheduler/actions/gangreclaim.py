@@ -7,6 +7,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.extension_points import Preemptor
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["execute"]
@@ -15,8 +16,8 @@ __all__ = ["execute"]
 def execute(session: Session, arguments: Arguments) -> None:
     """Evict pods for starving jobs from other queues that are reclaimable."""
 
-    def may_lose(job: Job, owner: Job) -> bool:
-        is_other = owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable
+    def may_lose(owner: Job, preemptor: Preemptor) -> bool:
+        is_other = owner.facts.queue != preemptor.queue and session.queues[owner.facts.queue].facts.is_reclaimable
         return is_other and (owner.facts.may_be_preempted or session.is_low(owner))
 
     def may_go(owner: Job, task: Task) -> bool:

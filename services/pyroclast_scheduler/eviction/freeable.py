@@ -5,7 +5,7 @@ Evictions in the session do not lower the amounts, so that a node which is exclu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -27,11 +27,17 @@ _MOST_KEPT: Final = 16  # arrays of all nodes, the last used ones
 class Freeable:
     """The requests of the pods on each node that one action may evict, (dimensions, nodes).
 
-    `is_reclaim`: whether the action evicts pods of other queues, else of the same queue. The caller must not change the arrays.
+    The caller must not change the arrays.
+
+    Args:
+        session: the session.
+        may_lose: whether pods of a job may be evicted for other jobs with that queue and priority in the present state.
+        is_reclaim: whether the action evicts pods of other queues, else of the same queue.
     """
 
-    def __init__(self, session: Session, *, is_reclaim: bool) -> None:
+    def __init__(self, session: Session, may_lose: Callable[[Job, Preemptor], bool], *, is_reclaim: bool) -> None:
         self._session = session
+        self._may_lose = may_lose
         self._is_reclaim = is_reclaim
         self._of_last_queue: tuple[str, Ints] | None = None
         self._of_losing: dict[Preemptor, tuple[int, Ints]] = {}  # with the state
@@ -65,31 +71,25 @@ class Freeable:
         return len(self._pods.jobs)
 
     def of_queue(self, queue: str) -> Ints:
-        """Return the amounts for a preemptor in `queue`, whatever the plugins say."""
+        """Return the amounts for a preemptor in `queue`, whatever `may_lose` says."""
         if self._of_last_queue is None or self._of_last_queue[0] != queue:
             own = self._pods.requests(self._by_queue.get(queue, ()))
             self._of_last_queue = queue, self._of_all - own if self._is_reclaim else own
         return self._of_last_queue[1]
 
     def of_losing(self, preemptor: Preemptor) -> Ints:
-        """Return the amounts of the jobs that may lose pods for `preemptor` in the present state, as the plugins say."""
+        """Return the amounts of the jobs that may lose pods for `preemptor` in the present state."""
         session, state = self._session, self._session.moves.state
         known = self._of_losing.pop(preemptor, None)
         if known is None or known[0] != state:
-            names = (name for name in self._by_queue if (name != preemptor.queue) is self._is_reclaim)
-            known = state, self._where(lambda job: session.may_lose(job, preemptor), names)
+            names = [name for name in self._by_queue if (name != preemptor.queue) is self._is_reclaim]
+            jobs = ((key, session.job(key)) for name in names for key in self._by_queue[name])
+            losing = (key for key, job in jobs if job is not None and self._may_lose(job, preemptor))
+            known = state, self._pods.requests(losing)
         self._of_losing[preemptor] = known
         if len(self._of_losing) > _MOST_KEPT:
             del self._of_losing[next(iter(self._of_losing))]
         return known[1]
-
-    def of(self, may_lose: Callable[[Job], bool]) -> Ints:
-        """Return the amounts of the jobs for which `may_lose` is true."""
-        return self._where(may_lose, self._by_queue)
-
-    def _where(self, may_lose: Callable[[Job], bool], queues: Iterable[str]) -> Ints:
-        keys = [key for name in queues for key in self._by_queue[name]]
-        return self._pods.requests(key for key in keys if (job := self._session.job(key)) is not None and may_lose(job))
 
 
 def would_fit(session: Session, plan: PlacementPlan, freeable: Ints | None = None) -> Bools:

@@ -27,7 +27,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import PendingTasks, pending_by_sub_job, required_parts
-from pyroclast_scheduler.session.extension_points import GangEviction, Purpose
+from pyroclast_scheduler.session.extension_points import GangEviction, Preemptor, Purpose
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.part_order import missing
 from pyroclast_scheduler.session.search import find
@@ -46,13 +46,13 @@ class GangKind:
     Attributes:
         name: the name of the action.
         is_reclaim: whether victims are in other queues.
-        may_lose: whether pods of a job (second argument) may be evicted for a starving job (first argument).
+        may_lose: whether pods of a job may be evicted for a starving job with that queue and priority.
         may_go: whether a pod of a job may be evicted.
     """
 
     name: str
     is_reclaim: bool
-    may_lose: Callable[[Job, Job], bool]
+    may_lose: Callable[[Job, Preemptor], bool]
     may_go: Callable[[Job, Task], bool]
 
 
@@ -73,7 +73,7 @@ def make_room(session: Session, arguments: Arguments, kind: GangKind) -> None:
     most = arguments.integer("maxDomains", _MOST_DOMAINS, least=1)
     is_whole_allowed = arguments.boolean("allowWholeBundle", default=True)
     residents = Residents(session, MinimumRunTime(session, arguments))
-    freeable = Freeable(session, is_reclaim=kind.is_reclaim)
+    freeable = Freeable(session, kind.may_lose, is_reclaim=kind.is_reclaim)
     waiting = starving(session)
     if not waiting:
         return
@@ -102,6 +102,7 @@ class _Search:
         self.kind = kind
         self.residents = residents
         self.job = job
+        self.preemptor = Preemptor(job.facts.queue, job.facts.priority)
         self.is_whole_allowed = is_whole_allowed
         self.was_ready = session.job_ready(job)
         pending = pending_by_sub_job(session, job)
@@ -118,7 +119,7 @@ class _Search:
         self.counted[[CPU, MEMORY]] = True
         closed = session.closed_to(job)
         self.open = session.nodes.usable if closed is None else session.nodes.usable & ~closed
-        self.freeable = freeable.of(lambda owner: kind.may_lose(job, owner))
+        self.freeable = freeable.of_losing(self.preemptor)
         shapes = {id(task.facts.shape): task.facts.shape for tasks in self.pending.values() for task in tasks}
         may_hold = [would_fit(session, session.plan(shape), self.freeable) for shape in shapes.values()]
         self.may_hold_any = self.open & np.logical_or.reduce(may_hold)
@@ -182,7 +183,9 @@ class _Search:
         session, kind, job = self.session, self.kind, self.job
         by_job: dict[str, tuple[Job, list[Task]]] = {}
         for row in np.flatnonzero(domain.nodes & self.open & (self.freeable[PODS] > 0)).tolist():
-            for owner, task in self.residents.on(row, lambda owner, task: kind.may_lose(job, owner) and kind.may_go(owner, task)):
+            for owner, task in self.residents.on(
+                row, lambda owner, task: kind.may_lose(owner, self.preemptor) and kind.may_go(owner, task)
+            ):
                 by_job.setdefault(owner.facts.key, (owner, []))[1].append(task)
         found = [bundle for owner, tasks in by_job.values() for bundle in split(owner, tasks)]
         pods = [(each.job, task) for each in found for task in each.tasks]

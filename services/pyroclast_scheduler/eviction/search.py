@@ -58,7 +58,7 @@ class VictimSearch:
         self.reason = "reclaim" if is_reclaim else "preempt"
         self._session = session
         self._is_reclaim = is_reclaim
-        self._freeable = Freeable(session, is_reclaim=is_reclaim)
+        self._freeable = Freeable(session, session.may_lose, is_reclaim=is_reclaim)
 
     def nodes(self, wish: Wish) -> Bools:
         """Return a mask of the nodes on which evictions could make room for a task, as far as requests and queues tell."""

@@ -49,7 +49,7 @@ tiers:
 - plugins: [%s{name: drf}, {name: predicates}, {name: %s}, {name: nodeorder}]
 """
 QUEUES = ("a", "b")
-AMOUNTS = ("of", "of_queue", "of_losing")
+AMOUNTS = ("of_queue", "of_losing")
 NODES = 4
 MOST_JOBS = 10  # beyond it more go than come
 SOAK = 1_000_000
