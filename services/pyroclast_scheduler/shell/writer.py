@@ -6,25 +6,20 @@ Only differences are written, and not too often.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 
 from pyroclast.api import keys, records
 from pyroclast.api.enums import NativeConditionType, PodGroupConditionType, PodGroupPhase
-from pyroclast.api.types import POD_GROUPS, PODS, QUEUES, Key, ResourceType
+from pyroclast.api.types import POD_GROUPS, PODS, QUEUES
 from pyroclast.api.waiting_reasons import reason_of
-from pyroclast.kube.basics.deadline import Deadline
-from pyroclast.kube.basics.errors import KubeError, NotFound, is_transient
 from pyroclast.kube.basics.time_slices import in_turns
 from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
-from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import said_of
@@ -38,6 +33,7 @@ from pyroclast_scheduler.shell.debounce import Debounce
 from pyroclast_scheduler.shell.evicted_groups import EvictedGroups
 from pyroclast_scheduler.shell.hold_seconds import HOLD_SECONDS, seconds_of_pod, seconds_of_reason, waiting_reason
 from pyroclast_scheduler.shell.native_conditions import conditions_patch, said_class
+from pyroclast_scheduler.shell.patch_queue import Patch, PatchQueue
 from pyroclast_scheduler.shell.patches import (
     group_patch,
     queue_patch,
@@ -56,35 +52,7 @@ log = structlog.get_logger()
 
 WORKERS: Final = 8  # fewer than the workers of the binder, so that binds have priority
 _COUNT_SECONDS: Final = 0.3  # the members of a gang start one after another
-_WRITE_SECONDS: Final = 30.0
-_PATIENCE_SECONDS: Final = 5.0  # for which other writes wait behind later ones that let pods start, while all workers are busy
 _NATIVE_SECONDS: Final = 5.0  # between two writes of the conditions of one PodGroup of the Kubernetes API
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """A patch for the object `about`. `lane`, `slot`: the debounce and the key of the wish.
-
-    `is_awaited`: whether the creation or placement of pods waits for it.
-    """
-
-    kind: ResourceType
-    about: Reference
-    patch: dict[str, Any]
-    how: PatchKind
-    lane: Debounce[str, Any]
-    slot: str
-    job: str = ""
-    is_status: bool = True
-    is_awaited: bool = False
-
-    @property
-    def key(self) -> Key:
-        return Key(self.about.namespace, self.about.name)
-
-    @property
-    def subresource(self) -> str:
-        return "status" if self.is_status and self.kind is not POD_GROUPS else ""
 
 
 class Writer:
@@ -124,10 +92,8 @@ class Writer:
         self._noted: dict[tuple[str, str], str] = {}
         self._waits: dict[str, set[str]] = {}
         self._slots: dict[str, set[tuple[str, str]]] = {}
-        self._work: asyncio.PriorityQueue[tuple[float, int, _Write]] = asyncio.PriorityQueue()
-        self._sent = itertools.count()
+        self._patches = PatchQueue(client, recorder, now)
         self._alarm = asyncio.Event()
-        self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
         self._annotations: Debounce[str, None] = Debounce()
         self._numbers: set[str] = set()
         self._waiting = waiting
@@ -306,8 +272,8 @@ class Writer:
             for _, task in self._gates.due(now):
                 patch = {"metadata": {"uid": task.uid}, **without_queue_gate()}
                 about = Reference.of(task.pod, PODS)
-                self._send(
-                    _Write(PODS, about, patch, PatchKind.STRATEGIC, self._gates, task.uid, is_status=False, is_awaited=True)
+                self._patches.put(
+                    Patch(PODS, about, patch, PatchKind.STRATEGIC, self._gates, task.uid, is_status=False, is_awaited=True)
                 )
             for key, _ in self._natives.due(now):
                 self._send_native(key, now)
@@ -360,7 +326,7 @@ class Writer:
             patch.setdefault("metadata", {}).setdefault("annotations", {})[keys.WAITING] = text or None
         is_awaited = status.phase is PodGroupPhase.INQUEUE
         about = Reference.of(group, group.kind)
-        self._send(_Write(POD_GROUPS, about, patch, PatchKind.MERGE, self._groups, key, key, is_awaited=is_awaited))
+        self._patches.put(Patch(POD_GROUPS, about, patch, PatchKind.MERGE, self._groups, key, key, is_awaited=is_awaited))
 
     def _send_annotation(self, key: str) -> None:
         group = self._cache.groups.written(key)
@@ -368,7 +334,7 @@ class Writer:
         if group is not None and text != said_of(group):
             about = Reference.of(group, POD_GROUPS)
             metadata = {"uid": about.uid, "annotations": {keys.WAITING: text or None}}
-            self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))
+            self._patches.put(Patch(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))
 
     def evicted(self, task: TaskFacts) -> None:
         """Plan the condition of each group that is evicted as a whole with `task`, if its object has such a condition."""
@@ -409,7 +375,7 @@ class Writer:
         self._numbers.discard(key)
         if group is not None and patch is not None:
             about = Reference.of(group, group.kind)
-            self._send(_Write(group.kind, about, patch, PatchKind.STRATEGIC, self._natives, key, key))
+            self._patches.put(Patch(group.kind, about, patch, PatchKind.STRATEGIC, self._natives, key, key))
 
     def _waiting_of(self, key: str) -> str | None:
         """Return the explanation for the object of that key; None to keep the present one, as for objects of parts."""
@@ -421,13 +387,13 @@ class Writer:
         if group is not None:
             about = Reference.of(group, group.kind)
             metadata = {"uid": about.uid, "annotations": {keys.RESERVATION: text or None}}
-            self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._reserved, key))
+            self._patches.put(Patch(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._reserved, key))
 
     def _send_queue(self, name: str, amounts: Amounts) -> None:
         queue = self._cache.queues.get(name)
         patch = queue_patch(queue.record.status, amounts, queue.guarantee) if queue is not None else None
         if queue is not None and patch is not None:
-            self._send(_Write(QUEUES, Reference.of(queue.record, QUEUES), patch, PatchKind.MERGE, self._queues, name))
+            self._patches.put(Patch(QUEUES, Reference.of(queue.record, QUEUES), patch, PatchKind.MERGE, self._queues, name))
 
     def _send_waiting(self, waiting: WaitingTask) -> None:
         task = waiting.task
@@ -436,49 +402,33 @@ class Writer:
         self._recorder.event(about, "Warning", "FailedScheduling", waiting.message)
         patch = waiting_patch(waiting, timestamp)
         patch["metadata"] = {"uid": task.uid}  # a new pod may have the same name
-        self._send(_Write(PODS, about, patch, PatchKind.STRATEGIC, self._pods, task.uid, task.job))
-
-    def _send(self, write: _Write) -> None:
-        write.lane.begin(write.slot)
-        self._work.put_nowait((self._now() + (0.0 if write.is_awaited else _PATIENCE_SECONDS), next(self._sent), write))
+        self._patches.put(Patch(PODS, about, patch, PatchKind.STRATEGIC, self._pods, task.uid, task.job))
 
     async def _write_all(self) -> None:
         while True:
-            _, _, write = await self._work.get()
+            patch = await self._patches.get()
             try:
-                body = await self._write(write)
-                if write.lane is self._groups:
-                    body = await self._placements.settled(write.slot, body)
+                body = await self._patches.send(patch)
+                if body is None:
+                    self._not_written(patch)
+                if patch.lane is self._groups:
+                    body = await self._placements.settled(patch.slot, body)
             finally:
-                write.lane.end(write.slot)
+                patch.lane.end(patch.slot)
                 self._alarm.set()
-            if write.kind is POD_GROUPS:
-                self._group_written(write.slot, body)
-            if write.lane is self._groups:
-                self._placements.conclude(write.slot)
-            if write.lane is self._natives and body is None:
-                self._numbers.add(write.slot)
-                self._wish_native(write.slot, self._now())
+            if patch.kind is POD_GROUPS:
+                self._group_written(patch.slot, body)
+            if patch.lane is self._groups:
+                self._placements.conclude(patch.slot)
+            if patch.lane is self._natives and body is None:
+                self._numbers.add(patch.slot)
+                self._wish_native(patch.slot, self._now())
 
-    async def _write(self, write: _Write) -> dict[str, Any] | None:
-        """Send a patch and return the new state of the object; None if the write failed."""
-        kind, key, deadline = write.kind, write.key, Deadline.after(_WRITE_SECONDS)
-        try:
-            body = await self._client.patch(kind, key, write.patch, write.how, subresource=write.subresource, deadline=deadline)
-        except NotFound:
-            log.debug("object.gone", kind=kind.kind, key=str(key))
-        except KubeError as error:  # the next session detects the difference again
-            log.warning("status.not_written", kind=kind.kind, key=str(key), error=str(error))
-            if not is_transient(error):
-                write.lane.rest(write.slot, self._now() + self._refusals.take(write.about, error))
-        else:
-            self._refusals.forget(write.about)
-            return body
-        if kind is PODS:
-            self._conditions.pop(write.slot, None)
-            self._cache.pods.unnominate(write.slot)
-        self._cache.jobs.wake([write.job])
-        return None
+    def _not_written(self, patch: Patch) -> None:
+        if patch.kind is PODS:
+            self._conditions.pop(patch.slot, None)
+            self._cache.pods.unnominate(patch.slot)
+        self._cache.jobs.wake([patch.job])
 
     def _group_written(self, key: str, body: dict[str, Any] | None) -> None:
         """Pass the response of a write to the cache, so that no session decides on an older state.
