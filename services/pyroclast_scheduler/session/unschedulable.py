@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -80,10 +81,10 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
     if AnyChange() in others or (others and found and (actions & _GANG or _missing(session, job) > 1)):
         return found | {AnyChange()}  # victims on other nodes, or for the first pod, decide what quotas and other pods leave
     lacking = 1 if len(shapes) > 1 else _missing(session, job)
+    rooms = {Room(shape, lacking) for shape in shapes}
     if job.fit_errors:
-        rooms: set[Trigger] = {AnyRoom()} if is_in_part else {Room(shape, lacking) for shape in shapes}
-        return found | others | rooms
-    return (set() if found or is_in_part else _of_full_nodes(session, job, waiting, lacking)) or found | others
+        return found | others | ({AnyRoom()} if is_in_part else rooms)
+    return (set() if found or is_in_part else _of_full_nodes(session, job, waiting, rooms)) or found | others
 
 
 def _beside_room(session: Session, job: Job, waiting: Sequence[Task], *, may_evict: bool) -> set[Trigger]:
@@ -93,27 +94,27 @@ def _beside_room(session: Session, job: Job, waiting: Sequence[Task], *, may_evi
     """
     unlike = list(_unlike(waiting)) if job.fit_errors or may_evict else []
     is_limited = job.is_limited or (may_evict and not all(_is_within_quota(session, job, task) for task in unlike))
-    found = session.quota_retry_when(job, waiting) if is_limited else set[Trigger]()
-    for task in unlike:
-        found |= session.retry_when(job, task, session.plan(task.facts.shape))
-    return found
+    return (session.quota_retry_when(job, waiting) if is_limited else set[Trigger]()) | _of_nodes(session, job, unlike)
+
+
+def _of_nodes(session: Session, job: Job, tasks: Iterable[Task]) -> set[Trigger]:
+    """Return the triggers, besides the room of nodes, that may change the nodes feasible for `tasks`."""
+    return set(chain.from_iterable(session.retry_when(job, task, session.plan(task.facts.shape)) for task in tasks))
 
 
 def _is_within_quota(session: Session, job: Job, task: Task) -> bool:
     return session.allocatable(session.queues[job.facts.queue], session.plan(task.facts.shape), 1, task) > 0
 
 
-def _of_full_nodes(session: Session, job: Job, waiting: Sequence[Task], lacking: int) -> set[Trigger]:
-    """Return the triggers of room and nodes for a job that its queue refused; empty if nodes have room for `lacking` of its pods.
+def _of_full_nodes(session: Session, job: Job, waiting: Sequence[Task], rooms: set[Room]) -> set[Trigger]:
+    """Return the triggers of room and nodes for a job that its queue refused; empty if nodes have one of `rooms`.
 
     The job needs both room on nodes and quota. While it has neither, it is enough to wait for one of them.
     """
-    everywhere, found = np.arange(len(session.names), dtype=np.intp), set[Trigger]()
-    for task in _unlike(waiting):
-        plan = session.plan(task.facts.shape)
-        if int(plan.room(everywhere, future=True).sum()) >= lacking:
-            return set()
-        found |= {Room(task.facts.shape, lacking), *session.retry_when(job, task, plan)}
+    everywhere = np.arange(len(session.names), dtype=np.intp)
+    if any(int(session.plan(each.shape).room(everywhere, future=True).sum()) >= each.pods for each in rooms):
+        return set()
+    found = rooms | _of_nodes(session, job, _unlike(waiting))
     return set() if AnyChange() in found else found
 
 
