@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Final
 
@@ -22,6 +22,7 @@ from pyroclast_scheduler.eviction.victims import Residents
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, PODS, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
@@ -119,10 +120,21 @@ class _Search:
         self.counted[[CPU, MEMORY]] = True
         closed = session.closed_to(job)
         self.open = session.nodes.usable if closed is None else session.nodes.usable & ~closed
-        self.freeable = freeable.of_losing(self.preemptor)
+        self._amounts = freeable
+
+    @cached_property
+    def freeable(self) -> Ints:
+        """What evictions for the job could free on each node."""
+        return self._amounts.of_losing(self.preemptor)
+
+    @cached_property
+    def may_hold_any(self) -> Bools:
+        """A mask of the nodes on which some pod of the job could fit after evictions."""
+        session = self.session
         shapes = {id(task.facts.shape): task.facts.shape for tasks in self.pending.values() for task in tasks}
         may_hold = [would_fit(session, session.plan(shape), self.freeable) for shape in shapes.values()]
-        self.may_hold_any = self.open & np.logical_or.reduce(may_hold)
+        found: Bools = self.open & np.logical_or.reduce(may_hold)
+        return found
 
     def plan(self, most: int) -> _Plan | None:
         """Return evictions and pipelined placements in one of the first `most` hypernodes; None if there are none."""
