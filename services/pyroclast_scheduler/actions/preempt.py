@@ -6,8 +6,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.freeable import would_fit
 from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes, InfeasibleNodesCache
@@ -100,13 +98,14 @@ class _Preemption:
             return False
         if self.dry_run is not None:
             return self._by_dry_run(self.dry_run, statement, wish)
-        has_room = would_fit(session, plan)
-        if not session.allocatable(session.queues[wish.job.facts.queue], plan, 1, wish.task):
-            has_room = np.zeros_like(has_room)  # the queue is full, so a pod of the queue must be evicted
-        nodes = search.infeasible.open(wish.kind, search.nodes(wish) | has_room)
+        fits_now, nodes = would_fit(session, plan), search.nodes(wish)
+        has_quota = bool(session.allocatable(session.queues[wish.job.facts.queue], plan, 1, wish.task))
+        if has_quota:  # else the queue is full, so a pod of the queue must be evicted
+            nodes = nodes | fits_now
+        nodes = search.infeasible.open(wish.kind, nodes)
         rows = ranked(session, wish.job, wish.task, plan, nodes & resolvable(session, wish.job, wish.task, plan))
         measures = session.report.measures
-        for row, victims in search.victims(wish, rows, has_room):
+        for row, victims in search.victims(wish, rows, fits_now, may_evict_none=has_quota):
             measures.attempts += 1
             measures.victims = len(victims)
             if search.place(statement, wish, row, victims):
@@ -122,8 +121,7 @@ class _Preemption:
         session.report.measures.attempts += 1
         session.report.measures.victims = len(best.victims)
         trial = session.statement()
-        for owner, victim in best.victims:
-            trial.evict(owner, session.plan(victim.facts.shape), victim, self.search.reason)
+        self.search.evict(trial, best.victims)
         return self.search.pipeline(statement, trial, wish, best.row, is_room_made=True)
 
     def _may_go(self, preemptor: Task, owner: Job, victim: Task) -> bool:

@@ -68,6 +68,6 @@ def _reclaim_for_task(session: Session, search: VictimSearch, statement: Stateme
     rows = np.flatnonzero(nodes & resolvable(session, wish.job, wish.task, wish.plan))
     if session.nodes.preferred is not None:
         rows = rows[np.argsort(~session.nodes.preferred[rows], kind="stable")]
-    for row, victims in search.victims(wish, rows.tolist(), would_fit(session, wish.plan)):
+    for row, victims in search.victims(wish, rows.tolist(), would_fit(session, wish.plan), may_evict_none=True):
         if search.place(statement, wish, row, victims):
             return

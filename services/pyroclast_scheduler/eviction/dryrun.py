@@ -12,6 +12,7 @@ from itertools import islice
 
 import numpy as np
 
+from pyroclast_scheduler.eviction.freeable import would_fit
 from pyroclast_scheduler.eviction.search import VictimSearch, Wish
 from pyroclast_scheduler.eviction.victims import first_to_go, needed
 from pyroclast_scheduler.model.fit_errors import Refusal
@@ -22,7 +23,6 @@ from pyroclast_scheduler.session.session import Session
 
 __all__ = ["DryRun", "Loss"]
 
-_REASON = "preempt"
 _SHIFT = 2**31  # makes every priority positive, so that each victim counts
 
 
@@ -81,9 +81,10 @@ class DryRun:
         nodes = resolvable(session, wish.job, wish.task, wish.plan)
         count = int(nodes.sum())
         most = max(1, self.least, min(self.most, count * self.percentage // 100))
-        trial = _Trial(session, wish, None if self.sees_trials else session.coupled_refusals(wish.task, wish.plan) or ())
+        trial = _Trial(session, search, wish, None if self.sees_trials else session.coupled_refusals(wish.task, wish.plan) or ())
         rows = np.flatnonzero(nodes & search.nodes(wish)).tolist()
-        tried = (trial.loss(row, victims) for row, victims in search.victims(wish, rows, np.zeros_like(nodes)))
+        among = search.victims(wish, rows, would_fit(session, wish.plan), may_evict_none=False)
+        tried = (trial.loss(row, victims) for row, victims in among)
         found = islice((loss for loss in tried if loss is not None), most)
         return min(found, key=lambda loss: loss.rank(session.ports.now), default=None)
 
@@ -93,6 +94,7 @@ class _Trial:
     """The dry run for one task. `before`: refusals that do not depend on the victims; None: they are evaluated for each trial."""
 
     session: Session
+    search: VictimSearch
     wish: Wish
     before: Sequence[Refusal] | None
 
@@ -109,8 +111,7 @@ class _Trial:
     def _fits_without(self, row: int, gone: Sequence[Candidate]) -> bool:
         session, task, plan = self.session, self.wish.task, self.wish.plan
         statement = session.statement()
-        for owner, victim in gone:
-            statement.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
+        self.search.evict(statement, gone)
         is_allowed = bool(session.allocatable(session.queues[self.wish.job.facts.queue], plan, 1, task))
         is_room = bool(plan.room(np.array([row], dtype=np.intp), future=True)[0])
         refusals = session.coupled_refusals(task, plan) or () if self.before is None else self.before

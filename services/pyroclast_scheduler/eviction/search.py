@@ -1,4 +1,4 @@
-"""The search for nodes on which evictions make room for a task, and for the fewest victims there. All evicting actions use it."""
+"""The search for nodes on which evictions make room for a task, and for the fewest victims there, for preempt and reclaim."""
 
 from __future__ import annotations
 
@@ -47,17 +47,14 @@ class Wish:
 
 
 class VictimSearch:
-    """The search of one action. `is_reclaim`: whether victims are in other queues, else in the queue of the preemptor.
-
-    `reason`: the reason of the evictions.
-    """
+    """The search of one action. `is_reclaim`: whether victims are in other queues, else in the queue of the preemptor."""
 
     def __init__(self, session: Session, residents: Residents, infeasible: InfeasibleNodes, *, is_reclaim: bool) -> None:
         self.residents = residents
         self.infeasible = infeasible
-        self.reason = "reclaim" if is_reclaim else "preempt"
         self._session = session
         self._is_reclaim = is_reclaim
+        self._reason = "reclaim" if is_reclaim else "preempt"
         self._freeable = Freeable(session, session.may_lose, is_reclaim=is_reclaim)
 
     def nodes(self, wish: Wish) -> Bools:
@@ -70,17 +67,20 @@ class VictimSearch:
         own[[task.row for task in wish.job.tasks if task.row >= 0]] = True
         return own
 
-    def victims(self, wish: Wish, rows: Sequence[int], has_room: Bools) -> Iterator[tuple[int, list[Candidate]]]:
+    def victims(
+        self, wish: Wish, rows: Sequence[int], fits_now: Bools, *, may_evict_none: bool
+    ) -> Iterator[tuple[int, list[Candidate]]]:
         """Yield each of `rows`, in order, on which the task would fit, with the pods that may be evicted there for the task.
 
-        `has_room`: a mask of the nodes on which the task would fit without evictions.
+        `fits_now`: a mask of the nodes on which the task would fit without evictions, see `would_fit`. `may_evict_none`: whether
+        such nodes are yielded if no pod may be evicted there.
         """
         session, select = self._session, self._session.reclaimable if self._is_reclaim else self._session.preemptable
-        fits_now, is_any = would_fit(session, wish.plan), False
+        is_any = False
         for row in self._promising(wish, rows):
             candidates = self.residents.evictable(row, wish.job, wish.may_go)
             victims = select(wish.task, wish.job, candidates) if candidates else []
-            is_idle = has_room[row] and (not self._is_reclaim or bool(candidates))
+            is_idle = may_evict_none and fits_now[row] and (not self._is_reclaim or bool(candidates))
             if has_enough(session, wish.plan, row, victims) if victims else is_idle:
                 is_any = True
                 yield row, victims
@@ -97,8 +97,7 @@ class VictimSearch:
         session, trial = self._session, self._session.statement()
 
         def evict(chosen: Sequence[Candidate]) -> bool:
-            for owner, victim in chosen:
-                trial.evict(owner, session.plan(victim.facts.shape), victim, self.reason)
+            self.evict(trial, chosen)
             return self._is_placeable(wish, row)
 
         def is_enough(chosen: Sequence[Candidate]) -> bool:
@@ -121,6 +120,11 @@ class VictimSearch:
             return self.pipeline(statement, trial, wish, row, is_room_made=is_room_made)
         trial.discard()
         return False
+
+    def evict(self, trial: Statement, victims: Sequence[Candidate]) -> None:
+        """Evict all of `victims` in `trial`."""
+        for owner, victim in victims:
+            trial.evict(owner, self._session.plan(victim.facts.shape), victim, self._reason)
 
     def pipeline(self, statement: Statement, trial: Statement, wish: Wish, row: int, *, is_room_made: bool) -> bool:
         """Pipeline the task to node `row` after the evictions of `trial`, and merge both into `statement`.
