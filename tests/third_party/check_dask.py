@@ -45,8 +45,13 @@ def test_the_first_workers_are_a_gang_and_one_that_is_evicted_comes_back(
         assert job.object()["spec"]["minAvailable"] == 2
         before = workers_of(dask)
         assert set(before) == {0, 1}
+
+        def came_back() -> bool:
+            now = workers_of(dask)
+            return now.keys() == before.keys() and now[1] != before[1]
+
         delete_pod(f"{job.name}-main-1")
-        wait_until(lambda: set(workers_of(dask)) == {0, 1} and workers_of(dask)[1] != before[1])
+        wait_until(came_back)
         assert workers_of(dask)[0] == before[0]
 
 
