@@ -77,6 +77,11 @@ class Freeable:
             self._of_last_queue = queue, self._of_all - own if self._is_reclaim else own
         return self._of_last_queue[1]
 
+    def knows(self, preemptor: Preemptor) -> bool:
+        """Whether `of_losing` was computed in the present state."""
+        known = self._of_losing.get(preemptor)
+        return known is not None and known[0] == self._session.moves.state
+
     def of_losing(self, preemptor: Preemptor) -> Ints:
         """Return the amounts of the jobs that may lose pods for `preemptor` in the present state."""
         session, state = self._session, self._session.moves.state

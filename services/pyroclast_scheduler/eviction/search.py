@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.extension_points import Candidate, Preemptor
-from pyroclast_scheduler.session.search import fits
+from pyroclast_scheduler.session.search import fits, is_refused
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
@@ -56,16 +56,19 @@ class VictimSearch:
         self._is_reclaim = is_reclaim
         self._reason = "reclaim" if is_reclaim else "preempt"
         self._freeable = Freeable(session, session.may_lose, is_reclaim=is_reclaim)
+        self._unchecked = 0  # nodes examined since it was last asked which jobs may lose pods
 
     def nodes(self, wish: Wish) -> Bools:
         """Return a mask of the nodes on which evictions could make room for a task, as far as requests and queues tell."""
-        if not wish.is_own:
-            freeable = self._freeable.of_queue(wish.job.facts.queue)
-            nodes: Bools = would_fit(self._session, wish.plan, freeable) & (freeable[PODS] > 0)
-            return nodes
-        own = np.zeros(len(self._session.names), dtype=np.bool_)
-        own[[task.row for task in wish.job.tasks if task.row >= 0]] = True
-        return own
+        if wish.is_own:
+            own = np.zeros(len(self._session.names), dtype=np.bool_)
+            own[[task.row for task in wish.job.tasks if task.row >= 0]] = True
+            return own
+        freeable = self._freeable.of_queue(wish.job.facts.queue)
+        nodes: Bools = would_fit(self._session, wish.plan, freeable) & (freeable[PODS] > 0)
+        if self._freeable.knows(_preemptor(wish)):
+            nodes[self._hopeless(wish, np.flatnonzero(nodes))] = False
+        return nodes
 
     def victims(
         self, wish: Wish, rows: Sequence[int], fits_now: Bools, *, may_evict_none: bool
@@ -101,7 +104,7 @@ class VictimSearch:
             return self._is_placeable(wish, row)
 
         def is_enough(chosen: Sequence[Candidate]) -> bool:
-            if not has_enough(session, wish.plan, row, chosen):  # a quick check that excludes most sets
+            if not has_enough(session, wish.plan, row, chosen):
                 return False
             is_done = evict(chosen)
             trial.discard()
@@ -116,7 +119,7 @@ class VictimSearch:
             gone = needed(gone, is_enough)
             evict(gone)
         is_room_made = any(self._is_reclaim or not victim.facts.shape.is_best_effort for _, victim in gone)
-        if is_done and fits(session, wish.job, wish.task, wish.plan, row):
+        if is_done and not is_refused(session, wish.job, wish.task, wish.plan, row):
             return self.pipeline(statement, trial, wish, row, is_room_made=is_room_made)
         trial.discard()
         return False
@@ -141,26 +144,42 @@ class VictimSearch:
     def _is_placeable(self, wish: Wish, row: int) -> bool:
         """Whether there is room for the task on node `row`, and its queue may use it if the victims are in the same queue."""
         session, plan = self._session, wish.plan
+        if not (plan.shape.is_best_effort or has_enough(session, plan, row, ())):  # a quick check that excludes most states
+            return False
         if self._is_reclaim:
             return bool(plan.room(np.array([row], dtype=np.intp), future=True)[0])
         queue = session.queues[wish.job.facts.queue]
         return bool(session.allocatable(queue, plan, 1, wish.task)) and fits(session, wish.job, wish.task, plan, row)
 
     def _promising(self, wish: Wish, rows: Sequence[int]) -> Iterator[int]:
-        """Yield those of `rows` on which the task could fit after the jobs that may lose pods lost them, and rule out the others.
+        """Yield those of `rows` on which the task could fit after the jobs that may lose pods lost them.
 
-        The first rows of a long search are not checked.
+        Rows are yielded unchecked until it takes less time to ask which jobs may lose pods, or if `nodes` has checked them.
         """
-        is_long = len(rows) - _UNCHECKED > self._freeable.jobs // _JOBS_PER_NODE and not wish.is_own
-        unchecked = rows[:_UNCHECKED] if is_long else rows
-        yield from unchecked
-        if is_long:
-            preemptor = Preemptor(wish.job.facts.queue, wish.job.facts.priority)
-            is_promising = would_fit(self._session, wish.plan, self._freeable.of_losing(preemptor))
-            rest = np.array(rows[len(unchecked) :], dtype=np.intp)
-            self._rule_out(wish, rest[~is_promising[rest]])
-            yield from rest[is_promising[rest]].tolist()
+        if wish.is_own or self._freeable.knows(_preemptor(wish)):
+            yield from rows
+            return
+        affordable = max(_UNCHECKED, self._freeable.jobs // _JOBS_PER_NODE)
+        for at, row in enumerate(rows):
+            if self._unchecked + (len(rows) - at if at >= _UNCHECKED else 0) > affordable:
+                self._unchecked = 0
+                rest = np.array(rows[at:], dtype=np.intp)
+                yield from rest[~np.isin(rest, self._hopeless(wish, rest))].tolist()
+                return
+            self._unchecked += 1
+            yield row
+
+    def _hopeless(self, wish: Wish, rows: Rows) -> Rows:
+        """Return and rule out those of `rows` on which the task could not fit after the jobs that may lose pods lost them."""
+        would = would_fit(self._session, wish.plan, self._freeable.of_losing(_preemptor(wish)))
+        found: Rows = rows[~would[rows]]
+        self._rule_out(wish, found)
+        return found
 
     def _rule_out(self, wish: Wish, rows: Rows) -> None:
         if wish.kind is not None:
             self.infeasible.add(wish.kind, rows)
+
+
+def _preemptor(wish: Wish) -> Preemptor:
+    return Preemptor(wish.job.facts.queue, wish.job.facts.priority)

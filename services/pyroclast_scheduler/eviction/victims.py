@@ -66,16 +66,18 @@ def first_to_go(session: Session, victims: Sequence[Candidate], preemptor: Queue
     In one job the last task is evicted first, and in one queue the last job. Among several queues, the plugins decide, or else
     the last queue is first.
     """
+    job_orders = {job.facts.key: session.job_order(job) for job, _ in victims}
+    task_keys = {task.uid: session.task_key(task) for _, task in victims}
 
     def compare(left: Candidate, right: Candidate) -> int:
         (job, task), (other_job, other_task) = left, right
         if job is not other_job:
             if job.facts.queue != other_job.facts.queue:
                 return compare_queues(session, session.queues[job.facts.queue], session.queues[other_job.facts.queue], preemptor)
-            by_job = _later(session.job_order(job), session.job_order(other_job))
+            by_job = _later(job_orders[job.facts.key], job_orders[other_job.facts.key])
             if by_job:
                 return by_job
-        return _later(session.task_key(task), session.task_key(other_task))
+        return _later(task_keys[task.uid], task_keys[other_task.uid])
 
     return sorted(victims, key=cmp_to_key(compare))
 
@@ -90,11 +92,12 @@ def compare_queues(session: Session, left: Queue, right: Queue, preemptor: Queue
 
 def has_enough(session: Session, plan: PlacementPlan, row: int, victims: Sequence[Candidate]) -> bool:
     """Whether the request of `plan` fits on node `row` after all releasing pods and `victims` are gone."""
-    columns, freed = session.columns, [session.plan(task.facts.shape).request for _, task in victims]
+    columns = session.columns
     for dimension in plan.present:
         at = dimension, row
         room = columns.allocatable[at] - columns.used[at] + columns.releasing[at] - columns.pipelined[at]
-        if plan.request[dimension] > room + sum(int(request[dimension]) for request in freed):
+        lack = int(plan.request[dimension] - room)
+        if lack > 0 and lack > sum(int(session.plan(task.facts.shape).request[dimension]) for _, task in victims):
             return False
     return True
 

@@ -73,6 +73,9 @@ class NodeFilter:
 
     def _stable(self, plan: PlacementPlan) -> list[Refusal]:
         """Return the refusals that depend on shape and node object alone, in the order of examination."""
+        return plan.once(self, lambda: self._find_stable(plan))
+
+    def _find_stable(self, plan: PlacementPlan) -> list[Refusal]:
         features, shape = self._session.features, plan.shape
         found: list[Refusal] = []
         if not any(tolerates(each, _CLOSED) for each in shape.tolerations):
