@@ -78,7 +78,7 @@ async def _run(seconds: float, per_second: float, *, kill: bool) -> Callers:
     async with serving(material=material) as first, serving(material=material) as second:
         callers = Callers([first, second], material.bundle)
         loop = asyncio.get_running_loop()
-        start, end = loop.time(), loop.time() + seconds
+        start = loop.time()
         seen = []
         async with asyncio.TaskGroup() as group:
             number = 0
@@ -97,10 +97,12 @@ async def _run(seconds: float, per_second: float, *, kill: bool) -> Callers:
                 _take(material, first, second, callers)
                 if kill and turn == rounds // 2:
                     await second.kill()
-                while loop.time() < start + seconds * (turn + 1) / rounds and loop.time() < end:
+                is_over = False
+                while not is_over:
                     newer.append(group.create_task(callers.call(number)))
                     number += 1
                     await asyncio.sleep(max(0.0, start + number / per_second - loop.time()))
+                    is_over = loop.time() >= start + seconds * (turn + 1) / rounds
     await callers.close()
     assert seen == [Step.ADD_AUTHORITY, Step.ISSUE, Step.DROP_AUTHORITIES] * 3
     return callers
@@ -123,4 +125,4 @@ async def test_no_review_fails_during_certificate_rotation_even_if_a_replica_is_
     callers = await _run(seconds, per_second, kill=kill)
     print(f"{callers.calls} calls in {seconds:.0f} s")
     assert callers.failures == []
-    assert callers.calls > 9  # at least one per step, however busy the machine is
+    assert callers.calls >= 9  # at least one per step, however busy the machine is
