@@ -13,8 +13,6 @@ RANGE: Final = range(20_000, 32_768)
 
 TRIES: Final = 100
 
-_reserved: Final[list[socket.socket]] = []
-
 
 def is_free(port: int) -> bool:
     """Return whether no process listens on `port` of 127.0.0.1."""
@@ -49,5 +47,5 @@ def _reserve(port: int) -> bool:
         holder.close()
         return False
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    _reserved.append(holder)
+    holder.detach()  # leaves the socket open until the process ends
     return True
