@@ -60,10 +60,10 @@ def seconds(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
 
-def pods_recorded(cluster: Cluster) -> int:
-    """The pods that the recorder has seen."""
-    found = ask(cluster, "jobs", namespace=NAMESPACE, limit="1000")["items"]
-    return sum(ask(cluster, f"jobs/{NAMESPACE}/{each['name']}")["items"][0]["pods"] for each in found)
+def pods_recorded(cluster: Cluster, namespace: str) -> int:
+    """The pods of a namespace that the recorder has seen."""
+    found = ask(cluster, "jobs", namespace=namespace, limit="1000")["items"]
+    return sum(ask(cluster, f"jobs/{namespace}/{each['name']}")["items"][0]["pods"] for each in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,9 @@ def test_recorded_usage_equals_node_logs_although_the_recorder_is_killed(recorde
         cluster.kill("recorder")
     wait_until(lambda: phases(cluster, NAMESPACE) == {"Completed": jobs}, "all Jobs to complete", seconds=1800)
     wait_until(
-        lambda: pods_recorded(cluster) == jobs * REPLICAS, "the recorder to have seen all pods before they go", seconds=300
+        lambda: pods_recorded(cluster, NAMESPACE) == jobs * REPLICAS,
+        "the recorder to have seen all pods before they go",
+        seconds=300,
     )
     cluster.kill("recorder")
     cluster.kubectl("delete", "vcjob", "--all", "-n", NAMESPACE, "--wait=true", timeout=300)

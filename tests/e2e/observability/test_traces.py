@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.flows.test_flows import Flows, entry, flow, template
 from tests.e2e.jobs.test_first_light import job, phase_of
+from tests.e2e.observability.test_history import pods_recorded
 from tests.e2e.support.cluster import Cluster, running, services_of, wait_until
 from tests.e2e.support.collector import Collector, collecting
 
@@ -101,6 +102,7 @@ def run_through(cluster: Cluster) -> str:
     manifest = job("train", command=["sleep", "900"], replicas=2, policies=policies)
     cluster.create(manifest, NAMESPACE)
     wait_until(lambda: phase_of(cluster, NAMESPACE, "train") == "Running", "the Job to run")
+    wait_until(lambda: pods_recorded(cluster, NAMESPACE) == 2, "the recorder to have seen the pods, which the restart deletes")
     annotate(cluster, "train-worker-0", "fail-after=0s")
     wait_until(lambda: has_restarted(cluster), "the Job to run again")
     before = dict(cluster.pids)
