@@ -70,7 +70,7 @@ def test_a_task_that_is_cleared_ends_its_job_and_one_that_is_repeated_finds_it(c
     operator = PyroclastJobOperator(task_id="sleep", job=job, namespace=client.namespace)
     first, second = deferred(operator), deferred(operator)
     assert first.what == second.what
-    handle = client.job(first.what[2]).wait(180, "running")
+    handle = client.job(first.what[2]).wait(60, "running")
     run(first.on_kill())
     event = run(fired(first))
     with pytest.raises(pc.errors.JobFailed, match="Terminated"):

@@ -24,9 +24,9 @@ def workers_of(dask: Client) -> dict[int, str]:
 
 def test_a_cluster_grows_computes_shrinks_and_leaves_nothing(client: pc.Client, wait_until: Wait) -> None:
     with PyroclastCluster(1, memory="256MiB", host="127.0.0.1") as cluster, Client(cluster) as dask:
-        dask.wait_for_workers(1, 180)
+        dask.wait_for_workers(1, 60)
         cluster.scale(4)
-        dask.wait_for_workers(4, 180)
+        dask.wait_for_workers(4, 60)
         assert sum(dask.gather(dask.map(abs, range(1001)))) == 500500
         with pytest.raises(ZeroDivisionError):
             dask.submit(divmod, 1, 0).result()
@@ -40,7 +40,7 @@ def test_the_first_workers_are_a_gang_and_one_that_is_evicted_comes_back(
     client: pc.Client, wait_until: Wait, delete_pod: Callable[[str], None]
 ) -> None:
     with PyroclastCluster(minimum=2, worker_extra_args=["--no-nanny"], host="127.0.0.1") as cluster, Client(cluster) as dask:
-        dask.wait_for_workers(2, 180)
+        dask.wait_for_workers(2, 60)
         (job,) = client.jobs()
         assert job.object()["spec"]["minAvailable"] == 2
         before = workers_of(dask)
@@ -58,7 +58,7 @@ def test_the_first_workers_are_a_gang_and_one_that_is_evicted_comes_back(
 def test_an_adaptive_cluster_keeps_what_is_asked_for(client: pc.Client, wait_until: Wait) -> None:
     with PyroclastCluster(host="127.0.0.1") as cluster, Client(cluster) as dask:
         cluster.adapt(minimum=0, maximum=2, interval="200ms", wait_count=2)
-        assert dask.submit(abs, -1).result(180) == 1
+        assert dask.submit(abs, -1).result(60) == 1
         wait_until(lambda: not client.jobs())
 
 

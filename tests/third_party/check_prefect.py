@@ -62,7 +62,7 @@ def test_a_flow_run_is_a_job(pool: str, client: pc.Client, tmp_path: Path, examp
     assert run.state is not None
     assert run.state.is_completed(), f"{run.state}\n{job.logs()}"
     assert run.infrastructure_pid == f"{client.namespace}/{job.name}"
-    assert job.wait(180).phase == "Completed"
+    assert job.wait(60).phase == "Completed"
 
 
 def test_a_flow_run_whose_job_ends_otherwise_is_crashed(pool: str, client: pc.Client, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_flow_run_whose_job_ends_otherwise_is_crashed(pool: str, client: pc.Cl
 def test_a_job_is_ended_for_a_flow_run_that_is_cancelled(pool: str, client: pc.Client, wait_until: Callable[..., None]) -> None:
     container = {"name": "main", "image": "any", "command": ["sleep", "600"]}
     template = {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}}
-    job = client.submit({"spec": {"tasks": [{"name": "main", "replicas": 1, "template": template}]}}).wait(180, "running")
+    job = client.submit({"spec": {"tasks": [{"name": "main", "replicas": 1, "template": template}]}}).wait(60, "running")
 
     async def kill(name: str) -> None:
         worker = PyroclastWorker(work_pool_name=pool)

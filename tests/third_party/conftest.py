@@ -40,9 +40,9 @@ def wait_until() -> Callable[[Callable[[], object]], None]:
     """Ask until the answer is yes."""
 
     def wait(holds: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + 90
         while not holds():
-            assert time.monotonic() < deadline, "waited 180 s"
+            assert time.monotonic() < deadline, "waited 90 s"
             time.sleep(0.1)
 
     return wait

@@ -16,7 +16,7 @@ from tests.third_party.environments import ROOT, NotInstalled, environment, site
 
 CHECKS = ROOT / "tests" / "third_party"
 
-pytestmark = [pytest.mark.thirdparty, pytest.mark.timeout(900)]  # the first time they install
+pytestmark = [pytest.mark.thirdparty, pytest.mark.timeout(700)]  # the first time they install
 
 
 @pytest.fixture(scope="module")
@@ -41,5 +41,5 @@ def test_third_party_package_passes_its_integration_checks(
     variables["PYROCLAST_TEST_NAMESPACE"] = namespace
     check = CHECKS / f"check_{name}.py"
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, f"--confcutdir={check.parent}", check]
-    done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
