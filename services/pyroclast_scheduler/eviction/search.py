@@ -67,7 +67,9 @@ class VictimSearch:
         freeable = self._freeable.of_queue(wish.job.facts.queue)
         nodes: Bools = would_fit(self._session, wish.plan, freeable) & (freeable[PODS] > 0)
         if self._freeable.knows(_preemptor(wish)):
-            nodes[self._hopeless(wish, np.flatnonzero(nodes))] = False
+            promising = self._winnowed(wish, np.flatnonzero(nodes))
+            nodes = np.zeros_like(nodes)
+            nodes[promising] = True
         return nodes
 
     def victims(
@@ -163,18 +165,17 @@ class VictimSearch:
         for at, row in enumerate(rows):
             if self._unchecked + (len(rows) - at if at >= _UNCHECKED else 0) > affordable:
                 self._unchecked = 0
-                rest = np.array(rows[at:], dtype=np.intp)
-                yield from rest[~np.isin(rest, self._hopeless(wish, rest))].tolist()
+                yield from self._winnowed(wish, np.array(rows[at:], dtype=np.intp)).tolist()
                 return
             self._unchecked += 1
             yield row
 
-    def _hopeless(self, wish: Wish, rows: Rows) -> Rows:
-        """Return and rule out those of `rows` on which the task could not fit after the jobs that may lose pods lost them."""
-        would = would_fit(self._session, wish.plan, self._freeable.of_losing(_preemptor(wish)))
-        found: Rows = rows[~would[rows]]
-        self._rule_out(wish, found)
-        return found
+    def _winnowed(self, wish: Wish, rows: Rows) -> Rows:
+        """Return those of `rows` on which the task could fit after the jobs that may lose pods lost them; rule out the others."""
+        would = would_fit(self._session, wish.plan, self._freeable.of_losing(_preemptor(wish)))[rows]
+        self._rule_out(wish, rows[~would])
+        promising: Rows = rows[would]
+        return promising
 
     def _rule_out(self, wish: Wish, rows: Rows) -> None:
         if wish.kind is not None:
