@@ -102,7 +102,7 @@ async def _run(seconds: float, per_second: float, *, kill: bool) -> Callers:
                     newer.append(group.create_task(callers.call(number)))
                     number += 1
                     await asyncio.sleep(max(0.0, start + number / per_second - loop.time()))
-                    is_over = loop.time() >= start + seconds * (turn + 1) / rounds
+                    is_over = number % 2 == 0 and loop.time() >= start + seconds * (turn + 1) / rounds
     await callers.close()
     assert seen == [Step.ADD_AUTHORITY, Step.ISSUE, Step.DROP_AUTHORITIES] * 3
     return callers
@@ -125,4 +125,4 @@ async def test_no_review_fails_during_certificate_rotation_even_if_a_replica_is_
     callers = await _run(seconds, per_second, kill=kill)
     print(f"{callers.calls} calls in {seconds:.0f} s")
     assert callers.failures == []
-    assert callers.calls >= 9  # at least one per step, however busy the machine is
+    assert callers.calls > 9  # at least one valid and one invalid object per step, however busy the machine is
