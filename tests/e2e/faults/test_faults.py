@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections import Counter
 from typing import Any
 
@@ -73,10 +71,8 @@ def test_job_is_restarted_for_a_pod_evicted_while_the_controller_was_down(cluste
     cluster.create(manifest, namespace)
     running = f"jsonpath={{.status.running}}={REPLICAS}"
     cluster.kubectl("wait", "-n", namespace, f"--for={running}", "vcjob/evicted", "--timeout=60s")
-    old = cluster.pids["job-controller"]
-    os.kill(old, signal.SIGSTOP)
-    cluster.kubectl("delete", "pod", "evicted-worker-0", "-n", namespace, "--force", "--grace-period=0")
-    os.kill(old, signal.SIGKILL)
+    with cluster.standing_aside("job-controller"):
+        cluster.kubectl("delete", "pod", "evicted-worker-0", "-n", namespace, "--force", "--grace-period=0")
     wait_until(lambda: status_of(cluster, namespace, "evicted").get("retryCount") == 1, "the Job to be restarted")
     cluster.kubectl("wait", "-n", namespace, f"--for={running}", "vcjob/evicted", "--timeout=60s")
     assert status_of(cluster, namespace, "evicted")["version"] == 1

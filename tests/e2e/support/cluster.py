@@ -202,16 +202,36 @@ class Cluster:
         """These services do nothing while the block lasts; afterwards new ones are there: the old may have lost their Leases."""
         with contextlib.ExitStack() as stack:
             for service in services:
-                os.kill(self.pids[service], signal.SIGSTOP)
+                self.pause(service)
                 stack.callback(self.kill, service)
             yield
+
+    def pause(self, service: str) -> None:
+        """Let it do nothing until it is killed; one that has just ended is waited for until it runs again."""
+
+        def is_paused() -> bool:
+            pid = self.pids[service]
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+            return _state(pid) == "T"
+
+        wait_until(is_paused, f"{service} to be paused")
 
     def kill(self, service: str) -> int:
         """kill -9; waits until the supervisor has started it again. The new process id."""
         old = self.pids[service]
-        os.kill(old, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            os.kill(old, signal.SIGKILL)
         wait_until(lambda: self.pids[service] != old, f"{service} to be started again")
         return self.pids[service]
+
+
+def _state(pid: int) -> str:
+    """The state of a process as Linux tells it, "T" for stopped by a signal; empty for one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def are_established(definitions: str) -> bool:
