@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -167,8 +168,9 @@ class Cluster:
         return Audit(self.audit_log, self.server.plane.apiserver.starts if self.server else [])
 
     def metrics(self, service: str) -> str:
-        """What the service shows at /metrics."""
+        """What the service shows at /metrics, once it listens: it may have been started again a moment ago."""
         address = json.loads((self.data / "addresses.json").read_text())[service]
+        wait_until(lambda: _listens(address), f"{service} to listen")
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
             return str(answer.read().decode())
 
@@ -232,6 +234,15 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def are_established(definitions: str) -> bool:
