@@ -9,20 +9,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain
 from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.eviction.freeable import Freeable, would_fit
-from pyroclast_scheduler.eviction.part_room import least_request, request_of, room_for_part
+from pyroclast_scheduler.eviction.domain_room import Demand, DomainRoom
+from pyroclast_scheduler.eviction.fewest import fewest, shortest
+from pyroclast_scheduler.eviction.freeable import Freeable
+from pyroclast_scheduler.eviction.part_room import request_of, room_for_part
 from pyroclast_scheduler.eviction.preemptor_order import starving, take_turns
 from pyroclast_scheduler.eviction.victim_groups import Bundle, allowed, ordered, split
 from pyroclast_scheduler.eviction.victims import Residents
-from pyroclast_scheduler.model.dimensions import CPU, MEMORY, PODS, Ints
+from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
@@ -63,6 +63,28 @@ class _Plan:
 
     statement: Statement
     places: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Trial:
+    """Evictions and placements that are tried, at most one plan at a time. `simulate`: applies a plan for bundles of victims."""
+
+    simulate: Callable[[Sequence[Bundle]], _Plan | None]
+    _bundles: Sequence[Bundle] = ()
+    _applied: _Plan | None = None
+
+    def is_enough(self, bundles: Sequence[Bundle]) -> bool:
+        """Whether the eviction of `bundles` makes room for the job."""
+        return self.plan(bundles) is not None
+
+    def plan(self, bundles: Sequence[Bundle]) -> _Plan | None:
+        """Return the plan for `bundles`, applied; None, with everything undone, if they do not make room for the job."""
+        if self._applied is not None and [*map(id, self._bundles)] == [*map(id, bundles)]:
+            return self._applied
+        if self._applied is not None:
+            self._applied.statement.discard()
+        self._bundles, self._applied = bundles, self.simulate(bundles)
+        return self._applied
 
 
 def make_room(session: Session, arguments: Arguments, kind: GangKind) -> None:
@@ -110,14 +132,7 @@ class _Search:
         required = required_parts(session, job)
         order = sorted(pending, key=lambda uid: (uid not in required, session.sub_job_key(job, job.sub_jobs[uid])))
         self.pending: PendingTasks = {uid: pending[uid] for uid in order[: 1 if self.was_ready else None]}
-        tree = job.facts.group.spec.tree
-        self.need: Ints = (
-            request_of(session, chain.from_iterable(self.pending.values()))
-            if tree is None
-            else least_request(session, job, tree, self.pending)
-        )
-        self.counted = self.need > 0  # dimensions that the job does not request may be exceeded; cpu and memory always count
-        self.counted[[CPU, MEMORY]] = True
+        self.demand = Demand.of(session, job, self.pending)
         closed = session.closed_to(job)
         self.open = session.nodes.usable if closed is None else session.nodes.usable & ~closed
         self._amounts = freeable
@@ -127,21 +142,12 @@ class _Search:
         """What evictions for the job could free on each node."""
         return self._amounts.of_losing(self.preemptor)
 
-    @cached_property
-    def may_hold_any(self) -> Bools:
-        """A mask of the nodes on which some pod of the job could fit after evictions."""
-        session = self.session
-        shapes = {id(task.facts.shape): task.facts.shape for tasks in self.pending.values() for task in tasks}
-        may_hold = [would_fit(session, session.plan(shape), self.freeable) for shape in shapes.values()]
-        found: Bools = self.open & np.logical_or.reduce(may_hold)
-        return found
-
     def plan(self, most: int) -> _Plan | None:
         """Return evictions and pipelined placements in one of the first `most` hypernodes; None if there are none."""
         session = self.session
         if not self.pending:
             return None
-        if self.kind.is_reclaim and not session.preemptive(session.queues[self.job.facts.queue], self.need):
+        if self.kind.is_reclaim and not session.preemptive(session.queues[self.job.facts.queue], self.demand.total):
             return None
         return next((found for each in self._domains(most) if (found := self._in(each)) is not None), None)
 
@@ -154,41 +160,23 @@ class _Search:
         return list(found.values())[:most]
 
     def _in(self, domain: HyperNode) -> _Plan | None:
-        session = self.session
-        columns, rows = session.columns, np.flatnonzero(domain.nodes & self.open)
-        room = (columns.idle(rows) + columns.releasing[:, rows]).sum(axis=1)
-        if not (self.may_hold_any & domain.nodes).any() or self._lacks(room + self.freeable[:, rows].sum(axis=1)):
+        """Return the eviction of the first bundles of `domain` that are enough, without those of them that are not needed."""
+        room = DomainRoom(self.session, domain.nodes & self.open, self.demand)
+        if not room.could_suffice(self.freeable):
             return None
-        bundles = self._bundles(domain)
-        taken: list[Bundle] = []
-        for bundle in bundles:
-            taken.append(bundle)
-            freed = [session.dimensions.vector(task.facts.shape.request) for each in taken for task in each.tasks]
-            if self._lacks(room + np.sum(freed, axis=0)):
-                continue
-            plan = self._simulate(domain, taken)
-            if plan is not None:
-                return self._least(domain, taken, plan)
-        return None
-
-    def _lacks(self, room: Ints) -> bool:
-        """Whether the job needs more than `room` of a resource."""
-        return bool((self.need > room)[self.counted].any())
-
-    def _least(self, domain: HyperNode, taken: list[Bundle], plan: _Plan) -> _Plan | None:
-        """Return the plan without unneeded bundles; None if a repeated trial failed because a plugin changed its answer."""
-        for bundle in taken[:-1]:
-            rest = [each for each in taken if each is not bundle]
-            plan.statement.discard()
-            smaller = self._simulate(domain, rest)
-            if smaller is not None:
-                taken, plan = rest, smaller
-            else:
-                again = self._simulate(domain, taken)
-                if again is None:
-                    return None
-                plan = again
-        return plan
+        bundles, least = self._bundles(domain), 0
+        while not (least and room.covers_request() and room.is_enough()):
+            if least == len(bundles):
+                return None
+            room.leave(bundles[least])
+            least += 1
+        trial = _Trial(partial(self._simulate, domain))
+        number = shortest(least, len(bundles), lambda number: trial.is_enough(bundles[:number]))
+        if number is None:
+            return None
+        for bundle in bundles[least:number]:
+            room.leave(bundle)
+        return trial.plan(fewest(bundles[:number], room, trial.is_enough))
 
     def _bundles(self, domain: HyperNode) -> list[Bundle]:
         """Return the possible bundles of victims in `domain`, in the order of eviction."""
@@ -202,12 +190,12 @@ class _Search:
         found = [bundle for owner, tasks in by_job.values() for bundle in split(owner, tasks)]
         pods = [(each.job, task) for each in found for task in each.tasks]
         found = allowed(found, [each for each in pods if not self.residents.is_withheld(each, job)])
-        found = ordered(session, job, found, self.need, is_reclaim=kind.is_reclaim)
+        found = ordered(session, job, found, self.demand.total, is_reclaim=kind.is_reclaim)
         candidates = [(each.job, task) for each in found for task in each.tasks]
         wish = GangEviction(job, domain, kind.is_reclaim)
         found = allowed(found, session.unified_evictable(wish, candidates)) if candidates else []
         found = [each for each in found if self.is_whole_allowed or not each.is_whole]
-        return ordered(session, job, found, self.need, is_reclaim=kind.is_reclaim)
+        return ordered(session, job, found, self.demand.total, is_reclaim=kind.is_reclaim)
 
     def _simulate(self, domain: HyperNode, bundles: Sequence[Bundle]) -> _Plan | None:
         """Evict `bundles` and pipeline the pods of the job.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
 import numpy as np
 
+from pyroclast_scheduler.eviction.part_room import request_of
 from pyroclast_scheduler.eviction.victims import compare_queues
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
@@ -67,14 +68,13 @@ def split(job: Job, tasks: Sequence[Task]) -> list[Bundle]:
 
 def ordered(session: Session, job: Job, bundles: Sequence[Bundle], need: Ints, *, is_reclaim: bool) -> list[Bundle]:
     """Return `bundles` in the order of eviction, for room of `need` for `job`."""
-    vector = session.dimensions.vector
     preemptor = session.queues[job.facts.queue]
+    known: dict[int, float] = {}
 
-    def requests(tasks: Sequence[Task]) -> Ints:
-        total: Ints = np.sum([vector(task.facts.shape.request) for task in tasks], axis=0)
-        return total
-
-    worth = {id(each): _worth(each, need, requests) for each in bundles}
+    def worth(bundle: Bundle) -> float:
+        if id(bundle) not in known:
+            known[id(bundle)] = _worth(session, bundle, need)
+        return known[id(bundle)]
 
     def compare(left: Bundle, right: Bundle) -> int:
         if left.is_whole != right.is_whole:
@@ -86,7 +86,7 @@ def ordered(session: Session, job: Job, bundles: Sequence[Bundle], need: Ints, *
                 return by_queue
         elif not is_reclaim and left.job is not right.job:
             return -1 if session.job_key(left.job) > session.job_key(right.job) else 1
-        keys = [(-worth[id(each)], each.job.facts.uid, each.tasks[0].uid, len(each.tasks)) for each in (left, right)]
+        keys = [(-worth(each), each.job.facts.uid, each.tasks[0].uid, len(each.tasks)) for each in (left, right)]
         return -1 if keys[0] < keys[1] else int(keys[0] > keys[1])
 
     return sorted(bundles, key=cmp_to_key(compare))
@@ -112,12 +112,11 @@ def _spare_groups(job: Job) -> dict[str, int]:
     return {group: ready[group] - least for group, least in policies.items() if least}
 
 
-def _worth(bundle: Bundle, need: Ints, requests: Callable[[Sequence[Task]], Ints]) -> float:
+def _worth(session: Session, bundle: Bundle, need: Ints) -> float:
     """Return the ratio of the part of `need` that the bundle frees to the loss; infinite for spare pods."""
     if not bundle.is_whole:
         return float("inf")
     asked = need > 0
-    lost = requests(bundle.job.tasks)
-    gained = np.minimum(requests(bundle.tasks), need)
-    cost = float((lost[asked] / need[asked]).sum())
-    return float((gained[asked] / need[asked]).sum()) / cost if cost else float("inf")
+    lost, gained = (request_of(session, tasks)[asked] / need[asked] for tasks in (bundle.job.tasks, bundle.tasks))
+    cost = float(lost.sum())
+    return float(np.minimum(gained, 1).sum()) / cost if cost else float("inf")

@@ -143,7 +143,13 @@ def test_a_job_that_the_extender_reports_as_not_ready_is_not_bound(server):
 
 @pytest.mark.parametrize(
     ("answers", "evicted"),
-    [([True], ["large"]), ([False, True, True], ["large", "small"]), ([False, True, False], []), ([False], [])],
+    [
+        ([True], ["large"]),
+        ([False, True, True], ["small"]),
+        ([False, True, False, True], ["large", "small"]),
+        ([False, True, False, False], []),
+        ([False], []),
+    ],
 )
 def test_gangpreempt_evicts_for_a_repeated_trial_only_if_the_extender_still_allows_it(server, answers, evicted):
     """Both victims are tried after the sufficient one was refused, and again after the other one alone was not enough."""
@@ -156,10 +162,10 @@ def test_gangpreempt_evicts_for_a_repeated_trial_only_if_the_extender_still_allo
     server.answers["allocate"] = says
     low = {"phase": "Running", "class": 1}
     tables = {
-        "nodes": [["n1", 1, "8Gi"], ["n2", 3, "8Gi"]],
+        "nodes": [["n1", 2, "8Gi"], ["n2", 3, "8Gi"]],
         "queues": [["q", {}]],
         "podgroups": [["a", "q", 0, low], ["b", "q", 0, low], ["j", "q", 1, {"class": 9}]],
-        "pods": [["small", "a", "n1", 1, "1Gi"], ["large", "b", "n2", 3, "1Gi"], ["high", "j", "-", 2, "1Gi"]],
+        "pods": [["small", "a", "n1", 2, "1Gi"], ["large", "b", "n2", 3, "1Gi"], ["high", "j", "-", 2, "1Gi"]],
     }
     assert decided(server, tables, "gangpreempt", allocateFuncVerb="allocate")[1] == evicted
 
