@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.extension_points import Candidate, Preemptor
-from pyroclast_scheduler.session.search import fits, is_refused
+from pyroclast_scheduler.session.search import fits
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
@@ -121,7 +121,8 @@ class VictimSearch:
             gone = needed(gone, is_enough)
             evict(gone)
         is_room_made = any(self._is_reclaim or not victim.facts.shape.is_best_effort for _, victim in gone)
-        if is_done and not is_refused(session, wish.job, wish.task, wish.plan, row):
+        # no pod is evicted for room that the task cannot use
+        if is_done and (not self._is_reclaim or fits(session, wish.job, wish.task, wish.plan, row)):
             return self.pipeline(statement, trial, wish, row, is_room_made=is_room_made)
         trial.discard()
         return False
@@ -144,12 +145,15 @@ class VictimSearch:
         return True
 
     def _is_placeable(self, wish: Wish, row: int) -> bool:
-        """Whether there is room for the task on node `row`, and its queue may use it if the victims are in the same queue."""
+        """Whether there is room for the task on node `row`. For reclaim, only requests count.
+
+        If the victims are in the same queue, the queue must be able to use the room.
+        """
         session, plan = self._session, wish.plan
+        if self._is_reclaim:
+            return has_enough(session, plan, row, ())
         if not (plan.shape.is_best_effort or has_enough(session, plan, row, ())):  # a quick check that excludes most states
             return False
-        if self._is_reclaim:
-            return bool(plan.room(np.array([row], dtype=np.intp), future=True)[0])
         queue = session.queues[wish.job.facts.queue]
         return bool(session.allocatable(queue, plan, 1, wish.task)) and fits(session, wish.job, wish.task, plan, row)
 

@@ -32,12 +32,13 @@ class DomainLimit:
     """The number of pods of one kind that each topology domain accepts before its refusal must be calculated again.
 
     `codes`: the domain of each node. `room`: the number by domain. `lowest`: a mask of the domains that each need a pod before
-    other domains accept more; None if the refusal has no such rule.
+    other domains accept more; None if the refusal has no such rule. `is_fixed`: whether evictions never raise the number.
     """
 
     codes: npt.NDArray[np.int32]
     room: Ints
     lowest: Bools | None = None
+    is_fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

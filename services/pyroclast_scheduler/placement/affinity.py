@@ -61,7 +61,7 @@ def near_foes(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tu
             alone = np.where(domains.has, domains.codes, domains.count).astype(np.int32)  # one domain for nodes without the label
             room = np.ones(domains.count + 1, dtype=np.int64)
             room[-1] = _ENDLESS
-            limits.append(DomainLimit(alone, room))
+            limits.append(DomainLimit(alone, room, is_fixed=True))
     return found, limits
 
 

@@ -16,7 +16,7 @@ from pyroclast_scheduler.placement.placer import Batch, CandidateScorers
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["alike", "explain", "find", "fits", "is_refused", "ranked", "resolvable"]
+__all__ = ["alike", "explain", "find", "fits", "ranked", "resolvable"]
 
 
 def find(session: Session, job: Job, task: Task, plan: PlacementPlan, count: int, *, within: Bools | None = None) -> Batch | None:
@@ -92,15 +92,10 @@ def ranked(session: Session, job: Job, task: Task, plan: PlacementPlan, nodes: B
 
 def fits(session: Session, job: Job, task: Task, plan: PlacementPlan, row: int) -> bool:
     """Whether `task` could be pipelined to node `row` in the present state."""
-    return bool(plan.room(np.array([row], dtype=np.intp), future=True)[0]) and not is_refused(session, job, task, plan, row)
-
-
-def is_refused(session: Session, job: Job, task: Task, plan: PlacementPlan, row: int) -> bool:
-    """Whether `task` may not use node `row`, whatever room it has: because of its job, of locks or of other pods."""
     closed = session.closed_to(job)
-    if closed is not None and closed[row]:
-        return True
-    return any(refusal.nodes[row] for refusal in session.coupled_refusals(task, plan) or ())
+    if not plan.room(np.array([row], dtype=np.intp), future=True)[0] or (closed is not None and closed[row]):
+        return False
+    return not any(refusal.nodes[row] for refusal in session.coupled_refusals(task, plan) or ())
 
 
 def resolvable(session: Session, job: Job, task: Task, plan: PlacementPlan) -> Bools:

@@ -20,13 +20,12 @@ def execute(session):
         starving[job.queue].append(job)
     while queues:
         queue = queues.pop()
-        jobs = Heap(session.job_before)
-        for job in starving[queue.name]:
-            jobs.push(job)
-        while jobs:
-            against_others(session, jobs.pop())
-        for job in starving[queue.name]:
-            against_itself(session, job)
+        for step in (against_others, against_itself):
+            jobs = Heap(session.job_before)
+            for job in starving[queue.name]:
+                jobs.push(job)
+            while jobs:
+                step(session, jobs.pop())
 
 
 def against_others(session, job):
