@@ -7,6 +7,7 @@ from tests.reference.amounts import plus
 from tests.reference.model import BOUND, HAVING_A_NODE, PENDING, RUNNING, seconds
 from tests.reference.session import OK, UNRESOLVABLE, Heap
 
+from .queue_sums import filled
 from .selectors import tolerates, wants
 
 NOW = 1_800_000_000  # what annotations of cases count from
@@ -93,20 +94,45 @@ class Reservation:
         return not is_named, -priority, job.created, job.name
 
     def can_start(self, job):
+        is_asking = any(amount > 0 for amount in self.need(job)["total"].values())
+        return is_asking and not self.lacks_pods(job) and self.may_go_on(job)
+
+    def lacks_pods(self, job):
+        """Whether the gang of an enqueued job waits for pods that are not there, or not open."""
+        open_pods = sum(task.status == PENDING and not task.is_gated for task in job.tasks)
+        return job.phase == "Inqueue" and open_pods < self.lacking(job)
+
+    def may_go_on(self, job):
+        """Whether the job could start on empty nodes; asked when it is elected, and again in each period."""
         need = self.need(job)
         return (
             self.session.queues[job.queue].is_open
-            and any(amount > 0 for amount in need["total"].values())
+            and all(less_in(plus(job.allocated, need["total"]), limit) for limit in self.capabilities(job.queue))
             and self.covers(job, [node for node in self.session.nodes if self.passes(job, node)], need)
         )
 
+    def capabilities(self, name):
+        """What the queue and those above it may have at most, where that is said."""
+        seen = set()
+        while name in self.session.queues and name not in seen:
+            seen.add(name)
+            queue = self.session.queues[name]
+            if queue.capability:
+                yield filled(queue.capability)
+            name = queue.parent
+
     # -- what is needed, and what nodes have for it ----------------------------------------------------------------------
 
-    def need(self, job):
-        """What the gang lacks: pods, as many as are missing, or what its minimum leaves open while they are not there."""
+    def lacking(self, job):
+        """How many pods the gang needs beside those that have a node or need none."""
         lacking = max(0, job.minimum - job.ready - job.waiting_best_effort)
         if job.roles and job.minimum >= sum(job.roles.values()):
             lacking = max(lacking, sum(max(0, least - self.role_ready(job, role)) for role, least in job.roles.items()))
+        return lacking
+
+    def need(self, job):
+        """What the gang lacks: pods, as many as are missing, or what its minimum leaves open while they are not there."""
+        lacking = self.lacking(job)
         heap = Heap(self.session.task_before)
         for task in job.tasks:
             if task.status == PENDING and not task.is_gated:
@@ -180,7 +206,7 @@ class Reservation:
     def reserve(self):
         for name, state in list(self.states.items()):
             job = self.session.jobs.get(name)
-            if job is None or not self.is_waiting(job):
+            if job is None or not self.is_waiting(job) or not self.may_go_on(job):
                 del self.states[name]
                 continue
             self.go_on(job, state)
@@ -314,3 +340,8 @@ class Reservation:
 
 def largest(task):
     return [task.request.get(name, 0) for name in ("cpu", "memory", "x/gpu")]
+
+
+def less_in(amounts, limit) -> bool:
+    """Whether the amounts are within a limit; what the limit does not name is unlimited."""
+    return all(amounts.get(name, 0) <= most for name, most in limit.items())
