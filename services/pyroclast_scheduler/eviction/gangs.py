@@ -194,8 +194,7 @@ class _Search:
         candidates = [(each.job, task) for each in found for task in each.tasks]
         wish = GangEviction(job, domain, kind.is_reclaim)
         found = allowed(found, session.unified_evictable(wish, candidates)) if candidates else []
-        found = [each for each in found if self.is_whole_allowed or not each.is_whole]
-        return ordered(session, job, found, self.demand.total, is_reclaim=kind.is_reclaim)
+        return [each for each in found if self.is_whole_allowed or not each.is_whole]
 
     def _simulate(self, domain: HyperNode, bundles: Sequence[Bundle]) -> _Plan | None:
         """Evict `bundles` and pipeline the pods of the job.

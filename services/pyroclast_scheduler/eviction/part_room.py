@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import islice
@@ -65,5 +66,7 @@ def least_request(session: Session, job: Job, part: GroupPart, waiting: Mapping[
 
 def request_of(session: Session, tasks: Iterable[Task]) -> Ints:
     """Return the sum of the requests of `tasks`."""
-    requests = [session.dimensions.vector(task.facts.shape.request) for task in tasks]
-    return np.sum(requests, axis=0) if requests else np.zeros(len(session.dimensions), dtype=np.int64)
+    total: Ints = np.zeros(len(session.dimensions), dtype=np.int64)
+    for shape, count in Counter(task.facts.shape for task in tasks).items():
+        total += count * session.dimensions.vector(shape.request)
+    return total

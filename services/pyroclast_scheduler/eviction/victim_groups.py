@@ -67,29 +67,29 @@ def split(job: Job, tasks: Sequence[Task]) -> list[Bundle]:
 
 
 def ordered(session: Session, job: Job, bundles: Sequence[Bundle], need: Ints, *, is_reclaim: bool) -> list[Bundle]:
-    """Return `bundles` in the order of eviction, for room of `need` for `job`."""
-    preemptor = session.queues[job.facts.queue]
-    known: dict[int, float] = {}
+    """Return `bundles`, at most two per job, in the order of eviction for room of `need` for `job`: spare pods first.
 
-    def worth(bundle: Bundle) -> float:
-        if id(bundle) not in known:
-            known[id(bundle)] = _worth(session, bundle, need)
-        return known[id(bundle)]
+    In one queue the last job is evicted first. Among several queues, the queues are in order, and in each the bundles that free
+    most for what is lost.
+    """
+    if not is_reclaim:
+        owners = {each.job.facts.key: each.job for each in bundles}
+        last_first = sorted(owners.values(), key=session.job_key, reverse=True)
+        places = {owner.facts.key: i for i, owner in enumerate(last_first)}
+        return sorted(bundles, key=lambda each: (each.is_whole, places[each.job.facts.key]))
+    queues, preemptor = session.queues, session.queues[job.facts.queue]
 
-    def compare(left: Bundle, right: Bundle) -> int:
-        if left.is_whole != right.is_whole:
-            return 1 if left.is_whole else -1
-        if is_reclaim and left.job.facts.queue != right.job.facts.queue:
-            queues = session.queues
-            by_queue = compare_queues(session, queues[left.job.facts.queue], queues[right.job.facts.queue], preemptor)
-            if by_queue:
-                return by_queue
-        elif not is_reclaim and left.job is not right.job:
-            return -1 if session.job_key(left.job) > session.job_key(right.job) else 1
-        keys = [(-worth(each), each.job.facts.uid, each.tasks[0].uid, len(each.tasks)) for each in (left, right)]
-        return -1 if keys[0] < keys[1] else int(keys[0] > keys[1])
+    def compare(left: str, right: str) -> int:
+        return compare_queues(session, queues[left], queues[right], preemptor)
 
-    return sorted(bundles, key=cmp_to_key(compare))
+    names = sorted({each.job.facts.queue for each in bundles}, key=cmp_to_key(compare))
+    places = {name: i for i, name in enumerate(names)}
+
+    def key(bundle: Bundle) -> tuple[object, ...]:
+        facts = bundle.job.facts
+        return bundle.is_whole, places[facts.queue], -_worth(session, bundle, need), facts.uid
+
+    return sorted(bundles, key=key)
 
 
 def allowed(bundles: Sequence[Bundle], candidates: Sequence[Candidate]) -> list[Bundle]:
