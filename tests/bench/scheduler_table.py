@@ -361,7 +361,7 @@ def classes(cache: Cache) -> None:
         cache.priority_changed(None, msgspec.convert(body, records.PriorityClass))
 
 
-def preempting(size: int, *, wins: bool) -> tuple[Callable[[], object], int]:
+def preempting(size: int, *, wins: bool = True, action: str = "preempt") -> tuple[Callable[[], object], int]:
     nodes = 10 * size
     cache = cluster(nodes)
     classes(cache)
@@ -370,11 +370,11 @@ def preempting(size: int, *, wins: bool) -> tuple[Callable[[], object], int]:
     steady(cache)
     waiting(cache, "gang", size, millis=20_000, priority="high")
     configuration = parse(
-        """
-actions: allocate, preempt
+        f"""
+actions: allocate, {action}
 tiers:
-- plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]
-- plugins: [{name: predicates}, {name: nodeorder}]
+- plugins: [{{name: priority}}, {{name: gang, enablePreemptable: false}}, {{name: conformance}}]
+- plugins: [{{name: predicates}}, {{name: nodeorder}}]
 """,
         actions=ACTIONS,
         plugins=PLUGINS,
@@ -731,8 +731,9 @@ TABLE = {
     "elastic": Work("N elastic pods beyond the minimum, another Job waiting", 50, (250, 500, 1000), elastic),
     "near": Work("N pods with required pod affinity", 100, (250, 500, 1000), lambda n: placing(n, spec=NEAR)),
     "spread": Work("N pods spread over zones", 100, (250, 500, 1000), lambda n: placing(n, spec=SPREAD)),
-    "preempt": Work("preempt for a gang of N on 10 N nodes", 500, (125, 250, 500), lambda n: preempting(n, wins=True)),
-    "lost": Work("the same, hopeless", 50, (125, 250, 500), lambda n: preempting(n, wins=False)),
+    "preempt": Work("preempt for a gang of N on 10 N nodes", 500, (125, 250, 500), preempting),
+    "lost": Work("the same, hopeless", 50, (125, 250, 500), partial(preempting, wins=False)),
+    "evict": Work("as preempt, with gangpreempt", 500, (125, 250, 500), partial(preempting, action="gangpreempt")),
     "shapes": Work("N pods of 50 shapes on 5,000 nodes", 200, (2500, 5000, 10000), shapes),
     "domain": Work("gang of N GPUs in one part of the network", 100, (128, 256, 512), lambda n: domain(n, fits=True)),
     "fabric": Work("HyperNodes by pattern on N nodes, a node changes", 20, (2500, 5000, 10000), fabric),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Bundle", "allowed", "ordered", "split"]
+
+_DIGITS: Final = 12
+"""Of ratios; what differs only in later digits is equal."""
 
 
 @dataclass(slots=True)
@@ -119,4 +123,4 @@ def _worth(session: Session, bundle: Bundle, need: Ints) -> float:
     asked = need > 0
     lost, gained = (request_of(session, tasks)[asked] / need[asked] for tasks in (bundle.job.tasks, bundle.tasks))
     cost = float(lost.sum())
-    return float(np.minimum(gained, 1).sum()) / cost if cost else float("inf")
+    return round(float(np.minimum(gained, 1).sum()) / cost, _DIGITS) if cost else float("inf")
