@@ -263,7 +263,7 @@ class _Search:
             count = session.allocatable(queue, plan, len(run), run[0])
             if not count or session.pre_predicate(run[0], plan) is not None:
                 return False
-            batch = find(session, job, run[0], plan, count, within=hyper_node.nodes)
+            batch = find(session, job, run[0], plan, count, within=hyper_node.nodes, only_pipelined=True)
             if batch is None:
                 return False
             placed = run[: len(batch.rows)]

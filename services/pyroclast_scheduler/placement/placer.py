@@ -47,6 +47,7 @@ def find(
     preferred: Bools | None = None,
     scorers: CandidateScorers = CandidateScorers(),
     limits: Sequence[DomainLimit] = (),
+    only_pipelined: bool = False,
 ) -> Batch | None:
     """Return the nodes of the next pods, at least one and at most `count`; None if no node is feasible for the next pod.
 
@@ -61,6 +62,7 @@ def find(
         preferred: a mask of the preferred nodes; None for no preference.
         scorers: the plugins that rate all candidates together.
         limits: how many more of these pods each topology domain accepts.
+        only_pipelined: whether the pods are pipelined also to nodes with free room, of which they use nothing.
     """
     is_plain = allowed is None and preferred is None and scorers.best is None and not limits
     if is_plain:
@@ -78,7 +80,7 @@ def find(
             if not candidates.any():
                 continue
             further = plan.ahead.further(count, len(log)) if is_plain and not is_promise else count
-            rows = _pick(plan, values, candidates, further, scorers, limits=limits, future=is_promise)
+            rows = _pick(plan, values, candidates, further, scorers, limits=limits, future=is_promise or only_pipelined)
             if len(rows):
                 if further > count:
                     plan.ahead.keep(rows, candidates, len(log))

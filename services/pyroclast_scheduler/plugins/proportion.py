@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -49,6 +50,10 @@ class Proportion:
         )
 
 
+_NOISE: Final = 0.01
+"""Millicores, bytes or pods; what is nearer to a whole number differs from it by rounding errors only."""
+
+
 def water_fill(total: Floats, weights: Floats, requests: Floats, limits: Floats, guarantees: Floats) -> Floats:
     """Return the deserved amounts, (queues, dimensions): by weight, at most request and limit, at least the guarantee.
 
@@ -68,7 +73,8 @@ def water_fill(total: Floats, weights: Floats, requests: Floats, limits: Floats,
             break
         more = left * np.divide(sharing, whole, out=np.zeros_like(sharing), where=is_wanted)
         deserved = np.maximum(np.minimum(deserved + more, bounds), deserved)
-    return deserved
+    whole = np.rint(deserved)
+    return np.where(np.abs(deserved - whole) < _NOISE, whole, deserved)
 
 
 class _Queues:

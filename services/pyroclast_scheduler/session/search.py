@@ -19,11 +19,21 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["alike", "explain", "find", "fits", "ranked", "resolvable"]
 
 
-def find(session: Session, job: Job, task: Task, plan: PlacementPlan, count: int, *, within: Bools | None = None) -> Batch | None:
+def find(
+    session: Session,
+    job: Job,
+    task: Task,
+    plan: PlacementPlan,
+    count: int,
+    *,
+    within: Bools | None = None,
+    only_pipelined: bool = False,
+) -> Batch | None:
     """Return the nodes of the next pods, at least one and at most `count`; None if no node is feasible for the next pod.
 
     `task` is the first pod, and the next `count` - 1 pods are equal in the sense of `alike`. `within`: a mask of the allowed
-    nodes. The caller must apply the batch before it searches again.
+    nodes. `only_pipelined`: whether the pods are pipelined also to nodes with free room. The caller must apply the batch before
+    it searches again.
     """
     allowed = within
     refusals = session.coupled_refusals(task, plan)
@@ -40,7 +50,14 @@ def find(session: Session, job: Job, task: Task, plan: PlacementPlan, count: int
         partial(session.best_node, task, plan) if session.has_best_node else None,
     )
     limits = [refusal.limit for refusal in refusals or () if refusal.limit is not None]
-    best = partial(placer.find, allowed=allowed, preferred=session.nodes.preferred, scorers=scorers, limits=limits)
+    best = partial(
+        placer.find,
+        allowed=allowed,
+        preferred=session.nodes.preferred,
+        scorers=scorers,
+        limits=limits,
+        only_pipelined=only_pipelined,
+    )
     batch: Batch | None = session.ports.observe("Scoring", "stage", partial(best, plan, count, session.moves.log))
     return batch
 

@@ -59,7 +59,25 @@ class Reservation:
     coupled = predicate
 
     def job_enqueueable(self, job):
-        return 1 if job.name in self.states else 0
+        return 1 if job.name in self.states and self.may_let_in(job) else 0
+
+    def may_let_in(self, job):
+        """Whether the queue and those above it have room for what the gang needs at least, beside what they use."""
+        for name, limit in self.capabilities(job.queue):
+            used = plus(*(self.session.held_by(other.tasks) for other in self.session.jobs.values() if self.is_below(other, name)))
+            if not less_in(plus(job.min_resources, used), limit):
+                return False
+        return True
+
+    def is_below(self, job, name):
+        """Whether the job is in the queue, or in one below it."""
+        own, seen = job.queue, set()
+        while own in self.session.queues and own not in seen:
+            if own == name:
+                return True
+            seen.add(own)
+            own = self.session.queues[own].parent
+        return False
 
     # -- elect -----------------------------------------------------------------------------------------------------------
 
@@ -79,7 +97,7 @@ class Reservation:
                 continue
             if scope not in best or self.rank(job) < self.rank(best[scope]):
                 best[scope] = job
-        for scope, job in best.items():
+        for scope, job in sorted(best.items()):
             held = [name for name, state in self.states.items() if state["scope"] == scope]
             known = [self.session.jobs[name] for name in held if name in self.session.jobs]
             if all(self.weight(job) > self.weight(holder) for holder in known):
@@ -107,7 +125,7 @@ class Reservation:
         need = self.need(job)
         return (
             self.session.queues[job.queue].is_open
-            and all(less_in(plus(job.allocated, need["total"]), limit) for limit in self.capabilities(job.queue))
+            and all(less_in(plus(job.allocated, need["total"]), limit) for _, limit in self.capabilities(job.queue))
             and self.covers(job, [node for node in self.session.nodes if self.passes(job, node)], need)
         )
 
@@ -118,7 +136,7 @@ class Reservation:
             seen.add(name)
             queue = self.session.queues[name]
             if queue.capability:
-                yield filled(queue.capability)
+                yield name, filled(queue.capability)
             name = queue.parent
 
     # -- what is needed, and what nodes have for it ----------------------------------------------------------------------

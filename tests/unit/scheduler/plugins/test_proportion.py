@@ -63,6 +63,14 @@ def test_resources_are_shared_by_weight_within_requests_limits_and_guarantees(qu
     assert np.abs(found - np.array(want, dtype=np.float64)).max() < 1.0
 
 
+@pytest.mark.parametrize(("weight", "other", "cpus"), [(7, 3, 11), (11, 4, 9), (13, 11, 15), (15, 11, 13)])
+def test_a_share_that_is_a_whole_number_is_exact(weight, other, cpus):
+    """A gang that asks for exactly its queue's share is refused otherwise."""
+    total, everything = [cpus * 1000.0, 64e9, 220.0, 0.0], [cpus * 1000.0, 64e9, 220.0, 0.0]
+    shares = filled(total, (weight, everything), (other, everything))[:, 0].tolist()
+    assert shares == [cpus * 1000 * each / (weight + other) for each in (weight, other)]
+
+
 AMOUNTS = st.tuples(*(st.sampled_from([0, 1, 7, 100, 12345, 10**9, 10**13]) for _ in range(4))).map(list)
 WEIGHTS = st.sampled_from([0, 1, 1, 2, 3, 1000, 2**31, LARGEST])
 LIMITS = st.tuples(*(st.sampled_from([0, 5, 10**6, np.inf]) for _ in range(4))).map(list)
