@@ -103,7 +103,8 @@ class _Preemption:
         if has_quota:  # else the queue is full, so a pod of the queue must be evicted
             nodes = nodes | fits_now
         nodes = search.infeasible.open(wish.kind, nodes)
-        rows = ranked(session, wish.job, wish.task, plan, nodes & resolvable(session, wish.job, wish.task, plan))
+        among = resolvable(session, wish.job, wish.task, plan)
+        rows = ranked(session, wish.job, wish.task, plan, nodes & among, among=among)
         measures = session.report.measures
         for row, victims in search.victims(wish, rows, fits_now, may_evict_none=has_quota):
             measures.attempts += 1

@@ -91,13 +91,16 @@ def explain(session: Session, job: Job, task: Task, plan: PlacementPlan, *, with
     return count_refusals(usable, refusals).beside(0 if foreign is None else int(foreign.sum()))
 
 
-def ranked(session: Session, job: Job, task: Task, plan: PlacementPlan, nodes: Bools) -> list[int]:
-    """Return the rows of `nodes` with the best score first, own nodes before those of other schedulers. Room is not checked."""
+def ranked(session: Session, job: Job, task: Task, plan: PlacementPlan, nodes: Bools, *, among: Bools) -> list[int]:
+    """Return the rows of `nodes` with the best score first, own nodes before those of other schedulers. Room is not checked.
+
+    `among`: the mask of all nodes whose scores are compared, `nodes` and others.
+    """
     rows = np.flatnonzero(nodes)
     if not len(rows):
         return []
     scores = plan.scores(session.moves.log)[rows]
-    for extra in (session.relative_scores(plan, nodes), session.batch_scores(job, task, plan, nodes)):
+    for extra in (session.relative_scores(plan, among), session.batch_scores(job, task, plan, among)):
         if extra is not None:
             scores = scores + extra[rows]
     order = np.argsort(-scores, kind="stable")
