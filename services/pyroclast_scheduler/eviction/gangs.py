@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -31,7 +32,7 @@ from pyroclast_scheduler.session.domains import PendingTasks, pending_by_sub_job
 from pyroclast_scheduler.session.extension_points import GangEviction, Preemptor, Purpose
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.part_order import missing
-from pyroclast_scheduler.session.search import find
+from pyroclast_scheduler.session.search import alike, find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
@@ -258,17 +259,13 @@ class _Search:
         session, job = self.session, self.job
         queue = session.queues[job.facts.queue]
         while tasks:
-            plan = session.plan(tasks[0].facts.shape)
-            run = [task for task in tasks if task.facts.shape is tasks[0].facts.shape]
-            count = session.allocatable(queue, plan, len(run), run[0])
+            run = list(next(groupby(tasks, key=lambda task: id(task.facts.shape)))[1])
+            plan = session.plan(run[0].facts.shape)
+            count = session.allocatable(queue, plan, alike(session, run), run[0])
             if not count or session.pre_predicate(run[0], plan) is not None:
                 return False
             batch = find(session, job, run[0], plan, count, within=hyper_node.nodes, only_pipelined=True)
-            if batch is None:
+            if batch is None or not trial.pipeline(job, plan, run[: len(batch.rows)], batch.rows, evicted_others=True):
                 return False
-            placed = run[: len(batch.rows)]
-            if not trial.pipeline(job, plan, placed, batch.rows, evicted_others=True):
-                return False
-            uids = {task.uid for task in placed}
-            tasks = [task for task in tasks if task.uid not in uids]
+            tasks = tasks[len(batch.rows) :]
         return True
