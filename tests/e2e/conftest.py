@@ -59,7 +59,8 @@ def bare(control_plane: str, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the test's own, deleted afterwards."""
+    """A namespace of the test's own, deleted afterwards. All services run when the test begins."""
+    cluster.wait_for_services()
     words = request.node.name.split("[")[0].removeprefix("test_").replace("_", "-")
     name = f"{words[:40].strip('-')}-{secrets.token_hex(3)}"
     cluster.make_namespace(name)

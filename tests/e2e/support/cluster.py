@@ -208,6 +208,10 @@ class Cluster:
                 stack.callback(self.kill, service)
             yield
 
+    def wait_for_services(self) -> None:
+        """Wait until all services run: one that ended with an outage is started again after a pause."""
+        wait_until(lambda: all(_state(pid) not in {"", "Z"} for pid in self.pids.values()), "all services to run")
+
     def pause(self, service: str) -> None:
         """Let it do nothing until it is killed; one that has just ended is waited for until it runs again."""
 
