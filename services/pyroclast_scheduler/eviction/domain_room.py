@@ -73,8 +73,9 @@ class DomainRoom:
         self._demand = demand
         self._nodes = nodes
         columns = session.columns
-        self._free = columns.future_idle()
-        self._sum: Ints = (columns.idle() + columns.releasing)[:, nodes].sum(axis=1)
+        room = columns.idle() + columns.releasing
+        self._free: Ints = room - columns.pipelined
+        self._sum: Ints = room[:, nodes].sum(axis=1)
         self._places: dict[PlacementPlan, _Places] = {}
 
     def could_suffice(self, freeable: Ints) -> bool:
