@@ -240,7 +240,10 @@ class _Queues:
         """
         if not eviction.is_reclaim:
             return list(candidates)
-        rule = Reclaiming(self._tree, self._allocated, 0, self._tree.rows[eviction.job.facts.queue], None)
+        mine = self._tree.rows.get(eviction.job.facts.queue)
+        if mine is None or mine in self._tree.outside:
+            return []
+        rule = Reclaiming(self._tree, self._allocated, 0, mine, None)
         return [each for each in candidates if self._goes(rule, each)]
 
     def enqueueable(self, job: Job) -> Vote:
