@@ -101,6 +101,7 @@ _NOTHING = Extensions(
     allocatable=lambda queue, plan, count: 0,  # noqa: ARG005 - the signature of the point
     preemptive=lambda queue, amount: False,  # noqa: ARG005
     reclaimable=lambda preemptor, job, candidates: [],  # noqa: ARG005
+    unified_evictable=lambda eviction, candidates: [],  # noqa: ARG005
     job_enqueueable=lambda job: Vote.REJECT,  # noqa: ARG005
 )
 
