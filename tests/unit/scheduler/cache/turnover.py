@@ -1,8 +1,12 @@
-"""A cluster over weeks in virtual time in which all names change: nodes, labels, namespaces, Jobs, queues, claims, classes."""
+"""A cluster over weeks in virtual time in which all names change: nodes, labels, namespaces, Jobs, queues, claims, classes.
+
+`python -m tests.unit.scheduler.cache.turnover DAYS STEPS` prints for each day what the scheduler holds, and the binds so far.
+"""
 
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
 from collections import deque
 from random import Random
@@ -59,9 +63,6 @@ class Turnover:
         for turn, count in ((self.node, NODES), (self.queue, QUEUES), (self.namespace, NAMESPACES), (self.rank, CLASSES)):
             for _ in range(count):
                 turn()
-
-    def close(self) -> None:
-        tracemalloc.stop()
 
     def day(self) -> None:
         self.key = self.name("key")
@@ -237,3 +238,14 @@ def _claim(namespace: str, name: str) -> records.PersistentVolumeClaim:
     metadata = {"namespace": namespace, "name": name, "uid": name, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     body = {"metadata": metadata, "spec": {"volumeName": f"volume-{name}"}, "status": {"phase": "Bound"}}
     return msgspec.convert(body, records.PersistentVolumeClaim)
+
+
+def main(days: int, steps: int) -> None:
+    cluster = Turnover(steps=steps)
+    for _ in range(days):
+        cluster.day()
+        print(cluster.kept, cluster.binds, flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
