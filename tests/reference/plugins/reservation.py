@@ -64,8 +64,8 @@ class Reservation:
     def may_let_in(self, job):
         """Whether the queue and those above it have room for what the gang needs at least, beside what they use."""
         for name, limit in self.capabilities(job.queue):
-            used = plus(*(self.session.held_by(other.tasks) for other in self.session.jobs.values() if self.is_below(other, name)))
-            if not less_in(plus(job.min_resources, used), limit):
+            below = [other for other in self.session.jobs.values() if self.is_below(other, name)]
+            if not less_in(plus(job.min_resources, *(self.session.held_by(other.tasks) for other in below)), limit):
                 return False
         return True
 
