@@ -103,8 +103,11 @@ def run_through(cluster: Cluster) -> str:
     cluster.create(manifest, NAMESPACE)
     wait_until(lambda: phase_of(cluster, NAMESPACE, "train") == "Running", "the Job to run")
     wait_until(lambda: pods_recorded(cluster, NAMESPACE) == 2, "the recorder to have seen the pods, which the restart deletes")
+    wait_until(lambda: decision_on(cluster), "the decision of the scheduler to be written, which the next one replaces")
+    first = decision_on(cluster)
     annotate(cluster, "train-worker-0", "fail-after=0s")
     wait_until(lambda: has_restarted(cluster), "the Job to run again")
+    wait_until(lambda: decision_on(cluster) not in {"", first}, "the next decision to be written, before the scheduler is killed")
     before = dict(cluster.pids)
     for service in services_of(cluster):
         cluster.kill(service)
@@ -113,6 +116,12 @@ def run_through(cluster: Cluster) -> str:
         annotate(cluster, pod, "run-for=1s")
     wait_until(lambda: phase_of(cluster, NAMESPACE, "train") == "Completed", "the Job to complete", seconds=120)
     return trace_of(cluster, "train")
+
+
+def decision_on(cluster: Cluster) -> str:
+    """What the only PodGroup says of the session that placed it last; empty while it says nothing."""
+    (group,) = cluster.get("podgroups.scheduling.volcano.sh", "-n", NAMESPACE)["items"]
+    return next((each["message"] for each in group["status"].get("conditions", ()) if each["type"] == "Scheduled"), "")
 
 
 def annotate(cluster: Cluster, pod: str, text: str) -> None:
