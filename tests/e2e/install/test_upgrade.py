@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pytest
 
 from pyroclast_standalone.ports import free_port
 from tests.e2e.faults.test_faults import phases, pods_created_twice, submit
-from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.cluster import Cluster, listens, wait_until
 from tests.e2e.support.previous import previous_release, python_path
 
 NOT_KNOWN_THEN = ("--leader-elect-wait-for",)
@@ -29,15 +28,6 @@ JOBS = 6
 def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tree of the release before this one."""
     return previous_release(tmp_path_factory.mktemp("previous"))
-
-
-def listens(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 @contextlib.contextmanager

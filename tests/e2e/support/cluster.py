@@ -33,6 +33,7 @@ __all__ = [
     "KubectlError",
     "are_established",
     "kubectl_is_there",
+    "listens",
     "places_before_pods",
     "running",
     "services_of",
@@ -170,7 +171,7 @@ class Cluster:
     def metrics(self, service: str) -> str:
         """What the service shows at /metrics, once it listens: it may have been started again a moment ago."""
         address = json.loads((self.data / "addresses.json").read_text())[service]
-        wait_until(lambda: _listens(address), f"{service} to listen")
+        wait_until(lambda: listens(address), f"{service} to listen")
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
             return str(answer.read().decode())
 
@@ -240,11 +241,12 @@ def _state(pid: int) -> str:
         return ""
 
 
-def _listens(address: str) -> bool:
+def listens(address: str) -> bool:
+    """Whether somebody takes connections at `address`, host and port."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except ConnectionRefusedError:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
         return False
     return True
 
