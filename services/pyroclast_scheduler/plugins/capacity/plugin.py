@@ -215,8 +215,8 @@ class _Queues:
 
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return pods of queues that exceed their deserved amounts, as long as they do and their guarantee is respected."""
-        mine = self._tree.rows.get(job.facts.queue)
-        if mine is None or mine in self._tree.outside:
+        mine = self._tree.inside(job.facts.queue)
+        if mine is None:
             return []
         request = self._session.plan(preemptor.facts.shape).request
         rule = Reclaiming(self._tree, self._allocated, self._levels, mine, request)
@@ -241,8 +241,8 @@ class _Queues:
         """
         if not eviction.is_reclaim:
             return list(candidates)
-        mine = self._tree.rows.get(eviction.job.facts.queue)
-        if mine is None or mine in self._tree.outside:
+        mine = self._tree.inside(eviction.job.facts.queue)
+        if mine is None:
             return []
         rule = Reclaiming(self._tree, self._allocated, 0, mine, None)
         return [each for each in candidates if self._goes(rule, each)]

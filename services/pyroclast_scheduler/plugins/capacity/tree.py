@@ -43,6 +43,11 @@ class Tree:
         """Return the row of the queue and the rows of all its ancestors."""
         return (row, *self.ancestors[row])
 
+    def inside(self, name: str) -> int | None:
+        """Return the row of the queue `name`; None if it does not exist or accepts no jobs."""
+        row = self.rows.get(name)
+        return None if row in self.outside else row
+
     def near(self, row: int, levels: int) -> tuple[int, ...]:
         """Return the nearest `levels` ancestors, without the root."""
         return self.ancestors[row][:-1][:levels]
