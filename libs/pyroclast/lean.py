@@ -18,8 +18,6 @@ import ssl
 import sys
 from typing import Any, Final
 
-__all__ = ["COLLECTIONS", "SWITCH_SECONDS", "TrustsWhenUsed", "load_aiohttp", "load_structlog", "prepare"]
-
 COLLECTIONS: Final = (5_000, 5, 800)
 """Thresholds of the garbage collector: new objects before a young collection, young collections before a middle one, middle
 collections before a full one.

@@ -16,8 +16,6 @@ from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import SERVER_SOFTWARE
 
-__all__ = ["WholeResponse"]
-
 LARGEST: Final = 64 * 1024
 """The largest body, in bytes, that is copied behind its head."""
 

@@ -15,8 +15,6 @@ from pyroclast.runtime.settings import parse
 from pyroclast_admission.service import AdmissionService
 from pyroclast_admission.settings import AdmissionSettings
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the service with these arguments (by default those of the process). Return the exit status."""

@@ -16,9 +16,6 @@ from pyroclast.lifecycle.flow.patch import patched
 from pyroclast.rules.lookups import FlowView
 from pyroclast.rules.values import mapping
 
-__all__ = ["FlowCache", "NamespaceCache", "PriorityCache", "TemplateCache", "flow_view"]
-
-
 _OWN_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pyroclast.rules.resourcegroups import ConfigurationError, ResourceGroup, read_groups
 
-__all__ = ["parse_configuration"]
-
 
 def parse_configuration(content: bytes) -> tuple[ResourceGroup, ...]:
     """Return the resource groups of the file.

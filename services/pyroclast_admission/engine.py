@@ -24,8 +24,6 @@ from pyroclast_admission.overload import Overload
 from pyroclast_admission.review import Answer, BadReview, Review, decode, encode, refusal
 from pyroclast_admission.tracing import trace_of, with_trace
 
-__all__ = ["Engine", "Fetch", "Reply"]
-
 log = structlog.get_logger()
 
 LARGE_BODY: Final = 128 * 1024

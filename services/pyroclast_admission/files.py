@@ -9,8 +9,6 @@ from typing import Final
 
 import structlog
 
-__all__ = ["FileWatcher"]
-
 log = structlog.get_logger()
 
 LOOK_EVERY_SECONDS: Final = 2.0

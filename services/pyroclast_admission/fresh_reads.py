@@ -12,8 +12,6 @@ from pyroclast.rules.fresh_queues import NotedQueues, ReadQueues
 from pyroclast.rules.lookups import FlowLookup, FlowView, QueueView
 from pyroclast_admission.known import Known
 
-__all__ = ["Doubt", "View", "noting", "with_read"]
-
 Doubt: TypeAlias = tuple[ResourceType, Key]
 View: TypeAlias = QueueView | FlowView
 

@@ -30,8 +30,6 @@ from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict, denied
 from pyroclast_admission.known import Known
 from pyroclast_admission.review import Answer, Review
 
-__all__ = ["WEBHOOKS", "Mode", "Webhook", "answer"]
-
 Handler: TypeAlias = Callable[[Review, Known], Answer]
 
 

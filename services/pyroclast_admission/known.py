@@ -14,8 +14,6 @@ from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge, FlowLookup, Qu
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.rules.resourcegroups import ResourceGroup
 
-__all__ = ["Known", "NamespaceLookup", "Options"]
-
 
 class NamespaceLookup(Protocol):
     """The namespaces of the cluster."""

@@ -18,8 +18,6 @@ from pyroclast.runtime.in_process.queues import QueueCache, queue_view
 from pyroclast_admission.caches import flow_view
 from pyroclast_admission.fresh_reads import Doubt, View
 
-__all__ = ["Fetcher"]
-
 SECONDS: Final = 2.0
 """Time limit of a lookup in seconds. The API server waits for the review meanwhile."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-__all__ = ["Overload"]
-
 SHED_ABOVE_SECONDS: Final = 2.0
 """Delay of the event loop in seconds from which reviews are refused. The API server waits 10 s at most, often only 5 s."""
 

@@ -13,8 +13,6 @@ from pyroclast.rules.policies.page import coverage_page
 from pyroclast.rules.policies.schedulers import scheduler_manifests
 from pyroclast.rules.policies.seats import seats_manifests
 
-__all__ = ["files", "main"]
-
 SCHEDULER = '{{ default "volcano" .Values.custom.scheduler_name }}'
 JOB_PLUGINS = (
     '{{ range $i, $name := compact (splitList "," (nospace .Values.custom.job_plugins)) }}'

@@ -13,8 +13,6 @@ from pyroclast.rules.errors import FieldError
 from pyroclast.rules.values import EMPTY, mapping, text
 from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict
 
-__all__ = ["API_VERSION", "Answer", "BadReview", "Review", "decode", "encode", "refusal"]
-
 API_VERSION: Final = "admission.k8s.io/v1"
 
 MAX_CAUSES: Final = 64

@@ -19,8 +19,6 @@ from pyroclast.runtime.listener import Listener
 from pyroclast_admission.engine import Engine, Reply
 from pyroclast_admission.metrics import ReviewMetrics
 
-__all__ = ["WebhookServer"]
-
 log = structlog.get_logger()
 
 MAX_BODY: Final = 3 * 1024 * 1024

@@ -38,8 +38,6 @@ from pyroclast_admission.overload import Overload
 from pyroclast_admission.server import WebhookServer
 from pyroclast_admission.settings import POD_LEVEL_RESOURCES, AdmissionSettings
 
-__all__ = ["AdmissionService", "known_pod_resources"]
-
 log = structlog.get_logger()
 
 RETRY_SECONDS: Final = 0.5

@@ -13,12 +13,11 @@ from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.runtime.addresses import Address
 from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.fields import CommaSeparated, Names
 from pyroclast.runtime.in_process.jobs import installed_plugins
-from pyroclast.runtime.settings import CommaSeparated, Names, ServiceSettings
+from pyroclast.runtime.settings import ServiceSettings
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Options
-
-__all__ = ["POD_LEVEL_RESOURCES", "AdmissionSettings"]
 
 POD_LEVEL_RESOURCES: Final = "PodLevelResources"
 """The feature gate for pod-level resources. When it is not set, the version of the API server decides."""

@@ -11,8 +11,6 @@ from pyroclast.rules.values import mapping
 from pyroclast.runtime.traces import ANNOTATION, context_of
 from pyroclast_admission.review import Answer
 
-__all__ = ["trace_of", "with_trace"]
-
 
 def trace_of(given: Mapping[str, Any]) -> str:
     """Return the trace context in the annotations of an object. The text is empty when the object has none."""

@@ -14,8 +14,6 @@ from pyroclast.runtime.settings import parse
 from pyroclast_board.app import run
 from pyroclast_board.settings import BoardSettings
 
-__all__ = ["main"]
-
 NAME = "pyroclast-board"
 
 

@@ -28,8 +28,6 @@ from pyroclast_board.serving.streams import Streams
 from pyroclast_board.serving.viewers import Viewers
 from pyroclast_board.settings import BoardSettings
 
-__all__ = ["run"]
-
 SHORTEST_KEY: Final = 32
 
 

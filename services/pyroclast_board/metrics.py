@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
-__all__ = ["BoardMetrics"]
-
 
 class BoardMetrics:
     """Counts requests and streams. The metrics are registered in `registry`."""

@@ -11,9 +11,8 @@ from pydantic import Field, field_validator, model_validator
 
 from pyroclast.runtime.addresses import Address, split_address
 from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.settings import CommaSeparated, ServiceSettings
-
-__all__ = ["BoardSettings"]
+from pyroclast.runtime.fields import CommaSeparated
+from pyroclast.runtime.settings import ServiceSettings
 
 LONGEST_REVIEW: Final = timedelta(minutes=5)
 

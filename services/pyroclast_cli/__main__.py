@@ -6,7 +6,5 @@ import sys
 
 from pyroclast_cli.programs import vcctl
 
-__all__: list[str] = []
-
 if __name__ == "__main__":
     sys.exit(vcctl())

@@ -16,8 +16,6 @@ from pyroclast.kube.credentials.config import ClusterConfig, find_config
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime import logs
 
-__all__ = ["configuration", "connected"]
-
 DEFAULT_SERVER: Final = "http://localhost:8080"
 MAX_ATTEMPTS: Final = 3  # few, because a person waits
 

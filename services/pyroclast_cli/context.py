@@ -12,8 +12,6 @@ from pyroclast_cli.flags import Value
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
 
-__all__ = ["Context", "Failure"]
-
 
 class Failure(Exception):
     """The command failed. The message is printed for the user.

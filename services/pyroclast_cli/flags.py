@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-__all__ = ["GLOBAL_FLAGS", "HELP", "Flag", "FlagError", "Value", "parse", "usage_table"]
-
 Value: TypeAlias = bool | int | str
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _TRUTH: Final = {

@@ -13,8 +13,6 @@ from typing import Final, cast
 from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Group, Leaf, Node, first_word, run
 
-__all__ = ["all_commands", "kubectl_plugin", "vcancel", "vcctl", "vjobs", "vqueues", "vresume", "vsub", "vsuspend"]
-
 COMPATIBLE: Final = "pyroclast_cli.compatible"
 VIEWS: Final = "pyroclast_cli.views"
 SCREEN: Final = "pyroclast_cli.ui"

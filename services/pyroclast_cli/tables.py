@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["fitted", "padded"]
-
 
 def padded(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
     """Return the rows with each column padded to its width. A longer value shifts the rest of its row. Trailing spaces remain."""

@@ -14,8 +14,6 @@ from pyroclast.kube.credentials.config import ConfigError
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Flag, FlagError, parse, usage_table
 
-__all__ = ["Group", "Leaf", "Node", "first_word", "run"]
-
 FAILED: Final = 255  # Volcano exits with -1
 USAGE_ERROR: Final = 1
 INTERRUPTED: Final = 130

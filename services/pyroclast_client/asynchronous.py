@@ -33,8 +33,6 @@ from pyroclast_client.submission import create_job, give_to, key_of_secret, make
 from pyroclast_client.sweeps import AsyncSweep
 from pyroclast_client.translation import translating
 
-__all__ = ["AsyncClient"]
-
 R = TypeVar("R")
 
 STEM: Final = "job"

@@ -9,8 +9,6 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from pyroclast_client.options import TaskOptions
 from pyroclast_client.payload import Arguments
 
-__all__ = ["Call", "Definition", "SweepCall"]
-
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - as short as in the standard library
 

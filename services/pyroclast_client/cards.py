@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from html import escape
 from typing import Final
 
-__all__ = ["COLOURS", "badge", "bar", "card"]
-
 COLOURS: Final[Mapping[str, str]] = {
     "succeeded": "#2e7d32",
     "running": "#1565c0",

@@ -15,8 +15,6 @@ from pyroclast.rules.schema_check import schema_faults
 from pyroclast_client.documents import label_of
 from pyroclast_client.errors import Cause, Rejected
 
-__all__ = ["checked_job", "checked_spec"]
-
 
 class _AnyQueue:
     """Treats every queue as existing and open, because only the server knows the queues."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pyroclast_client.documents import Document
 from pyroclast_client.nodes import Case, Node
 
-__all__ = ["Choice", "choice_manifest"]
-
 
 @dataclass(frozen=True)
 class Choice:

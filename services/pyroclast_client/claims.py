@@ -8,8 +8,6 @@ from typing import Final
 from pyroclast_client.errors import Usage
 from pyroclast_client.runner import sealing
 
-__all__ = ["claim_of", "is_elsewhere"]
-
 _STORE: Final = re.compile(r"pvc://(?P<claim>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(?P<path>/.*)?")
 
 

@@ -15,8 +15,6 @@ from pyroclast_client.podreading import Pod, log_of
 from pyroclast_client.results import Envelope, Outcome, decoded, envelope
 from pyroclast_client.runner import sealing
 
-__all__ = ["Collector"]
-
 AFTER_FRAMES: Final = 20  # most lines that other code may print after the result
 EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown", "DeadlineExceeded"})
 

@@ -10,8 +10,6 @@ from pyroclast_client.compilation import Surroundings, job_spec, pod_template
 from pyroclast_client.documents import Document
 from pyroclast_client.options import Gang, TaskOptions
 
-__all__ = ["command_job"]
-
 CODE: Final = "pyroclast"  # name of the volume and the mount of the function's Secret, which a command does not have
 
 

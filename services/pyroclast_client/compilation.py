@@ -21,8 +21,6 @@ from pyroclast_client.options import Gang, TaskOptions
 from pyroclast_client.payload import Arguments, packed, secret_data
 from pyroclast_client.runner import sealing
 
-__all__ = ["Compiled", "Surroundings", "compiled", "function_name", "job_spec", "modules_of", "pod_template", "with_patch"]
-
 TASK: Final = "main"
 FOLDER: Final = "/opt/pyroclast"
 STORE_FOLDER: Final = "/opt/pyroclast-store"

@@ -14,8 +14,6 @@ from pyroclast.kube.http.client import Client
 from pyroclast_client.documents import Document, label_of
 from pyroclast_client.errors import PyroclastWarning
 
-__all__ = ["create", "unknown_fields", "without"]
-
 BAD_REQUEST: Final = 400
 
 _UNKNOWN: Final = re.compile(r'unknown field "([^"]+)"')

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pyroclast_client.jobs import Job
     from pyroclast_client.synchronous import Client
 
-__all__ = ["client", "job"]
 
 VARIABLE: Final = "PYROCLAST"
 LOCAL: Final = "local"

@@ -16,8 +16,6 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, ResourceType
 from pyroclast_client.errors import Cause, Rejected, Usage
 
-__all__ = ["Document", "Submittable", "documents_of", "fresh_name", "label_of", "stable_name"]
-
 Document: TypeAlias = dict[str, Any]
 
 LETTERS: Final = "bcdfghjklmnpqrstvwxz0123456789"  # without vowels, so that no words arise

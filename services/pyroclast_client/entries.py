@@ -16,8 +16,6 @@ from pyroclast_client.documents import Document
 from pyroclast_client.nodes import Builder, Case, Cases, Condition, Item, Loop, Node, Order, refuse
 from pyroclast_client.payload import Arguments
 
-__all__ = ["Entry", "Gathered", "entry_manifest", "nodes_in", "reference"]
-
 _TARGET = re.compile(r'targets\["([^"]+)"\]')
 
 

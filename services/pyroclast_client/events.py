@@ -16,8 +16,6 @@ from pyroclast_client.selections import SelectionWatch
 from pyroclast_client.states import status_of
 from pyroclast_client.watching import Watcher
 
-__all__ = ["JobEvent", "job_events"]
-
 GRACE_SECONDS: Final = 0.5  # Events about the end of a Job arrive after its last phase
 PHASE, EVENT, POD, DELETED = "phase", "event", "pod", "deleted"
 

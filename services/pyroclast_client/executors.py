@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyroclast_client.handles import AsyncJob
     from pyroclast_client.synchronous import Client
 
-__all__ = ["Executor"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

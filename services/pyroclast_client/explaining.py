@@ -14,8 +14,6 @@ from pyroclast.views.explanation import explanation
 from pyroclast.views.jobs import view_of
 from pyroclast_client.states import Explanation, explanation_of
 
-__all__ = ["explained"]
-
 
 async def explained(kube: Client, job: Mapping[str, Any]) -> Explanation:
     """Return why the Job waits, from the Job, its PodGroup, its queue, the other PodGroups and the running schedulers."""

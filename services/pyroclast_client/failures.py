@@ -11,8 +11,6 @@ from pyroclast_client.errors import Evicted, JobFailed
 from pyroclast_client.podreading import Pod, log_of, pods_of, text_of
 from pyroclast_client.states import JobStatus
 
-__all__ = ["failure"]
-
 TAIL_LINES: Final = 20
 EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown", "DeletionByTaintManager"})
 EVICTED: Final = "PodEvicted"

@@ -13,8 +13,6 @@ from pyroclast.kube.http.waiting_queries import fits_of_objects, schedulers_at_w
 from pyroclast.views.fitting import fits_lines
 from pyroclast.views.jobs import absence_of
 
-__all__ = ["Fit", "fit_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Fit:

@@ -24,8 +24,6 @@ from pyroclast_client.nodes import Node, building
 from pyroclast_client.options import TaskOptions
 from pyroclast_client.payload import KEY_BYTES, FlowPart, Payload, packed, secret_data, shared_modules
 
-__all__ = ["CompiledFlow", "FlowCall", "FlowDefinition"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -28,8 +28,6 @@ from pyroclast_client.stores import fetched
 from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
 
-__all__ = ["AsyncFlow", "Flow", "FlowStatus"]
-
 R = TypeVar("R")
 
 ENDED: Final = frozenset({"Succeed", "Failed"})

@@ -11,8 +11,6 @@ from pyroclast.api.types import JOB_FLOWS
 from pyroclast_client.documents import Document
 from pyroclast_client.errors import Usage
 
-__all__ = ["remaining_flow"]
-
 _NAME = re.compile(r"(?P<stem>.*?)(-r(?P<number>\d+))?-(?P<suffix>[^-]+)")
 
 

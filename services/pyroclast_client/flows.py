@@ -14,7 +14,6 @@ from pyroclast_client.rehearsal import Rehearsal
 if TYPE_CHECKING:
     from pyroclast_client.flow_handles import Flow
 
-__all__ = ["FlowFunction", "flow"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

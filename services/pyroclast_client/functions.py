@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyroclast_client.jobs import Job
     from pyroclast_client.sweeps import Sweep
 
-__all__ = ["Task", "task"]
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - as short as in the standard library

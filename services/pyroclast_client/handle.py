@@ -10,8 +10,6 @@ from pyroclast_client.compilation import Compiled, Surroundings
 from pyroclast_client.results import Outcome
 from pyroclast_client.sessions import Session
 
-__all__ = ["Connection", "Handle", "Submitted"]
-
 
 class Submitted(Protocol):
     """A Job that the client itself submitted, to read a store."""

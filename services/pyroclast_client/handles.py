@@ -34,8 +34,6 @@ from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
 from pyroclast_client.watching import Watcher
 
-__all__ = ["AsyncJob", "Until"]
-
 R = TypeVar("R")
 Until = Literal["finished", "running", "placed"]
 

@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
-__all__ = ["ignored_in"]
-
 FILE: Final = ".gitignore"
 
 _PART: Final = re.compile(r"\*\*/|/\*\*$|\*|\?|\[[^\]]+\]|.")

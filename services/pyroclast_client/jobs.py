@@ -14,8 +14,6 @@ from pyroclast_client.notebook import job_html
 from pyroclast_client.podreading import LogLine
 from pyroclast_client.states import Explanation, JobStatus, status_of
 
-__all__ = ["Job"]
-
 R = TypeVar("R")
 
 

@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["main"]
-
 STOP_SECONDS: Final = 8.0
 READ_BYTES: Final = 4096
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["PAYLOAD", "RETURNS", "SERIALIZER", "STORE", "SUBMISSION", "gives_json", "job_of_secret", "secret_name"]
-
 SUBMISSION: Final = "client.pyroclast.dev/submission"
 """Annotation with the id of the submission that created the object. A repeated submission finds its own objects by it."""
 

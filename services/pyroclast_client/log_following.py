@@ -16,8 +16,6 @@ from pyroclast_client.loops import end as end_tasks
 from pyroclast_client.podreading import LogLine, Pod, pod_of, pods_of, without_frame
 from pyroclast_client.selections import SelectionWatch
 
-__all__ = ["followed"]
-
 PAUSE: Final = 0.5
 
 

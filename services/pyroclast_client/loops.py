@@ -8,8 +8,6 @@ import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["background_loop", "end", "iterated", "run"]
-
 T = TypeVar("T")
 
 _lock = threading.Lock()

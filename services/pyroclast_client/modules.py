@@ -17,8 +17,6 @@ from typing import Final
 
 from pyroclast_client.ignoring import ignored_in
 
-__all__ = ["project_archive"]
-
 OURS: Final = "pyroclast"  # is never the project's own module, also when it is installed from a checkout
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same modules result in the same bytes
 

@@ -16,22 +16,6 @@ if TYPE_CHECKING:
     from pyroclast_client.calls import Definition
     from pyroclast_client.payload import Arguments
 
-__all__ = [
-    "Builder",
-    "Case",
-    "Cases",
-    "Condition",
-    "Item",
-    "Items",
-    "Listening",
-    "Node",
-    "Order",
-    "building",
-    "current_builder",
-    "otherwise",
-    "refuse",
-    "when",
-]
 
 PACKAGE: Final = str(Path(__file__).parent)
 PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")

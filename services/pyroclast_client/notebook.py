@@ -8,8 +8,6 @@ from html import escape
 from pyroclast_client.cards import COLOURS, badge, bar, card
 from pyroclast_client.states import Explanation, JobStatus
 
-__all__ = ["flow_html", "job_html", "sweep_html"]
-
 
 def job_html(kind: str, name: str, status: JobStatus, explanation: Explanation | None) -> str:
     """Return the HTML of a Job: its phase, a bar of its pods, and why it waits."""

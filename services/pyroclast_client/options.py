@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from pyroclast_client.errors import Usage
 
-__all__ = ["Gang", "TaskOptions", "options_of"]
-
 SERIALIZERS: Final = ("pickle", "json")
 
 

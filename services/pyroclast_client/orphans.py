@@ -13,8 +13,6 @@ from pyroclast_client.labels import PAYLOAD, SUBMISSION, job_of_secret
 from pyroclast_client.pending import PendingSecrets
 from pyroclast_client.submission import read_secret, remove_secret
 
-__all__ = ["orphans", "remove_orphans"]
-
 OLD_SECONDS: Final = 3600.0
 """Seconds after which a Secret without an owner is an orphan. A Secret normally gets its owner within seconds."""
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-__all__ = ["used_packages"]
-
 CARRIED: Final = frozenset({"cloudpickle", "pyroclast", "pyroclast_client"})  # the runner contains these packages
 MOST_BYTES: Final = 256 << 10  # larger pickles are not searched: most of their content is data
 

@@ -25,8 +25,6 @@ from pyroclast_client.modules import EPOCH
 from pyroclast_client.packages import used_packages
 from pyroclast_client.runner import sealing
 
-__all__ = ["Arguments", "FlowPart", "Payload", "packed", "secret_data", "shared_modules"]
-
 MOST_BYTES: Final = 700 << 10
 """Most bytes of payloads in a Secret. The limit of a Secret is 1 MiB, including the base64 encoding and the other fields."""
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from pyroclast.api.types import Key
 
-__all__ = ["PendingSecrets"]
-
 
 class PendingSecrets:
     """The notes of this user about one cluster. Without a writable folder, there are no notes."""

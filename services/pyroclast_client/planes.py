@@ -14,8 +14,6 @@ from pyroclast_client.asynchronous import AsyncClient
 from pyroclast_client.errors import NoCluster, Usage
 from pyroclast_client.synchronous import Client
 
-__all__ = ["LocalClient", "local"]
-
 READY: Final = "ready "
 IMAGE: Final = "local"  # a placeholder: process nodes run the interpreter of this machine
 STOP_SECONDS: Final = 20.0

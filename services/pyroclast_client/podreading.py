@@ -12,8 +12,6 @@ from pyroclast.kube.basics.errors import ApiError, NotFound
 from pyroclast.kube.http.client import Client
 from pyroclast_client.runner.sealing import FRAME
 
-__all__ = ["LogLine", "Pod", "log_of", "pod_of", "pods_of", "text_of", "without_frame"]
-
 
 @dataclass(frozen=True, slots=True)
 class LogLine:

@@ -9,8 +9,6 @@ from typing import Any, Final, TextIO
 
 from pyroclast_client.states import explanation_of, status_of
 
-__all__ = ["ProgressLine", "line_of"]
-
 BOLD, PLAIN, CLEAR = "\x1b[1m", "\x1b[0m", "\r\x1b[K"
 WIDTH: Final = 100
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["rank", "world"]
-
 
 def rank() -> int:
     """Return the index of this pod in its gang or sweep, from 0. Outside of a pod, return 0."""

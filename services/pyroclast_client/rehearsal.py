@@ -12,8 +12,6 @@ from pyroclast_client.entries import nodes_in
 from pyroclast_client.nodes import Builder, Case, Cases, Condition, Item, Loop, Node, Order, building, refuse
 from pyroclast_client.payload import Arguments
 
-__all__ = ["Rehearsal"]
-
 
 @dataclass
 class Rehearsal(Builder):

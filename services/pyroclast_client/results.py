@@ -11,8 +11,6 @@ from typing import Any, Final
 from pyroclast_client import errors
 from pyroclast_client.runner import sealing
 
-__all__ = ["Envelope", "Outcome", "Started", "decoded", "envelope", "stored_value"]
-
 UNSEALED: Final = "it was not unpickled"
 
 

@@ -13,8 +13,6 @@ from pyroclast.api.types import ResourceType
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Expired
 from pyroclast.kube.http.client import Client
 
-__all__ = ["SelectionWatch"]
-
 PAUSE: Final = 0.5
 SILENCE_SECONDS: Final = 330.0
 

@@ -18,8 +18,6 @@ from pyroclast_client.orphans import remove_orphans
 from pyroclast_client.pending import PendingSecrets
 from pyroclast_client.watching import Watcher
 
-__all__ = ["Session", "here", "user_of"]
-
 MAX_ATTEMPTS: Final = 4  # few, because a person waits
 CLOSE_SECONDS: Final = 0.05
 USER_AGENT: Final = "pyroclast-client"

@@ -11,8 +11,6 @@ from pyroclast.views.explanation import explanation_lines
 from pyroclast.views.waiting_causes import WaitingCause, is_waiting, waiting_cause
 from pyroclast_client.cards import card
 
-__all__ = ["FINISHED", "Explanation", "JobStatus", "explanation_of", "status_of"]
-
 FINISHED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
 """The phases in which no pod runs and none will run, unless a user resumes an Aborted Job."""
 

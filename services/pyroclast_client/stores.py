@@ -16,8 +16,6 @@ from pyroclast_client.options import TaskOptions
 from pyroclast_client.payload import Arguments
 from pyroclast_client.runner import sealing
 
-__all__ = ["fetched"]
-
 SLICE_BYTES: Final = sealing.LOG_BYTES - 1024  # the most that one pod returns by its log
 MOST_SLICES: Final = 64
 TTL_SECONDS: Final = 300  # of a reader whose client died

@@ -17,8 +17,6 @@ from pyroclast_client.documents import Document, label_of
 from pyroclast_client.labels import PAYLOAD, SUBMISSION, job_of_secret
 from pyroclast_client.translation import translating
 
-__all__ = ["create_job", "give_to", "key_of", "key_of_secret", "make_secret", "read_secret", "remove_secret"]
-
 NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 """A UID that no object has."""
 

@@ -18,8 +18,6 @@ from pyroclast_client.documents import fresh_name
 from pyroclast_client.options import options_of
 from pyroclast_client.payload import Arguments
 
-__all__ = ["PyroclastExecutor", "PyroclastJob"]
-
 OWN_OPTIONS: Final = frozenset(
     {"queue", "image", "priority", "topology", "mounts", "env", "secrets", "pod", "python", "retries", "store", "ttl"}
 )

@@ -17,8 +17,6 @@ from pyroclast_client.loops import end, iterated, run
 from pyroclast_client.notebook import sweep_html
 from pyroclast_client.results import Outcome
 
-__all__ = ["AsyncSweep", "Submitter", "Sweep"]
-
 R = TypeVar("R")
 
 MOST_PODS: Final = 1000

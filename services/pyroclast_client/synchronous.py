@@ -16,8 +16,6 @@ from pyroclast_client.jobs import Job
 from pyroclast_client.loops import run
 from pyroclast_client.sweeps import AsyncSweep, Sweep
 
-__all__ = ["Client", "entered"]
-
 R = TypeVar("R")
 
 _lock: Final = threading.Lock()

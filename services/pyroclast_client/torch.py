@@ -15,7 +15,6 @@ from pyroclast_client.payload import Arguments
 if TYPE_CHECKING:
     from pyroclast_client.jobs import Job
 
-__all__ = ["torchrun", "torchrun_call"]
 
 PORT: Final = 29500
 

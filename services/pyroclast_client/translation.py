@@ -12,8 +12,6 @@ from pyroclast.kube.basics.errors import NotFound as KubeNotFound
 from pyroclast.kube.credentials.config import ConfigError
 from pyroclast_client.errors import Cause, Forbidden, NoCluster, NotFound, PyroclastError, Rejected
 
-__all__ = ["translated", "translating"]
-
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _GROUP: Final = 2  # the position of GROUP in /apis/GROUP/VERSION/...
 

@@ -14,8 +14,6 @@ from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Expired, Forbidden, KubeError, NotFound, Unauthorized
 from pyroclast.kube.http.client import Client
 
-__all__ = ["Follower", "Watcher"]
-
 Object: TypeAlias = dict[str, Any]
 
 SILENCE_SECONDS: Final = 330.0

@@ -14,8 +14,6 @@ from pyroclast.runtime.settings import parse
 from pyroclast_job_controller.app import run
 from pyroclast_job_controller.settings import ControllerSettings
 
-__all__ = ["main"]
-
 NAME = "pyroclast-job-controller"
 
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, Queue
 from pyroclast.api.types import COMMANDS, JOBS, PODS, QUEUES, Key, ResourceType
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.lease.shards import Shards
@@ -41,8 +42,6 @@ from pyroclast_job_controller.podgroup.workloads import Owners, WorkloadControll
 from pyroclast_job_controller.queue.controller import QueueController
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_job_controller.shared import Shared
-
-__all__ = ["COMPONENT", "build", "make_shared", "run"]
 
 COMPONENT: Final = "vc-controller-manager"
 """The component that is named as the source of our Events."""

@@ -9,18 +9,6 @@ from pyroclast.api.enums import JobEventReason
 from pyroclast.kube.basics.errors import ApiError, Forbidden, is_broken, is_terminating_namespace, is_transient
 from pyroclast.lifecycle.jobplugins import PluginCrash, PluginError
 
-__all__ = [
-    "Blocked",
-    "Cause",
-    "NamespaceTerminating",
-    "Outage",
-    "TransientError",
-    "explained",
-    "is_quota",
-    "pause_after",
-    "unusable",
-]
-
 
 class Cause(Enum):
     """The type of obstacle of a Job, which determines the pause before the next try."""

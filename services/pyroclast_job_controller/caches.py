@@ -15,8 +15,6 @@ from pyroclast.kube.watch.own_writes import GROUP, Recent
 from pyroclast.lifecycle.gang import members, orphans
 from pyroclast.runtime.in_process.queues import QueueCache
 
-__all__ = ["CLAIM", "HYPER_JOB", "ORPHAN", "OWNER", "QUEUE", "TARGET", "Caches", "controller_of"]
-
 QUEUE: Final = "queue"
 """Name of the index of Jobs and PodGroups by the name of their queue."""
 ORPHAN: Final = "orphan"

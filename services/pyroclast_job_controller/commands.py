@@ -9,13 +9,11 @@ import structlog
 from pyroclast.api.records import Command, Record
 from pyroclast.api.types import COMMANDS, Key
 from pyroclast.kube.basics.errors import NotFound
-from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast_job_controller.pending_commands import Orders, Stage, Targets, is_meant, target_of
 from pyroclast_job_controller.shared import Shared
-
-__all__ = ["ISSUED", "CommandController"]
 
 log = structlog.get_logger()
 

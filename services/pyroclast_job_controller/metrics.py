@@ -10,8 +10,6 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram
 from pyroclast.api.enums import JobPhase, PodGroupPhase
 from pyroclast.api.types import Key
 
-__all__ = ["ControllerMetrics"]
-
 _BUCKETS: Final = tuple(50.0 * (60000.0 / 50.0) ** (step / 29) for step in range(30))
 
 

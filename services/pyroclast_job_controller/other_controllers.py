@@ -24,8 +24,6 @@ from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_job_controller.sharding.controller import ShardingController
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["MAKERS"]
-
 Maker: TypeAlias = Callable[[Service, ControllerSettings, Shared], list[Controller]]
 
 

@@ -21,8 +21,6 @@ from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast_job_controller.caches import TARGET
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["Orders", "Stage", "Targets", "is_meant", "target_of"]
-
 log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)

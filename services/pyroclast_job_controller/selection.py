@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COLOCATION", "CRON_JOB", "DEFAULT", "GC", "HYPER_JOB", "HYPER_NODE", "JOB", "POD_GROUP", "QUEUE", "SHARDING"]
-
 DEFAULT: Final = ("*", "-sharding-controller")
 JOB: Final = "job-controller"
 QUEUE: Final = "queue-controller"

@@ -16,8 +16,6 @@ from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.credentials.config import ConfigError, load_config
 from pyroclast.kube.http.client import Client
 
-__all__ = ["main", "manifest", "run"]
-
 POLL_SECONDS: Final = 1.0
 ENDED: Final = {JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED}
 

@@ -9,8 +9,6 @@ from pyroclast.runtime.controllers import ControllerContext
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.metrics import ControllerMetrics
 
-__all__ = ["Shared"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shared(ControllerContext):

@@ -14,8 +14,6 @@ from pyroclast.runtime.settings import parse
 from pyroclast_jobflow_controller.app import run
 from pyroclast_jobflow_controller.settings import JobFlowSettings
 
-__all__ = ["main"]
-
 NAME = "pyroclast-jobflow-controller"
 
 

@@ -32,8 +32,6 @@ from pyroclast_jobflow_controller.settings import FLOW, TEMPLATE, JobFlowSetting
 from pyroclast_jobflow_controller.shared import Shared
 from pyroclast_jobflow_controller.template_controller import TemplateController
 
-__all__ = ["COMPONENT", "build", "make_reach", "make_shared", "run"]
-
 COMPONENT: Final = "vc-controller-manager"
 """The component that is named as the source of our Events."""
 

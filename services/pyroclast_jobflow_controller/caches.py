@@ -12,8 +12,6 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import GROUP, Recent
 from pyroclast.lifecycle.flow.names import flows_of, template_of
 
-__all__ = ["TEMPLATE", "Caches"]
-
 TEMPLATE: Final = "template"
 """Name of the index of flows and Jobs by the templates that they use, as `namespace/name`."""
 

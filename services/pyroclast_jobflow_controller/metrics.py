@@ -6,8 +6,6 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from pyroclast.api.enums import FlowPhase
 
-__all__ = ["FlowMetrics"]
-
 
 class FlowMetrics:
     """Counters of ended flows.

@@ -8,12 +8,11 @@ from typing import Final
 from pydantic import Field, field_validator
 
 from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.fields import CommaSeparated
 from pyroclast.runtime.in_process.creation import COMMANDS_VALIDATE, known_paths
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
 from pyroclast.runtime.selection import Controllers
-from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings
-
-__all__ = ["FLOW", "TEMPLATE", "JobFlowSettings"]
+from pyroclast.runtime.settings import LeaderElectionSettings
 
 FLOW: Final = "jobflow-controller"
 TEMPLATE: Final = "jobtemplate-controller"

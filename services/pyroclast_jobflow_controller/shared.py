@@ -8,8 +8,6 @@ from pyroclast.runtime.controllers import ControllerContext
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.metrics import FlowMetrics
 
-__all__ = ["Shared"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shared(ControllerContext):

@@ -13,8 +13,6 @@ from pyroclast.lifecycle.flow.templates import made_from
 from pyroclast_jobflow_controller.caches import TEMPLATE
 from pyroclast_jobflow_controller.shared import Shared
 
-__all__ = ["TemplateController"]
-
 
 class TemplateController:
     """Reconciles a template when it appears, and when a Job that was made from it is created or deleted."""

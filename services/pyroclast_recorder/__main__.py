@@ -14,8 +14,6 @@ from pyroclast.runtime.settings import parse
 from pyroclast_recorder.app import run
 from pyroclast_recorder.settings import RecorderSettings
 
-__all__ = ["main"]
-
 NAME = "pyroclast-recorder"
 
 

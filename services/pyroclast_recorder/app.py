@@ -55,8 +55,6 @@ from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_recorder.reading.server import HistoryServer
 from pyroclast_recorder.settings import RecorderSettings
 
-__all__ = ["run"]
-
 log = structlog.get_logger()
 
 COMPONENT: Final = "pyroclast-recorder"

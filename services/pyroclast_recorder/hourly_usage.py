@@ -12,8 +12,6 @@ import orjson
 
 from pyroclast_recorder.database.tables import Row
 
-__all__ = ["DAY", "HOUR", "Held", "HourUsage", "Share", "changed_hours", "held", "hours_between"]
-
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 

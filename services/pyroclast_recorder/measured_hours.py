@@ -9,8 +9,6 @@ from typing import Final
 from pyroclast_recorder.database.tables import Row
 from pyroclast_recorder.hourly_usage import DAY, Held, hours_between
 
-__all__ = ["OF_THE_WHOLE_RUN", "means_in", "measured_hours"]
-
 OF_THE_WHOLE_RUN: Final = "prometheus"
 """The source of rows that cover the whole run of a pod."""
 

@@ -9,8 +9,6 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from pyroclast.runtime.job_ends import JobEndSeries
 from pyroclast_recorder.facts.native_groups import GroupEnd
 
-__all__ = ["RecorderMetrics"]
-
 
 class RecorderMetrics:
     """The metrics of the recorder, registered in `registry`.

@@ -11,8 +11,6 @@ from pyroclast.api.past_usage import PastUsage
 from pyroclast.lifecycle.times import format_duration
 from pyroclast_recorder.facts.units import is_in_mebibytes
 
-__all__ = ["HALF_LIVES", "Used", "bin_seconds", "past_usage"]
-
 HALF_LIVES: Final = 10
 """The age in half-lives after which usage is ignored. At this age, usage has a thousandth of its weight."""
 

@@ -12,8 +12,6 @@ from pyroclast.api.run_lengths import LEAST_ENDS, LEAST_RATIOS, QUANTILES, Known
 from pyroclast.resources import durations
 from pyroclast_recorder.database.tables import Row
 
-__all__ = ["kaplan_meier", "run_lengths"]
-
 MOST_OF_KEY: Final = 300
 """The most ended Jobs of a key. Only the latest are used, so that the quantiles follow changes of the Jobs."""
 

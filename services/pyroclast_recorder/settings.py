@@ -9,10 +9,9 @@ from pydantic import Field, field_validator
 
 from pyroclast.runtime.addresses import Address
 from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings
+from pyroclast.runtime.fields import CommaSeparated
+from pyroclast.runtime.settings import LeaderElectionSettings
 from pyroclast_recorder.database.database import WrongUrl, check_url
-
-__all__ = ["RecorderSettings"]
 
 
 class RecorderSettings(LeaderElectionSettings):

@@ -16,8 +16,6 @@ from pyroclast_scheduler.replay.command import replay
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.wiring import main as work
 
-__all__ = ["main"]
-
 NAME = "pyroclast-scheduler"
 
 

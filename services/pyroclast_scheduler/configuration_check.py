@@ -12,8 +12,6 @@ import orjson
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.session.configuration import BadConfiguration, parse
 
-__all__ = ["check"]
-
 _USAGE: Final = "usage: python -m pyroclast_scheduler check FILE (a scheduler configuration; - reads standard input)\n"
 
 

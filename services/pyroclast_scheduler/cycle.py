@@ -21,8 +21,6 @@ from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Action, PluginFactory, Session
 from pyroclast_scheduler.session.session_close import close
 
-__all__ = ["Culprit", "find_culprit", "find_failing_plugin", "run_cycle"]
-
 # arguments for a cache and a worker pool of Volcano
 _WITHOUT_EFFECT: Final = frozenset({"predicateErrorCacheEnable", "topologyAwarePreemptWorkerNum"})
 _CULPRITS: Final = {Sort.JOB: "podgroup", Sort.QUEUE: "queue", Sort.NODE: "node", Sort.OBJECT: "object"}

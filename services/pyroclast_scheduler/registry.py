@@ -14,8 +14,6 @@ import structlog
 
 from pyroclast_scheduler.session.session import Action, PluginFactory
 
-__all__ = ["ACTION_GROUP", "PLUGIN_GROUP", "actions", "loaded", "plugins"]
-
 log = structlog.get_logger()
 
 ACTION_GROUP: Final = "pyroclast.scheduler.actions"

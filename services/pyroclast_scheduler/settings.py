@@ -8,9 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.settings import LeaderElectionSettings, Names
-
-__all__ = ["SchedulerSettings"]
+from pyroclast.runtime.fields import Names
+from pyroclast.runtime.settings import LeaderElectionSettings
 
 
 class SchedulerSettings(LeaderElectionSettings):

@@ -13,7 +13,8 @@ import structlog
 
 from pyroclast.api.schedulers import SCHEDULER_NAMES
 from pyroclast.api.types import LEASES
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
@@ -52,8 +53,6 @@ from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from pyroclast_scheduler.shell.waiting_text import WaitingText
 from pyroclast_scheduler.shell.watches import PluginWatches, watch
 from pyroclast_scheduler.shell.writer import Writer
-
-__all__ = ["main"]
 
 log = structlog.get_logger()
 

@@ -25,8 +25,6 @@ from pyroclast_standalone import control_plane, manifests
 from .directory import DataDirectory
 from .errors import CommandError
 
-__all__ = ["main"]
-
 DOWN_SECONDS = 60.0
 INTERRUPTED = 130
 

@@ -20,8 +20,6 @@ from pyroclast.kube.http.client import Client
 
 from .installation import NAMESPACE
 
-__all__ = ["Accounts"]
-
 LIFETIME_SECONDS = 7 * 24 * 3600  # requested; the server may grant less
 RENEW_AT = 0.7  # of the remaining lifetime
 LEAST_SECONDS = 60.0  # between two checks

@@ -28,8 +28,6 @@ from .processes import Program, Supervisor
 from .reachable import require_answer
 from .removal import remove
 
-__all__ = ["Options", "Plane", "check", "purge", "running"]
-
 USER_AGENT = "pyroclast"
 DEFAULT_QUEUE_SECONDS = 180.0
 ANSWER_SECONDS = 2.0

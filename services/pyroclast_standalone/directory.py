@@ -12,8 +12,6 @@ from pathlib import Path
 
 from .errors import CommandError
 
-__all__ = ["DataDirectory"]
-
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:

@@ -10,8 +10,6 @@ from typing import TextIO
 
 from .following import Progress
 
-__all__ = ["Display", "tree_lines"]
-
 QUIET_SECONDS = 1.0
 INDENT = " " * 10  # below the name, which follows the time
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CommandError"]
-
 
 class CommandError(Exception):
     """Ends the command with exit status `status` and this message as the only line on standard error."""

@@ -15,8 +15,6 @@ from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import FlowPhase, JobPhase, JobReason, PodGroupPhase, PodPhase
 from pyroclast.api.records import HyperJob, Job, JobState, Pod, PodGroup
 
-__all__ = ["Progress", "hyper_job_progress", "pod_progress", "progress"]
-
 SUCCEEDED: Final[frozenset[str]] = frozenset({JobPhase.COMPLETED, FlowPhase.SUCCEED, PodPhase.SUCCEEDED})
 FAILED: Final[frozenset[str]] = frozenset({JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED})
 _WAITS: Final = frozenset({JobReason.NOT_ENOUGH_PODS, JobReason.VOLUME_CLAIM_NOT_FOUND})

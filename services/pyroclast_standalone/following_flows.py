@@ -14,8 +14,6 @@ from pyroclast.lifecycle.flow.names import job_name
 
 from .following import Progress
 
-__all__ = ["MOST_LEVELS", "flow_progress"]
-
 MOST_LEVELS: Final = 40
 """Most levels of a tree. A flow may be a chain of hundreds of entries, whose indentation would be unreadable."""
 

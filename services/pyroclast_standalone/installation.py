@@ -22,8 +22,6 @@ from pyroclast.rules.policies.seats import seats_manifests
 from .errors import CommandError
 from .manifests import Catalogue, Manifest, key_of
 
-__all__ = ["NAMESPACE", "RELEASE", "apply", "arguments", "in_process_webhooks", "objects", "scheduler_configuration"]
-
 RELEASE = "pyroclast"
 NAMESPACE = "pyroclast-system"
 FIELD_MANAGER = "pyroclast"

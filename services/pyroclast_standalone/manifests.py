@@ -15,8 +15,6 @@ from pyroclast.kube.http.client import Client
 
 from .errors import CommandError
 
-__all__ = ["Catalogue", "has_all", "key_of", "read"]
-
 Manifest = dict[str, Any]
 
 

@@ -6,8 +6,6 @@ import random
 import socket
 from typing import Final
 
-__all__ = ["free_port", "is_free"]
-
 RANGE: Final = range(20_000, 32_768)
 """Ports below Linux's range for outgoing connections, so that no such connection takes a port before a server listens on it."""
 

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from .errors import CommandError
 
-__all__ = ["Program", "Supervisor"]
-
 FIRST_DELAY_SECONDS = 0.5  # a killed service should be back before its Jobs are affected
 LONGEST_DELAY_SECONDS = 30.0
 STEADY_SECONDS = 60.0  # after this running time, the restart delay does not grow

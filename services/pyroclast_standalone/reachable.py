@@ -7,8 +7,6 @@ from pyroclast.kube.http.client import Client
 
 from .errors import CommandError
 
-__all__ = ["require_answer"]
-
 
 async def require_answer(client: Client, source: str) -> None:
     """Send one request. Any answer is enough. `source` is the option that named the server.

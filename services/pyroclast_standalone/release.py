@@ -15,8 +15,6 @@ from pyroclast.kube.http.client import Client, Json, PatchKind
 from .errors import CommandError
 from .takeover.inventory import DEPLOYMENTS
 
-__all__ = ["refuse_beside_ours", "release", "release_all"]
-
 _HELD: Final = ((JOB_FLOWS, FLOW_FINALIZER), (HYPER_JOBS, HYPER_JOB_FINALIZER))
 """The kinds whose deletion waits for their Jobs, and the finalizer of each."""
 

@@ -14,8 +14,6 @@ from .errors import CommandError
 from .manifests import Catalogue, Manifest, key_of
 from .nodes.injections import SIMULATED
 
-__all__ = ["remove"]
-
 WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.2
 

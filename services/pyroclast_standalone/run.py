@@ -21,8 +21,6 @@ from .errors import CommandError
 from .manifests import Catalogue, Manifest
 from .reachable import require_answer
 
-__all__ = ["Outcome", "submit_and_follow"]
-
 USER_AGENT = "pyroclast-run"
 FIELD_MANAGER = "pyroclast-run"
 GONE_SECONDS = 60.0

@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["epoch", "human_duration", "micro_rfc3339", "nano_rfc3339", "parse_time", "rfc3339", "seconds_of", "since"]
-
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR

@@ -17,8 +17,6 @@ from .errors import CommandError
 from .following import Progress
 from .following_flows import flow_progress
 
-__all__ = ["View", "has_end", "progress_of"]
-
 ENDING: Final[Mapping[ResourceType, type[ObjectRecord]]] = {JOBS: Job, JOB_FLOWS: JobFlow, HYPER_JOBS: HyperJob, PODS: Pod}
 
 

@@ -18,27 +18,6 @@ import msgspec
 
 from pyroclast.resources import quantity
 
-__all__ = [
-    "DEFAULT_WARNINGS",
-    "HOUR",
-    "AtEnd",
-    "Budget",
-    "BudgetError",
-    "BudgetFault",
-    "Period",
-    "Span",
-    "Spent",
-    "WhenUnknown",
-    "budget_faults",
-    "hours_text",
-    "period_at",
-    "read_budget",
-    "read_hours",
-    "read_spent",
-    "written_spent",
-    "zoned",
-]
-
 HOUR: Final = 3600.0
 DEFAULT_WARNINGS: Final = (0.8, 0.95)
 MOST_RESOURCES: Final = 16

@@ -11,8 +11,6 @@ from pyroclast.api.kinds import CustomKind
 from pyroclast.api.shared import Condition
 from pyroclast.api.wire import ApiObject, Extra, LabelSelector, WireModel
 
-__all__ = ["KIND", "ColocationConfiguration", "ColocationConfigurationSpec", "ColocationConfigurationStatus", "MemoryQos"]
-
 _Percent = Annotated[int, Ge(0), Le(100)]
 
 

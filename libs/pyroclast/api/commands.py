@@ -7,8 +7,6 @@ from pyroclast.api.kinds import CustomKind
 from pyroclast.api.shared import OwnerReference
 from pyroclast.api.wire import ApiObject
 
-__all__ = ["KIND", "Command"]
-
 
 class Command(ApiObject):
     """A Command is a single instruction to the controller of an object."""

@@ -10,8 +10,6 @@ import yaml
 
 from pyroclast.api.crds import custom_resource_definitions
 
-__all__ = ["file_name", "main", "render"]
-
 _BUILT_IN: Final = ("template", "volumeClaim")  # properties with the schemas of built-in kinds
 
 

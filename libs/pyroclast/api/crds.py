@@ -22,8 +22,6 @@ from pyroclast.api import (
 from pyroclast.api.kinds import Column, CustomKind
 from pyroclast.api.structure import structural_schema
 
-__all__ = ["KINDS", "custom_resource_definition", "custom_resource_definitions"]
-
 KINDS: Final[tuple[CustomKind, ...]] = (
     jobs.KIND,
     cronjobs.KIND,

@@ -13,8 +13,6 @@ from pyroclast.api.kinds import CustomKind
 from pyroclast.api.shared import ObjectReference
 from pyroclast.api.wire import ATOMIC, ApiObject, Count, EmbeddedMetadata, Extra, Time, WireModel
 
-__all__ = ["KIND", "CronJob", "CronJobSpec", "CronJobStatus", "JobTemplateSpec"]
-
 
 class JobTemplateSpec(WireModel):
     """The template of a CronJob's Jobs."""

@@ -8,17 +8,6 @@ from pyroclast.api.enums import ClaimPhase, ReclaimPolicy
 from pyroclast.api.shared import Condition, ObjectReference
 from pyroclast.api.wire import ApiObject, Int32, WireModel
 
-__all__ = [
-    "DataSource",
-    "DataSourceClaim",
-    "DataSourceClaimSpec",
-    "DataSourceClaimStatus",
-    "DataSourceSpec",
-    "DataSourceStatus",
-    "Locality",
-    "Workload",
-]
-
 
 class Locality(WireModel):
     """The location of data."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-__all__ = ["Decision", "parse", "written"]
-
 _TEXT: Final = re.compile(r"session (?P<session>\S+) tried (?P<nodes>\d+) nodes")
 
 

@@ -7,37 +7,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = [
-    "Action",
-    "BusEvent",
-    "ClaimPhase",
-    "ConcurrencyPolicy",
-    "DequeueStrategy",
-    "DisruptionReason",
-    "EntryPhase",
-    "FailurePolicy",
-    "FlowPhase",
-    "FlowReason",
-    "Iteration",
-    "JobEventReason",
-    "JobPhase",
-    "JobReason",
-    "MemberType",
-    "NativeConditionReason",
-    "NativeConditionType",
-    "NetworkTopologyMode",
-    "NumaPolicy",
-    "PodGroupConditionReason",
-    "PodGroupConditionType",
-    "PodGroupPhase",
-    "PodPhase",
-    "QueueState",
-    "ReclaimPolicy",
-    "RetainPolicy",
-    "SplitMode",
-    "TargetStrategy",
-]
-
 
 class BusEvent(StrEnum):
     """Occurrences of a Job. A policy may name all of them except the internal ones (`is_internal`)."""

@@ -9,8 +9,6 @@ from pyroclast.api.kinds import AGE, Column, CustomKind
 from pyroclast.api.shared import Condition
 from pyroclast.api.wire import ApiObject, Count, Int32, Int64, WireModel
 
-__all__ = ["KIND", "HyperJob", "HyperJobSpec", "HyperJobStatus", "ReplicatedJob", "ReplicatedJobStatus", "SplitPolicy"]
-
 
 class SplitPolicy(WireModel):
     """How a replicated Job is divided among domains."""

@@ -13,8 +13,6 @@ from pyroclast.api.kinds import Column, CustomKind
 from pyroclast.api.shared import Condition
 from pyroclast.api.wire import DNS_SUBDOMAIN, ApiObject, Extra, LabelSelector, Name, WireModel
 
-__all__ = ["KIND", "ExactMatch", "HyperNode", "HyperNodeSpec", "HyperNodeStatus", "Member", "RegexMatch", "Selector"]
-
 
 class ExactMatch(WireModel):
     """Selects the member of one name."""

@@ -13,30 +13,6 @@ from pyroclast.api.kinds import Column, CustomKind
 from pyroclast.api.shared import TaskState
 from pyroclast.api.wire import ApiObject, Count, Duration, Extra, Int32, IntOrString, Name, RawObject, Time, WireModel
 
-__all__ = [
-    "KIND",
-    "Condition",
-    "DependsOn",
-    "Flow",
-    "HttpGet",
-    "HttpHeader",
-    "If",
-    "JobFlow",
-    "JobFlowSpec",
-    "JobFlowStatus",
-    "JobStatus",
-    "Loop",
-    "Patch",
-    "Probe",
-    "Retry",
-    "RunningHistory",
-    "State",
-    "Switch",
-    "SwitchCase",
-    "TaskStatus",
-    "TcpSocket",
-]
-
 _Port = Annotated[int, Ge(0), Le(65535)]
 
 

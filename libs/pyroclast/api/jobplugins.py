@@ -11,8 +11,6 @@ from typing import Final
 
 from pyroclast.resources.go_flags import Value
 
-__all__ = ["BUILT_IN", "ENTRY_POINTS", "LONGEST_HOST_LIST", "MOST_IN_VARIABLES"]
-
 ENTRY_POINTS: Final = "pyroclast.job_plugins"
 """The group of entry points by which third parties add plugins. The name is that in `spec.plugins`; the value is the class."""
 

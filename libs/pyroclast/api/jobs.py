@@ -27,20 +27,6 @@ from pyroclast.api.wire import (
     WireModel,
 )
 
-__all__ = [
-    "KIND",
-    "DependsOn",
-    "Job",
-    "JobCondition",
-    "JobRetry",
-    "JobSpec",
-    "JobState",
-    "JobStatus",
-    "PartitionPolicySpec",
-    "TaskSpec",
-    "VolumeSpec",
-]
-
 _Positive = Annotated[int, Ge(1), Extra({"format": "int32"})]
 
 

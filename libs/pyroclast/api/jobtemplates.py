@@ -7,8 +7,6 @@ from pyroclast.api.jobs import JobSpec
 from pyroclast.api.kinds import CustomKind
 from pyroclast.api.wire import ApiObject, WireModel
 
-__all__ = ["KIND", "JobTemplate", "JobTemplateStatus"]
-
 
 class JobTemplateStatus(WireModel):
     """The state of a template."""

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pyroclast.api.types import ResourceType
 from pyroclast.api.wire import ApiObject
 
-__all__ = ["AGE", "Column", "CustomKind"]
-
 
 @dataclass(frozen=True, slots=True)
 class Column:

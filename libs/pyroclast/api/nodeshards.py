@@ -6,8 +6,6 @@ from pyroclast.api import types
 from pyroclast.api.kinds import AGE, CustomKind
 from pyroclast.api.wire import ApiObject, Time, WireModel
 
-__all__ = ["KIND", "NodeShard", "NodeShardSpec", "NodeShardStatus"]
-
 
 class NodeShardSpec(WireModel):
     """The nodes that a scheduler should use."""

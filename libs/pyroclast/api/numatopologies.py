@@ -11,16 +11,6 @@ from pyroclast.api import types
 from pyroclast.api.kinds import CustomKind
 from pyroclast.api.wire import ApiObject, WireModel
 
-__all__ = [
-    "KIND",
-    "ContainerAllocation",
-    "CpuInfo",
-    "Numatopology",
-    "NumatopologySpec",
-    "PodAllocation",
-    "ResourceInfo",
-]
-
 _Index = Annotated[int, Ge(0)]
 
 

@@ -7,8 +7,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["MOST_BYTES", "MOST_USERS", "BadPastUsage", "PastUsage", "read_past_usage", "written_past_usage"]
-
 MOST_USERS: Final = 100
 MOST_BYTES: Final = 16 * 1024
 

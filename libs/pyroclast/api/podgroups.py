@@ -25,8 +25,6 @@ from pyroclast.api.wire import (
     WireModel,
 )
 
-__all__ = ["KIND", "PodGroup", "PodGroupCondition", "PodGroupSpec", "PodGroupStatus", "SubGroupPolicySpec"]
-
 
 class SubGroupPolicySpec(WireModel):
     """A further grouping of some pods of the group."""

@@ -11,8 +11,6 @@ from pyroclast.api.enums import DequeueStrategy, QueueState
 from pyroclast.api.kinds import Column, CustomKind
 from pyroclast.api.wire import ApiObject, Count, Extra, Int32, Name, ResourceList, SubdomainName, WireModel
 
-__all__ = ["KIND", "Affinity", "Cluster", "Guarantee", "NodeGroupTerms", "Queue", "QueueSpec", "QueueStatus", "Reservation"]
-
 
 class Cluster(WireModel):
     """Another cluster to which Jobs of the queue may be forwarded."""

@@ -16,25 +16,6 @@ import msgspec
 from pyroclast.api import keys
 from pyroclast.api.records.meta import Meta
 
-__all__ = [
-    "CONFIG_MAP",
-    "DATA_KEY",
-    "LEAST_ENDS",
-    "LEAST_RATIOS",
-    "MOST_BYTES",
-    "MOST_KEYS",
-    "QUANTILES",
-    "BadRunLengths",
-    "Known",
-    "RunLengths",
-    "alike_keys",
-    "digest",
-    "of_one_pod",
-    "read_run_lengths",
-    "worth_key",
-    "written_run_lengths",
-]
-
 CONFIG_MAP: Final = "pyroclast-run-lengths"
 DATA_KEY: Final = "run-lengths.json"
 QUANTILES: Final = 16

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-__all__ = ["NOT_OF_NODES", "SCHEDULER_NAMES", "SILENT_SECONDS", "Schedulers", "SilentLeader", "schedulers_of"]
-
 SCHEDULER_NAMES: Final = "pyroclast.dev/scheduler-names"
 """An annotation of a Lease: the comma-separated names by which pods request the scheduler that holds the Lease."""
 

@@ -10,8 +10,6 @@ from pydantic import ConfigDict, StringConstraints
 from pyroclast.api.enums import BusEvent, NetworkTopologyMode
 from pyroclast.api.wire import Duration, Extra, Int32, Name, Time, WireModel
 
-__all__ = ["Condition", "LifecyclePolicy", "NetworkTopologySpec", "ObjectReference", "OwnerReference", "TaskState"]
-
 _CONDITION_TYPE = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
 )

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-__all__ = ["structural_schema"]
-
 _KEPT: Final = (
     "type",
     "format",

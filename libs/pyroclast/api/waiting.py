@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["MOST_BYTES", "Waiting", "ahead_step", "read_waiting", "written_waiting"]
-
 MOST_BYTES: Final = 1024
 _DIGITS: Final = (1, 2, 5)
 

@@ -11,8 +11,6 @@ from typing import Final
 
 from pyroclast.api.waiting_reasons import PendingReason
 
-__all__ = ["CODES", "NEVER", "NOT_NOW", "TOLD_BY_SCHEDULER", "Actor", "CodeFacts", "Stage", "codes_page", "main", "says_never"]
-
 NEVER: Final = "never"
 NOT_NOW: Final = "not now"
 """The beginning of a sentence: whether a Job starts by waiting alone."""

@@ -8,8 +8,6 @@ from typing import Final
 
 from pyroclast.api.enums import QueueState
 
-__all__ = ["PendingReason", "closed_queue", "joined", "missing_queue", "parted", "reason_of", "summary_of"]
-
 
 class PendingReason(StrEnum):
     """The one current cause of a waiting Job or PodGroup, in the order of the stages. The earliest cause that applies is used.

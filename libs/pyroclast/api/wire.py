@@ -19,31 +19,6 @@ from pydantic_core import CoreSchema
 from pyroclast.api import builtin
 from pyroclast.api.builtin.structural import INT_OR_STRING, QUANTITY
 
-__all__ = [
-    "ATOMIC",
-    "DNS_LABEL",
-    "DNS_SUBDOMAIN",
-    "ApiObject",
-    "Count",
-    "Duration",
-    "EmbeddedMetadata",
-    "Extra",
-    "Int32",
-    "Int64",
-    "IntOrString",
-    "LabelSelector",
-    "Name",
-    "ObjectMetadata",
-    "PodTemplate",
-    "Quantity",
-    "RawObject",
-    "ResourceList",
-    "SubdomainName",
-    "Time",
-    "VolumeClaim",
-    "WireModel",
-]
-
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 

@@ -13,8 +13,6 @@ from .functions import LOOPS, TABLE, Eval, call, decided, steps
 from .tokens import ExpressionError, Literal, Token, tokens_of
 from .values import KINDS, METER, EvaluationError, Frame, Value, contains, equal, item_of, optional, truth
 
-__all__ = ["BUDGET", "Program", "compile_expression"]
-
 BUDGET: Final = 500_000
 """The default budget of an evaluation: about so many operations, 0.2 s."""
 _MAX_NESTING: Final = 120  # nested parts; each needs up to four frames of Python's thousand

@@ -16,8 +16,6 @@ from pyroclast.resources.patterns import BadPattern, compile_pattern
 
 from .values import KINDS, BudgetExceeded, Duration, EvaluationError, Frame, Timestamp, Value, held, overload, spend, truth
 
-__all__ = ["LOOPS", "TABLE", "Eval", "call", "decided", "steps"]
-
 Eval: TypeAlias = Callable[[Frame], Value]
 _UNNAMED: Final = {".contains", ".startsWith", ".endsWith", ".matches"}  # functions whose errors do not name the function
 _SIZED: Final = {str, list}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["ExpressionError", "Literal", "Token", "tokens_of"]
-
 Literal: TypeAlias = bool | int | float | str | None
 _MAX_LENGTH: Final = 20_000  # characters; the longest rules in use have about 2,000
 _TOKEN: Final = re.compile(

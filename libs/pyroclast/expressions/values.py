@@ -11,12 +11,6 @@ from typing import Any, Final, Self, TypeAlias
 from pyroclast.resources.durations import nanoseconds
 from pyroclast.resources.quantity import Quantity
 
-__all__ = [
-    "BOOL", "BYTES", "DOUBLE", "DURATION", "DYN", "INT", "KINDS", "LIST", "MAP", "METER", "NULL", "OPTIONAL", "QUANTITY",
-    "STRING", "TIMESTAMP", "TYPE", "BudgetExceeded", "Duration", "EvaluationError", "Frame", "Optional", "Timestamp", "Type",
-    "Value", "contains", "equal", "held", "item_of", "object_of", "optional", "overload", "spend", "truth",
-]  # fmt: skip
-
 Value: TypeAlias = Any
 Optional: TypeAlias = tuple[Value, ...]
 """An optional value: a tuple with one value, or an empty tuple."""

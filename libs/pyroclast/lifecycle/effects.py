@@ -8,25 +8,6 @@ from typing import Any, TypeAlias
 
 from pyroclast.api.records import JobStatus
 
-__all__ = [
-    "AnnotateJob",
-    "AskSeats",
-    "CreateClaims",
-    "CreateGroup",
-    "CreatePods",
-    "DeleteGroup",
-    "DeletePods",
-    "Effect",
-    "MarkPods",
-    "NameClaims",
-    "PatchGroup",
-    "PreparePlugins",
-    "RemovePlugins",
-    "Slot",
-    "Victim",
-    "WriteStatus",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Slot:

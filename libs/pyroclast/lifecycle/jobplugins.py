@@ -15,8 +15,6 @@ from pyroclast.api.records import Job, Task
 from pyroclast.api.types import ResourceType
 from pyroclast.resources.go_flags import Value, parse
 
-__all__ = ["JobPlugin", "Manifest", "PluginCrash", "PluginError", "PluginObject"]
-
 Manifest: TypeAlias = dict[str, Any]
 """An object, or a part of an object, as JSON."""
 

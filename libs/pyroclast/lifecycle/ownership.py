@@ -7,8 +7,6 @@ from typing import Any
 from pyroclast.api.records import Meta
 from pyroclast.api.types import ResourceType
 
-__all__ = ["controller_reference"]
-
 
 def controller_reference(kind: ResourceType, meta: Meta) -> dict[str, Any]:
     """Return the owner reference to an object of type `kind` with metadata `meta`, as the one controller."""

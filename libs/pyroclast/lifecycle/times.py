@@ -11,8 +11,6 @@ from typing import Final
 
 from pyroclast.resources import durations
 
-__all__ = ["duration_seconds", "format_duration", "format_time", "parse_time"]
-
 _UNUSUAL: Final = re.compile(
     r"(\d{4})-(0[1-9]|1[0-2])-(\d\d)[Tt]([01]\d|2[0-3]):([0-5]\d):(60|[0-5]\d)(\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )

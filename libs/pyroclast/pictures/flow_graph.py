@@ -9,8 +9,6 @@ from typing import Final
 from pyroclast.pictures.layers import FlowNode, critical_path, grouped, in_layers
 from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, element, rectangle, text
 
-__all__ = ["COLOURS", "MOST_NODES", "OTHERWISE", "flow_graph"]
-
 MOST_NODES: Final = 200
 """The most entries of a flow that are drawn separately; a larger flow has one box for each depth."""
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, rectangle, text
 
-__all__ = ["Cell", "heat_map"]
-
 CELL: Final = 34
 GAP: Final = 4
 IN_A_ROW: Final = 20

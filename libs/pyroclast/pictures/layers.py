@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["FlowNode", "critical_path", "depths_of", "grouped", "in_layers"]
-
 SWEEPS: Final = 4
 """Passes over the layers; after so many, the order within the layers hardly changes."""
 

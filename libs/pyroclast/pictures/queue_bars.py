@@ -8,8 +8,6 @@ from typing import Final
 
 from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, line, rectangle, text
 
-__all__ = ["COLOURS", "QueueBar", "queue_bars"]
-
 ROW_HEIGHT: Final = 26
 BAR_HEIGHT: Final = 16
 WIDTH: Final = 480

@@ -8,8 +8,6 @@ from typing import Final
 
 from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, rectangle, text
 
-__all__ = ["COLOURS", "ResourceBar", "resource_bars"]
-
 ROW_HEIGHT: Final = 28
 BAR_HEIGHT: Final = 16
 WIDTH: Final = 260

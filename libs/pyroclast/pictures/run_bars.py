@@ -9,8 +9,6 @@ from typing import Final
 from pyroclast.pictures.flow_graph import COLOURS, OTHERWISE
 from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, rectangle, text
 
-__all__ = ["Run", "run_bars"]
-
 ROW_HEIGHT: Final = 20
 BAR_HEIGHT: Final = 12
 WIDTH: Final = 190

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-__all__ = ["CHARACTER_WIDTH", "STYLE", "Picture", "element", "line", "rectangle", "text"]
-
 CHARACTER_WIDTH: Final = 7.3
 """The width of a character in the font of all texts, in units of the picture."""
 

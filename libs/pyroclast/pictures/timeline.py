@@ -8,8 +8,6 @@ from typing import Final
 
 from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, line, rectangle, text
 
-__all__ = ["COLOURS", "Lane", "Span", "timeline"]
-
 LANE_HEIGHT: Final = 22
 BAR_HEIGHT: Final = 14
 WIDTH: Final = 720

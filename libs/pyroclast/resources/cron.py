@@ -13,8 +13,6 @@ from typing import Final
 
 from pyroclast.resources.durations import DurationError, nanoseconds
 
-__all__ = ["CronError", "Every", "Fields", "Schedule", "parse", "split_zone"]
-
 MONTHS: Final = {
     name: number
     for number, name in enumerate(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1)

@@ -8,8 +8,6 @@ from typing import Final
 
 from pyroclast.resources.go_text import go_quote
 
-__all__ = ["DurationError", "nanoseconds", "shown"]
-
 _UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _TERM: Final = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 _LIMIT: Final = 1 << 63

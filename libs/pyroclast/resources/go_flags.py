@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-__all__ = ["Flags", "Value", "parse"]
-
 Value: TypeAlias = bool | int | str
 
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["go_kind", "go_quote", "go_value"]
-
-
 _ESCAPES: Final = {
     **{character: f"\\{name}" for character, name in zip("\a\b\f\n\r\t\v", "abfnrtv", strict=True)},
     '"': '\\"',

@@ -8,8 +8,6 @@ from typing import Any, Final, Protocol
 
 import re2
 
-__all__ = ["BadPattern", "Pattern", "compile_pattern"]
-
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False  # the error is returned to the user who sent the expression
 

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import Quantity, QuantityError
 
-__all__ = ["Amounts", "combined", "effective", "quality_of_service"]
-
 Amounts: TypeAlias = dict[str, Quantity]
 """Amounts by name of the resource."""
 

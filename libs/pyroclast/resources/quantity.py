@@ -12,8 +12,6 @@ from enum import StrEnum
 from functools import lru_cache, total_ordering
 from typing import Final
 
-__all__ = ["MAX_VALUE", "ZERO", "Format", "Quantity", "QuantityError", "from_millis", "from_value", "parse"]
-
 MAX_VALUE: Final = 2**63 - 1
 """The largest value of a quantity with a binary suffix, as in Kubernetes."""
 

@@ -13,8 +13,6 @@ from typing import Final
 
 from pyroclast.resources import quantity
 
-__all__ = ["EMPTY", "EPSILON", "Missing", "Vector", "counts", "from_list", "stored_amount", "total"]
-
 EPSILON: Final = 0.1
 """Amounts with a smaller difference are equal, in the unit of each dimension."""
 

@@ -7,8 +7,6 @@ from functools import lru_cache
 from pyroclast.resources import quantity
 from pyroclast.rules.values import Json
 
-__all__ = ["amount"]
-
 _CACHED = 8192
 
 

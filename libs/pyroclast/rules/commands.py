@@ -11,8 +11,6 @@ from pyroclast.rules.errors import required, unsupported
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import Verdict, found, verdict_of
 
-__all__ = ["validate"]
-
 _OF_JOBS: Final = sorted(action for action in Action if action.is_for_policies or action in {Action.SYNC_JOB, Action.ENQUEUE_JOB})
 _OF_QUEUES: Final = sorted((Action.OPEN_QUEUE, Action.CLOSE_QUEUE, Action.SYNC_QUEUE))
 _ACTIONS: Final[Mapping[str, list[Action]]] = {"Job": _OF_JOBS, "Queue": _OF_QUEUES}

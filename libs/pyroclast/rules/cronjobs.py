@@ -16,8 +16,6 @@ from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
 
-__all__ = ["validate"]
-
 NAME_LIMIT = 52
 SHOWN_PROBLEMS = 3
 

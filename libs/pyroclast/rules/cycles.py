@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["find_cycle"]
-
 
 def find_cycle(edges: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the names of one cycle, with the first name again at the end; empty without a cycle. Unknown targets are ignored."""

@@ -14,23 +14,6 @@ from typing import Any, Final
 from pyroclast.resources.go_text import go_quote
 from pyroclast.rules.values import Json
 
-__all__ = [
-    "MISSING",
-    "ErrorType",
-    "FieldError",
-    "duplicate",
-    "forbidden",
-    "internal",
-    "invalid",
-    "invalid_for",
-    "not_found",
-    "required",
-    "too_long",
-    "too_many",
-    "type_invalid",
-    "unsupported",
-]
-
 MISSING: Final = object()
 """The value of an error that shows no value."""
 

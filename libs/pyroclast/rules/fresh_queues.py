@@ -9,8 +9,6 @@ from operator import attrgetter
 
 from pyroclast.rules.lookups import QueueLookup, QueueView
 
-__all__ = ["NotedQueues", "ReadQueues"]
-
 
 class NotedQueues:
     """A lookup in `queues` that reports to `note` the name of each queue which is missing or speaks against the request."""

@@ -11,8 +11,6 @@ from pyroclast.rules.regexes import RegexError, check_regex
 from pyroclast.rules.values import Json, mapping, mappings, text
 from pyroclast.rules.verdicts import Verdict, field_verdict
 
-__all__ = ["validate"]
-
 
 def validate(hyper_node: Mapping[str, Any]) -> Verdict:
     """Return the verdict on a new or changed HyperNode.

@@ -14,8 +14,6 @@ from pyroclast.rules.lookups import FlowView, QueueLookup, queue_not_found
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import ALLOWED, Verdict, denied, verdict_of
 
-__all__ = ["validate", "validate_delete"]
-
 SHOWN_FLOWS = 3
 
 

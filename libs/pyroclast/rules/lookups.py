@@ -10,19 +10,6 @@ from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_BUDGET
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.values import mapping, text
 
-__all__ = [
-    "COMPLETE_PHASES",
-    "DEFAULT_QUEUE",
-    "NOTHING_KNOWN",
-    "ROOT_QUEUE",
-    "FlowKnowledge",
-    "FlowLookup",
-    "FlowView",
-    "QueueLookup",
-    "QueueView",
-    "queue_not_found",
-]
-
 ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "default"
 

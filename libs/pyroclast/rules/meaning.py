@@ -8,8 +8,6 @@ from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.values import Json
 
-__all__ = ["same_meaning"]
-
 _QUANTITY_LISTS = frozenset({"requests", "limits", "overhead", "capacity", "capability", "deserved", "resource"})
 _QUANTITIES = frozenset({"sizeLimit", "divisor"})
 _DURATIONS = frozenset({"backoff", "maxBackoff", "resetAfter", "runningEstimate", "timeout"})

@@ -10,8 +10,6 @@ from pyroclast.rules.lookups import QueueLookup
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import Verdict
 
-__all__ = ["queue_warnings"]
-
 
 def queue_warnings(record: Mapping[str, Any], queues: QueueLookup) -> Verdict:
     """Return a verdict that allows `record`, with a warning for each queue that `record` or its pod template names and that does

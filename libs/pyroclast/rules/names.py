@@ -7,20 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-__all__ = [
-    "NameRule",
-    "config_map_key",
-    "dns_label",
-    "dns_service_label",
-    "dns_subdomain",
-    "env_var_name",
-    "label_value",
-    "path_segment",
-    "port_name",
-    "qualified_name",
-    "regex_sentence",
-]
-
 NameRule: TypeAlias = Callable[[str], Sequence[str]]
 """A rule takes a name and returns its faults as sentences; none for a valid name."""
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from pyroclast.rules.verdicts import Patch
 
-__all__ = ["applied"]
-
 
 def applied(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
     """Return `document` with the `add` operations of `patch`. Only the changed values are copied; the other values are shared."""

@@ -13,8 +13,6 @@ from pyroclast.rules.topology import BOTH_TIERS, check_topology
 from pyroclast.rules.values import mapping, mappings, text
 from pyroclast.rules.verdicts import Finding, Patch, Verdict, found, verdict_of
 
-__all__ = ["default", "default_update", "takes_queue_of_namespace", "validate_create"]
-
 DEFAULT_QUEUE = "default"
 
 

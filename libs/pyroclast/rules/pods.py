@@ -13,8 +13,6 @@ from pyroclast.rules.resourcegroups import ResourceGroup
 from pyroclast.rules.values import items, mapping, mappings, text
 from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, first_only, found, verdict_of
 
-__all__ = ["asks", "default", "validate_create"]
-
 DISRUPTION_KEYS = (DISRUPTION_MIN_AVAILABLE, DISRUPTION_MAX_UNAVAILABLE)
 MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
 

@@ -10,8 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["RegexError", "check_regex"]
-
 MAX_REPEAT: Final = 1000
 MAX_DEPTH: Final = 1000
 MAX_LENGTH: Final = 10_000

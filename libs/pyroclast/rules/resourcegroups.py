@@ -11,8 +11,6 @@ import orjson
 from pyroclast.api.keys import RESOURCE_GROUP
 from pyroclast.rules.values import Json, mapping, mappings, string_items, text
 
-__all__ = ["ConfigurationError", "ResourceGroup", "read_groups"]
-
 
 class ConfigurationError(ValueError):
     """The document is not an admission configuration; the text names the faulty key."""

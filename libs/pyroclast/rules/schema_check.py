@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["schema_faults"]
-
 Schema = Mapping[str, Any]
 OPEN: Final = "x-kubernetes-preserve-unknown-fields"
 NUMBER_OR_TEXT: Final = "x-kubernetes-int-or-string"

@@ -14,8 +14,6 @@ from pyroclast.rules.errors import forbidden
 from pyroclast.rules.values import mapping
 from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict, field_verdict
 
-__all__ = ["is_ours", "restore", "stamp", "validate"]
-
 PATH = f"metadata.annotations[{keys.SUBMITTED_BY}]"
 POINTER = "/metadata/annotations/" + keys.SUBMITTED_BY.replace("/", "~1")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pyroclast.rules.errors import FieldError, invalid
 from pyroclast.rules.values import Json, mapping, text
 
-__all__ = ["BOTH_TIERS", "check_topology"]
-
 BOTH_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 
 

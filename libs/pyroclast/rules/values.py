@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-__all__ = ["EMPTY", "Json", "integer", "items", "mapping", "mappings", "optional_integer", "string_items", "text"]
-
 Json: TypeAlias = Any
 """A decoded JSON value: object, list, text, number, boolean or None."""
 

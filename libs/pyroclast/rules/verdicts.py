@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 
 from pyroclast.rules.errors import FieldError
 
-__all__ = ["ALLOWED", "Finding", "Patch", "Verdict", "denied", "field_verdict", "first_only", "found", "verdict_of"]
-
 SHOWN_PLACES = 5
 """The most fields that a message names; the causes name all of them."""
 

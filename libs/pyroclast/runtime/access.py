@@ -15,7 +15,6 @@ from pyroclast.runtime.visitors import bearer_token, is_allowed, is_local, user_
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["Access", "Denied", "Reader"]
 
 T = TypeVar("T")
 

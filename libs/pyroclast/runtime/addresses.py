@@ -6,8 +6,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-__all__ = ["Address", "split_address"]
-
 
 def split_address(address: str) -> tuple[str | None, int]:
     """Return host (None for all interfaces) and port of `address`; with port 0 the system chooses a port.

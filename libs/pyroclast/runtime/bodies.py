@@ -6,8 +6,6 @@ from typing import Final
 
 import aiohttp
 
-__all__ = ["read_at_most"]
-
 _CHUNK: Final = 1 << 16
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.workqueue.rejections import Refusals
@@ -17,8 +18,6 @@ from pyroclast.kube.workqueue.workers import run_workers
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import LeaderElectionSettings
-
-__all__ = ["Controller", "ControllerContext", "run_controllers", "stuck", "work", "work_queue"]
 
 _LONGEST_DELAY: Final = 5.0
 """The longest delay between retries, in seconds, so that a recovered API server is soon noticed."""

@@ -9,8 +9,6 @@ from pydantic import BeforeValidator, PlainSerializer
 
 from pyroclast.resources import durations
 
-__all__ = ["Duration", "format_duration", "parse_duration"]
-
 _HINT: Final = "a duration such as 500ms, 15s or 1h30m"
 
 

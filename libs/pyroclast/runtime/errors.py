@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["StartFailure"]
-
 
 class StartFailure(Exception):
     """A setting, file or address prevents the start. The text is one line that names it, the error, and the correct state.

@@ -7,8 +7,6 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-__all__ = ["CommaSeparated", "FeatureGates", "Names"]
-
 
 def _split_names(value: object) -> object:
     """Split text at commas; a repeated flag is a list, whose elements stay as they are."""

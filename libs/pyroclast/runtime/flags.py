@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-__all__ = ["FlagError", "FlagKind", "read_flags"]
-
 KLOG_FLAGS: Final = frozenset(
     {
         "log-backtrace-at",

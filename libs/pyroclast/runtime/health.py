@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from pyroclast.runtime.listener import Listener
 
-__all__ = ["Branch", "Check", "Checks", "Page", "serve"]
 
 Check = Callable[[], str | None]
 """A check returns None on success, else the reason of its failure."""

@@ -6,8 +6,6 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-__all__ = ["SECONDS", "JobEndSeries"]
-
 SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
 """Bounds of the buckets: few, so that a queue has at most 40 series, and equal in all services, so that series can be summed."""
 

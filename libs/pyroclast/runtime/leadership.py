@@ -13,8 +13,6 @@ from pyroclast.kube.lease.predecessors import Predecessors
 from pyroclast.kube.lease.shard_leases import ShardLeases
 from pyroclast.runtime.settings import LeaderElectionSettings
 
-__all__ = ["identity", "lead", "shard_leases"]
-
 
 def identity() -> str:
     """Return a unique name of this process: the host name and a random part."""

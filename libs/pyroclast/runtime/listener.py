@@ -22,8 +22,6 @@ from aiohttp.web_protocol import RequestHandler
 from pyroclast.runtime.addresses import split_address
 from pyroclast.runtime.errors import StartFailure
 
-__all__ = ["HEAD_SECONDS", "MOST_CONNECTIONS", "WRITE_SECONDS", "Listener"]
-
 log = structlog.get_logger()
 
 HEAD_SECONDS: Final = 5.0

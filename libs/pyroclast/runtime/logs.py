@@ -10,8 +10,6 @@ from typing import Any, Final, TextIO
 import orjson
 import structlog
 
-__all__ = ["configure", "set_level"]
-
 LEVELS: Final = {
     "debug": logging.DEBUG,
     "info": logging.INFO,

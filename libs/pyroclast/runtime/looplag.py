@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["measure_lag"]
-
 PERIOD_SECONDS: Final = 0.02
 """The length of a probe. Shorter blocks are not seen, and longer ones are underestimated by at most this; probing costs 0.1 % of
 a core.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import gc
 
-__all__ = ["clean_up", "freeze_loaded"]
-
 
 def clean_up() -> None:
     """Free the garbage of loading the program. Call this before the event loop starts, while there is little to scan."""

@@ -15,15 +15,13 @@ import structlog
 from pyroclast.api.records import Record
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict, NotFound
-from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.notices import Notice
 from pyroclast.runtime.controllers import ControllerContext
-
-__all__ = ["NOW", "Memories", "Memory", "Reconciler"]
 
 log = structlog.get_logger()
 

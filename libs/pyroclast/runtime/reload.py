@@ -14,8 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["main"]
-
 _LOOK_SECONDS = 0.5
 _END_SECONDS = 30.0  # seconds for a program to stop
 

@@ -9,8 +9,6 @@ from pydantic import AfterValidator
 
 from pyroclast.runtime.fields import CommaSeparated
 
-__all__ = ["Controllers", "is_enabled"]
-
 
 def is_enabled(name: str, selection: Sequence[str]) -> bool:
     """Whether controller `name` runs. The first entry that names it decides; without such an entry, the controller runs if `*` is

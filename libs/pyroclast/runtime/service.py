@@ -21,7 +21,8 @@ from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
 from pyroclast.kube.credentials.config import ConfigError, load_config
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.kube.watch.informer import Informer
@@ -34,8 +35,6 @@ from pyroclast.runtime.signals import stop_requested
 from pyroclast.runtime.supervisor import Supervisor, TaskDied
 from pyroclast.runtime.tls import ServingTls, TlsFiles
 from pyroclast.runtime.traces import Traces
-
-__all__ = ["Service", "run_service"]
 
 log = structlog.get_logger()
 

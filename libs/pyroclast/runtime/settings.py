@@ -16,19 +16,8 @@ from pyroclast.api.types import Key
 from pyroclast.kube.basics.yaml_files import NotYaml, read_yaml
 from pyroclast.runtime.addresses import Address
 from pyroclast.runtime.durations import Duration, format_duration
-from pyroclast.runtime.fields import CommaSeparated, FeatureGates, Names
+from pyroclast.runtime.fields import CommaSeparated, FeatureGates
 from pyroclast.runtime.flags import FlagError, FlagKind, read_flags
-
-__all__ = [
-    "CommaSeparated",
-    "FeatureGates",
-    "LeaderElectionSettings",
-    "Names",
-    "ServiceSettings",
-    "SettingsError",
-    "load",
-    "parse",
-]
 
 PREFIX: Final = "PYROCLAST_"
 DEBUG_VERBOSITY: Final = 5  # from this --v on, manifests for klog want debug output

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["stop_requested"]
-
 
 @contextmanager
 def stop_requested() -> Iterator[asyncio.Future[None]]:

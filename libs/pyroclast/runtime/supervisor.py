@@ -8,8 +8,6 @@ from typing import Any
 
 import structlog
 
-__all__ = ["Supervisor", "TaskDied"]
-
 log = structlog.get_logger()
 
 

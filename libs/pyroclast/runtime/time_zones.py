@@ -8,8 +8,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["TimeZones"]
-
 _OTHER_FORMS: Final = ("posix/", "right/", "posixrules")
 """Folders with other forms of the same zones, whose names nobody uses."""
 

@@ -12,8 +12,6 @@ import structlog
 from pyroclast.kube.credentials.certificates import load_identity
 from pyroclast.runtime.errors import StartFailure
 
-__all__ = ["ServingTls", "TlsFiles"]
-
 log = structlog.get_logger()
 
 POLL_SECONDS: Final = 5.0  # mounted Secrets change by moving a link, which file notification does not report on every system

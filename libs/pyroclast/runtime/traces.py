@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.trace import Tracer
 
-__all__ = ["ANNOTATION", "PastSpan", "SpanEvent", "Traces", "context_of", "context_within", "flow_identity"]
 
 ANNOTATION: Final = keys.TRACEPARENT
 """The annotation with the trace context of an object, as a W3C traceparent."""

@@ -12,8 +12,6 @@ from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 
-__all__ = ["bearer_token", "is_allowed", "is_local", "refusal", "user_of"]
-
 SECONDS = 5.0
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -8,8 +8,6 @@ from typing import Any, Final
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import Quantity
 
-__all__ = ["Amounts", "added", "amount", "as_text", "main_resources", "readable"]
-
 Amounts = Mapping[str, Any]
 """Quantities by the name of their resource."""
 

@@ -11,8 +11,6 @@ from pyroclast.lifecycle.times import format_time, parse_time
 from pyroclast.views.documents import Row
 from pyroclast.views.usage_hours import hours_text, is_in_mebibytes
 
-__all__ = ["budget_rows", "signed_hours"]
-
 DAY: Final = 86_400.0
 LEAST_SECONDS: Final = 600
 """Seconds of a period after which a rate is computed."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-__all__ = ["API_VERSION", "Row", "document"]
-
 API_VERSION: Final = "view.pyroclast.dev/v1"
 
 Row: TypeAlias = Mapping[str, Any]

@@ -12,8 +12,6 @@ from pyroclast.views.amounts import amount
 from pyroclast.views.documents import Row
 from pyroclast.views.human_durations import human_duration
 
-__all__ = ["draw_flow", "draw_queues"]
-
 
 def draw_queues(title: str, rows: Iterable[Row]) -> Picture:
     """Draw queues from the rows of `queue_rows`."""

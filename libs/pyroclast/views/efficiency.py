@@ -9,8 +9,6 @@ from pyroclast.views.amounts import readable
 from pyroclast.views.documents import Row
 from pyroclast.views.usage_hours import in_hours, is_in_mebibytes
 
-__all__ = ["advice_of", "efficiency_rows"]
-
 ENOUGH_SAMPLES: Final = 20
 HEADROOM: Final = 1.25
 WORTH: Final = 0.8

@@ -17,8 +17,6 @@ from pyroclast.views.jobs import WAITING_PHASES, Group, JobView, Reading, second
 from pyroclast.views.starts import clock_text, estimate_of
 from pyroclast.views.waiting_causes import is_waiting, running_cause
 
-__all__ = ["entry_explanation", "explanation", "explanation_lines", "start_line", "with_trail"]
-
 SHOWN: Final = 3
 MOST_CAUSES: Final = 8
 OF_THE_QUEUE: Final = frozenset({PendingReason.QUEUE_FULL, PendingReason.ABOVE_QUEUE_LIMIT})

@@ -18,8 +18,6 @@ from pyroclast.views.jobs import WAITING_PHASES, Group
 from pyroclast.views.node_filters import forbidden_by
 from pyroclast.views.nodes import ENDED, state_of
 
-__all__ = ["Cluster", "Finding", "explained_lines", "fits", "fits_document", "fits_lines", "gang_of"]
-
 Document = Mapping[str, Any]
 Amounts = Mapping[str, Quantity]
 OVERCOMMIT: Final = 1.2

@@ -13,8 +13,6 @@ from pyroclast.pictures.layers import depths_of
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import seconds_since
 
-__all__ = ["ICONS", "OpenEntry", "flow_rows", "flow_tree_lines", "open_entries"]
-
 ICONS: Final[Mapping[str, str]] = {
     "Completed": "✔",
     "Succeed": "✔",

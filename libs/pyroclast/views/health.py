@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["REFUSED_IMAGES", "health_of", "nodes_of"]
-
 Pod = Mapping[str, Any]
 REFUSED_IMAGES: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 RESTARTING: Final = "CrashLoopBackOff"

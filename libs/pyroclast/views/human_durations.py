@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-__all__ = ["UNKNOWN", "age", "human_duration"]
-
 UNKNOWN: Final = "<unknown>"
 MINUTE: Final = 60
 HOUR: Final = 60 * MINUTE

@@ -11,8 +11,6 @@ from pyroclast.api.schedulers import SILENT_SECONDS, Schedulers
 from pyroclast.views.amounts import main_resources
 from pyroclast.views.waiting_causes import WAITS, WaitingCause, waiting_cause
 
-__all__ = ["WAITING_PHASES", "Group", "JobView", "Reading", "absence_of", "seconds_since", "view_of"]
-
 JOB_KIND: Final = "Job"
 JUDGED_SECONDS: Final = SILENT_SECONDS + 5
 """Seconds after which the job controller has reported a missing scheduler."""

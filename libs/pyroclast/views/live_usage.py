@@ -13,8 +13,6 @@ from pyroclast.resources.quantity import Quantity
 from pyroclast.views.amounts import amount
 from pyroclast.views.documents import Row
 
-__all__ = ["Usage", "job_usage", "node_usage", "queue_usage", "task_usage"]
-
 Document = Mapping[str, Any]
 AT_WORK = frozenset({"Running"})
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-__all__ = ["ranges_of"]
-
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,15})([^0-9]*)")
 
 

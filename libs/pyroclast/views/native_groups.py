@@ -19,19 +19,6 @@ from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import Group, seconds_since
 from pyroclast.views.starts import estimate_of, position_of, said_of, start_of
 
-__all__ = [
-    "OBJECT",
-    "is_native",
-    "native_explanation",
-    "native_lines",
-    "native_state",
-    "own_groups",
-    "queue_of",
-    "queue_of_pod",
-    "running_native_rows",
-    "waiting_native_rows",
-]
-
 OBJECT: Final = NATIVE_POD_GROUPS.qualified
 """The value of `object` in the rows of native PodGroups."""
 _ENDED: Final = frozenset({"Succeeded", "Failed"})

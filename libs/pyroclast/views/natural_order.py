@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["natural_order"]
-
 _WORD_AND_NUMBER: Final = re.compile(r"(\D*)(\d*)", re.ASCII)
 
 

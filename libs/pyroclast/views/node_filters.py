@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-__all__ = ["forbidden_by"]
-
 KEEPS_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
 CORDON: Final = "node.kubernetes.io/unschedulable"
 

@@ -16,8 +16,6 @@ from pyroclast.views.amounts import added, amount
 from pyroclast.views.documents import Row
 from pyroclast.views.name_ranges import ranges_of
 
-__all__ = ["label_groups", "node_rows", "reservations_of", "state_of"]
-
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 SHOWN: Final = ("cpu", "memory")
 NO_VALUE: Final = "<none>"

@@ -15,8 +15,6 @@ from pyroclast.views.nodes import node_rows, state_of
 from pyroclast.views.queues import queue_rows
 from pyroclast.views.waiting_causes import is_waiting
 
-__all__ = ["explain_node", "explain_queue", "node_lines", "queue_lines"]
-
 SHOWN: Final = 3
 JOB_NAME: Final = "volcano.sh/job-name"
 

@@ -10,8 +10,6 @@ from pyroclast.pictures.timeline import Lane, Span
 from pyroclast.views.documents import Row
 from pyroclast.views.human_durations import human_duration
 
-__all__ = ["lanes", "slowest_lines", "timeline_rows"]
-
 STAGES: Final = (("boundSeconds", "placed"), ("startedSeconds", "started"), ("readySeconds", "ready"), ("endedSeconds", "ended"))
 
 

@@ -10,8 +10,6 @@ from pyroclast.views.amounts import amount, main_resources, readable
 from pyroclast.views.documents import Row
 from pyroclast.views.jobs import WAITING_PHASES, Group, seconds_since
 
-__all__ = ["in_tree_order", "queue_rows"]
-
 ROOT: Final = "root"
 INDENT: Final = "  "
 

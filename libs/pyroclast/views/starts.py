@@ -10,8 +10,6 @@ import orjson
 
 from pyroclast.api.enums import NativeConditionType
 
-__all__ = ["WAITING_ANNOTATION", "clock_text", "estimate_of", "position_of", "said_of", "start_of", "start_text"]
-
 WAITING_ANNOTATION: Final = "scheduling.volcano.sh/waiting"
 MOST_BYTES: Final = 4096
 """The longest annotation that is read. The scheduler writes at most a quarter of that, but users can write anything."""

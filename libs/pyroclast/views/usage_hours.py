@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["hours_text", "in_hours", "is_in_mebibytes"]
-
 SECONDS: Final = 3600
 MEBIBYTES: Final = 1024
 THOUSANDTHS: Final = 1000

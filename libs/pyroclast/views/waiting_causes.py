@@ -11,8 +11,6 @@ from pyroclast.api.enums import JobPhase, JobReason
 from pyroclast.api.waiting_codes import says_never
 from pyroclast.api.waiting_reasons import PendingReason
 
-__all__ = ["WAITS", "WaitingCause", "is_waiting", "running_cause", "waiting_cause"]
-
 WAITS: Final = "waits: "
 """The beginning of a Job's message that says why the Job waits."""
 

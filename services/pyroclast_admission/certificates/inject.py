@@ -24,8 +24,6 @@ from pyroclast.kube.basics.errors import Conflict, Invalid, KubeError, NotFound
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
 
-__all__ = ["CONFIRM_SECONDS", "DIGEST", "BundleInjector", "Configuration"]
-
 log = structlog.get_logger()
 
 RETRY_SECONDS: Final = 1.0

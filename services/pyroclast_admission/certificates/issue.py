@@ -16,8 +16,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pyroclast_admission.certificates.material import Material
 from pyroclast_admission.certificates.plan import Facts, Serving, Span
 
-__all__ = ["CLOCK_SKEW", "inspect", "new_authority", "new_serving"]
-
 CLOCK_SKEW: Final = timedelta(hours=1)
 """Certificates are valid from this long before now, so that a caller whose clock is behind accepts them."""
 

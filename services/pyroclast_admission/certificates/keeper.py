@@ -17,8 +17,6 @@ from pyroclast_admission.certificates.material import Material, from_secret, to_
 from pyroclast_admission.certificates.plan import Policy, Step, next_step, next_time
 from pyroclast_admission.certificates.steps import carry_out
 
-__all__ = ["CertificateKeeper"]
-
 log = structlog.get_logger()
 
 LOOK_EVERY: Final = timedelta(seconds=10)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-__all__ = ["Facts", "Policy", "Serving", "Span", "Step", "next_step", "next_time"]
-
 
 class Step(Enum):
     """A step that changes the certificates and keys of the admission service."""

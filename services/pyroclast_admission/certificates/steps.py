@@ -9,8 +9,6 @@ from pyroclast_admission.certificates import issue
 from pyroclast_admission.certificates.material import Material
 from pyroclast_admission.certificates.plan import Policy, Step
 
-__all__ = ["MAX_AUTHORITIES", "carry_out"]
-
 MAX_AUTHORITIES = 3
 """Most authorities in a bundle: the new one, the one that signed the serving certificate, and one more for a rotation that begins
 before another has ended.

@@ -22,8 +22,6 @@ from pyroclast_board.cluster.natives import NativeGangs
 from pyroclast_board.cluster.nodes import NodeBooks
 from pyroclast_board.cluster.records import ShownFlow, ShownGroup, ShownJob, ShownNamespace, ShownNode, ShownPod, ShownQueue
 
-__all__ = ["Cluster", "Reservation"]
-
 log = structlog.get_logger()
 
 LEASE_SECONDS: Final = 5.0

@@ -8,8 +8,6 @@ from typing import Final
 from pyroclast.api.types import Key
 from pyroclast_board.cluster.records import ShownPod
 
-__all__ = ["CrashingPods"]
-
 BACK_OFF: Final = "CrashLoopBackOff"
 
 

@@ -18,8 +18,6 @@ from pyroclast.api.types import EVENTS, JOBS, PODS, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.http.client import Client
 
-__all__ = ["Details", "JobDetails"]
-
 FRESH_SECONDS: Final = 2.0
 MOST: Final = 256
 MOST_EVENTS: Final = 50

@@ -15,8 +15,6 @@ from pyroclast.views.starts import start_of
 from pyroclast.views.waiting_causes import is_waiting
 from pyroclast_board.cluster.records import ShownGroup, ShownJob
 
-__all__ = ["ENDED", "JobRow", "JobTable", "as_object"]
-
 ENDED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
 FAILED: Final = frozenset({"Failed", "Terminated"})
 

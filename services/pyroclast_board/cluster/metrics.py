@@ -20,8 +20,6 @@ from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.cluster.records import ShownQueue
 
-__all__ = ["JobEnds", "WaitingJobs"]
-
 RUNNING: Final = str(JobPhase.RUNNING)
 
 

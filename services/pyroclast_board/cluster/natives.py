@@ -18,8 +18,6 @@ from pyroclast.views.native_groups import native_state, own_groups, queue_of_pod
 from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.cluster.records import ShownNative, ShownPod
 
-__all__ = ["NativeGangs", "follow_natives", "group_of"]
-
 log = structlog.get_logger()
 
 PODGROUP: Final = "PodGroup"

@@ -12,8 +12,6 @@ from pyroclast.views.amounts import amount
 from pyroclast_board.cluster.jobs import as_object
 from pyroclast_board.cluster.records import ShownNode, ShownPod
 
-__all__ = ["NodeBooks"]
-
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 

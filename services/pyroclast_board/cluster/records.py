@@ -8,8 +8,6 @@ from typing import Any
 from pyroclast.api.records.jobs import JobCondition, JobState
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
-__all__ = ["ShownFlow", "ShownGroup", "ShownJob", "ShownNamespace", "ShownNative", "ShownNode", "ShownPod", "ShownQueue"]
-
 
 class TaskSize(Wire, frozen=True, kw_only=True):
     """The name and size of a task of a Job."""

@@ -16,8 +16,6 @@ from pyroclast.views.human_durations import human_duration
 from pyroclast.views.native_groups import is_native
 from pyroclast.views.usage_hours import hours_text
 
-__all__ = ["BadRequest", "NoPage", "Page", "Scope", "Section", "Templates", "checked", "shown_amount", "shown_moment", "url"]
-
 EMPTY: Final = Markup()
 MOST_ROWS: Final = 20_000
 LONGEST: Final = 317

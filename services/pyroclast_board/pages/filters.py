@@ -12,8 +12,6 @@ from typing import Final
 from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.pages.base import BadRequest, Scope, checked
 
-__all__ = ["COLUMNS", "GROUPS", "PAGE_SIZE", "STATES", "JobFilter", "Selection", "grouped", "job_filter", "select", "state_of"]
-
 PAGE_SIZE: Final = 100
 COLUMNS: Final = (
     *("namespace", "name", "queue", "user", "state", "code", "priority", "pods", "ready", "asks", "flow", "start", "age"),

@@ -11,8 +11,6 @@ from pyroclast_board.cluster.jobs import as_object
 from pyroclast_board.cluster.records import ShownFlow
 from pyroclast_board.pages.base import Page, Scope, Section, Templates
 
-__all__ = ["flow", "flows"]
-
 SHOWN: Final = 200
 
 

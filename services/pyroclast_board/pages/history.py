@@ -8,8 +8,6 @@ from typing import Any, Final
 from pyroclast.views.usage_hours import hours_text, in_hours
 from pyroclast_board.pages.base import Page, Section, Templates, checked
 
-__all__ = ["PARAMETERS", "history", "history_questions"]
-
 OF: Final = "history.html"
 JOBS: Final = ("since", "until", "namespace", "queue", "user", "flow", "state", "name")
 PARAMETERS: Final = (*JOBS, "by")

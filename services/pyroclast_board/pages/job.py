@@ -29,8 +29,6 @@ from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.cluster.natives import group_of
 from pyroclast_board.pages.base import Page, Scope, Section, Templates, shown_moment
 
-__all__ = ["job", "native_gang", "past_job", "trace_of"]
-
 OF: Final = "job.html"
 MOST_LANES: Final = 64
 MOST_PODS: Final = 200

@@ -12,8 +12,6 @@ from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.pages.base import Page, Scope, Section, Templates
 from pyroclast_board.pages.filters import COLUMNS, GROUPS, PAGE_SIZE, STATES, cell, grouped, job_filter, select, state_of
 
-__all__ = ["jobs", "jobs_csv"]
-
 FIRST_OF_A_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 MOST_GROUPS: Final = 200
 

@@ -17,8 +17,6 @@ from pyroclast_board.cluster.records import ShownNode
 from pyroclast_board.pages.base import BadRequest, Page, Scope, Section, Templates, checked
 from pyroclast_board.pages.overview import is_away
 
-__all__ = ["nodes"]
-
 PARAMETERS: Final = ("resource", "by", "job")
 NO_GROUP: Final = "–"
 MOST_CELLS: Final = 5_000

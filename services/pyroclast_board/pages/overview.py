@@ -15,8 +15,6 @@ from pyroclast_board.cluster.records import ShownNode
 from pyroclast_board.pages.base import Page, Section, Templates, shown_amount
 from pyroclast_board.pages.filters import state_of
 
-__all__ = ["is_away", "overview"]
-
 DAY: Final = 86_400
 SHOWN: Final = 12
 

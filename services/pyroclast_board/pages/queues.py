@@ -17,8 +17,6 @@ from pyroclast_board.cluster.jobs import as_object
 from pyroclast_board.cluster.records import ShownGroup
 from pyroclast_board.pages.base import Page, Scope, Section, Templates
 
-__all__ = ["queue", "queues"]
-
 SHOWN: Final = 100
 
 

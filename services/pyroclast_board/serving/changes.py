@@ -11,8 +11,6 @@ import orjson
 
 from pyroclast_board.pages.base import Page
 
-__all__ = ["MOST_BYTES", "Live", "version_of"]
-
 MOST_BYTES: Final = 16 * 1024
 """Most bytes of HTML in one message. A single larger part is sent in a message of its own."""
 

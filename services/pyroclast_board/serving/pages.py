@@ -22,8 +22,6 @@ from pyroclast_board.serving.recorder import Recorder, RecorderAway
 from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.streams import Followed
 
-__all__ = ["ROUTES", "Pages"]
-
 ROUTES: Final[Mapping[str, str]] = {
     "": "overview",
     "queues": "queues",

@@ -18,8 +18,6 @@ from pyroclast.kube.credentials.authorization import Anonymous, TokenFile
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
 
-__all__ = ["Peers"]
-
 SECONDS: Final = 2.0
 RESOLVE_SECONDS: Final = 10.0
 MOST: Final = 64

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["RequestHeaders", "common_names", "forwarded_address"]
-
 EVERYBODY: Final = "system:authenticated"
 LONGEST: Final = 1024
 MOST_GROUPS: Final = 1024

@@ -16,8 +16,6 @@ from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
 from pyroclast_board.pages.base import BadRequest, Scope
 
-__all__ = ["Recorder", "RecorderAway"]
-
 PREFIX: Final = "/api/v1/"
 SECONDS: Final = 5.0
 MOST_NAMESPACES: Final = 200

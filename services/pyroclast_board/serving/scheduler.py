@@ -13,8 +13,6 @@ import orjson
 from pyroclast_board.pages.base import Scope
 from pyroclast_board.serving.peers import Peers
 
-__all__ = ["Scheduler"]
-
 PREFIX: Final = "/explain/"
 FRESH_SECONDS: Final = 1.0
 AWAY_SECONDS: Final = 10.0

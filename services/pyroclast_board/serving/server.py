@@ -26,8 +26,6 @@ from pyroclast_board.serving.static import Static
 from pyroclast_board.serving.streams import Followed, Review, Streams, TooMany
 from pyroclast_board.serving.viewers import Viewers, is_from_here, scope_of
 
-__all__ = ["BoardServer"]
-
 log = structlog.get_logger()
 
 PLACES: Final = (

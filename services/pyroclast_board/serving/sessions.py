@@ -12,8 +12,6 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["COOKIE", "LONGEST_TOKEN", "Sessions"]
-
 COOKIE: Final = "__Host-pyroclast"
 """Browsers accept a cookie with this prefix only from the host itself, over a secure connection."""
 

@@ -12,8 +12,6 @@ from aiohttp import web
 from pyroclast.pictures.svg import STYLE
 from pyroclast_board.pages.base import NoPage
 
-__all__ = ["Static"]
-
 TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 

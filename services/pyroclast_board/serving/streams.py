@@ -18,8 +18,6 @@ from pyroclast_board.metrics import BoardMetrics
 from pyroclast_board.pages.base import NoPage, Page, Scope
 from pyroclast_board.serving.changes import Live
 
-__all__ = ["Followed", "Review", "Streams", "TooMany"]
-
 log = structlog.get_logger()
 
 TICK_SECONDS: Final = 0.5

@@ -15,8 +15,6 @@ from pyroclast_board.pages.base import Scope
 from pyroclast_board.serving.proxies import RequestHeaders, forwarded_address
 from pyroclast_board.serving.sessions import COOKIE, LONGEST_TOKEN, Sessions
 
-__all__ = ["Viewers", "is_from_here", "scope_of"]
-
 LOGIN_FIRST: Final = "log in with a token of the cluster"
 PROXY_FIRST: Final = "this board is reached through the proxy that logs you in; programs show a token of the cluster"
 

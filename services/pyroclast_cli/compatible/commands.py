@@ -8,8 +8,6 @@ from pyroclast.api.enums import Action
 from pyroclast.api.types import COMMANDS, Key, ResourceType
 from pyroclast_cli.context import Context
 
-__all__ = ["issue"]
-
 
 async def issue(context: Context, kind: ResourceType, key: Key, action: Action, *, namespace: str) -> None:
     """Create in `namespace` a Command that requests `action` for an object.

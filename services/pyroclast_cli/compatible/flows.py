@@ -21,8 +21,6 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.tree import Group, Leaf
 
-__all__ = ["JOB_FLOW", "JOB_TEMPLATE"]
-
 GAP: Final = 4
 FIELD_ORDER: Final = ("kind", "apiVersion", "metadata", "spec", "status")
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from pyroclast_cli.tables import padded
 
-__all__ = ["job_table"]
-
 COLUMNS: Final = (
     ("Creation", 15),
     ("Phase", 12),

@@ -16,7 +16,6 @@ from pyroclast.views.human_durations import age
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
 
-__all__ = ["event_lines", "job_lines", "view_lines"]
 
 LEVELS: Final = ("", "  ", "    ", "      ", "        ", "          ")
 COUNTERS: Final = (

@@ -21,8 +21,6 @@ from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Group, Leaf
 
-__all__ = ["JOB", "vcancel", "vjobs", "vresume", "vsub", "vsuspend"]
-
 DEFAULT_RESOURCES: Final = "cpu=1000m,memory=100Mi"
 NAME: Final = Flag("name", "N", "", "the name of job")
 NAMESPACE: Final = Flag("namespace", "n", "default", "the namespace of job")

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from pyroclast.views.human_durations import age
 
-__all__ = ["pod_cells"]
-
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 

@@ -15,8 +15,6 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import padded
 from pyroclast_cli.tree import Group, Leaf
 
-__all__ = ["POD"]
-
 QUEUE_LABEL: Final = "volcano.sh/queue-name"
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 HEADER: Final = ("Name", "Ready", "Status", "Restart", "Age")

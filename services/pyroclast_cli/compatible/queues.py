@@ -15,8 +15,6 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import padded
 from pyroclast_cli.tree import Group, Leaf
 
-__all__ = ["QUEUE", "queue_table", "vqueues"]
-
 NAME: Final = Flag("name", "n", "", "the name of queue")
 PHASES: Final = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
 COLUMNS: Final = ("Name", "Weight", "State", "Parent", *PHASES)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pyroclast.resources import quantity
 from pyroclast_cli.context import Failure
 
-__all__ = ["parse_resources"]
-
 
 def parse_resources(text: str) -> dict[str, str]:
     """Return canonical quantities by resource name.

@@ -9,8 +9,6 @@ from typing import Final
 from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Leaf
 
-__all__ = ["VERSION"]
-
 NOT_PROVIDED: Final = "Not provided."
 
 

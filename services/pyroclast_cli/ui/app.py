@@ -26,8 +26,6 @@ from pyroclast_cli.views.scope import namespaces_of
 from pyroclast_cli.views.timeline import TIMELINE
 from pyroclast_cli.views.watching import looks
 
-__all__ = ["Explorer"]
-
 RETRY_SECONDS: Final = 2.0
 SCOPE: Final = ("namespace", "all-namespaces", "selector", "queue", "user")
 

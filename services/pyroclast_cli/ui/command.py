@@ -12,8 +12,6 @@ from pyroclast_cli.views.board import BOARD
 from pyroclast_cli.views.recorder import RECORDER
 from pyroclast_cli.views.scope import SCOPE_FLAGS
 
-__all__ = ["UI"]
-
 
 async def _ui(context: Context) -> None:
     if importlib.util.find_spec("textual") is None:

@@ -16,8 +16,6 @@ from pyroclast_cli.views.output import Table
 from pyroclast_cli.views.queues import QUEUES_VIEW, queues_table
 from pyroclast_cli.views.waiting_and_running import RUNNING, WAITING, running_table, waiting_table
 
-__all__ = ["LISTS", "ScreenList", "TextContext", "find_list", "subject_of", "text_context"]
-
 
 @dataclass(frozen=True, slots=True)
 class ScreenList:

@@ -14,8 +14,6 @@ from textual.widgets import Footer, RichLog, Static
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast_cli.context import Failure
 
-__all__ = ["TextScreen", "harmless"]
-
 MOST_LINES = 10_000
 
 

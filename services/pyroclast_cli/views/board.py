@@ -17,8 +17,6 @@ from pyroclast_cli.context import Context
 from pyroclast_cli.views.hidden_names import without_hidden_names
 from pyroclast_cli.views.servers import Server, path_of
 
-__all__ = ["BOARD", "explained"]
-
 _BOARD: Final = Server(
     "board",
     "PYROCLAST_BOARD",

@@ -13,8 +13,6 @@ from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["BUDGET"]
-
 
 def _minute(moment: str) -> str:
     """Return a time to the minute, without its zone."""

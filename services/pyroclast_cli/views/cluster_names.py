@@ -13,8 +13,6 @@ from pyroclast.kube.credentials.config import ConfigError, configuration_files
 from pyroclast_cli.cluster import connected
 from pyroclast_cli.views.completing import Place
 
-__all__ = ["names_for"]
-
 MOST: int = 500
 """Most names that are requested, because a shell shows no more usefully."""
 

@@ -11,8 +11,6 @@ from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, NAMESPACES, NODE
 from pyroclast_cli.flags import GLOBAL_FLAGS, Flag
 from pyroclast_cli.tree import Group, Leaf, Node
 
-__all__ = ["Place", "place_of", "split_at_equals"]
-
 FORMS: Final = ("table", "wide", "name", "json", "yaml", "csv", "jsonpath=", "custom-columns=")
 KIND_OF_ARGUMENT: Final[Mapping[str, ResourceType]] = {
     "explain": JOBS,

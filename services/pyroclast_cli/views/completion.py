@@ -9,8 +9,6 @@ from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.tree import Group, Leaf
 from pyroclast_cli.views.completing import Place, place_of, split_at_equals
 
-__all__ = ["COMPLETION", "complete"]
-
 SCRIPTS: Final = {
     "bash": """_vcctl() {
   local found

@@ -15,8 +15,6 @@ from pyroclast_cli.views.log_lines import LogLine, read_line
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client
 
-__all__ = ["lines_of", "pods_of", "prefix_of", "say", "started"]
-
 
 async def pods_of(context: Context, key: Key) -> list[dict[str, Any]]:
     """Return the started pods of the Job that the flags select, ordered by task and index.

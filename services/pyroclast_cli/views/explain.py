@@ -22,8 +22,6 @@ from pyroclast_cli.views.reading import entries_that_wait, views_in
 from pyroclast_cli.views.recorder import RECORDER, causes_of
 from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, existing, job_key, namespace_of
 
-__all__ = ["EXPLAIN"]
-
 NEVER: Final = 3
 QUEUE_KINDS: Final = frozenset({"queue", "queues", "q"})
 GROUP_KINDS: Final = frozenset({"podgroup", "podgroups", "pg", OBJECT, "podgroup.scheduling.k8s.io"})

@@ -17,8 +17,6 @@ from pyroclast_cli.views.lint import documents_in
 from pyroclast_cli.views.output import OUTPUT, write_one
 from pyroclast_cli.views.scope import NAMESPACE, namespace_of
 
-__all__ = ["FITS"]
-
 NEVER: Final = 3
 
 

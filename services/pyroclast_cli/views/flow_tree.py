@@ -17,8 +17,6 @@ from pyroclast_cli.views.reading import views_in
 from pyroclast_cli.views.scope import NAMESPACE, existing, namespace_of
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["TREE"]
-
 KINDS: Final = frozenset({"", "flow", "jobflow", "jf", "jobflows"})
 
 

@@ -10,7 +10,6 @@ import orjson
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client
 
-__all__ = ["without_hidden_names"]
 
 REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 

@@ -20,8 +20,6 @@ from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, with_kind, wr
 from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.views.scope import ALL_NAMESPACES, NAMESPACE, NO_SUCH_OBJECT, job_key, namespaces_of
 
-__all__ = ["EFFICIENCY", "HISTORY", "history_row"]
-
 GPU: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915")
 FILTERS: Final = ("state", "queue", "user", "flow", "name")
 MOST: Final = 10_000

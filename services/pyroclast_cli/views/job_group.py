@@ -8,6 +8,4 @@ from typing import Final
 from pyroclast_cli.compatible import jobs
 from pyroclast_cli.views.explain import EXPLAIN
 
-__all__ = ["JOB"]
-
 JOB: Final = replace(jobs.JOB, children=(*jobs.JOB.children, EXPLAIN))

@@ -12,8 +12,6 @@ from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 
-__all__ = ["LINT", "documents_in"]
-
 STANDARD_INPUT: Final = "-"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 

@@ -18,8 +18,6 @@ from pyroclast_cli.context import Context
 from pyroclast_cli.views.container_logs import lines_of, pods_of, prefix_of, say, started
 from pyroclast_cli.views.log_lines import Printed
 
-__all__ = ["follow"]
-
 PAUSE: Final = 1.0  # seconds between checks for new containers
 _AT_FIRST: Final = ("tailLines", "sinceSeconds")
 ENDS: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-__all__ = ["EARLIEST", "LogLine", "Printed", "in_order", "read_line"]
-
 DIGITS: Final = 9
 EARLIEST: Final = (0, 0)
 

@@ -20,7 +20,6 @@ from pyroclast_cli.views.scope import NAMESPACE, named_job
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client
 
-__all__ = ["LOGS", "query_of"]
 
 SECOND: Final = 10**9
 

@@ -17,8 +17,6 @@ from pyroclast.rules.schema_check import schema_faults
 from pyroclast.rules.verdicts import Verdict
 from pyroclast.runtime.time_zones import TimeZones
 
-__all__ = ["Checked", "admitted", "check_manifests"]
-
 Document = Mapping[str, Any]
 OURS: Final = ".volcano.sh"
 NO_LIMITS: Final = queues.QueueLimits()

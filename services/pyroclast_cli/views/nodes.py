@@ -16,8 +16,6 @@ from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["NODES_VIEW", "nodes_table"]
-
 TIER: Final = "tier"
 COLUMNS: Final = (
     Column("GROUP", "group"),

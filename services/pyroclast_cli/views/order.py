@@ -22,8 +22,6 @@ from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.scope import existing
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["ORDER", "order_rows"]
-
 MOST: Final = 1000
 HEAD: Final = (
     Column("POS", "position"),

@@ -19,8 +19,6 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.views.templates import TemplateError, lookup, parse_path, render
 
-__all__ = ["FORMATS", "OUTPUT", "TABLE_FLAGS", "Column", "Table", "Whole", "with_kind", "write", "write_document", "write_one"]
-
 FORMATS: Final = "table, wide, name, json, yaml, csv, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,…"
 OUTPUT: Final = Flag("output", "o", "table", FORMATS)
 TABLE_FLAGS: Final = (

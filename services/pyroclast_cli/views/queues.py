@@ -16,8 +16,6 @@ from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["QUEUES_VIEW", "queues_table"]
-
 COLUMNS: Final = (
     Column("QUEUE", "label", plain="name"),
     Column("STATE", "state"),

@@ -17,8 +17,6 @@ from pyroclast_cli.views.scope import is_selected, namespaces_of
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
 
-__all__ = ["entries_that_wait", "jobs_of", "natives_of", "views_in"]
-
 
 async def jobs_of(context: Context) -> list[JobView]:
     """Return the Jobs that the flags of the command select."""

@@ -10,8 +10,6 @@ from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.views.servers import UNREACHABLE, Server, path_of
 
-__all__ = ["RECORDER", "WINDOW_FLAGS", "asked", "causes_of", "history_path"]
-
 _RECORDER: Final = Server(
     "recorder",
     "PYROCLAST_RECORDER",

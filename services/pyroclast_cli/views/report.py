@@ -14,8 +14,6 @@ from pyroclast_cli.tree import Group, Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
 from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
 
-__all__ = ["REPORT", "usage_rows"]
-
 GROUPS: Final = {
     "queue": Column("QUEUE", "queue"),
     "user": Column("USER", "user"),

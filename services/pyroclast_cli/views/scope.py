@@ -11,19 +11,6 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 
-__all__ = [
-    "ALL_NAMESPACES",
-    "NAMESPACE",
-    "NO_SUCH_OBJECT",
-    "SCOPE_FLAGS",
-    "existing",
-    "is_selected",
-    "job_key",
-    "named_job",
-    "namespace_of",
-    "namespaces_of",
-]
-
 NO_SUCH_OBJECT: Final = 4
 """The exit status of a command whose object does not exist."""
 NAMESPACE: Final = Flag("namespace", "n", "", "the namespace, by default that of the kubeconfig's context")

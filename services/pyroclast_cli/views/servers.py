@@ -17,8 +17,6 @@ from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 
-__all__ = ["UNREACHABLE", "Server", "path_of"]
-
 UNREACHABLE: Final = 5
 """The exit status of a command whose server cannot be reached."""
 

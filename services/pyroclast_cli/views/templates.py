@@ -9,8 +9,6 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-__all__ = ["TemplateError", "lookup", "parse_path", "render"]
-
 Step: TypeAlias = str | int | None
 """A step of a path: a field, an index, or None for all items."""
 

@@ -11,8 +11,6 @@ from pyroclast.api.enums import MemberType
 from pyroclast.api.records import HyperNode
 from pyroclast.lifecycle.hypernodes.members import member_names
 
-__all__ = ["tier_groups"]
-
 
 def tier_groups(hyper_nodes: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
     """Return `tier N: NAME` of all HyperNodes that contain each node, by node name. `nodes` maps node names to labels."""

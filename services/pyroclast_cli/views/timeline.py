@@ -24,8 +24,6 @@ from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.scope import NAMESPACE, named_job
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["TIMELINE", "trace_events"]
-
 
 def _after(seconds: int) -> str:
     return f"+{human_duration(seconds)}"

@@ -20,8 +20,6 @@ from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.scope import SCOPE_FLAGS, is_selected, namespaces_of
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["TOP"]
-
 POD_METRICS: Final = ResourceType("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 NODE_METRICS: Final = ResourceType("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 UNSERVED: Final = (404, 503)

@@ -21,7 +21,6 @@ from pyroclast_cli.views.scope import NAMESPACE, job_key
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
 
-__all__ = ["WAIT", "is_out_of_reach"]
 
 TIMED_OUT: Final = 124
 ENDS: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})

@@ -28,8 +28,6 @@ from pyroclast_cli.views.reading import entries_that_wait, jobs_of, natives_of
 from pyroclast_cli.views.scope import SCOPE_FLAGS, namespaces_of
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["RUNNING", "WAITING", "entry_rows", "running_rows", "running_table", "waiting_rows", "waiting_table"]
-
 REFERENCE: Final = "vcjob.batch.volcano.sh"
 AT_WORK: Final = frozenset({"Running", "Restarting", "Completing", "Terminating"})
 WAITING_COLUMNS: Final = (

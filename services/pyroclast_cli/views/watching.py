@@ -20,7 +20,6 @@ from pyroclast_cli.views.output import Table, Whole, write, write_one
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client
 
-__all__ = ["WATCH", "looks", "show"]
 
 Shown = TypeVar("Shown", Table, Table | Whole)
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyroclast_client.flow_compilation import FlowCall
     from pyroclast_client.flows import FlowFunction
 
-__all__ = ["EndTrigger", "PyroclastFlowOperator", "PyroclastJobOperator"]
 
 LOG_LINES: Final = 1000
 

@@ -12,8 +12,6 @@ from pyroclast_client.asynchronous import AsyncClient
 from pyroclast_client.flow_handles import AsyncFlow
 from pyroclast_client.handles import AsyncJob
 
-__all__ = ["HANDLES", "EndTrigger"]
-
 HANDLES: Final = {"Job": AsyncJob, "JobFlow": AsyncFlow}
 
 

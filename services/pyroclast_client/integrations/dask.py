@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyroclast_client.jobs import Job
     from pyroclast_client.synchronous import Client
 
-__all__ = ["PyroclastCluster"]
 
 STEM: Final = "dask"
 AGAIN: Final = {"policies": [{"event": "PodEvicted", "action": "RestartPod"}]}

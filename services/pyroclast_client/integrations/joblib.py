@@ -11,8 +11,6 @@ from joblib.parallel import ParallelBackendBase
 
 from pyroclast_client.executors import Executor
 
-__all__ = ["PyroclastBackend"]
-
 MOST_PODS: Final = 100  # at the same time, for `n_jobs=-1`
 
 

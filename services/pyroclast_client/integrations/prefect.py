@@ -19,8 +19,6 @@ from pyroclast_client.documents import fresh_name
 from pyroclast_client.handles import COMPLETED
 from pyroclast_client.options import options_of
 
-__all__ = ["PyroclastConfiguration", "PyroclastResult", "PyroclastVariables", "PyroclastWorker"]
-
 FAILED = 1
 
 

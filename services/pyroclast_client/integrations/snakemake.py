@@ -26,8 +26,6 @@ from pyroclast_client.jobs import Job
 from pyroclast_client.options import TaskOptions, options_of
 from pyroclast_client.synchronous import Client
 
-__all__ = ["Executor", "ExecutorSettings", "common_settings"]
-
 LAST_LINES: Final = 20
 WAIT: Final = "trap 'exit 0' TERM; while :; do sleep 1; done"
 MINUTE: Final = 60

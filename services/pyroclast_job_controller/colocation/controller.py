@@ -18,8 +18,6 @@ from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast_job_controller.core import colocation
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["ColocationController"]
-
 log = structlog.get_logger()
 
 _DEBOUNCE: Final = 1.0

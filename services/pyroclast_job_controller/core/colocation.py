@@ -10,8 +10,6 @@ from pyroclast.api import keys
 from pyroclast.api.records import ColocationConfiguration, PodMeta
 from pyroclast.resources import selectors
 
-__all__ = ["configuration_for", "patch", "selects", "written"]
-
 
 def selects(configuration: ColocationConfiguration, labels: Mapping[str, str]) -> bool:
     """Return whether the configuration has a valid selector that matches these labels."""

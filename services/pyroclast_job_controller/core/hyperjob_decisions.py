@@ -9,8 +9,6 @@ from pyroclast.api import keys
 from pyroclast.api.records import HyperJob, Job, Namespace
 from pyroclast_job_controller.core.hyperjobs import HyperJobPart, Problem, has_ended, is_allowed, split
 
-__all__ = ["HyperDecision", "HyperFacts", "decide"]
-
 
 @dataclass(frozen=True, slots=True)
 class HyperFacts:

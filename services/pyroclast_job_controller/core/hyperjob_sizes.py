@@ -10,8 +10,6 @@ import msgspec
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records import HyperJob, JobState
 
-__all__ = ["fitted", "status_patch"]
-
 _MOST_STORED: Final = 1_400_000
 """Most bytes of a HyperJob's spec and rows. The store accepts 1.5 MiB, which includes the metadata and conditions."""
 

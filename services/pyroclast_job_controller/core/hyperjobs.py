@@ -21,8 +21,6 @@ from pyroclast.lifecycle.ownership import controller_reference
 from pyroclast.lifecycle.times import format_time
 from pyroclast_job_controller.core.hyperjob_sizes import fitted
 
-__all__ = ["HyperJobPart", "Problem", "has_ended", "is_allowed", "manifest", "split", "status"]
-
 _MOST_JOBS: Final = 10_000
 """Most Jobs of a HyperJob, because their phases must fit into an object of 1.5 MB."""
 

@@ -16,23 +16,6 @@ from pyroclast.lifecycle.gang import usage
 from pyroclast.lifecycle.merging import merge_patch
 from pyroclast.lifecycle.ownership import controller_reference
 
-__all__ = [
-    "INHERITED_FROM",
-    "Workload",
-    "group_name",
-    "is_controlled",
-    "is_group_of",
-    "is_in_own_group",
-    "manifest",
-    "merged",
-    "patch",
-    "queue_not_taken",
-    "speaks_for",
-    "taken_over",
-    "wants_group",
-    "workload_group",
-]
-
 Workload: TypeAlias = ReplicaSet | StatefulSet | BatchJob
 """A workload whose pods share one PodGroup."""
 

@@ -15,22 +15,6 @@ from pyroclast.api import keys
 from pyroclast.api.enums import Action, PodGroupPhase, QueueState
 from pyroclast.api.records import PodGroup, Queue
 
-__all__ = [
-    "ORDERS",
-    "ROOT",
-    "Operation",
-    "Step",
-    "bears_stale_mark",
-    "following_parent",
-    "is_marked",
-    "meaningless",
-    "parent_of",
-    "refusal_to_open",
-    "state_of",
-    "step",
-    "tally",
-]
-
 ROOT: Final = "root"
 ORDERS: Final = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE)
 """The actions that users may request for a queue."""

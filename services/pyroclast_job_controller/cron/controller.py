@@ -27,8 +27,6 @@ from pyroclast_job_controller.core.cron.state import CronState
 from pyroclast_job_controller.cron.zones import clock_of, zone_of
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["CronController"]
-
 log = structlog.get_logger()
 
 _REFUSED: Final = 60.0

@@ -16,8 +16,6 @@ from pyroclast.lifecycle.notices import Notice, warning
 from pyroclast.resources.cron import CronError, parse, split_zone
 from pyroclast_job_controller.core.cron.clock import Clock
 
-__all__ = ["UnknownZone", "clock_of", "local_zone", "zone_of"]
-
 log = structlog.get_logger()
 
 _LOCAL_FILE: Final = Path("/etc/localtime")

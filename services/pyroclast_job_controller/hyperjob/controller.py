@@ -26,8 +26,6 @@ from pyroclast_job_controller.core.hyperjob_decisions import HyperDecision, Hype
 from pyroclast_job_controller.core.hyperjobs import HyperJobPart, Problem
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["HyperJobController"]
-
 log = structlog.get_logger()
 
 _Patch: TypeAlias = dict[str, Any] | list[dict[str, Any]]

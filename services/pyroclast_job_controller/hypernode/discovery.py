@@ -11,7 +11,7 @@ import structlog
 from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
 from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, SECRETS, Key
 from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
-from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.workqueue.rejections import Refusals
@@ -22,8 +22,6 @@ from pyroclast.lifecycle.hypernodes.discovered import Found, changes
 from pyroclast_job_controller.hypernode.ufm import Credentials, UfmError, fetch_ports
 from pyroclast_job_controller.hypernode.watched import HyperNodeCaches
 from pyroclast_job_controller.shared import Shared
-
-__all__ = ["DiscoveryController"]
 
 log = structlog.get_logger()
 

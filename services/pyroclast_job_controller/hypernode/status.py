@@ -16,8 +16,6 @@ from pyroclast.lifecycle.hypernodes.members import depends_on_nodes, node_count
 from pyroclast_job_controller.hypernode.watched import HyperNodeCaches
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["HyperNodeStatusController"]
-
 log = structlog.get_logger()
 
 _GATHERING: Final = 1.0

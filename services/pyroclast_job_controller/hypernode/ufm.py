@@ -11,8 +11,6 @@ import aiohttp
 from pyroclast.lifecycle.hypernodes.ufm import Port, read_ports
 from pyroclast.runtime.bodies import read_at_most
 
-__all__ = ["Credentials", "UfmError", "fetch_ports"]
-
 _PATH: Final = "/ufmRest/resources/ports"
 _SECONDS: Final = 30.0
 _LARGEST: Final = 100 << 20

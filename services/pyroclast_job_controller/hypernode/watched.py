@@ -6,13 +6,11 @@ import os
 
 from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
 from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, NODES, Key
-from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast_job_controller.shared import Shared
-
-__all__ = ["HyperNodeCaches", "configuration_key"]
 
 
 def configuration_key(name: str, namespace: str) -> Key:

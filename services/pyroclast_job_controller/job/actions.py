@@ -48,8 +48,6 @@ from pyroclast_job_controller.job.seats import SeatPublisher
 from pyroclast_job_controller.podgroup.admission import GroupAdmission
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["JobActions"]
-
 log = structlog.get_logger()
 
 

@@ -29,8 +29,6 @@ from pyroclast_job_controller.job.orphans import Orphans
 from pyroclast_job_controller.pending_commands import Orders
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["JobController"]
-
 log = structlog.get_logger()
 
 _PASSING: Final = 1.0

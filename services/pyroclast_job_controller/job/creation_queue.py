@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-__all__ = ["PATIENCE_SECONDS", "CreationQueue"]
-
 PATIENCE_SECONDS: Final = 2.0
 """A gang without a created pod for this time does not delay other gangs. A webhook for its namespace may be slow."""
 

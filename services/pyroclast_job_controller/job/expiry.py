@@ -16,8 +16,6 @@ from pyroclast.lifecycle.flow.ends import end_is_recorded, flow_of
 from pyroclast.lifecycle.job import ttl
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["ExpiryController"]
-
 log = structlog.get_logger()
 
 

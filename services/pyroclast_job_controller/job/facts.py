@@ -15,8 +15,6 @@ from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.plugins.registry import marks_of
 
-__all__ = ["facts_of"]
-
 
 def facts_of(
     caches: Caches,

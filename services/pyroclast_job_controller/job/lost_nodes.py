@@ -17,8 +17,6 @@ from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.lifecycle.gang import overdue
 from pyroclast_job_controller.job.memory import JobMemory
 
-__all__ = ["LostNodes"]
-
 log = structlog.get_logger()
 
 _FEW: Final = 8

@@ -18,8 +18,6 @@ from pyroclast.lifecycle.job.policies import Response
 from pyroclast.runtime.reconciler import Memories, Memory
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 
-__all__ = ["HALF_GANG", "JobMemories", "JobMemory"]
-
 _MOST_OCCURRENCES: Final = 10_000
 """The most occurrences in the memory of one Job, enough for one of each pod. Above it, the oldest are dropped."""
 

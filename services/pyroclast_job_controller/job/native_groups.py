@@ -19,8 +19,6 @@ from pyroclast.lifecycle.gang import native_groups
 from pyroclast.lifecycle.gang.ownership import is_ours
 from pyroclast.lifecycle.notices import Notice, normal
 
-__all__ = ["NativePublisher"]
-
 log = structlog.get_logger()
 
 

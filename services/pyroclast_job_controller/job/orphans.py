@@ -11,8 +11,6 @@ from pyroclast.lifecycle.gang import orphans
 from pyroclast_job_controller.caches import ORPHAN
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["Orphans"]
-
 log = structlog.get_logger()
 
 

@@ -26,8 +26,6 @@ from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.plugins.registry import names_of
 from pyroclast_job_controller.plugins.use import body_of, check, make, objects_of, plugins_of, removed_at_end, warnings_of
 
-__all__ = ["PluginActions"]
-
 log = structlog.get_logger()
 
 _FAILED = "Execute plugin when job add failed, err: "

@@ -39,8 +39,6 @@ from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.seats import Seating
 from pyroclast_job_controller.plugins.use import adapted, plugins_of
 
-__all__ = ["PodActions"]
-
 log = structlog.get_logger()
 
 _AT_ONCE: Final = 48

@@ -29,8 +29,6 @@ from pyroclast_job_controller.blocked import Blocked, Outage
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.plugins.use import adapted, plugins_of
 
-__all__ = ["REMEMBERED_SECONDS", "SeatPublisher", "Seating"]
-
 log = structlog.get_logger()
 
 REMEMBERED_SECONDS: Final = 600.0

@@ -12,8 +12,6 @@ from pyroclast_job_controller.caches import CLAIM, QUEUE
 from pyroclast_job_controller.job.memory import JobMemories
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["JobWatch"]
-
 
 class JobWatch:
     """Queues the keys of Jobs after changes, and remembers deletions, which no object shows when the Job is reconciled."""

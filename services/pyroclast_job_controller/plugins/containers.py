@@ -6,17 +6,6 @@ from collections.abc import Callable, Iterable
 
 from pyroclast.lifecycle.jobplugins import Manifest
 
-__all__ = [
-    "annotated",
-    "change_containers",
-    "extended",
-    "variable",
-    "with_init_container",
-    "with_port",
-    "with_variables",
-    "with_volume",
-]
-
 
 def change_containers(pod: Manifest, change: Callable[[Manifest], Manifest], *, init: bool = True) -> Manifest:
     """Return `pod` with `change` applied to all its containers, with `init` also to its init containers."""

@@ -11,8 +11,6 @@ from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins.containers import variable, with_variables
 
-__all__ = ["EnvPlugin"]
-
 
 class EnvPlugin(JobPlugin):
     """Adds `VK_TASK_INDEX` and `VC_TASK_INDEX`. With the argument `--task-name`, it also adds `VC_TASK_NAME`."""

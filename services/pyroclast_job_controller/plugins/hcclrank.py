@@ -12,8 +12,6 @@ from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins.containers import annotated
 from pyroclast_job_controller.plugins.hosts import task_named
 
-__all__ = ["HcclrankPlugin"]
-
 _ANNOTATION: Final = "hccl/rankIndex"
 
 

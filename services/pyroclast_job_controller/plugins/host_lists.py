@@ -8,8 +8,6 @@ from typing import Final
 from pyroclast.api.records import Job, Task
 from pyroclast_job_controller.plugins.hosts import addresses, fit_variables
 
-__all__ = ["parts", "variables"]
-
 _LARGEST: Final = 900_000
 """Most bytes of a ConfigMap. The API server accepts 1 MiB."""
 

@@ -9,8 +9,6 @@ from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.pods import template_of
 
-__all__ = ["MOUNT_PATH", "Host", "address", "addresses", "fit_variables", "host_file", "hosts", "task_named"]
-
 MOUNT_PATH: Final = "/etc/volcano"
 """The path at which the plugin `svc` mounts its files."""
 

@@ -12,8 +12,6 @@ from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins.containers import change_containers, variable, with_port, with_variables
 from pyroclast_job_controller.plugins.hosts import addresses, fit_variables, host_file, task_named
 
-__all__ = ["MpiPlugin"]
-
 _PORT_NAME: Final = "mpijob-port"
 
 

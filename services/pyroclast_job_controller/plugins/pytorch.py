@@ -18,8 +18,6 @@ from pyroclast_job_controller.plugins.containers import (
 )
 from pyroclast_job_controller.plugins.hosts import address, task_named
 
-__all__ = ["PytorchPlugin"]
-
 _PORT_NAME: Final = "pytorchjob-port"
 
 _WAIT: Final = """\

@@ -15,8 +15,6 @@ from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins.containers import change_containers, with_port
 from pyroclast_job_controller.plugins.hosts import address, task_named
 
-__all__ = ["RayPlugin"]
-
 _PORTS: Final = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPort"}
 """The flag of each named port."""
 

@@ -22,8 +22,6 @@ from pyroclast_job_controller.plugins.ssh import SshPlugin
 from pyroclast_job_controller.plugins.svc import SvcPlugin
 from pyroclast_job_controller.plugins.tensorflow import TensorflowPlugin
 
-__all__ = ["find", "known", "marks_of", "names_of"]
-
 log = structlog.get_logger()
 
 _OURS: Final[Mapping[str, type[JobPlugin]]] = {

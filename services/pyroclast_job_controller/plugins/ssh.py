@@ -14,8 +14,6 @@ from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins.containers import with_volume
 from pyroclast_job_controller.plugins.hosts import hosts
 
-__all__ = ["SshPlugin"]
-
 _FILES: Final = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 _HOME: Final = "/root/.ssh"
 _OWNER_ONLY: Final = 0o600

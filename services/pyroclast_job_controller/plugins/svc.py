@@ -19,8 +19,6 @@ from pyroclast_job_controller.plugins import host_lists, waiting
 from pyroclast_job_controller.plugins.containers import with_init_container, with_variables, with_volume
 from pyroclast_job_controller.plugins.hosts import MOUNT_PATH, fit_variables, host_file
 
-__all__ = ["SvcPlugin"]
-
 
 class SvcPlugin(JobPlugin):
     """Adds host names and host lists.

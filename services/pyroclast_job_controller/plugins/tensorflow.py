@@ -15,8 +15,6 @@ from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins.containers import variable, with_variables
 from pyroclast_job_controller.plugins.hosts import address
 
-__all__ = ["TensorflowPlugin"]
-
 _ROLES: Final = ("ps", "worker", "chief", "evaluator")
 """The roles in the order in which a cluster lists them."""
 _OF_A_POD: Final = 200

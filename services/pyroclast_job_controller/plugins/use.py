@@ -9,8 +9,6 @@ from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginCrash, PluginError, PluginObject
 from pyroclast_job_controller.plugins.registry import find, names_of
 
-__all__ = ["adapted", "body_of", "check", "make", "objects_of", "plugins_of", "removed_at_end", "warnings_of"]
-
 
 def plugins_of(job: Job) -> list[JobPlugin]:
     """Return the plugins of `job` in the order in which they run.

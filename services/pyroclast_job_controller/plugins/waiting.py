@@ -12,8 +12,6 @@ from pyroclast.lifecycle.jobplugins import Manifest
 from pyroclast.resources.go_flags import parse
 from pyroclast_job_controller.plugins.hosts import addresses, task_named
 
-__all__ = ["NAME", "init_container", "launcher", "workers"]
-
 NAME: Final = "wait-for-workers"
 
 _USUAL: Final = ("launcher", "master")

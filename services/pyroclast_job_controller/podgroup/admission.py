@@ -13,8 +13,6 @@ from pyroclast.runtime.in_process.creation import ensure_allowed
 from pyroclast.runtime.in_process.queues import judged
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["MUTATE", "PATHS", "VALIDATE", "GroupAdmission"]
-
 MUTATE: Final = "/podgroups/mutate"
 VALIDATE: Final = "/podgroups/validate"
 PATHS: Final = (MUTATE, VALIDATE)

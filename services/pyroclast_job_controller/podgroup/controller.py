@@ -12,7 +12,7 @@ from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Pod, PodGroup
 from pyroclast.api.types import POD_GROUPS, PODS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, NotFound
-from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
@@ -23,8 +23,6 @@ from pyroclast_job_controller.core.plainpods import Workload
 from pyroclast_job_controller.podgroup.admission import GroupAdmission
 from pyroclast_job_controller.podgroup.workloads import Owners
 from pyroclast_job_controller.shared import Shared
-
-__all__ = ["PlainPodController"]
 
 log = structlog.get_logger()
 

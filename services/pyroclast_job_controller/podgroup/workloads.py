@@ -11,7 +11,7 @@ from pyroclast.api import records
 from pyroclast.api.records import Meta, OwnerReference, PodGroup
 from pyroclast.api.types import BATCH_JOBS, DAEMON_SETS, POD_GROUPS, REPLICA_SETS, STATEFUL_SETS, Key, ResourceType
 from pyroclast.kube.basics.errors import ApiError, Conflict, NotFound, is_transient
-from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
@@ -19,8 +19,6 @@ from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast_job_controller.core import plainpods
 from pyroclast_job_controller.core.plainpods import Workload
 from pyroclast_job_controller.shared import Shared
-
-__all__ = ["Owners", "WorkloadController"]
 
 log = structlog.get_logger()
 

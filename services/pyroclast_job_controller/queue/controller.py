@@ -15,7 +15,7 @@ from pyroclast.api.enums import Action, PodGroupPhase, QueueState
 from pyroclast.api.records import Command, PodGroup, Queue
 from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast_job_controller.blocked import Cause, pause_after
@@ -24,8 +24,6 @@ from pyroclast_job_controller.core import queues
 from pyroclast_job_controller.core.queues import ROOT, Operation, Step
 from pyroclast_job_controller.pending_commands import Orders
 from pyroclast_job_controller.shared import Shared
-
-__all__ = ["QueueController"]
 
 log = structlog.get_logger()
 

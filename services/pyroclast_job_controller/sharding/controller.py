@@ -11,7 +11,7 @@ import structlog
 from pyroclast.api.records import ConfigMap, Node, NodeShard, Pod
 from pyroclast.api.types import CONFIG_MAPS, NODE_SHARDS, NODES, PODS, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound
-from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
@@ -22,8 +22,6 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast_job_controller.core.sharding.choice import NodeLoad, choose, is_due, load_of, status
 from pyroclast_job_controller.core.sharding.configuration import Sharding, ShardingError, read
 from pyroclast_job_controller.shared import Shared
-
-__all__ = ["ShardingController"]
 
 log = structlog.get_logger()
 

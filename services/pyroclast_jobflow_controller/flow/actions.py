@@ -29,8 +29,6 @@ from pyroclast.runtime.traces import ANNOTATION, context_of, context_within, flo
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.flow.memory import FlowMemory
 
-__all__ = ["Creators", "FlowActions"]
-
 log = structlog.get_logger()
 
 _FIRST_RETRY: Final = 0.05

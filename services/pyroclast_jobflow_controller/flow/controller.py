@@ -20,8 +20,6 @@ from pyroclast_jobflow_controller.flow.memory import FlowMemories, FlowMemory
 from pyroclast_jobflow_controller.flow.probes import ProbeController
 from pyroclast_jobflow_controller.shared import Shared
 
-__all__ = ["FlowController"]
-
 log = structlog.get_logger()
 
 _MOST_NAMED: Final = 10

@@ -11,8 +11,6 @@ from pyroclast.lifecycle.flow.names import is_owned
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.flow.memory import FlowMemory
 
-__all__ = ["facts_of"]
-
 
 def facts_of(caches: Caches, flow: JobFlow, memory: FlowMemory, now: float) -> FlowFacts:
     """Return the facts of `flow` at `now`, in seconds since the epoch."""

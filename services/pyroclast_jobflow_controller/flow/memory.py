@@ -11,8 +11,6 @@ from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbeRequest, Refused
 from pyroclast.lifecycle.flow.graph import Graph
 from pyroclast.runtime.reconciler import Memories, Memory
 
-__all__ = ["FlowMemories", "FlowMemory"]
-
 
 @dataclass(slots=True)
 class FlowMemory(Memory):

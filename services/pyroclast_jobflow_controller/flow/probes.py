@@ -24,8 +24,6 @@ from pyroclast_jobflow_controller.flow.memory import FlowMemories
 from pyroclast_jobflow_controller.flow.reach import Reach
 from pyroclast_jobflow_controller.settings import JobFlowSettings
 
-__all__ = ["ProbeController", "ProbeKey"]
-
 log = structlog.get_logger()
 
 _FIRST_PAUSE = 1.0

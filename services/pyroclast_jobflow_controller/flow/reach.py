@@ -12,8 +12,6 @@ import aiohttp
 
 from pyroclast.api.records import HttpGetProbe
 
-__all__ = ["Reach"]
-
 
 class Reach:
     """Probes pods; an async context manager. Each result is the failure as a text, empty on success.

@@ -13,8 +13,6 @@ from pyroclast_jobflow_controller.caches import TEMPLATE
 from pyroclast_jobflow_controller.flow.memory import FlowMemories, FlowMemory
 from pyroclast_jobflow_controller.shared import Shared
 
-__all__ = ["FlowWatch"]
-
 _DEBOUNCE: Final = 0.02
 """Seconds during which changes of a flow's Jobs are collected before the flow is reconciled."""
 

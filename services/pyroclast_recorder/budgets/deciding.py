@@ -22,8 +22,6 @@ from pyroclast.api.budgets import (
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_recorder.facts.units import MEBIBYTE, is_in_mebibytes
 
-__all__ = ["BudgetedQueue", "Use", "budgeted", "crossed", "hours_in", "in_period", "is_worth_a_write", "spent_by"]
-
 THOUSANDTHS: Final = 1000
 HOUR: Final = 3600
 LEAST_CHANGE: Final = 0.001

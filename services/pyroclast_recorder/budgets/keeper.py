@@ -12,14 +12,13 @@ from pyroclast.api import keys
 from pyroclast.api.budgets import Spent, hours_text, written_spent
 from pyroclast.api.types import QUEUES
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast_recorder.budgets.deciding import BudgetedQueue, budgeted, crossed, in_period, is_worth_a_write, spent_by
 from pyroclast_recorder.budgets.reading import settled_at, use_since
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.following.queue_annotations import annotate
-
-__all__ = ["BudgetKeeper"]
 
 log = structlog.get_logger()
 

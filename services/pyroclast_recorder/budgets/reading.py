@@ -16,8 +16,6 @@ from pyroclast_recorder.database.tables import cursors, jobs, pods
 from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.hourly_usage import HOUR, held, share_of
 
-__all__ = ["settled_at", "use_since"]
-
 WHOSE: Final = ("queue", "submitted_by", "owner_kind", "owner_name")
 
 

@@ -10,8 +10,6 @@ from sqlalchemy import Table
 from pyroclast_recorder.database.merging import key_of, merged
 from pyroclast_recorder.database.tables import Row
 
-__all__ = ["Batch", "Cursor"]
-
 
 class Cursor(NamedTuple):
     """The position in the history of the API server up to which the objects of a kind have rows.

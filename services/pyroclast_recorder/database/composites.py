@@ -16,8 +16,6 @@ from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.tables import Row, composites, jobs, pods
 from pyroclast_recorder.facts.composites import Tree, tree_run
 
-__all__ = ["update_composites"]
-
 
 async def update_composites(connection: AsyncConnection, batch: Batch, groups: Collection[Row]) -> None:
     """Update the parents of children, and the columns of each root that its tree determines, after a batch.

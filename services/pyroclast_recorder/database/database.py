@@ -41,8 +41,6 @@ from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.hourly_usage import DAY, HOUR, HourUsage, changed_hours, held, hours_between
 from pyroclast_recorder.measured_hours import means_in, measured_hours
 
-__all__ = ["SETTLED", "Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
-
 DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 SETTLED: Final = "usage"
 """The kind of the cursor whose time is the end of the usage that is added up."""

@@ -9,8 +9,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from pyroclast_recorder.database.tables import Merge, Row, merge_of
 
-__all__ = ["key_of", "merged", "replace", "upsert"]
-
 Insert: TypeAlias = postgresql.Insert | sqlite.Insert
 
 

@@ -11,8 +11,6 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-__all__ = ["NewerSchema", "configuration", "migrate"]
-
 LOCK: Final = 7_310_842_115
 """The number of the advisory lock in PostgreSQL with which only one process migrates at a time. The number is arbitrary."""
 

@@ -20,8 +20,6 @@ from pyroclast_recorder.database.merging import replace
 from pyroclast_recorder.database.tables import Row, job_alikes, jobs, owners, pods
 from pyroclast_recorder.facts.native_groups import KIND, GroupEnd, group_end, native_alike, native_outcome
 
-__all__ = ["native_groups_before", "update_native_groups"]
-
 
 async def native_groups_before(connection: AsyncConnection, batch: Batch) -> dict[str, Row]:
     """Return the stored rows of the groups that a batch is about to change, by uid."""

@@ -12,34 +12,6 @@ from typing import Any, Final, TypeAlias
 
 from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text, text
 
-__all__ = [
-    "FLOW_ENDED",
-    "METADATA",
-    "PREPARED",
-    "SCHEDULED",
-    "Merge",
-    "Row",
-    "composites",
-    "cursors",
-    "dirty_hours",
-    "gaps",
-    "job_alikes",
-    "job_causes",
-    "job_phases",
-    "jobs",
-    "merge_of",
-    "node_states",
-    "owners",
-    "pod_use",
-    "pods",
-    "predictions",
-    "queue_minutes",
-    "reservations",
-    "trace_step",
-    "usage_days",
-    "usage_hours",
-]
-
 Row: TypeAlias = Mapping[str, Any]
 METADATA: Final = MetaData()
 

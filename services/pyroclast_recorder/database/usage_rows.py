@@ -13,8 +13,6 @@ from sqlalchemy import Select, Subquery, Table, select, union_all
 from pyroclast_recorder.database.tables import usage_days, usage_hours
 from pyroclast_recorder.hourly_usage import DAY, HOUR
 
-__all__ = ["FOREVER", "usage_rows"]
-
 FOREVER: Final = 2**40
 """A time that is later than any other time."""
 

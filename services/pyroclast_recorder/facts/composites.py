@@ -18,8 +18,6 @@ from pyroclast_recorder.facts.native_groups import condition_of, oldest_pod, que
 from pyroclast_recorder.facts.units import clipped, seconds
 from pyroclast_recorder.hourly_usage import held
 
-__all__ = ["Tree", "composite_facts", "tree_run"]
-
 
 def composite_facts(group: CompositePodGroup, now: int, *, is_deleted: bool) -> dict[str, Any] | None:
     """Return the row of a CompositePodGroup, without the columns `cluster` and `version`.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["Fold"]
-
 MOST: Final = 512
 """The most stored samples for the 95th percentile.
 

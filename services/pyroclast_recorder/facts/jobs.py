@@ -20,16 +20,6 @@ from pyroclast.resources.pods import effective
 from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds, whole_amounts
 
-__all__ = [
-    "UNKNOWN_USER",
-    "alike_facts",
-    "cause_facts",
-    "group_facts",
-    "job_facts",
-    "kept_labels",
-    "phase_facts",
-]
-
 UNKNOWN_USER: Final = "unknown"
 LABELS_BYTES: Final = 2048
 MOST_PHASES: Final = 64

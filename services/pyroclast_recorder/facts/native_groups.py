@@ -23,21 +23,6 @@ from pyroclast_recorder.facts.predictions import prediction_row
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds
 from pyroclast_recorder.hourly_usage import held
 
-__all__ = [
-    "KIND",
-    "GroupEnd",
-    "condition_of",
-    "group_end",
-    "native_alike",
-    "native_causes",
-    "native_facts",
-    "native_outcome",
-    "native_phases",
-    "native_prediction",
-    "oldest_pod",
-    "queue_of",
-]
-
 KIND: Final = NATIVE_POD_GROUPS.qualified
 """The value of the column `kind` in the rows of native PodGroups in `jobs`."""
 

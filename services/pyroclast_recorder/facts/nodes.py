@@ -9,8 +9,6 @@ import orjson
 from pyroclast.api.records.nodes import Node
 from pyroclast_recorder.facts.units import clipped, read_amounts
 
-__all__ = ["GONE", "node_facts"]
-
 GONE = "{}"
 """The allocatable resources of a deleted node, as JSON."""
 

@@ -11,8 +11,6 @@ from pyroclast.api.records.hyperjobs import HyperJob
 from pyroclast.api.records.jobs import CronJob
 from pyroclast_recorder.facts.units import clipped, seconds
 
-__all__ = ["COMPLETE", "FAILED", "Owner", "owner_facts"]
-
 Owner = JobFlow | CronJob | HyperJob | batch.Job
 
 COMPLETE: Final = "Complete"

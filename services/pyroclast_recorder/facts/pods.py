@@ -14,8 +14,6 @@ from pyroclast.api.records.pods import Pod
 from pyroclast.resources.pods import effective
 from pyroclast_recorder.facts.units import clipped, seconds, whole_amounts
 
-__all__ = ["JOB_KIND", "is_ours", "job_of", "pod_facts"]
-
 JOB_KIND: Final = "Job"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation with the index of a pod in a native Job. A replacement of a failed pod has the same index."""

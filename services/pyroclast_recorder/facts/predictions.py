@@ -10,8 +10,6 @@ from pyroclast.api.waiting import Waiting, read_waiting
 from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import clipped, seconds
 
-__all__ = ["prediction_facts", "prediction_row"]
-
 
 def prediction_facts(group: PodGroup) -> dict[str, Any] | None:
     """Return the row of `predictions` of a PodGroup; None when it has no estimated start or no Job."""

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from pyroclast_recorder.facts.units import LARGEST, clipped
 
-__all__ = ["METRICS", "BadAnswer", "Metric", "Round", "query_of", "read_answer", "rows_of"]
-
 STEP_SECONDS: Final = 30
 MOST_STEPS: Final = 500
 """The most samples of a pod in one query. For longer runs, the step between samples is longer."""

@@ -13,8 +13,6 @@ from pyroclast.api.records.groups import Queue
 from pyroclast_recorder.database.tables import Row
 from pyroclast_recorder.facts.units import clipped, read_amounts
 
-__all__ = ["MINUTE", "Asked", "asked_of_queues", "minute_facts"]
-
 MINUTE: Final = 60
 
 Asked = Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]]

@@ -11,8 +11,6 @@ from pyroclast.api import keys
 from pyroclast.api.records.groups import PodGroup
 from pyroclast_recorder.facts.units import clipped
 
-__all__ = ["NO_NODES", "kept_nodes"]
-
 NO_NODES: Final = "[]"
 """The value for a PodGroup without reserved nodes, as JSON."""
 

@@ -9,8 +9,6 @@ from pyroclast.lifecycle.times import parse_time
 from pyroclast.resources.pods import Amounts
 from pyroclast.resources.quantity import QuantityError, parse
 
-__all__ = ["LARGEST", "MEBIBYTE", "clipped", "is_in_mebibytes", "read_amounts", "seconds", "whole_amounts"]
-
 MEBIBYTE: Final = 2**20
 LARGEST: Final = 2**34
 """The largest recorded amount. Without this bound, a pod with absurd requests could overflow the sum of a year."""

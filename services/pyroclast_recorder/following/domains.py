@@ -9,8 +9,6 @@ from pyroclast.api.records import HyperNode
 from pyroclast.lifecycle.hypernodes.members import member_names
 from pyroclast_recorder.database.batches import Cursor
 
-__all__ = ["Domains"]
-
 
 class Domains:
     """A `Sink` that remembers all HyperNodes, whose stream begins with a list. `NodeSink` reports the labels of nodes."""

@@ -7,8 +7,6 @@ from pyroclast_recorder.database.tables import reservations
 from pyroclast_recorder.facts.reservations import NO_NODES, kept_nodes
 from pyroclast_recorder.following.sinks import KindSink
 
-__all__ = ["GroupSink"]
-
 
 class GroupSink(KindSink[PodGroup]):
     """A `Sink` of PodGroups."""

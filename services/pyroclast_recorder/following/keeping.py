@@ -14,8 +14,6 @@ from pyroclast_recorder.database.tables import Row
 from pyroclast_recorder.following.stream import Sink
 from pyroclast_recorder.following.writer import RowTaker
 
-__all__ = ["Keeper", "StandbySink"]
-
 T = TypeVar("T", bound=Record)
 
 KEPT_SECONDS: Final = 600

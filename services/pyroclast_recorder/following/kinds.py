@@ -43,8 +43,6 @@ from pyroclast_recorder.following.stream import Sink
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.following.writer import RowTaker
 
-__all__ = ["Followed", "followed_kinds"]
-
 
 class Followed(NamedTuple):
     """The record type and the sink of a watched kind.

@@ -19,8 +19,6 @@ from pyroclast_recorder.facts.units import whole_amounts
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.hourly_usage import DAY
 
-__all__ = ["POD_METRICS", "Meter"]
-
 log = structlog.get_logger()
 
 POD_METRICS: Final = ResourceType("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")

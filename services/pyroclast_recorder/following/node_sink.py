@@ -12,8 +12,6 @@ from pyroclast_recorder.facts.nodes import GONE, node_facts
 from pyroclast_recorder.following.domains import Domains
 from pyroclast_recorder.following.writer import RowTaker
 
-__all__ = ["NodeSink"]
-
 
 class NodeSink:
     """A `Sink` of nodes. Most events of nodes are heartbeats, which make no rows.

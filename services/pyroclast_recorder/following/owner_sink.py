@@ -10,8 +10,6 @@ from pyroclast_recorder.facts.owners import Owner, owner_facts
 from pyroclast_recorder.following.sinks import KindSink, Seen
 from pyroclast_recorder.following.writer import RowTaker
 
-__all__ = ["OwnerSink"]
-
 
 class OwnerSink(KindSink[Owner]):
     """A `Sink` of one kind of owners of Jobs.

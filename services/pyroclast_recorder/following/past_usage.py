@@ -18,8 +18,6 @@ from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.following.queue_annotations import annotate
 from pyroclast_recorder.past_usage import HALF_LIVES, Used, bin_seconds, past_usage
 
-__all__ = ["PastUsageWriter"]
-
 log = structlog.get_logger()
 
 SHORTEST_SECONDS: Final = 60.0

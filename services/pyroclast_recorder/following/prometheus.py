@@ -19,8 +19,6 @@ from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.hourly_usage import held
 from pyroclast_recorder.measured_hours import OF_THE_WHOLE_RUN
 
-__all__ = ["PrometheusMeter"]
-
 log = structlog.get_logger()
 
 DELAY_SECONDS: Final = 60

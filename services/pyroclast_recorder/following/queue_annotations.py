@@ -8,8 +8,6 @@ from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.basics.errors import ApiError, NotFound
 from pyroclast.kube.http.client import Client, PatchKind
 
-__all__ = ["annotate"]
-
 log = structlog.get_logger()
 
 

@@ -15,8 +15,6 @@ from pyroclast_recorder.database.tables import queue_minutes
 from pyroclast_recorder.facts.queues import MINUTE, asked_of_queues, minute_facts
 from pyroclast_recorder.following.writer import RowTaker
 
-__all__ = ["QueueSink"]
-
 log = structlog.get_logger()
 
 BEFORE_THE_END: Final = 5

@@ -14,8 +14,6 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.run_lengths import run_lengths
 
-__all__ = ["RunLengthsWriter"]
-
 log = structlog.get_logger()
 
 PERIOD_SECONDS: Final = 300.0

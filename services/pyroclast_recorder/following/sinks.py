@@ -23,8 +23,6 @@ from pyroclast_recorder.facts.pods import is_ours, pod_facts
 from pyroclast_recorder.facts.predictions import prediction_facts
 from pyroclast_recorder.following.writer import RowTaker
 
-__all__ = ["KindSink", "Seen", "composite_rows", "group_rows", "job_rows", "native_rows", "pod_rows"]
-
 log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)

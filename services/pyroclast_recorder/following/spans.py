@@ -15,8 +15,6 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.runtime.traces import PastSpan, SpanEvent
 from pyroclast_recorder.database.tables import PREPARED, SCHEDULED, Row, trace_step
 
-__all__ = ["JobHistory", "spans_of"]
-
 ACTIONS: Final = {
     str(JobPhase.RESTARTING): "RestartJob",
     str(JobPhase.ABORTING): "AbortJob",

@@ -21,8 +21,6 @@ from pyroclast_recorder.following.stream import Stream
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.following.writer import RowTaker, Writer
 
-__all__ = ["Standby", "spare_of"]
-
 
 class Standby:
     """Watches the kinds that another replica records, and keeps their recent rows in memory.

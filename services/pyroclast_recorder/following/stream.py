@@ -23,8 +23,6 @@ from pyroclast.kube.watch.listing import Listing
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import DatabaseUnavailable
 
-__all__ = ["Sink", "Stream", "version_of"]
-
 log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)

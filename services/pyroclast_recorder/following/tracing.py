@@ -28,8 +28,6 @@ from pyroclast_recorder.facts.units import clipped, seconds
 from pyroclast_recorder.following.sinks import Seen, group_rows, job_rows
 from pyroclast_recorder.following.spans import JobHistory, spans_of
 
-__all__ = ["JobTracer"]
-
 log = structlog.get_logger()
 
 MOST_JOBS: Final = 20_000

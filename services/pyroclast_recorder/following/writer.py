@@ -15,8 +15,6 @@ from pyroclast_recorder.database.database import Database, DatabaseUnavailable, 
 from pyroclast_recorder.database.tables import Row
 from pyroclast_recorder.facts.native_groups import GroupEnd
 
-__all__ = ["RowTaker", "Writer"]
-
 log = structlog.get_logger()
 
 MANY: Final = 500

@@ -8,8 +8,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["cluster_rows"]
-
 
 def cluster_rows(
     states: Iterable[Mapping[str, Any]], allocated: Mapping[str, int], reserved: Mapping[str, int], since: int, until: int

@@ -12,8 +12,6 @@ import orjson
 from pyroclast_recorder.database.tables import Row
 from pyroclast_recorder.hourly_usage import held
 
-__all__ = ["Measured", "measured_of", "use_of"]
-
 LEAST: Final = 3
 """The least number of samples of a pod. The use of a pod with fewer samples is not reported."""
 

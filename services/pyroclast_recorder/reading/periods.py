@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["LENGTHS", "period_of", "spans"]
-
 LENGTHS: Final = {"hour": 3600, "day": 86_400}
 """The seconds of the periods with a fixed length."""
 

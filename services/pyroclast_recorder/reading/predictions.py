@@ -10,8 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from pyroclast_recorder.database.tables import Row
 
-__all__ = ["prediction_rows"]
-
 EVERY_SECONDS: Final = 3600
 """The least seconds between two predictions of a Job that count, so that each hour of waiting has the same weight."""
 

@@ -40,8 +40,6 @@ from pyroclast_recorder.reading.questions import HistoryQuestion, MinutesQuestio
 from pyroclast_recorder.reading.reserved import kept_names, reserved_amounts
 from pyroclast_recorder.reading.states import STATES, state_of
 
-__all__ = ["cluster_use", "estimates", "gap_seconds", "history", "key_of", "minutes", "namespaces", "tries", "usage", "waits"]
-
 COLUMNS: Final = {"user": "submitted_by"}
 """The columns of usage that have another name in query parameters."""
 

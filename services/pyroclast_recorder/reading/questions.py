@@ -9,21 +9,6 @@ from typing import Final
 
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = [
-    "GROUPS",
-    "PERIODS",
-    "BadQuestion",
-    "HistoryQuestion",
-    "MinutesQuestion",
-    "UsageQuestion",
-    "chosen_namespaces",
-    "history_question",
-    "minutes_question",
-    "usage_question",
-    "whole_hours",
-    "window",
-]
-
 GROUPS: Final = ("queue", "user", "namespace", "flow", "resource")
 PERIODS: Final = ("hour", "day", "week", "month", "all")
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

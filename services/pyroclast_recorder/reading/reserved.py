@@ -11,8 +11,6 @@ import orjson
 from pyroclast_recorder.database.tables import Row
 from pyroclast_recorder.hourly_usage import held
 
-__all__ = ["kept_names", "reserved_amounts"]
-
 _DOWN: Final[Mapping[str, int]] = {}
 """The resources of a node that is down, deleted, or not recorded yet."""
 

@@ -25,8 +25,6 @@ from pyroclast_recorder.reading.questions import (
     window,
 )
 
-__all__ = ["HistoryServer"]
-
 log = structlog.get_logger()
 
 PREFIX: Final = "/api/v1/"

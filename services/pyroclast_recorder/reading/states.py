@@ -7,8 +7,6 @@ from typing import Final
 
 from pyroclast_recorder.database.tables import Row
 
-__all__ = ["STATES", "state_of"]
-
 BY_REASON: Final = (
     ("OutOfMemory", frozenset({"OOMKilled"})),
     ("NodeFailed", frozenset({"NodeLost", "DeletionByTaintManager", "DeletionByPodGC", "NodeShutdown", "TerminationByKubelet"})),

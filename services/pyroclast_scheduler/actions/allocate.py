@@ -21,8 +21,6 @@ from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 from pyroclast_scheduler.session.task_placement import pending_tasks, place
 
-__all__ = ["execute"]
-
 _NOT_READY = "the HyperNodes contradict each other: one has two parents, or lies below itself; jobs with a topology wait"
 
 

@@ -10,8 +10,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.search import explain, find
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["candidates", "execute"]
-
 
 def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument is for a cache that is missing here
     """Place each candidate. A job that is ready is bound at once, together with its earlier placements."""

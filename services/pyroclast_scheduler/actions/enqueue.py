@@ -9,8 +9,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["execute"]
-
 
 def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - the signature of every action
     """Try to enqueue each pending job of each queue, best first. A refused job does not block the jobs behind it."""

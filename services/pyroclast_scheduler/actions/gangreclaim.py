@@ -10,8 +10,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Preemptor
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["execute"]
-
 
 def execute(session: Session, arguments: Arguments) -> None:
     """Evict pods for starving jobs from other queues that are reclaimable."""

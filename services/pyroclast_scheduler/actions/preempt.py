@@ -21,8 +21,6 @@ from pyroclast_scheduler.session.search import fits, ranked, resolvable
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["execute"]
-
 _MEMORY: Final = "preempt"
 
 

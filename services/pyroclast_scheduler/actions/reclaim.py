@@ -21,8 +21,6 @@ from pyroclast_scheduler.session.search import resolvable
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["execute"]
-
 
 def execute(session: Session, arguments: Arguments) -> None:
     """Evict pods of other queues for the starving jobs of each queue that is not overused, for whole gangs or not at all.

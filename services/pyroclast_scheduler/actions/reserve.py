@@ -5,8 +5,6 @@ from __future__ import annotations
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["execute"]
-
 
 def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - the action has none
     """Let the plugins advance their reservations."""

@@ -8,8 +8,6 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["execute"]
-
 _REASON: Final = "shuffle"
 
 

@@ -15,8 +15,6 @@ from typing import Final
 from pyroclast_scheduler.model.statuses import EVICTABLE, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["DEADLINE_SECONDS", "Assumption", "AssumptionKind", "Assumptions"]
-
 DEADLINE_SECONDS: Final = 60.0  # longer than the usual delay of a watch
 
 

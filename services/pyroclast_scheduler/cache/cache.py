@@ -42,8 +42,6 @@ from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of
 
-__all__ = ["Cache"]
-
 _PART = 250  # jobs whose facts are calculated, or that are woken, in one step of 2 ms
 
 

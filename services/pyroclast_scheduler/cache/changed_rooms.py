@@ -16,8 +16,6 @@ from pyroclast_scheduler.model.node_columns import Rows
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.triggers import Eviction, Room
 
-__all__ = ["Rooms", "Victims"]
-
 _MANY_ROWS: Final = 200  # above this number, all pods on these nodes count as possible victims
 _MANY_PODS: Final = 5000  # pods of changed jobs; above this number, all nodes count as changed
 _ALL: Final = "*"  # no queue has this name

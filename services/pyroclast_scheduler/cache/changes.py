@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["alike", "count_alike", "same_but_status", "same_but_told", "same_but_version", "same_queue"]
-
 _COUNTED_APART: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.RELEASING})
 
 

@@ -15,8 +15,6 @@ from pyroclast_scheduler.cache.group_readers.composite import Child, Leaf, Node
 from pyroclast_scheduler.cache.objects import is_older
 from pyroclast_scheduler.model.groups import Hold
 
-__all__ = ["GroupTrees", "Root"]
-
 _Key = tuple[str, str]  # namespace and name
 _FIELD: Final = "spec.parentCompositePodGroupName"
 _DIVIDED: Final = "schedulers that share Jobs by a hash do not serve CompositePodGroups"

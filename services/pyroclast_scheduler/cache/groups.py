@@ -13,8 +13,6 @@ from pyroclast_scheduler.cache.seat_tasks import SeatTasks
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["Groups"]
-
 
 class Groups:
     """The groups of jobs, by key. `notify`: called after each change that a session should examine."""

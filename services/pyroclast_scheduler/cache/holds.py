@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["Holds"]
-
 
 class Holds:
     """The held pods. `held`: the job of each held pod, by UID.

@@ -10,8 +10,6 @@ from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.model.dimensions import MOST, MOST_OF_ONE, Dimensions
 from pyroclast_scheduler.model.faults import Fault
 
-__all__ = ["LEFT_OUT", "Faults", "reason_of", "uncounted"]
-
 LEFT_OUT: Final = "left out: "
 """The prefix of the reason for which an object is left out of all sessions."""
 

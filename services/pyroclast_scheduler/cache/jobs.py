@@ -26,8 +26,6 @@ from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
-__all__ = ["Entry", "JobTable", "Stranger"]
-
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _FIRST_PAUSE = 4  # schedule periods until a left-out job is tried again
 _LONGEST_PAUSE = 512

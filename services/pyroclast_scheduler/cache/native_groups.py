@@ -20,10 +20,8 @@ from pyroclast_scheduler.cache.objects import is_older
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.tasks import TaskFacts, native_key
 
-__all__ = ["NativeGroups"]
 
-
-class Described(Protocol):
+class _Described(Protocol):
     """A callback: another object describes a group, or the object changed."""
 
     def __call__(self, key: str, *, has_gone: bool) -> None: ...
@@ -99,7 +97,7 @@ class NativeGroups:
         roots: dict[str, str],
         *,
         now: Callable[[], float],
-        described: Described,
+        described: _Described,
         retake: Callable[[Collection[TaskFacts]], None],
     ) -> None:
         self.queues = QueueSources()

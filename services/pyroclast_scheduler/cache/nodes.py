@@ -19,8 +19,6 @@ from pyroclast_scheduler.model.shapes import Port, Shape
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["NodeTable", "oversubscription"]
-
 _FIRST_ROOM: Final = 64
 _SMALL: Final = 2**44  # smaller amounts are added in place: half a million of them on one node cannot overflow
 _FULL: Final = 2**62  # the largest stored sum of one node

@@ -12,8 +12,6 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["Changes"]
-
 _MANY_JOBS: Final = 10_000  # changed jobs since the last search; above this number, all jobs count as changed
 _MANY_OBJECTS: Final = 100_000  # changed objects; above this number, everything counts as changed
 _MANY_LABELS: Final = 100_000  # label values of changed pods; above this number, all pods count as changed

@@ -14,8 +14,6 @@ from pyroclast_scheduler.cache.invalid_objects import Faults
 from pyroclast_scheduler.cache.read_objects import NotingObjects, ReadObjects
 from pyroclast_scheduler.model.objects import Objects
 
-__all__ = ["ObjectTable", "is_older", "merged"]
-
 
 class _HasMetadata(Protocol):
     @property

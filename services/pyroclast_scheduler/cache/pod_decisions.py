@@ -14,8 +14,6 @@ from pyroclast_scheduler.cache.task_port import TaskPort
 from pyroclast_scheduler.cache.tasks import TaskTable
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 
-__all__ = ["PodDecisions"]
-
 
 class PodDecisions:
     """Updates the tasks of the cache by decisions. `gone`: called with a pod that turned out to be deleted."""

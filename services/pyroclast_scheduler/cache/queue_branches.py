@@ -7,8 +7,6 @@ from typing import Final
 
 from pyroclast_scheduler.model.queues import QueueFacts
 
-__all__ = ["above", "branches", "limited_by"]
-
 _ROOT: Final = "root"
 
 

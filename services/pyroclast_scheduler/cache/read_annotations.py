@@ -12,8 +12,6 @@ import msgspec
 
 from pyroclast.api.records import Node
 
-__all__ = ["ReadAnnotations"]
-
 
 class ReadAnnotations:
     """The keys of the node annotations that plugins have read on any node."""

@@ -12,8 +12,6 @@ from typing import Any, Final, TypeVar
 from pyroclast.api.records.meta import Record
 from pyroclast_scheduler.model.objects import Objects
 
-__all__ = ["NotingObjects", "ReadObjects"]
-
 T = TypeVar("T", bound=Record)
 _ALL: Final = ""
 _MOST_PASSED_OVER: Final = 100_000  # without a snapshot, as in a standby replica; above this number, all objects count as read

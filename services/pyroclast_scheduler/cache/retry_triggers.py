@@ -33,8 +33,6 @@ from pyroclast_scheduler.model.triggers import (
     UnschedulableJob,
 )
 
-__all__ = ["RetryTriggers"]
-
 _ROUND: Final = 300  # schedule periods after which every waiting job was tried again without any change
 _STEPS: Final = 50  # steps of the search in one call of 3 ms; a step may examine all nodes for a shape
 _PIECE: Final = 250  # jobs that one step wakes

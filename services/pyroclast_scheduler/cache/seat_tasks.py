@@ -12,8 +12,6 @@ from pyroclast_scheduler.cache.seats import Change, SeatTable, has_seats
 from pyroclast_scheduler.cache.task_port import TaskPort
 from pyroclast_scheduler.model.tasks import group_of
 
-__all__ = ["SeatTasks"]
-
 
 class SeatTasks:
     """The tasks of seats, updated when their PodGroups and pods change."""

@@ -28,8 +28,6 @@ from pyroclast.lifecycle.seats.contract import (
 from pyroclast.lifecycle.seats.pods import pod_of, uid_of
 from pyroclast_scheduler.model.groups import Group
 
-__all__ = ["LINGER_SECONDS", "Change", "Outstanding", "SeatTable", "has_seats"]
-
 LINGER_SECONDS: Final = 5.0
 """How long the seats of a deleted PodGroup still count, since requests to create its pods may still be carried out."""
 

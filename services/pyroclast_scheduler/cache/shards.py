@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterable
 
 from pyroclast.api import records
 
-__all__ = ["ShardTable", "free_of"]
-
 
 def free_of(desired: Iterable[str], used: Iterable[Collection[str]]) -> frozenset[str]:
     """Return the desired nodes that no other scheduler reports as used."""

@@ -9,8 +9,6 @@ from pyroclast.api import records
 from pyroclast_scheduler.cache.assumptions import Assumptions
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["TaskPort"]
-
 
 @dataclass(frozen=True, slots=True)
 class TaskPort:

@@ -9,8 +9,6 @@ from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["TaskTable"]
-
 _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 
 

@@ -10,8 +10,6 @@ from pyroclast_scheduler.cache.wait_queue import WaitQueue
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.triggers import Pause, Trigger, UnschedulableJob
 
-__all__ = ["JobOrClass", "UnschedulableJobs"]
-
 JobOrClass: TypeAlias = "str | bytes"
 """A job by its key, or all unschedulable jobs of one equivalence class by its digest."""
 

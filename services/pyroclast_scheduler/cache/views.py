@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.snapshot import Snapshot
 
-__all__ = ["view_of"]
-
 
 def view_of(
     nodes: NodeTable,

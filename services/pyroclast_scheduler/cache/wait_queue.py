@@ -9,8 +9,6 @@ from typing import Final
 
 from pyroclast_scheduler.model.job_facts import JobFacts
 
-__all__ = ["WaitQueue"]
-
 _AGE: Final = attrgetter("created", "uid")
 _MOST_GONE: Final = 50  # outdated entries beyond one per job, each with all pods of a job, before the order is rewritten
 

@@ -27,8 +27,6 @@ from pyroclast_scheduler.session.search import alike
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.whole_units import unit_of
 
-__all__ = ["Demand", "DomainRoom"]
-
 _Pods = tuple[tuple[PlacementPlan, int], ...]  # how many pods of each shape
 _Limits = Mapping[PlacementPlan, Sequence[DomainLimit]]
 

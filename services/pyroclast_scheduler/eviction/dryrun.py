@@ -21,8 +21,6 @@ from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.search import resolvable
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["DryRun", "Loss"]
-
 _SHIFT = 2**31  # makes every priority positive, so that each victim counts
 
 

@@ -19,8 +19,6 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.extension_points import Preemptor
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Freeable", "would_fit"]
-
 _MOST_KEPT: Final = 16  # arrays of all nodes, the last used ones
 
 

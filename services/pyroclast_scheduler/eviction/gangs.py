@@ -36,8 +36,6 @@ from pyroclast_scheduler.session.search import alike, find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["GangKind", "make_room"]
-
 _MOST_DOMAINS: Final = 8
 
 

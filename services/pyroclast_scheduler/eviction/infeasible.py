@@ -21,8 +21,6 @@ from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["InfeasibleNodes", "InfeasibleNodesCache"]
-
 _ALONE: Final = "ReadWriteOncePod"
 _MOST_BYTES: Final = 2**26  # the largest size of the cache, with one byte per node and kind
 

@@ -19,8 +19,6 @@ from pyroclast_scheduler.session.part_order import lacking, missing, sub_job_of_
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["least_request", "request_of", "room_for_part"]
-
 _ENDLESS: Final = 1 << 50
 """More than any cluster has of a resource; sums of it do not overflow."""
 

@@ -16,8 +16,6 @@ from pyroclast_scheduler.session.label_domains import in_each_domain
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["make_room", "starving", "take_turns", "try_in_order"]
-
 
 def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True) -> list[tuple[Queue, list[Job]]]:
     """Return the queues in order, each with its starving jobs that `passes` accepts.

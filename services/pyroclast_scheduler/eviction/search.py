@@ -22,8 +22,6 @@ from pyroclast_scheduler.session.search import fits
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["VictimSearch", "Wish"]
-
 _UNCHECKED: Final = 16  # nodes; most searches end at one of the first nodes
 _JOBS_PER_NODE: Final = 4  # jobs that can be asked about in the time that the pods of a node take
 

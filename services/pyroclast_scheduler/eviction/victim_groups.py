@@ -18,8 +18,6 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Bundle", "allowed", "ordered", "split"]
-
 _DIGITS: Final = 12
 """Of ratios; what differs only in later digits is equal."""
 

@@ -15,8 +15,6 @@ from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "needed"]
-
 _GOING: Final = frozenset({TaskStatus.RELEASING})
 
 

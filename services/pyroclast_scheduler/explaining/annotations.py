@@ -15,8 +15,6 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
 from pyroclast_scheduler.model.groups import Group
 
-__all__ = ["Start", "Turns", "is_worth_a_write", "said_of", "waiting_of"]
-
 REST_SECONDS: Final = 300.0
 """The shortest time between two writes to one PodGroup for changes of numbers alone."""
 

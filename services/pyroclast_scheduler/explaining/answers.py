@@ -19,8 +19,6 @@ from pyroclast_scheduler.model.causes import Shortage
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.reservations import Reservation
 
-__all__ = ["MOST_NAMESPACES", "Answerer", "Names", "answer_of", "queue_rows"]
-
 SHOWN: Final = 3
 _LOOKED_AT: Final = 100  # how many jobs ahead and how many holders are searched for namespaces
 MOST_NAMESPACES: Final = 32

@@ -12,8 +12,6 @@ from pyroclast.api.waiting_codes import says_never
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.causes import Shortage, WaitingRecord
 
-__all__ = ["PastCode", "WaitingBook", "WaitingEntry"]
-
 _MOST_PAST: Final = 8
 _Place = tuple[tuple[Any, ...], str]
 

@@ -9,8 +9,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["Calibration", "Interval", "Score"]
-
 _KEPT: Final = 500
 _JUDGED: Final = 200
 _LEAST: Final = 20

@@ -20,8 +20,6 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 
-__all__ = ["Change", "Priorities", "Situation", "candidates"]
-
 _MOST_QUEUES: Final = 2
 _MOST_TERMS: Final = 3
 _SHORTEST_SECONDS: Final = 60

@@ -21,8 +21,6 @@ from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 
-__all__ = ["Estimator", "Pass", "PassInput", "begin"]
-
 SCENARIOS: Final = 32
 MOST_JOBS: Final = 1000
 """The largest number of jobs of one pass. The first jobs of all queues are included first."""

@@ -19,8 +19,6 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of
 
-__all__ = ["MOST_PODS", "TooManyPods", "as_created", "gang_of", "job_of"]
-
 MOST_PODS: Final = 20_000
 """The largest number of pods of a gang in a trial. A larger gang would take too long between two sessions."""
 

@@ -27,8 +27,6 @@ from pyroclast.api.run_lengths import (
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
 
-__all__ = ["GRID", "Basis", "Lengths", "kaplan_meier", "keys_of", "remaining"]
-
 GRID: Final = 33
 """The number of quantiles of a distribution, at equal distances from the shortest to the longest run time."""
 

@@ -13,8 +13,6 @@ from pyroclast_scheduler.explaining.gangs import gang_of
 from pyroclast_scheduler.explaining.trials import Engine, Verdict, tried
 from pyroclast_scheduler.model.causes import WaitingRecord
 
-__all__ = ["Prover", "proved"]
-
 MOST_TRIALS: Final = 7
 MOST_CHANGES: Final = 5
 TRIAL_SECONDS: Final = 0.05

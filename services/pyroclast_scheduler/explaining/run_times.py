@@ -6,8 +6,6 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import readable_seconds
 
-__all__ = ["began", "declared_end"]
-
 _PLACED = frozenset({TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RELEASING})
 _GRACE = 1.0
 

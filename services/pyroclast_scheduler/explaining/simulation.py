@@ -18,8 +18,6 @@ from pyroclast_scheduler.explaining.lengths import GRID
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.node_columns import Floats
 
-__all__ = ["HORIZON", "World", "scenario", "seeds"]
-
 HORIZON: Final = 7 * 86400.0
 MOST_STARTS: Final = 2000
 _EPSILON: Final = 0.5

@@ -18,8 +18,6 @@ from pyroclast_scheduler.session.outcome import Commit
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Action, PluginFactory
 
-__all__ = ["Engine", "Verdict", "tried"]
-
 
 @dataclass(frozen=True, slots=True)
 class Engine:

@@ -11,8 +11,6 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.job_facts import JobFacts
 
-__all__ = ["Waits", "measured"]
-
 _PLAIN: Final = frozenset({"cpu", "memory", "pods"})
 _WHOLE: Final = frozenset({"memory", "pods"})
 _MILLIS: Final = 1000.0

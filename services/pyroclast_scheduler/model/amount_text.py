@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from pyroclast.resources import quantity
 
-__all__ = ["listed", "number", "spelled"]
-
 
 def number(name: str, amount: float) -> str:
     """Return `amount` of resource `name`, given in stored units, as a Kubernetes quantity."""

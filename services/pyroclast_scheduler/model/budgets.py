@@ -10,8 +10,6 @@ from pyroclast.api.budgets import HOUR, AtEnd, Budget, Period, Span, period_at, 
 from pyroclast.views.usage_hours import hours_text
 from pyroclast_scheduler.model.queues import QueueFacts
 
-__all__ = ["BudgetStanding", "hours_of", "spelled_hours", "standing_of"]
-
 _THOUSANDTHS: Final = 1000.0
 _GIBIBYTE: Final = 2.0**30
 

@@ -11,8 +11,6 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.triggers import Trigger
 
-__all__ = ["Cause", "Shortage", "WaitingRecord", "Withheld"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shortage:

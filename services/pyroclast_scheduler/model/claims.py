@@ -8,8 +8,6 @@ from typing import NamedTuple
 from pyroclast.api import records
 from pyroclast_scheduler.model.group_tree import GroupClaim
 
-__all__ = ["VolumeClaim", "class_counts", "device_claims", "has_claims", "shared_claims", "volume_claims"]
-
 
 class VolumeClaim(NamedTuple):
     """A PersistentVolumeClaim that a pod uses. `key`: namespace/name.

@@ -11,8 +11,6 @@ from pyroclast_scheduler.model.dimensions import PODS, Dimensions, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
 
-__all__ = ["EPSILON", "copies_within", "is_partly_within", "reserved", "share", "short_rows"]
-
 _MANY: Final = int(np.iinfo(np.int32).max)
 EPSILON: Final = 0.1  # amounts that differ by less are equal, in every dimension
 

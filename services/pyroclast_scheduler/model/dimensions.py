@@ -15,20 +15,6 @@ import numpy.typing as npt
 
 from pyroclast.resources.vectors import counts, stored_amount
 
-__all__ = [
-    "CPU",
-    "MEMORY",
-    "MOST",
-    "MOST_OF_ONE",
-    "PODS",
-    "UNKNOWN",
-    "Amounts",
-    "Dimensions",
-    "Ints",
-    "amounts_of",
-    "counted_of",
-]
-
 Ints = npt.NDArray[np.int64]
 Amounts = Mapping[str, int]  # resource name → amount in stored units
 

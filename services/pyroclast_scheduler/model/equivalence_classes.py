@@ -20,8 +20,6 @@ from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["IDENTITY_LABELS", "equivalence_class"]
-
 IDENTITY_LABELS: Final = frozenset({
     keys.CREATED_BY_JOB_FLOW,
     keys.JOB_NAME,

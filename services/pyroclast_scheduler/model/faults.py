@@ -8,8 +8,6 @@ from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.model.groups import Group
 
-__all__ = ["Fault"]
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:

@@ -23,8 +23,6 @@ from pyroclast_scheduler.model.pod_columns import PodColumns
 from pyroclast_scheduler.model.shapes import Toleration
 from pyroclast_scheduler.model.term_counts import TermBook
 
-__all__ = ["Domains", "NodeFeatures", "tolerates"]
-
 V = TypeVar("V", bound=Hashable)
 _UNREADY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 _NAME = "metadata.name"

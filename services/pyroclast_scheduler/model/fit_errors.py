@@ -13,8 +13,6 @@ import numpy.typing as npt
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.node_columns import Bools
 
-__all__ = ["ALL_UNAVAILABLE", "FOREIGN", "Code", "DomainLimit", "FitErrors", "Refusal", "count_refusals"]
-
 ALL_UNAVAILABLE: Final = "all nodes are unavailable"
 FOREIGN: Final = "node isn't in scheduler node shard"
 

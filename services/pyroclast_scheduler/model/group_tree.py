@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["GroupClaim", "GroupPart"]
-
 
 class GroupClaim(NamedTuple):
     """A claim of a group: the name by which pods refer to the claim, and the name of the claim or of its template."""

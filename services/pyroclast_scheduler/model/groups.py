@@ -17,8 +17,6 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.group_tree import GroupClaim, GroupPart
 
-__all__ = ["Group", "GroupClaim", "GroupCondition", "GroupSpec", "GroupStatus", "Hold"]
-
 GroupStatus: TypeAlias = records.PodGroupStatus
 """Phase, counts and conditions of a group. If the API has no phases, they exist only in the memory of the scheduler."""
 

@@ -14,8 +14,6 @@ from pyroclast_scheduler.model.label_index import named_values
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.terms import Term
 
-__all__ = ["Group", "Held", "HeldTerms", "Slot", "groups_of", "groups_with"]
-
 Slot = tuple[bytes, str, int]
 """The identity of a term: the id of the selected pods, the topology key and the weight."""
 

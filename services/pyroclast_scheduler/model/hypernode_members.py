@@ -15,8 +15,6 @@ from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.node_lookup import NodeLookup
 
-__all__ = ["HyperNodeMembers", "resolve"]
-
 
 class HyperNodeMembers:
     """The hypernodes of the last session, used again while neither HyperNode objects nor nodes change.

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from pyroclast_scheduler.model.node_columns import Bools, Rows
 
-__all__ = ["TOP", "HyperNode", "HyperNodes"]
-
 TOP: Final = "<cluster-top-hypernode>"
 
 

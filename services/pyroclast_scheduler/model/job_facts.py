@@ -19,8 +19,6 @@ from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
 
-__all__ = ["JobFacts"]
-
 _NOTHING: Amounts = {}
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 

@@ -18,8 +18,6 @@ from pyroclast_scheduler.model.subjobs import SubJob, divide, sub_job_uid
 from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 
-__all__ = ["Condition", "Job"]
-
 
 class Condition(NamedTuple):
     """A condition that is true in this session: type, reason and message."""

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["KeptPlace"]
-
 
 class KeptPlace(NamedTuple):
     """Room on `node` for a pod of a job of `queue`.

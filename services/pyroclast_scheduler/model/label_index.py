@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["LabelIndex", "Residents", "RowIndex", "changed_rows", "named_values"]
-
 Residents = Sequence[Sequence[TaskFacts]]
 """The pods on each node. When the pods of a node change, the node gets a new sequence object."""
 

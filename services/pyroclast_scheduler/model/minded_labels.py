@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-__all__ = ["MindedLabels"]
-
 
 class MindedLabels:
     """All label keys that were used once. `version` increases with each new key.

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from pyroclast_scheduler.model.dimensions import Ints
 
-__all__ = ["Bools", "Columns", "Floats", "Rows"]
-
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]  # positions of nodes

@@ -10,8 +10,6 @@ from pyroclast.resources.patterns import Pattern
 from pyroclast.resources.selectors import matches
 from pyroclast_scheduler.model.label_index import named_values
 
-__all__ = ["NodeLookup", "literal_of"]
-
 _GRAM = 3  # length of the indexed pieces of node names
 _QUANTIFIERS = frozenset("?*")
 _SPECIAL = frozenset("|()[]^$.+*?{}\\")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["parse_count"]
-
 _DIGITS: Final = 18  # enough for any real count or size, and within 64 bits
 
 

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
 
-__all__ = ["Objects", "Watch"]
-
 T = TypeVar("T", bound=Record)
 
 

@@ -10,8 +10,6 @@ from pyroclast_scheduler.model import demand, quotas
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.node_columns import Floats
 
-__all__ = ["past_share", "weighed"]
-
 _LEAST: Final = 0.01
 """The part of its own weight that a queue keeps at least. A queue with weight 0 would never be served."""
 

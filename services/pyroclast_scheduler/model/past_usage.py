@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pyroclast.api.past_usage import BadPastUsage, read_past_usage
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 
-__all__ = ["Past", "read_past"]
-
 
 @dataclass(frozen=True, slots=True)
 class Past:

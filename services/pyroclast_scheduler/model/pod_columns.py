@@ -12,8 +12,6 @@ from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.statuses import EVICTABLE
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["PodColumns"]
-
 
 class PodColumns:
     """The nodes, jobs and requests of the pods of jobs that are bound or running, kept from session to session.

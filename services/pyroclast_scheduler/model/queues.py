@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.past_usage import Past, read_past
 from pyroclast_scheduler.model.tasks import seconds_of
 
-__all__ = ["Queue", "QueueFacts", "queues_of"]
-
 _ROOT: Final = "root"
 
 

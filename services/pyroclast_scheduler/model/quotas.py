@@ -10,8 +10,6 @@ from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Amounts, Dimension
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.queues import Queue
 
-__all__ = ["capability", "capability_left", "limits", "vector"]
-
 
 def vector(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
     """Return `amounts` as a vector. Resources that have no row, as no node has and no queue limits them, are left out."""

@@ -9,8 +9,6 @@ import msgspec
 from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import amounts_of
 
-__all__ = ["as_allocated", "non_zero", "pod_limits", "pod_request"]
-
 _POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
 _DEFAULT_CPU: Final = 100  # milli-cores of a container without a cpu request, in scores only
 _DEFAULT_MEMORY: Final = 200 * 2**20  # bytes

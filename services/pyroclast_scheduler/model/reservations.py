@@ -10,8 +10,6 @@ from pyroclast.api import keys
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.groups import Group
 
-__all__ = ["Lock", "Reservation", "read", "written"]
-
 
 class Lock(msgspec.Struct, frozen=True):
     """A node that accepts no pods of other jobs. `since`: the time of the lock in seconds since the epoch."""

@@ -17,8 +17,6 @@ from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["Contribution", "QueueSums", "QueueTotals", "TaskSums"]
-
 
 @dataclass(slots=True)
 class TaskSums:

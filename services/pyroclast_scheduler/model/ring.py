@@ -12,8 +12,6 @@ from typing import Final
 
 from pyroclast.api import keys, records
 
-__all__ = ["Ring", "ring_key", "ring_of"]
-
 _POINTS: Final = 20
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 

@@ -18,8 +18,6 @@ from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.requests import non_zero, pod_limits, pod_request
 from pyroclast_scheduler.model.wellformed import check_affinity, check_spread
 
-__all__ = ["Port", "Shape", "ShapeBook", "Toleration"]
-
 
 class Port(NamedTuple):
     """A host port that a pod uses. The `ip` 0.0.0.0 stands for every address."""

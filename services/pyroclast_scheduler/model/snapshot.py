@@ -19,8 +19,6 @@ from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Port
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["Snapshot"]
-
 
 @dataclass(slots=True)
 class Snapshot:

@@ -11,8 +11,6 @@ from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.objects import Objects
 from pyroclast_scheduler.model.snapshot import Snapshot
 
-__all__ = ["SnapshotItem", "SnapshotPart", "Sort"]
-
 
 class Sort(Enum):
     """The sorts of items that can be left out of a snapshot."""

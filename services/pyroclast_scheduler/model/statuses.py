@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["ALLOCATED", "EVICTABLE", "READY", "SCHEDULED", "VALID", "TaskStatus", "status_of"]
-
 
 class TaskStatus(IntEnum):
     """The status of a task. The values are positions in a tally. Allocated, Pipelined and Binding exist in the scheduler only."""

@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import Task
 
-__all__ = ["SubJob", "divide", "sub_job_uid"]
-
 _LONGEST_VALUES: Final = 128  # characters; longer values are hashed
 _SAFE: Final = "456789bcdf"  # the characters by which Kubernetes encodes the digits 0 to 9 in names
 

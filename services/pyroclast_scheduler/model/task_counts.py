@@ -8,8 +8,6 @@ from typing import Final
 
 from pyroclast_scheduler.model.statuses import READY, VALID, TaskStatus
 
-__all__ = ["Tally"]
-
 _IDLE: Final = len(TaskStatus)  # position of the count of pending tasks without requests
 _WIDTH: Final = _IDLE + 1
 _READY: Final[Callable[[Sequence[int]], tuple[int, ...]]] = itemgetter(*sorted(READY))

@@ -15,18 +15,6 @@ from pyroclast_scheduler.model.requests import as_allocated
 from pyroclast_scheduler.model.shapes import Shape, ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus, status_of
 
-__all__ = [
-    "Task",
-    "TaskFacts",
-    "group_of",
-    "native_key",
-    "placed_at",
-    "readable_seconds",
-    "seconds_of",
-    "task_of",
-    "was_preempted",
-]
-
 _NO_INDEX: Final = -1
 _BEYOND_INT32: Final = 2**31
 

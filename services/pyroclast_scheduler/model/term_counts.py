@@ -14,8 +14,6 @@ from pyroclast_scheduler.model.label_index import LabelIndex, Residents, changed
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.terms import Spaces, Term, own_terms
 
-__all__ = ["TermBook", "TermCounts"]
-
 _Test = Callable[[TaskFacts], bool]
 _Slot = tuple[bytes, bool]
 _MoveOfPod = tuple[TaskFacts, int, int]  # the pod, the row of its node, and 1 if it was placed there or −1 if it left

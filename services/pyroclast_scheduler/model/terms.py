@@ -12,8 +12,6 @@ from pyroclast.resources.selectors import is_empty, matches
 from pyroclast_scheduler.model.label_index import named_values
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["Spaces", "Term", "own_terms"]
-
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 

@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 
-__all__ = ["has_topology", "job_limit", "locate", "sub_job_limit"]
-
 
 def has_topology(job: Job) -> bool:
     """Whether `job` or one of its subgroup policies declares a network topology."""

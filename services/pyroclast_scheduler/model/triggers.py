@@ -8,23 +8,6 @@ from typing import Any, TypeAlias
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
 
-__all__ = [
-    "AnyChange",
-    "AnyRoom",
-    "ClaimRelease",
-    "DeviceRelease",
-    "Eviction",
-    "Labelled",
-    "Neighbours",
-    "ObjectChange",
-    "Pause",
-    "QueueChange",
-    "QueueUse",
-    "Room",
-    "Trigger",
-    "UnschedulableJob",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class AnyChange:

@@ -12,8 +12,6 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.term_counts import TermCounts
 
-__all__ = ["far_from_friends", "is_concerned", "near_foes", "near_those_who_mind", "preference"]
-
 _ENDLESS: Final = np.iinfo(np.int64).max // 4
 
 

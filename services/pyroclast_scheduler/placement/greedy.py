@@ -14,8 +14,6 @@ import numpy as np
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.node_columns import Floats, Rows
 
-__all__ = ["NEVER", "greedy"]
-
 NEVER = -np.inf
 _FIRST_LOOK = 4096  # scores calculated at first over all nodes; doubled while a node accepts more pods
 _FEW = 1024  # up to this number, sorting all values is cheaper than selecting the largest first

@@ -12,8 +12,6 @@ import numpy as np
 
 from pyroclast_scheduler.model.node_columns import Bools, Rows
 
-__all__ = ["Ahead"]
-
 _NONE: Final = np.zeros(0, dtype=np.intp)
 _MOST: Final = 1024  # the largest number of pods to look ahead: the cost of a search grows with the number, its gain does not
 

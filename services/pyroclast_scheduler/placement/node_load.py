@@ -5,8 +5,6 @@ from __future__ import annotations
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.node_columns import Columns, Rows
 
-__all__ = ["Load"]
-
 
 class Load:
     """The load of some nodes. Arrays have the shape (dimensions, nodes, depth), and the last axis counts equal pods.

@@ -12,8 +12,6 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.placement.greedy import NEVER
 from pyroclast_scheduler.placement.plans import PlacementPlan
 
-__all__ = ["Batch", "CandidateScorers", "find"]
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:

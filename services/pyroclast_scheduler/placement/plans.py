@@ -15,8 +15,6 @@ from pyroclast_scheduler.placement.greedy import NEVER, greedy
 from pyroclast_scheduler.placement.lookahead import Ahead
 from pyroclast_scheduler.placement.node_load import Load
 
-__all__ = ["NodeScore", "PlacementPlan", "Predicate"]
-
 T = TypeVar("T")
 
 _ENDLESS = np.iinfo(np.int64).max // 4

@@ -14,8 +14,6 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.term_counts import TermCounts
 from pyroclast_scheduler.model.terms import Term
 
-__all__ = ["evenness", "too_crowded"]
-
 _HOST: Final = "kubernetes.io/hostname"
 _HONOR: Final = "Honor"
 _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})

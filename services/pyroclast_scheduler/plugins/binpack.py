@@ -14,8 +14,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Binpack"]
-
 _BEST: Final = 100
 
 

@@ -13,8 +13,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Cdp"]
-
 
 class Cdp:
     """The plugin cdp, which has no arguments.

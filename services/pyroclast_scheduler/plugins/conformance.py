@@ -11,8 +11,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Conformance"]
-
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 

@@ -13,8 +13,6 @@ from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Pr
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.whole_units import goes_whole
 
-__all__ = ["Gang", "is_left_alone"]
-
 
 class Gang:
     """The plugin gang, which has no arguments."""

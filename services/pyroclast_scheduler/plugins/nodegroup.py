@@ -24,8 +24,6 @@ from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["NodeGroup", "Wishes", "wishes_of"]
-
 _ROOT: Final = "root"
 _NO_LABEL: Final = "node group label not found"
 _NO_WISHES: Final = "node group affinity not specified"

@@ -15,8 +15,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Overcommit"]
-
 _FACTOR: Final = 1.2
 _ENDLESS: Final = 1e100  # a larger factor has no further effect and could overflow
 

@@ -14,8 +14,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Pdb"]
-
 
 class Pdb:
     """The plugin pdb, which has no arguments. It proposes no victims: a budget allows evictions, and asks for none."""

@@ -11,8 +11,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Priority"]
-
 
 class Priority:
     """The plugin priority, which has no arguments."""

@@ -22,8 +22,6 @@ from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["Proportion", "water_fill"]
-
 
 class Proportion:
     """Argument `pastUsageWeight` (0): how strongly the past usage of queues changes their weights."""

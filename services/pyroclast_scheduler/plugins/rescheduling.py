@@ -14,8 +14,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Rescheduling"]
-
 _STRATEGY: Final = "lowNodeUtilization"
 _LAST: Final = "rescheduling.last"
 _DEFAULT_THRESHOLD: Final = 100.0

@@ -19,8 +19,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["ResourceQuota"]
-
 _Amounts = Mapping[str, Quantity]
 
 

@@ -9,8 +9,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Rank, Vote
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Sla"]
-
 _ARGUMENT = "sla-waiting-time"
 
 

@@ -12,8 +12,6 @@ from pyroclast_scheduler.replay.state import Circumstances, State
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import Ports
 
-__all__ = ["CacheSettings", "circumstances", "taken"]
-
 
 class CacheSettings(NamedTuple):
     """The settings of a `Cache`."""

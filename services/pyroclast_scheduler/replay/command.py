@@ -13,8 +13,6 @@ import orjson
 from pyroclast_scheduler.replay.decide import decided
 from pyroclast_scheduler.replay.state import NotReplayable, read
 
-__all__ = ["replay"]
-
 _USAGE: Final = "usage: python -m pyroclast_scheduler replay FILE (what /debug/snapshot answered; - reads standard input)\n"
 
 

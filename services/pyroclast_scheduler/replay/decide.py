@@ -18,8 +18,6 @@ from pyroclast_scheduler.replay.state import Circumstances, NotReplayable, State
 from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 
-__all__ = ["ReplayedDecision", "decided", "restored"]
-
 _BEYOND: Final = {"extender": "asks services of others, whose answers are not in a snapshot"}
 
 

@@ -15,8 +15,6 @@ from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import NodeUsage
 
-__all__ = ["FORM", "Circumstances", "NotReplayable", "State", "encoded", "read"]
-
 _ENCODER: Final = msgspec.json.Encoder()
 FORM: Final = 2
 """The version of the format. It increases when older states could not be decided in the same way any more."""

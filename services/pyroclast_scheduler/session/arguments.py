@@ -12,8 +12,6 @@ from typing import Any, Final, TypeVar
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.booleans import parse_bool
 
-__all__ = ["Arguments"]
-
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 

@@ -29,8 +29,6 @@ from pyroclast_scheduler.model.triggers import QueueUse
 from pyroclast_scheduler.session.others_waiting import others_wait
 from pyroclast_scheduler.session.ports import Ports
 
-__all__ = ["Budgets"]
-
 _ROOT: Final = "root"
 _EARLIER: Final = frozenset(
     {PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED, PendingReason.ABOVE_QUEUE_LIMIT, PendingReason.ABOVE_CLUSTER}

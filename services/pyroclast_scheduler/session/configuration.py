@@ -12,8 +12,6 @@ from typing import Any, Final
 from pyroclast_scheduler.session import extension_points as points
 from pyroclast_scheduler.session.documents import BadDocument, LineNumbers, load
 
-__all__ = ["DEFAULT_CONFIGURATION", "BadConfiguration", "Configuration", "PluginEntry", "parse"]
-
 DEFAULT_CONFIGURATION: Final = """\
 actions: "enqueue, allocate, backfill"
 tiers:

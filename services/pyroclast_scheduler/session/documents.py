@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import yaml
 
-__all__ = ["BadDocument", "LineNumbers", "load"]
-
 _REPLACED: Final = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
 _INTEGER: Final = re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]*|[1-9][0-9_]*)$")
 _FLOAT: Final = re.compile(

@@ -24,8 +24,6 @@ from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 from pyroclast_scheduler.session.task_placement import pending_tasks, place
 
-__all__ = ["PendingTasks", "is_constrained", "pending_by_sub_job", "place_job", "required_parts"]
-
 PendingTasks = dict[str, deque[Task]]  # pending tasks by UID of their sub-job
 
 

@@ -21,8 +21,6 @@ from pyroclast_scheduler.model.triggers import QueueUse
 from pyroclast_scheduler.session import waiting_order
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["before", "by_cluster", "by_queue", "closed", "named_for"]
-
 _MOST = 4  # resources that a cause lists, the first ones that are short
 
 

@@ -9,8 +9,6 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.snapshot import Snapshot
 
-__all__ = ["EquivalentJobs"]
-
 
 class EquivalentJobs:
     """Selects jobs of each kind for the session, one after another. A selected job is added to `jobs`.

@@ -11,8 +11,6 @@ import heapq
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Heap"]
-
 T = TypeVar("T")
 
 

@@ -18,8 +18,6 @@ from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 from pyroclast_scheduler.session.task_placement import place
 
-__all__ = ["NO_DOMAIN", "best_domain", "forget_errors", "in_each_domain", "place_in_domain"]
-
 NO_DOMAIN: Final = "no value of node label "
 """The start of the message that no domain has room for a gang."""
 

@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 
-__all__ = ["LabelRefusals"]
-
 _PLACED: Final = ALLOCATED | {TaskStatus.PIPELINED}
 
 

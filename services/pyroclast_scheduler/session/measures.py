@@ -9,8 +9,6 @@ from typing import NamedTuple
 from pyroclast_scheduler.model.budgets import BudgetStanding
 from pyroclast_scheduler.model.node_columns import Floats
 
-__all__ = ["CardUse", "Measures"]
-
 
 class CardUse(NamedTuple):
     """A shared device (card): its memory, and for each pod on it the name, the memory and the hundredths of cores."""

@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.tasks import Task, placed_at
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["MinimumRunTime", "withheld_by_job"]
-
 _ROOT: Final = "root"
 
 

@@ -10,8 +10,6 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.term_counts import TermCounts
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["Moves"]
-
 
 class Moves:
     """The moves of a session, in order.

@@ -21,8 +21,6 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["NodeBook", "Refused", "final_if"]
-
 S = TypeVar("S")
 C = TypeVar("C")
 _FITS: Final = 0  # stands for the number of a reason

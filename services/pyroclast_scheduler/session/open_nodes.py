@@ -9,8 +9,6 @@ import numpy as np
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.session.ports import Shard
 
-__all__ = ["OpenNodes"]
-
 
 class OpenNodes:
     """Masks over the rows of the node table.

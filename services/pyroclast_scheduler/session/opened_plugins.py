@@ -10,8 +10,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import PluginEntry
 from pyroclast_scheduler.session.extension_points import Extensions
 
-__all__ = ["OpenedPlugins", "open_plugins"]
-
 P = TypeVar("P")
 
 

@@ -11,8 +11,6 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.session.ports import WaitingPlaces
 
-__all__ = ["others_wait"]
-
 _NOT_PLACED: Final = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
 _NOT_FOR_ROOM: Final = frozenset({
     PendingReason.LEFT_OUT,

@@ -18,8 +18,6 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.triggers import UnschedulableJob
 from pyroclast_scheduler.session.measures import Measures
 
-__all__ = ["Await", "Binds", "Commit", "Eviction", "Note", "Outcome", "Preparation", "WaitingTask", "Write"]
-
 
 @dataclass(frozen=True, slots=True)
 class Write:

@@ -9,8 +9,6 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob, sub_job_uid
 
-__all__ = ["lacking", "missing", "sub_job_of_part"]
-
 _TOO_MANY: Final = 1 << 40  # more pods than any gang has
 
 

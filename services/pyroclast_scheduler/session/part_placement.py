@@ -19,8 +19,6 @@ from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 from pyroclast_scheduler.session.task_placement import place
 
-__all__ = ["place_parts"]
-
 
 def place_parts(session: Session, job: Job, tasks: deque[Task]) -> Statement | None:
     """Place as many parts as fit. Return None, with everything undone, if the gang is not ready with these parts.

@@ -12,8 +12,6 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.outcome import Commit
 
-__all__ = ["AskedFor", "Extender", "NodeUsage", "Ports", "Shard", "UsageSource", "WaitingPlaces", "remembered"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shard:

@@ -9,8 +9,6 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Note
 
-__all__ = ["Report"]
-
 
 @dataclass(slots=True)
 class Report:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from pyroclast_scheduler.model.reservations import Reservation
 
-__all__ = ["Reserved"]
-
 
 @dataclass(slots=True)
 class Reserved:

@@ -36,8 +36,6 @@ from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.statement import Move
 from pyroclast_scheduler.session.whole_units import agreed_whole
 
-__all__ = ["Rules"]
-
 T = TypeVar("T")
 _Tiers = list[list[T]]
 _NOTHING: Final = np.zeros(1, dtype=np.int64)

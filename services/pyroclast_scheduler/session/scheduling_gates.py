@@ -9,8 +9,6 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["open_gates"]
-
 _NOT_ASKED: Final = "a pod has the gate of its queue without the annotation that asks for it: it is never removed"
 
 

@@ -16,8 +16,6 @@ from pyroclast_scheduler.placement.placer import Batch, CandidateScorers
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["alike", "explain", "find", "fits", "ranked", "resolvable"]
-
 
 def find(
     session: Session,

@@ -45,8 +45,6 @@ from pyroclast_scheduler.session.reserved import Reserved
 from pyroclast_scheduler.session.rules import Rules
 from pyroclast_scheduler.session.statement import Move, Statement, undo
 
-__all__ = ["Action", "Plugin", "PluginFactory", "Session"]
-
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 _NO_PLUGINS: Final = OpenedPlugins([], [], (), are_labels_read=False)

@@ -26,8 +26,6 @@ from pyroclast_scheduler.session.unschedulable import WAITING, unschedulable_job
 from pyroclast_scheduler.session.waiting_causes import cause_of
 from pyroclast_scheduler.session.waiting_records import record_of
 
-__all__ = ["close", "left_out_status"]
-
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _STARTED_PHASES = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN})
 _KEPT = frozenset({TaskStatus.PIPELINED, TaskStatus.ALLOCATED})

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _ONE: Final = np.ones(1, dtype=np.int64)
 _FEW: Final = 64  # up to this number, counting rows one by one is faster than as an array
 
-__all__ = ["Move", "Statement"]
-
 
 @dataclass(slots=True)
 class Move:

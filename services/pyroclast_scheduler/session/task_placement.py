@@ -18,8 +18,6 @@ from pyroclast_scheduler.session.search import alike, explain, find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["pending_tasks", "place"]
-
 
 def pending_tasks(session: Session, job: Job, sub_job: SubJob | None = None) -> deque[Task]:
     """Return the pending tasks of `job` or `sub_job` with requests, in order. Tasks behind scheduling gates are left out."""

@@ -25,8 +25,6 @@ from pyroclast_scheduler.session.domains import is_constrained
 from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["WAITING", "unschedulable_job"]
-
 _LONG: Final = 10  # schedule periods until an external service is called again although nothing changed
 _FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})  # reserve only evicts for its target
 _OWN: Final = frozenset({"preempt", "gangpreempt"})  # victims in the same queue

@@ -30,8 +30,6 @@ from pyroclast_scheduler.session.label_domains import NO_DOMAIN
 from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["cause_of"]
-
 _NO_NODE = Cause(PendingReason.NO_NODE_READY, lambda: "no node is ready")
 _NO_NODE_OF_SHARD = Cause(PendingReason.NO_NODE_READY, lambda: "no node of this scheduler's NodeShard is ready")
 _MOST = 4  # resources that a cause lists

@@ -20,8 +20,6 @@ from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.session.extension_points import Rank
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["WaitingOrder", "before", "let_in_before"]
-
 _NOT_PLACED = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
 
 

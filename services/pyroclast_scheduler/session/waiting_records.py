@@ -9,8 +9,6 @@ from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["record_of"]
-
 
 def record_of(session: Session, job: Job, cause: Cause, status: GroupStatus) -> WaitingRecord:
     """Return the record of a job that waits for `cause`. `status`: the new status of its PodGroup."""

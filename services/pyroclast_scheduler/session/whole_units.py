@@ -9,8 +9,6 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import ALLOCATED, EVICTABLE
 from pyroclast_scheduler.model.tasks import Task
 
-__all__ = ["agreed_whole", "goes_whole", "unit_of"]
-
 Candidate = tuple[Job, Task]
 _Unit = tuple[str, str]
 _WHOLE: Final = "*"

@@ -6,8 +6,6 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["BindPauses"]
-
 _FIRST: Final = 0.1  # seconds until refused pods may be placed again …
 _LONGEST: Final = 5.0  # … doubling up to this, so that a gang is complete again within 10 s
 _FIRST_OF_ALL: Final = 10.0  # seconds that the whole gang waits after its pods were deleted …

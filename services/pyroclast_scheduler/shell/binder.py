@@ -18,7 +18,8 @@ from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.deadline import Deadline, loop_time
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.basics.time_slices import Turn
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.seats.pods import is_seat
@@ -31,8 +32,6 @@ from pyroclast_scheduler.shell.bind_pauses import BindPauses
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.nodelocks import LockHeld, NodeLocks
 from pyroclast_scheduler.shell.object_metrics import JobSeries
-
-__all__ = ["Binder"]
 
 log = structlog.get_logger()
 

@@ -12,8 +12,6 @@ from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.basics.errors import AlreadyExists, KubeError, NotFound
 from pyroclast.kube.http.client import Client
 
-__all__ = ["ensure_queues"]
-
 log = structlog.get_logger()
 
 _TRIES: Final = 60  # a minute: CRDs and webhooks of a new installation need some seconds to start

@@ -12,14 +12,13 @@ import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
 from pyroclast.api.types import QUEUES
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.lifecycle.times import format_time
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.budgets import BudgetStanding
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.shell.waiting_metrics import KeptSeries
-
-__all__ = ["BudgetReports"]
 
 log = structlog.get_logger()
 

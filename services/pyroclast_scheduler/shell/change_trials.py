@@ -29,8 +29,6 @@ from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.shell.session_gaps import SessionGaps
 from pyroclast_scheduler.shell.session_inputs import SessionInputs
 
-__all__ = ["ChangeTrials", "priorities_of"]
-
 T = TypeVar("T")
 
 

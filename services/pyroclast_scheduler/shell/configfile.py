@@ -12,8 +12,6 @@ import structlog
 from pyroclast.runtime.errors import StartFailure
 from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, BadConfiguration, Configuration
 
-__all__ = ["ConfigurationFile"]
-
 log = structlog.get_logger()
 
 _LOOK_SECONDS: Final = 0.5

@@ -7,10 +7,9 @@ from typing import Final
 
 import structlog
 
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-
-__all__ = ["Complaints"]
 
 log = structlog.get_logger()
 

@@ -11,8 +11,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-__all__ = ["Debounce"]
-
 _MOST: Final = 50  # values that `due` returns at once; they cost some milliseconds of the event loop
 
 K = TypeVar("K", bound=Hashable)

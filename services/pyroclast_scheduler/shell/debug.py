@@ -14,8 +14,6 @@ from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.replay.state import State, encoded
 
-__all__ = ["page"]
-
 
 async def page(cache: Cache, state: State) -> tuple[str, bytes]:
     """Return content type and body of `/debug/snapshot`, created in a thread, since the size grows with the cluster.

@@ -19,8 +19,6 @@ from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
 from pyroclast_scheduler.shell.session_gaps import SessionGaps
 
-__all__ = ["Estimates"]
-
 T = TypeVar("T")
 
 _PART: Final = 0.05  # the part of a core that is used

@@ -12,8 +12,6 @@ from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.shell.pruning import Pruner
 
-__all__ = ["EvictedGroups"]
-
 
 class _Eviction(NamedTuple):
     """The message of an eviction. `uid`: the UID of the group's object, because another object may get the same name."""

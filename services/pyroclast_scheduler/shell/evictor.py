@@ -13,7 +13,8 @@ from pyroclast.api.enums import DisruptionReason
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound, is_transient
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.seats.pods import is_seat
@@ -24,8 +25,6 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Commit, Eviction
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.patches import condition, disruption
-
-__all__ = ["Evictor"]
 
 log = structlog.get_logger()
 

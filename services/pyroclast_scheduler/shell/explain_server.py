@@ -22,7 +22,6 @@ from pyroclast_scheduler.model.tasks import native_key
 if TYPE_CHECKING:
     from aiohttp import web  # not loaded by a scheduler that serves nothing
 
-__all__ = ["AUDIENCE", "PATH", "ExplainServer", "finder"]
 
 PATH: Final = "explain"
 AUDIENCE: Final = "pyroclast-scheduler"

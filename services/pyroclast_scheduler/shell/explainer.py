@@ -25,8 +25,6 @@ from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from pyroclast_scheduler.shell.waiting_text import WaitingText
 from pyroclast_scheduler.shell.writer import Writer
 
-__all__ = ["Explainer"]
-
 _PAUSE_SECONDS: Final = 1.0  # at most one write for changed numbers per pause
 _MEASURE_SECONDS: Final = 2.0
 _FAILED_SECONDS: Final = 60.0  # the pause after an error

@@ -6,8 +6,6 @@ import urllib.request
 from http.client import HTTPException
 from typing import Final
 
-__all__ = ["LARGEST_ANSWER", "HttpExtender"]
-
 LARGEST_ANSWER: Final = 10 * 2**20  # bytes, the limit of Volcano
 
 

@@ -9,11 +9,10 @@ from typing import Final
 import structlog
 
 from pyroclast.api.types import NODES, POD_GROUPS, PODS, QUEUES
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-
-__all__ = ["FaultReports"]
 
 log = structlog.get_logger()
 

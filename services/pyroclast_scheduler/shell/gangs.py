@@ -11,7 +11,8 @@ import structlog
 from pyroclast.api.enums import DisruptionReason
 from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound, is_transient
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
@@ -19,8 +20,6 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.shell.patches import disruption
-
-__all__ = ["GangKeeper", "to_release"]
 
 log = structlog.get_logger()
 

@@ -9,8 +9,6 @@ from pyroclast.api.waiting_reasons import PendingReason, reason_of
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.session.outcome import WaitingTask
 
-__all__ = ["HOLD_SECONDS", "seconds_of_pod", "seconds_of_reason", "waiting_reason"]
-
 HOLD_SECONDS: Final = 1.0
 _ORDER_SECONDS: Final = 10.0
 """For reasons that change for all waiting jobs whenever a job ends: there is room until it is reserved for the first job."""

@@ -18,8 +18,6 @@ from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.skipped_plugins import SkippedPlugins
 
-__all__ = ["Isolation"]
-
 log = structlog.get_logger()
 
 _Decide = Callable[[Snapshot, Configuration, Ports], Outcome]

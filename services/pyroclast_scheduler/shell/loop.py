@@ -40,8 +40,6 @@ from pyroclast_scheduler.shell.session_gaps import SessionGaps
 from pyroclast_scheduler.shell.session_inputs import SessionInputs
 from pyroclast_scheduler.shell.writer import Writer
 
-__all__ = ["Loop"]
-
 log = structlog.get_logger()
 
 _PARTS: Final = 1000  # the largest number of steps that prepare a snapshot

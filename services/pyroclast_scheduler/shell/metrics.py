@@ -12,8 +12,6 @@ from pyroclast.api import records
 from pyroclast.runtime.exposition import ExactCounter
 from pyroclast_scheduler.model.tasks import readable_seconds
 
-__all__ = ["SchedulerMetrics"]
-
 
 def _buckets(low: float, high: float, count: int) -> tuple[float, ...]:
     return tuple(low * (high / low) ** (i / (count - 1)) for i in range(count))

@@ -16,8 +16,6 @@ from pyroclast_scheduler.explaining.annotations import said_of
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.shell.patches import condition, reason_class
 
-__all__ = ["conditions_patch", "said_class"]
-
 _STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 _LONGEST_MESSAGE: Final = 32_768
 _PASSING: Final = frozenset({NativeConditionType.DISRUPTION_TARGET, NativeConditionType.WAITING})

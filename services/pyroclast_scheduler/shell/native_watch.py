@@ -18,14 +18,12 @@ from pyroclast.kube.http.native_groups import LOOK_SECONDS, VERSIONS, composite_
 from pyroclast.kube.watch.informer import Informer
 from pyroclast_scheduler.cache.cache import Cache
 
-__all__ = ["NativeWatch"]
-
 log = structlog.get_logger()
 
 _FIRST_LIST_SECONDS: Final = 10.0  # how long decisions wait for the first list, since running gangs are unknown without it
 
 
-class GroupChange(Protocol):
+class _GroupChange(Protocol):
     """A callback for each change of a PodGroup: the old and new state (None: it does not exist), and its resource type."""
 
     def __call__(self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType, /) -> None: ...
@@ -42,7 +40,7 @@ class NativeWatch:
         self,
         client: Client,
         cache: Cache,
-        take: GroupChange,
+        take: _GroupChange,
         watch: Callable[[Informer[Any]], None],
         *,
         pause: float = LOOK_SECONDS,

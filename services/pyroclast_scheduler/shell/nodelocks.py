@@ -19,8 +19,6 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.times import format_time
 
-__all__ = ["LockHeld", "NodeLocks"]
-
 log = structlog.get_logger()
 
 STALE_SECONDS: Final = 300.0  # later than this, an agent does not respond any more

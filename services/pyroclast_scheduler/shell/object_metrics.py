@@ -19,8 +19,6 @@ from pyroclast_scheduler.model.tasks import readable_seconds
 from pyroclast_scheduler.session.measures import CardUse, Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 
-__all__ = ["CardSeries", "JobSeries", "QueueSeries"]
-
 _AMOUNTS: Final = ("allocated", "request", "deserved", "inqueue", "capacity", "real_capacity")
 _NUMBERS: Final = ("share", "weight", "overused")
 

@@ -13,12 +13,11 @@ import structlog
 from pyroclast.api.types import POD_GROUPS, Key, ResourceType
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import KubeError, NotFound, is_transient
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast_scheduler.shell.debounce import Debounce
-
-__all__ = ["Patch", "PatchQueue"]
 
 log = structlog.get_logger()
 

@@ -16,18 +16,6 @@ from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.session.outcome import WaitingTask
 
-__all__ = [
-    "condition",
-    "disruption",
-    "group_patch",
-    "queue_patch",
-    "reason_class",
-    "said_waiting",
-    "waiting_class",
-    "waiting_patch",
-    "without_queue_gate",
-]
-
 _NUMBER: Final = re.compile(r"\d+")
 
 

@@ -18,8 +18,6 @@ from pyroclast.lifecycle.seats.contract import SeatsError
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.groups import Group
 
-__all__ = ["Placements", "read_group"]
-
 log = structlog.get_logger()
 
 

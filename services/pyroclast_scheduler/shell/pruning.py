@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-__all__ = ["Pruner"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 _FEW: Final = 1024

@@ -8,8 +8,6 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 
-__all__ = ["ReservedNodes"]
-
 
 class ReservedNodes:
     """The reservations between sessions. `current`: by job; None before the first session of this leader."""

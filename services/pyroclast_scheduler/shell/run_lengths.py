@@ -11,8 +11,6 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from pyroclast_scheduler.shell.estimates import Estimates
 
-__all__ = ["follow_run_lengths", "take_run_lengths"]
-
 log = structlog.get_logger()
 
 

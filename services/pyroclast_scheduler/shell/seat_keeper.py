@@ -15,7 +15,8 @@ import structlog
 from pyroclast.api import keys, records
 from pyroclast.api.types import POD_GROUPS, Key
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.seats.contract import SeatsError, encode, parse_placement
@@ -25,8 +26,6 @@ from pyroclast_scheduler.cache.seats import Outstanding
 from pyroclast_scheduler.model.features import tolerates
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.shapes import Toleration
-
-__all__ = ["ABANDONED_SECONDS", "PATIENCE_SECONDS", "SeatKeeper", "closes_to"]
 
 log = structlog.get_logger()
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["SessionGaps"]
-
 _PATIENCE_SECONDS: Final = 1.0  # how long other threads wait for the end of a session
 
 

@@ -15,8 +15,6 @@ from pyroclast_scheduler.shell.extender import HttpExtender
 from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
 from pyroclast_scheduler.shell.sharding import ShardKeeper
 
-__all__ = ["SessionInputs"]
-
 Observe = Callable[[str, str, Callable[[], Any]], Any]
 
 

@@ -14,7 +14,8 @@ from pyroclast.api.records.meta import ObjectRecord
 from pyroclast.api.types import NODE_SHARDS, Key, ResourceType
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound, is_transient
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.rejections import Refusals
@@ -26,8 +27,6 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.ring import Ring, ring_key
 from pyroclast_scheduler.model.tasks import group_of
 from pyroclast_scheduler.session.ports import Shard
-
-__all__ = ["RingMember", "ShardKeeper"]
 
 log = structlog.get_logger()
 

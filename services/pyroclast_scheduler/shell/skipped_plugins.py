@@ -6,8 +6,6 @@ from typing import Final
 
 from pyroclast_scheduler.session.configuration import Configuration
 
-__all__ = ["SkippedPlugins"]
-
 _PERIODS: Final = 60  # schedule periods before a plugin is tried again, which costs one failed cycle if it fails again
 
 

@@ -16,8 +16,6 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.response_records import readable
 from pyroclast_scheduler.cache.cache import Cache
 
-__all__ = ["Verifier"]
-
 log = structlog.get_logger()
 
 _LOOK_SECONDS: Final = 5.0

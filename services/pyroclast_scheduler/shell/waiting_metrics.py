@@ -9,8 +9,6 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from pyroclast_scheduler.explaining.waits import Waits
 
-__all__ = ["KeptSeries", "WaitingSeries"]
-
 _KEPT_SECONDS: Final = 600.0  # how long an ended series shows 0 before it is removed, so that dashboards see its end
 
 

@@ -10,8 +10,6 @@ from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.shell.estimates import Estimates
 
-__all__ = ["WaitingText"]
-
 
 class WaitingText:
     """Makes the explanations of waiting jobs from the waiting book, which contains their causes.

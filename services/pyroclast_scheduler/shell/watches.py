@@ -21,15 +21,13 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.session import PluginFactory
 from pyroclast_scheduler.settings import SchedulerSettings
 
-__all__ = ["PluginWatches", "watch"]
-
 log = structlog.get_logger()
 
 
 _Watched = Callable[[records.Pod | None, records.Pod | None], None]
 
 
-class SharedChanges(Protocol):
+class _SharedChanges(Protocol):
     """Callbacks for the kinds that schedulers divide among themselves: the object before and after, None if it does not exist."""
 
     def node_changed(self, old: records.Node | None, new: records.Node | None) -> None: ...
@@ -39,7 +37,7 @@ class SharedChanges(Protocol):
 
 
 def watch(
-    service: Service, taker: SharedChanges, cache: Cache, settings: SchedulerSettings, client: Client, *, watched: _Watched
+    service: Service, taker: _SharedChanges, cache: Cache, settings: SchedulerSettings, client: Client, *, watched: _Watched
 ) -> None:
     """Pass the changes of watches to the cache through `taker`.
 

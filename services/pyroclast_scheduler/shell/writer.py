@@ -17,7 +17,8 @@ from pyroclast.api.enums import NativeConditionType, PodGroupConditionType, PodG
 from pyroclast.api.types import POD_GROUPS, PODS, QUEUES
 from pyroclast.api.waiting_reasons import reason_of
 from pyroclast.kube.basics.time_slices import in_turns
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.times import format_time
@@ -45,8 +46,6 @@ from pyroclast_scheduler.shell.patches import (
 )
 from pyroclast_scheduler.shell.placements import Placements
 from pyroclast_scheduler.shell.pruning import Pruner
-
-__all__ = ["Writer"]
 
 log = structlog.get_logger()
 

@@ -18,8 +18,6 @@ from pyroclast_standalone.apiserver.storage.persist import DamagedData, JournalF
 
 from .app import serving
 
-__all__ = ["main"]
-
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="pyroclast-apiserver", description="A Kubernetes API server for one machine.")

@@ -43,8 +43,6 @@ from pyroclast_standalone.apiserver.verbs.write import Writer
 from .http import Faults, Front
 from .kinds import builtin_strategies
 
-__all__ = ["Server", "serving"]
-
 # revisions that are skipped at the start: a client may have seen ones that were not written before a crash
 _RESTART_GAP: Final = 100_000
 _SHUTDOWN_SECONDS: Final = 2.0

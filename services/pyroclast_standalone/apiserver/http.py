@@ -25,8 +25,6 @@ from pyroclast_standalone.apiserver.verbs.endpoints import Endpoints
 
 from .documents.errors import DocumentError
 
-__all__ = ["Faults", "Front"]
-
 _log = logging.getLogger(__name__)
 _METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}
 _WANTED: Final = Wanted()

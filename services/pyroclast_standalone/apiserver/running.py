@@ -18,8 +18,6 @@ from pyroclast_standalone.apiserver.storage.store import DEFAULT_RING_SIZE, Chan
 
 from .app import Server, serving
 
-__all__ = ["RunningServer", "running_server"]
-
 _SETTLE_STEP: Final = 0.005
 _REASONS: Final = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 

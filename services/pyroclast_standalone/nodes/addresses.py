@@ -5,8 +5,6 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 
-__all__ = ["AddressPool"]
-
 
 @dataclass(slots=True)
 class AddressPool:

@@ -10,8 +10,6 @@ from typing import Any
 from pyroclast.resources import quantity
 from pyroclast_standalone.nodes import records
 
-__all__ = ["Ledger", "Refusal", "pod_requests"]
-
 _PODS = "pods"
 
 

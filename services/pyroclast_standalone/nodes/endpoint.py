@@ -22,8 +22,6 @@ from .logs import LogLine, LogOptions, selected, written
 from .pods import PodKeeper
 from .runtime import Runtime
 
-__all__ = ["Endpoint", "serving_context"]
-
 _FOLLOW_SECONDS = 0.2  # how soon a follower gets a new line
 
 

@@ -13,8 +13,6 @@ from pyroclast_standalone.nodes import records
 from .fields import field_value, resource_value
 from .sources import Reference
 
-__all__ = ["ConfigurationError", "Place", "argv", "environment", "references"]
-
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 _VARIABLE = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
 

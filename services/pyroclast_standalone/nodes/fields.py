@@ -9,8 +9,6 @@ from typing import Any
 from pyroclast.resources import quantity
 from pyroclast_standalone.nodes import records
 
-__all__ = ["field_value", "resource_value"]
-
 _BRACKETED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 

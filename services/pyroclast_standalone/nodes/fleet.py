@@ -21,8 +21,6 @@ from pyroclast_standalone.nodes import machines, records
 from .capacity import Ledger
 from .injections import SIMULATED, NodeState, of_node
 
-__all__ = ["Fleet", "SimulatedNode"]
-
 log = structlog.get_logger()
 
 _WORKERS = 16  # nodes that are written at the same time

@@ -30,8 +30,6 @@ from typing import Final
 
 from pyroclast.runtime import durations
 
-__all__ = ["NONE", "SIMULATED", "Injection", "NodeState", "of_node", "of_pod"]
-
 _PREFIX: Final = "nodes.pyroclast.dev/"
 SIMULATED: Final = _PREFIX + "simulated"
 """Annotation of a Node object that this process simulates although it did not register the node."""

@@ -24,8 +24,6 @@ from .lives import (
 )
 from .probes import ProbeKind, ProbeState, Verdict
 
-__all__ = ["Backoff", "advance", "grace_seconds"]
-
 _DEFAULT_GRACE_SECONDS = 30
 _STABLE_SECONDS = 600.0  # after this running time, a container's back-off starts again
 _TROUBLE_SECONDS = 2.0  # pause before a failed start is tried again

@@ -10,23 +10,6 @@ from pyroclast_standalone.nodes import records
 
 from .probes import ProbeKind, ProbeState, Verdict
 
-__all__ = [
-    "AskProbe",
-    "ContainerLife",
-    "Effect",
-    "Ending",
-    "Execution",
-    "Kill",
-    "Phase",
-    "PodLife",
-    "Role",
-    "Start",
-    "Stopping",
-    "Terminate",
-    "Trouble",
-    "born",
-]
-
 
 class Phase(StrEnum):
     """The phases of a pod."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from pyroclast_standalone import times
 
-__all__ = ["LogLine", "LogOptions", "selected", "written"]
-
 LogLine = tuple[float, str]
 """Seconds since the epoch, and the text without its line end."""
 

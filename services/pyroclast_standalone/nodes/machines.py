@@ -11,8 +11,6 @@ from pyroclast_standalone.nodes import records
 
 from .injections import SIMULATED, NodeState
 
-__all__ = ["Shape", "lease", "node_object", "node_status", "taints"]
-
 _TAINTS: Final = {NodeState.NOT_READY: "node.kubernetes.io/not-ready", NodeState.LOST: "node.kubernetes.io/unreachable"}
 _LEASE_RENEWALS = 4  # a Lease expires after this many missed renewals
 

@@ -13,8 +13,6 @@ from pyroclast.api.types import Key
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import records
 
-__all__ = ["PodLog", "pod_log"]
-
 
 class PodLog:
     """Appends to an open file. Without a file it does nothing.

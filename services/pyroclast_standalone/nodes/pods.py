@@ -12,7 +12,8 @@ import structlog
 
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.basics.errors import Conflict, Invalid, NotFound
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue
@@ -28,8 +29,6 @@ from .pod_log import PodLog
 from .resume import resumed
 from .runtime import Runtime
 from .statuses import pod_status
-
-__all__ = ["Entry", "PodKeeper"]
 
 log = structlog.get_logger()
 

@@ -7,8 +7,6 @@ from enum import StrEnum
 
 from pyroclast_standalone.nodes import records
 
-__all__ = ["ProbeKind", "ProbeResult", "ProbeState", "Verdict"]
-
 
 class ProbeKind(StrEnum):
     """The kinds of probes. The startup probe runs before the other two."""

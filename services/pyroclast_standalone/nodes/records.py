@@ -12,8 +12,6 @@ import msgspec
 
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
-__all__ = ["Container", "EnvironmentVariable", "Mount", "Node", "Pod", "Probe", "Requirements"]
-
 Json: TypeAlias = Mapping[str, Any]
 Quantities: TypeAlias = Mapping[str, str | int | float]  # resource name to quantity, unparsed
 _NOTHING: Final[Mapping[str, Any]] = {}

@@ -11,8 +11,6 @@ from pyroclast_standalone.nodes import records
 from .lifecycle import Backoff
 from .lives import ContainerLife, Ending, Phase, PodLife, Role, born
 
-__all__ = ["resumed"]
-
 Json = Mapping[str, Any]
 
 

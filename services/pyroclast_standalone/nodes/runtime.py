@@ -14,8 +14,6 @@ from .logs import LogLine
 from .probes import ProbeKind, ProbeResult
 from .sources import Reference, Sources
 
-__all__ = ["Runtime", "Workload", "resolved_volumes", "workload"]
-
 
 class Runtime(Protocol):
     """Runs the containers of pods. The runtime writes changes into the `Execution` of a container and then calls `wake`."""

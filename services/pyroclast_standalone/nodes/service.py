@@ -32,8 +32,6 @@ from .settings import NodesSettings
 from .simulated import SimulatedRuntime
 from .sources import Sources
 
-__all__ = ["run"]
-
 _WORKERS = 32  # pods that are written at the same time
 _LONGEST_BACKOFF = 30  # times the first delay, as for kubelets (10 s to 5 min)
 

@@ -11,9 +11,8 @@ from pydantic import Field, field_validator, model_validator
 
 from pyroclast.resources import quantity
 from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.settings import Names, ServiceSettings
-
-__all__ = ["NodesSettings"]
+from pyroclast.runtime.fields import Names
+from pyroclast.runtime.settings import ServiceSettings
 
 _PAIR = re.compile(r"[^=\s]+=[^=]*")
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*)?")

@@ -14,8 +14,6 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client
 from pyroclast_standalone import times
 
-__all__ = ["Reference", "Sources"]
-
 _FRESH_SECONDS = 1.0  # a hundred pods of one Job that start together cause one read
 _MAX_KEPT = 5_000  # more than any cluster uses at the same time
 _TOKEN_SECONDS = 3600

@@ -11,8 +11,6 @@ from pyroclast_standalone.nodes import records
 from .injections import Injection
 from .lives import ContainerLife, Ending, Phase, PodLife, Role
 
-__all__ = ["container_id", "pod_status"]
-
 Json = dict[str, Any]
 _SCHEDULED: Final = "PodScheduled"
 

@@ -13,8 +13,6 @@ from .environment import ConfigurationError, Place, Read
 from .fields import field_value, resource_value
 from .sources import Reference
 
-__all__ = ["File", "TokenWish", "files", "mounted", "references", "tokens"]
-
 _DEFAULT_MODE = 0o644
 _DEFAULT_TOKEN_SECONDS = 3600
 _CLUSTER_CA = "kube-root-ca.crt"  # published by kube-controller-manager; pods also run in a cluster without it

@@ -14,8 +14,6 @@ from pyroclast_standalone.takeover import inventory, programs, steps
 from pyroclast_standalone.takeover.configurations import SCHEDULER_FILE, ConfigurationAnswer, check_configuration
 from pyroclast_standalone.takeover.review import Effect, Finding, review
 
-__all__ = ["back", "check", "take_over"]
-
 INSTALL = (
     "Volcano has stopped; Jobs and pods go on as they are. Now: "
     "helm install pyroclast charts/pyroclast -n pyroclast-system --create-namespace --take-ownership"

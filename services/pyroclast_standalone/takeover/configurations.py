@@ -11,8 +11,6 @@ import yaml
 from pyroclast.lifecycle.hypernodes import configuration as discovery
 from pyroclast.rules.resourcegroups import ConfigurationError, read_groups
 
-__all__ = ["ADMISSION_FILE", "CONTROLLER_FILE", "SCHEDULER_FILE", "VALUES", "ConfigurationAnswer", "check_configuration"]
-
 SCHEDULER_FILE: Final = "volcano-scheduler.conf"
 ADMISSION_FILE: Final = "volcano-admission.conf"
 CONTROLLER_FILE: Final = discovery.KEY

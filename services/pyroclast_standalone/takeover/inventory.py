@@ -25,8 +25,6 @@ from pyroclast.api.types import (
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client, Json
 
-__all__ = ["PROGRAMS", "Inventory", "Program", "WebhookConfiguration", "read"]
-
 DEPLOYMENTS: Final = ResourceType("apps", "v1", "deployments", "Deployment")
 GROUP_SUFFIX: Final = ".volcano.sh"
 PROGRAMS: Final = (

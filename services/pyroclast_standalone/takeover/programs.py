@@ -17,8 +17,6 @@ import orjson
 from pyroclast_standalone.errors import CommandError
 from pyroclast_standalone.takeover.configurations import ConfigurationAnswer
 
-__all__ = ["COUNTERPARTS", "check_scheduler_configuration", "known_flags"]
-
 COUNTERPARTS: Final[Mapping[str, str]] = {
     "vc-scheduler": "pyroclast_scheduler",
     "vc-controller-manager": "pyroclast_job_controller",

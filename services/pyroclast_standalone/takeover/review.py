@@ -11,8 +11,6 @@ from pyroclast_standalone.takeover.configurations import VALUES, ConfigurationAn
 from pyroclast_standalone.takeover.inventory import Inventory, Program
 from pyroclast_standalone.takeover.programs import COUNTERPARTS
 
-__all__ = ["Effect", "Finding", "review"]
-
 LOGGING_FLAGS: Final = frozenset({"--logtostderr", "--v", "-v", "--stderrthreshold", "--alsologtostderr", "--vmodule"})
 
 OWN_FLAGS: Final = frozenset(

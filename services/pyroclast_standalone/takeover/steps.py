@@ -20,8 +20,6 @@ from pyroclast_standalone.errors import CommandError
 from pyroclast_standalone.release import refuse_beside_ours, release_all
 from pyroclast_standalone.takeover.inventory import DEPLOYMENTS, Inventory, Program, WebhookConfiguration, read
 
-__all__ = ["REPLICAS", "SAVED", "start_volcano", "stop_volcano"]
-
 REPLICAS: Final = "pyroclast.dev/replicas-before-takeover"
 """Annotation of a Volcano Deployment that was scaled to 0, with its previous number of replicas."""
 SAVED: Final = "pyroclast-takeover"

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from pyroclast.runtime.addresses import split_address
 from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.settings import CommaSeparated, FeatureGates, LeaderElectionSettings, Names, parse
+from pyroclast.runtime.fields import CommaSeparated, FeatureGates, Names
+from pyroclast.runtime.settings import LeaderElectionSettings, parse
 
 
 class Settings(LeaderElectionSettings):

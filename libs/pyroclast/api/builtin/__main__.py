@@ -12,8 +12,6 @@ from typing import Any
 from pyroclast.api.builtin import DEFINITIONS_FILE, KUBERNETES_VERSION, STRUCTURAL_FILE
 from pyroclast.api.builtin.structural import structural
 
-__all__ = ["generate", "main"]
-
 _STRUCTURAL = (
     "io.k8s.api.core.v1.PodTemplateSpec",
     "io.k8s.api.core.v1.PersistentVolumeClaimSpec",

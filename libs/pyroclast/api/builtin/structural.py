@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["INT_OR_STRING", "QUANTITY", "structural"]
-
 INT_OR_STRING: Final[Mapping[str, Any]] = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 QUANTITY: Final[Mapping[str, Any]] = {
     **INT_OR_STRING,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pyroclast.api.records.meta import Condition, Wire
 from pyroclast.api.records.workloads import BatchJob, BatchJobSpec
 
-__all__ = ["Job", "JobPodSpec", "JobSpec", "JobStatus", "JobTemplate"]
-
 
 class JobPodSpec(Wire, frozen=True, kw_only=True):
     """The spec of a Job's pods."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
-__all__ = ["ColocationConfiguration", "ColocationConfigurationSpec", "MemoryQos", "PodMeta"]
-
 
 class MemoryQos(Wire, frozen=True, kw_only=True):
     """Memory settings in percent."""

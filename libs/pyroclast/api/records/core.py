@@ -9,26 +9,6 @@ import msgspec
 
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
-__all__ = [
-    "ConfigMap",
-    "Namespace",
-    "NamespaceStatus",
-    "NetworkPolicy",
-    "PersistentVolumeClaim",
-    "PersistentVolumeClaimSpec",
-    "PersistentVolumeClaimStatus",
-    "PodDisruptionBudget",
-    "PodDisruptionBudgetSpec",
-    "PodDisruptionBudgetStatus",
-    "PriorityClass",
-    "ResourceQuota",
-    "ResourceQuotaSpec",
-    "ResourceQuotaStatus",
-    "Secret",
-    "Service",
-    "ServiceSpec",
-]
-
 
 class NamespaceStatus(Wire, frozen=True, kw_only=True):
     """The phase of a namespace: Active or Terminating."""

@@ -9,27 +9,6 @@ import msgspec
 
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
-__all__ = [
-    "AllocatedDevice",
-    "Allocation",
-    "AllocationDevices",
-    "ClaimConsumer",
-    "Device",
-    "DeviceClass",
-    "DeviceClassSpec",
-    "DevicePool",
-    "DeviceRequest",
-    "DeviceRequests",
-    "DeviceSubRequest",
-    "DeviceWish",
-    "ExactDeviceRequest",
-    "ResourceClaim",
-    "ResourceClaimSpec",
-    "ResourceClaimStatus",
-    "ResourceSlice",
-    "ResourceSliceSpec",
-]
-
 
 class DeviceWish(Wire, frozen=True, kw_only=True):
     """The class and the number of requested devices; selectors, tolerations and capacity are unparsed."""

@@ -14,32 +14,6 @@ from pyroclast.api.enums import FailurePolicy, FlowPhase, JobPhase, RetainPolicy
 from pyroclast.api.records.jobs import TaskState
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
-__all__ = [
-    "MOST_ROUNDS",
-    "FlowCondition",
-    "FlowDependsOn",
-    "FlowEntry",
-    "FlowJobCondition",
-    "FlowJobPods",
-    "FlowJobStatus",
-    "FlowLoop",
-    "FlowRetry",
-    "FlowSpec",
-    "FlowState",
-    "FlowStatus",
-    "FlowSwitch",
-    "HttpGetProbe",
-    "HttpHeader",
-    "JobFlow",
-    "JobTemplate",
-    "JobTemplateStatus",
-    "ProbeSet",
-    "RunningHistory",
-    "SwitchCase",
-    "TaskStatusProbe",
-    "TcpSocketProbe",
-]
-
 MOST_ROUNDS: Final = 1500
 """The most Jobs that the loops of one flow may create. The flow's status has some lines for each Job, and an object may have 1.5
 MB.

@@ -11,22 +11,6 @@ from pyroclast.api.enums import DequeueStrategy, PodGroupPhase, QueueState
 from pyroclast.api.records.jobs import NetworkTopology
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
-__all__ = [
-    "ExtendCluster",
-    "Guarantee",
-    "NodeGroupTerms",
-    "PodGroup",
-    "PodGroupCondition",
-    "PodGroupSpec",
-    "PodGroupStatus",
-    "Queue",
-    "QueueAffinity",
-    "QueueSpec",
-    "QueueStatus",
-    "Reservation",
-    "SubGroupPolicy",
-]
-
 
 class SubGroupPolicy(Wire, frozen=True, kw_only=True):
     """A further grouping inside a PodGroup; `label_selector` is unparsed."""

@@ -10,8 +10,6 @@ from pyroclast.api.enums import SplitMode
 from pyroclast.api.records.jobs import JobState
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
-__all__ = ["HyperJob", "HyperJobSpec", "HyperJobStatus", "ReplicatedJob", "ReplicatedJobStatus", "SplitPolicy"]
-
 
 class SplitPolicy(Wire, frozen=True, kw_only=True):
     """How a replicated Job is divided among domains; `mode` None means static."""

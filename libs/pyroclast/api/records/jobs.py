@@ -13,31 +13,6 @@ import msgspec
 from pyroclast.api.enums import BusEvent, ConcurrencyPolicy, JobPhase, NetworkTopologyMode, NumaPolicy
 from pyroclast.api.records.meta import ObjectRecord, OwnerReference, Wire
 
-__all__ = [
-    "Command",
-    "CronJob",
-    "CronJobSpec",
-    "CronJobStatus",
-    "DelayedAction",
-    "DependsOn",
-    "Job",
-    "JobCondition",
-    "JobRetry",
-    "JobSpec",
-    "JobState",
-    "JobStatus",
-    "JobTemplateSpec",
-    "JobVolume",
-    "LifecyclePolicy",
-    "NetworkTopology",
-    "ObjectReference",
-    "PartitionPolicy",
-    "Task",
-    "TaskState",
-    "TemplateMeta",
-    "TrackedPods",
-]
-
 
 class NetworkTopology(Wire, frozen=True, kw_only=True):
     """The network topology limit of a group. The two limits exclude each other."""

@@ -9,8 +9,6 @@ import msgspec
 
 from pyroclast.api.types import Key
 
-__all__ = ["Condition", "Meta", "ObjectRecord", "OwnerReference", "Record", "Wire"]
-
 
 class Wire(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     """Base of every record: an immutable part of an object, with the field names of JSON. Unknown fields are dropped."""

@@ -4,25 +4,6 @@ from __future__ import annotations
 
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
-__all__ = [
-    "CompositeGangPolicy",
-    "CompositePodGroup",
-    "CompositePodGroupSpec",
-    "CompositeSchedulingPolicy",
-    "DisruptionMode",
-    "GangPolicy",
-    "NativeCondition",
-    "NativePodGroup",
-    "NativePodGroupSpec",
-    "NativePodGroupStatus",
-    "PodGroupResourceClaim",
-    "SchedulingConstraints",
-    "SchedulingPolicy",
-    "TopologyConstraint",
-    "WholeGroup",
-    "WorkloadReference",
-]
-
 
 class GangPolicy(Wire, frozen=True, kw_only=True):
     """The pods start together: at least `min_count` or none."""

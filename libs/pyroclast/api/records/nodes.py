@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
-__all__ = ["ContainerImage", "Node", "NodeMeta", "NodeSpec", "NodeStatus", "Taint"]
-
 
 class Taint(Wire, frozen=True, kw_only=True):
     """A taint, which pods must tolerate to run on the node."""

@@ -10,24 +10,6 @@ import msgspec
 from pyroclast.api.enums import PodPhase
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
-__all__ = [
-    "ClaimSource",
-    "Container",
-    "ContainerPort",
-    "ContainerState",
-    "ContainerStatus",
-    "Pod",
-    "PodSpec",
-    "PodStatus",
-    "Resources",
-    "SchedulingGate",
-    "SchedulingGroup",
-    "Terminated",
-    "Toleration",
-    "Volume",
-    "Waiting",
-]
-
 
 class Resources(Wire, frozen=True, kw_only=True):
     """The requests and limits of a container, and the claims to which it refers."""

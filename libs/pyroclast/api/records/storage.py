@@ -7,21 +7,6 @@ from typing import Any
 
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
-__all__ = [
-    "ClaimReference",
-    "CsiDriver",
-    "CsiDriverSpec",
-    "CsiNode",
-    "CsiNodeDriver",
-    "CsiNodeSpec",
-    "CsiStorageCapacity",
-    "CsiVolumeSource",
-    "PersistentVolume",
-    "PersistentVolumeSpec",
-    "PersistentVolumeStatus",
-    "StorageClass",
-]
-
 
 class ClaimReference(Wire, frozen=True, kw_only=True):
     """The claim for which a volume is reserved; without a UID, any claim of that name."""

@@ -10,25 +10,6 @@ import msgspec
 from pyroclast.api.enums import MemberType
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
-__all__ = [
-    "ContainerAllocation",
-    "CpuInfo",
-    "ExactMatch",
-    "HyperNode",
-    "HyperNodeMember",
-    "HyperNodeSpec",
-    "HyperNodeStatus",
-    "MemberSelector",
-    "NodeShard",
-    "NodeShardSpec",
-    "NodeShardStatus",
-    "NumaResource",
-    "Numatopology",
-    "NumatopologySpec",
-    "PodAllocation",
-    "RegexMatch",
-]
-
 
 class ExactMatch(Wire, frozen=True, kw_only=True):
     """Selects a member by its name."""

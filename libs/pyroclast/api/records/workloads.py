@@ -9,19 +9,6 @@ from typing import Any
 
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
-__all__ = [
-    "BatchJob",
-    "BatchJobSpec",
-    "JobGang",
-    "JobScheduling",
-    "JobSchedulingPolicy",
-    "ReplicaSet",
-    "ReplicaSetSpec",
-    "StatefulSet",
-    "StatefulSetSpec",
-    "StatefulSetStatus",
-]
-
 
 class ReplicaSetSpec(Wire, frozen=True, kw_only=True):
     """The number of pods, and their label selector, unparsed."""

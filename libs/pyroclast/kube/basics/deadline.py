@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-__all__ = ["Deadline", "loop_time"]
-
 
 def loop_time() -> float:
     """Return the time of the running event loop, in seconds. The loop uses this clock for its sleeps and timers."""

@@ -19,26 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = [
-    "LONGEST_RETRY_AFTER",
-    "AlreadyExists",
-    "ApiError",
-    "Conflict",
-    "ConnectionFailed",
-    "Expired",
-    "Forbidden",
-    "Invalid",
-    "KubeError",
-    "NotFound",
-    "ServerError",
-    "TooManyRequests",
-    "Unauthorized",
-    "is_broken",
-    "is_terminating_namespace",
-    "is_transient",
-]
-
-
 LONGEST_RETRY_AFTER: Final = 60.0
 """The longest `Retry-After` that the client obeys, in seconds. With a longer wait, the client would notice too late that the
 server has recovered.

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-__all__ = ["Fence", "closed_because", "fenced"]
-
 
 class Fence(Protocol):
     """Decides whether writes may begin."""

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 from pyroclast.kube.basics.errors import ConnectionFailed, KubeError
 
-__all__ = ["first_answer"]
-
 T = TypeVar("T")
 
 

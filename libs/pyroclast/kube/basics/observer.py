@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["SILENT", "Observer", "QueueObserver"]
-
 
 class Observer(Protocol):
     """Receives reports of requests and watches. All durations are in seconds."""

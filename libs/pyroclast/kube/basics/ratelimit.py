@@ -6,8 +6,6 @@ import asyncio
 import math
 from dataclasses import dataclass, field
 
-__all__ = ["TokenBucket"]
-
 
 @dataclass(slots=True)
 class TokenBucket:

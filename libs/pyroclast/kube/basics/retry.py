@@ -8,8 +8,6 @@ from typing import Final
 from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import ConnectionFailed, KubeError, ServerError, TooManyRequests
 
-__all__ = ["LONGEST_ASKED", "MAX_ATTEMPTS", "Repeat", "pause_before_retry"]
-
 MAX_ATTEMPTS: Final = 10  # usually the deadline ends the attempts first; this limit bounds them for a server that fails at once
 LONGEST_ASKED: Final = 5.0  # seconds: an overloaded server asks all clients to wait half a minute, and would idle meanwhile
 

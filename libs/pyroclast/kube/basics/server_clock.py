@@ -13,8 +13,6 @@ from typing import Final
 
 import structlog
 
-__all__ = ["ServerClock"]
-
 log = structlog.get_logger()
 
 _TOLERANCE: Final = 3.0

@@ -9,8 +9,6 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["Turn", "in_turns"]
-
 T = TypeVar("T")
 
 TURN_SECONDS: Final = 0.005

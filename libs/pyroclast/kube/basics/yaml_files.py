@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NotYaml", "read_yaml"]
-
 
 class NotYaml(ValueError):
     """The file is not YAML; the message names the error and the line."""

@@ -11,8 +11,6 @@ from typing import Final, Protocol
 from pyroclast.kube.basics.errors import ConnectionFailed
 from pyroclast.kube.credentials.certificates import Identity
 
-__all__ = ["Anonymous", "Credentials", "StaticCredentials", "TokenFile"]
-
 TOKEN_FILE_CHECK_SECONDS: Final = 10.0  # a projected token is replaced minutes before the old one ends
 
 

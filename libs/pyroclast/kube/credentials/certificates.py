@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-__all__ = ["NO_PEM", "Identity", "Pem", "load_identity"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pem:

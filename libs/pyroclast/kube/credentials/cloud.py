@@ -31,8 +31,6 @@ from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import ConnectionFailed
 from pyroclast.kube.credentials.certificates import Identity
 
-__all__ = ["CloudCredentials"]
-
 log = structlog.get_logger()
 
 LOOK_SECONDS: Final = 60.0

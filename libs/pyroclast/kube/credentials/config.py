@@ -16,8 +16,6 @@ from pyroclast.kube.basics.yaml_files import NotYaml, read_yaml
 from pyroclast.kube.credentials.authorization import Anonymous, Credentials, StaticCredentials, TokenFile
 from pyroclast.kube.credentials.certificates import NO_PEM, Identity, Pem, load_identity
 
-__all__ = ["ClusterConfig", "ConfigError", "configuration_files", "find_config", "load_config"]
-
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 

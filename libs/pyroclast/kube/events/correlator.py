@@ -17,8 +17,6 @@ from pyroclast.api.records.meta import Meta
 from pyroclast.api.types import EVENTS, Key, ResourceType
 from pyroclast.kube.basics.ratelimit import TokenBucket
 
-__all__ = ["Correlator", "Emission", "Reference", "Report"]
-
 # similar events have the same object, type and reason but different messages; more than this many are combined …
 SIMILAR: Final = 10
 SIMILAR_SECONDS: Final = 600.0  # … if the time between two of them is not longer than this

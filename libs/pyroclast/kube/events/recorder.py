@@ -17,8 +17,6 @@ from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, NotFound
 from pyroclast.kube.events.correlator import Correlator, Emission, Reference, Report
 from pyroclast.kube.http.client import Client, PatchKind
 
-__all__ = ["EventRecorder", "Reference"]
-
 log = structlog.get_logger()
 
 LONGEST_BACKLOG: Final = 1000  # events; an unreachable server must not fill the memory

@@ -8,8 +8,6 @@ from typing import Final, TypeVar
 
 from pyroclast.kube.basics.errors import KubeError
 
-__all__ = ["FIRST_BATCH", "LARGEST_BATCH", "MOST_AT_ONCE", "at_once", "slow_start"]
-
 FIRST_BATCH: Final = 8
 """Size of the first batch. If the action fails, for example because a quota is used up, only so many requests are refused."""
 

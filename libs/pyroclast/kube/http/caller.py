@@ -20,8 +20,6 @@ from pyroclast.kube.http.connections import Request
 from pyroclast.kube.http.lines import LineSplitter
 from pyroclast.kube.http.transport import Transport
 
-__all__ = ["Call", "Caller"]
-
 CALL_SECONDS: Final = 30.0  # the webhooks of a write may take up to 10 s each
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0

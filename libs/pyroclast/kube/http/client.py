@@ -25,8 +25,6 @@ from pyroclast.kube.http.caller import Call, Caller
 from pyroclast.kube.http.connections import Request
 from pyroclast.kube.http.paging import Page, read_pages
 
-__all__ = ["Client", "Json", "PatchKind"]
-
 Json: TypeAlias = dict[str, Any]
 Items: TypeAlias = list[Json]
 Lines: TypeAlias = list[bytes]

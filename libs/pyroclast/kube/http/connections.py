@@ -21,8 +21,6 @@ from yarl import URL
 from pyroclast.kube.basics.errors import ConnectionFailed
 from pyroclast.kube.credentials.config import ClusterConfig
 
-__all__ = ["Connections", "Exchange", "Request"]
-
 CONNECT_SECONDS: Final = 5.0
 # shorter than any server or proxy keeps a connection, so that no request is written to a closed connection
 IDLE_CONNECTION_SECONDS: Final = 25.0

@@ -6,8 +6,6 @@ from typing import Final
 
 from pyroclast.kube.basics.errors import ConnectionFailed
 
-__all__ = ["LineSplitter"]
-
 LONGEST_LINE: Final = 16 * 1024 * 1024  # bytes; the API server refuses objects of more than 3 MiB
 
 

@@ -13,7 +13,6 @@ from pyroclast.kube.basics.errors import NotFound
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # the caller has loaded this module
 
-__all__ = ["LOOK_SECONDS", "VERSIONS", "composite_kind_served", "kind_served"]
 
 LOOK_SECONDS: Final = 300.0
 """Seconds between two checks whether the API server serves native PodGroups, and in which version."""

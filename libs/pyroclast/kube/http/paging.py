@@ -9,8 +9,6 @@ from typing import Final, Generic, TypeVar
 
 from pyroclast.kube.basics.errors import Expired
 
-__all__ = ["Page", "each_page", "read_pages"]
-
 T = TypeVar("T")
 
 PAGE_BYTES: Final = 2_000_000

@@ -10,8 +10,6 @@ import structlog
 from pyroclast.api.records.meta import Record
 from pyroclast.kube.http.client import encode
 
-__all__ = ["readable", "record_of"]
-
 log = structlog.get_logger()
 
 R = TypeVar("R", bound=Record)

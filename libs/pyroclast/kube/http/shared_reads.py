@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-__all__ = ["SharedReads"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

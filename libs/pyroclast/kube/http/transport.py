@@ -22,8 +22,6 @@ from pyroclast.kube.basics.server_clock import ServerClock
 from pyroclast.kube.credentials.config import ClusterConfig, ConfigError
 from pyroclast.kube.http.connections import Connections, Exchange, Request
 
-__all__ = ["BROKEN", "Transport"]
-
 log = structlog.get_logger()
 
 # seconds between two checks of certificates on disk, which are replaced days before the old ones expire

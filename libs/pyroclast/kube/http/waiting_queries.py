@@ -16,8 +16,6 @@ from pyroclast.views.jobs import Group, Reading
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # the caller has loaded this module
 
-__all__ = ["fits_of_objects", "group_of", "read_groups", "schedulers_at_work"]
-
 
 async def read_groups(client: Client, namespace: str) -> Reading:
     """Return all PodGroups; only those of `namespace` for a user who may not list PodGroups in the whole cluster."""

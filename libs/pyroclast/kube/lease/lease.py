@@ -19,8 +19,6 @@ from pyroclast.kube.basics.hedge import first_answer
 from pyroclast.kube.http.client import Client, Json
 from pyroclast.kube.lease.record import LeaseView, Watcher, asked_for, held_by, released
 
-__all__ = ["HandedOver", "Lease", "LeaseLost", "LeaseTiming"]
-
 log = structlog.get_logger()
 
 RELEASE_SECONDS: Final = 3.0

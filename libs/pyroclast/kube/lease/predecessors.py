@@ -19,8 +19,6 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.kube.lease.record import LeaseView, Watcher
 
-__all__ = ["Predecessors"]
-
 log = structlog.get_logger()
 
 FREE_SECONDS: Final = 15.0

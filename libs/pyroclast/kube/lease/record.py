@@ -9,8 +9,6 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["LeaseView", "Watcher", "asked_for", "held_by", "micro_time", "released"]
-
 WANTED_BY: Final = "pyroclast.dev/wanted-by"
 """An annotation: the replica that asks the holder to hand this Lease over, or to which the Lease was handed over."""
 

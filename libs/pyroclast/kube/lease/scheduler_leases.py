@@ -13,8 +13,6 @@ from pyroclast.api.types import LEASES
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client, Items
 
-__all__ = ["SchedulerLeases"]
-
 log = structlog.get_logger()
 
 PERIOD: Final = 5.0

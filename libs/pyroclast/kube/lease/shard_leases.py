@@ -11,12 +11,10 @@ import structlog
 
 from pyroclast.api.types import LEASES, Key
 from pyroclast.kube.basics.fence import fenced
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.lease.lease import HandedOver, Lease, LeaseLost, LeaseTiming
-from pyroclast.kube.lease.shards import shard_of
-
-__all__ = ["LeaseLost", "ShardLeases", "shard_of"]
+from pyroclast.kube.lease.lease import HandedOver, Lease, LeaseTiming
 
 log = structlog.get_logger()
 

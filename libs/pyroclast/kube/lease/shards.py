@@ -7,8 +7,6 @@ from typing import Final
 
 from pyroclast.api.types import Key
 
-__all__ = ["Shards", "shard_of"]
-
 FNV_OFFSET: Final = 2166136261
 FNV_PRIME: Final = 16777619
 

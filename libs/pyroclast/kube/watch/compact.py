@@ -15,8 +15,6 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec.structs import force_setattr
 
-__all__ = ["Compactor"]
-
 REMEMBERED: Final = 2048
 """The most values that are remembered. When the limit is reached all are forgotten, and frequent values are soon remembered
 again.

@@ -15,8 +15,6 @@ from pyroclast.kube.http.paging import Page
 from pyroclast.kube.watch.compact import Compactor
 from pyroclast.kube.watch.scan import elements, members
 
-__all__ = ["UNREADABLE", "Bookmark", "Change", "Decoder", "Undecodable"]
-
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The errors of decoding: not JSON, not of that type, not UTF-8, nested too deeply."""
 

@@ -22,8 +22,6 @@ from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
 from pyroclast.kube.watch.listing import Listing
 from pyroclast.kube.watch.store import Handler, Indexer, Store
 
-__all__ = ["Informer", "Timing"]
-
 log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)

@@ -16,8 +16,6 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.paging import Page, each_page
 from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
 
-__all__ = ["ListPart", "Listing"]
-
 log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)

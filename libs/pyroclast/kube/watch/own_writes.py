@@ -13,8 +13,6 @@ from pyroclast.api.records import Record
 from pyroclast.api.types import Key
 from pyroclast.kube.watch.informer import Informer
 
-__all__ = ["GROUP", "LIFETIME", "Recent"]
-
 LIFETIME: Final = 30.0
 """Seconds after which an own write is no longer used: the informer must have missed an object that existed for a short time."""
 

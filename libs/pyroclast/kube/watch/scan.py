@@ -8,8 +8,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["elements", "members"]
-
 _TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _NESTING: Final = re.compile(_TEXT + rb"|[\[{]++|[\]}]++", re.DOTALL)
 _STRUCTURE: Final = re.compile(_TEXT + rb"|[\[{]++|[\]}]++|[,:]", re.DOTALL)

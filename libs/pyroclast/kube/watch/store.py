@@ -10,8 +10,6 @@ import structlog
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import Key
 
-__all__ = ["Handler", "Indexer", "Store"]
-
 log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)

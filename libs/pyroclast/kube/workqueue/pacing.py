@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["LONGEST", "SHORTEST", "Pace"]
-
 SHORTEST: Final = 0.2
 """Seconds between two writes of a status that rarely changes."""
 LONGEST: Final = 2.0

@@ -12,8 +12,6 @@ from typing import Final, Generic, TypeVar
 from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.kube.basics.observer import SILENT, QueueObserver
 
-__all__ = ["QueueClosed", "WorkQueue"]
-
 K = TypeVar("K", bound=Hashable)
 
 FEW: Final = 64

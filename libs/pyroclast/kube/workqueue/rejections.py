@@ -13,9 +13,8 @@ from pyroclast.api.records import Record
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.kube.basics.errors import KubeError, is_terminating_namespace, is_transient
-from pyroclast.kube.events.recorder import EventRecorder, Reference
-
-__all__ = ["Refusals", "subjects_of"]
+from pyroclast.kube.events.correlator import Reference
+from pyroclast.kube.events.recorder import EventRecorder
 
 log = structlog.get_logger()
 

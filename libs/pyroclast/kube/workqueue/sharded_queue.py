@@ -9,8 +9,6 @@ from typing import Generic, TypeVar
 from pyroclast.kube.basics.observer import SILENT, QueueObserver
 from pyroclast.kube.workqueue.queue import WorkQueue
 
-__all__ = ["ShardedQueue"]
-
 K = TypeVar("K", bound=Hashable)
 
 

@@ -11,8 +11,6 @@ from pyroclast.kube.basics.errors import ApiError, KubeError, is_transient
 from pyroclast.kube.workqueue.queue import K, QueueClosed, WorkQueue
 from pyroclast.kube.workqueue.rejections import Refusals
 
-__all__ = ["run_workers"]
-
 log = structlog.get_logger()
 
 

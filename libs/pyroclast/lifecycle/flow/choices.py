@@ -11,8 +11,6 @@ from pyroclast.lifecycle.flow.graph import Node
 from pyroclast.lifecycle.flow.states import EntryState, Stage, States
 from pyroclast.lifecycle.flow.units import Unit, UnitStage
 
-__all__ = ["chosen_by_switch", "condition_holds", "exit_code_of", "is_missing", "wants_exit_codes"]
-
 
 def condition_holds(facts: FlowFacts, node: Node, states: States) -> bool | None:
     """Whether the `if` of `node` holds; the dependencies of `node` are satisfied. None while the target has not reached a phase

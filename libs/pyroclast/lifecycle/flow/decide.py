@@ -28,8 +28,6 @@ from pyroclast.lifecycle.flow.states import Stage, States
 from pyroclast.lifecycle.flow.status import status_of
 from pyroclast.lifecycle.notices import Notice, normal
 
-__all__ = ["decide"]
-
 _ORPHAN = "orphan"  # the finalizer that tells the garbage collector to keep the objects that the deleted object owns
 
 

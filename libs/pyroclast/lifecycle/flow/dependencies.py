@@ -12,8 +12,6 @@ from pyroclast.lifecycle.flow.facts import FlowFacts, ProbedJob, ProbeRequest
 from pyroclast.lifecycle.flow.graph import Node
 from pyroclast.lifecycle.flow.states import EntryState, Stage, States
 
-__all__ = ["Dependencies", "Met", "judge_dependencies"]
-
 _NOT_YET_RUNNING = (JobPhase.NEW, JobPhase.PENDING)
 
 

@@ -7,8 +7,6 @@ from pyroclast.api.records import Job, JobFlow
 from pyroclast.api.types import JOB_FLOWS, Key
 from pyroclast.lifecycle.flow.names import is_owned, retries_of
 
-__all__ = ["end_is_recorded", "flow_of"]
-
 
 def flow_of(job: Job) -> Key | None:
     """Return the flow that controls `job`; None when no flow does."""

@@ -13,8 +13,6 @@ from pyroclast.expressions.values import BOOL, DYN, INT, LIST, MAP, STRING, Type
 from pyroclast.lifecycle.flow.states import EntryState, Stage
 from pyroclast.lifecycle.flow.units import Unit, UnitStage, item_of
 
-__all__ = ["ExpressionProblem", "check", "holds", "round_values", "target_values"]
-
 BUDGET: Final = 50_000
 """The most operations of one evaluation: about ten milliseconds, many times the cost of reading a hundred targets."""
 

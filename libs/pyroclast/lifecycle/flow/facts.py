@@ -14,22 +14,6 @@ from pyroclast.api.records import FlowEntry, FlowStatus, HttpGetProbe, Job, JobF
 from pyroclast.lifecycle.flow.graph import Graph
 from pyroclast.lifecycle.notices import Notice
 
-__all__ = [
-    "AddFinalizer",
-    "CancelJob",
-    "CreateJob",
-    "DeleteJob",
-    "Effect",
-    "FlowDecision",
-    "FlowFacts",
-    "ProbeAnswer",
-    "ProbeRequest",
-    "ProbedJob",
-    "Refused",
-    "ReleaseFlow",
-    "Report",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Refused:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from pyroclast.api.records import FlowEntry, FlowSpec
 
-__all__ = ["Graph", "Node", "build"]
-
 
 @dataclass(frozen=True, slots=True)
 class Node:

@@ -13,8 +13,6 @@ from pyroclast.lifecycle.flow.names import retries_of
 from pyroclast.lifecycle.times import duration_seconds, format_time, parse_time
 from pyroclast.resources.durations import DurationError
 
-__all__ = ["MOST_HISTORIES", "failure_ratio", "followed"]
-
 MOST_HISTORIES: Final = 100
 """How many phases of a Job the status keeps, the latest ones. Without a limit, a Job that is suspended every hour would fill the
 status.

@@ -15,8 +15,6 @@ from pyroclast.lifecycle.flow.names import marks
 from pyroclast.lifecycle.flow.patch import PatchError, patched
 from pyroclast.lifecycle.ownership import controller_reference
 
-__all__ = ["ITEM", "manifest"]
-
 ITEM: Final = "VC_FLOW_ITEM"
 """The environment variable that holds the item of a round, in all containers of the round."""
 

@@ -16,8 +16,6 @@ from pyroclast.lifecycle.flow.names import job_name
 from pyroclast.lifecycle.flow.states import EntryState, Stage
 from pyroclast.lifecycle.flow.units import Unit, UnitStage, rounds_of, unit_of
 
-__all__ = ["Judgement", "judge"]
-
 _ENDED = (FlowPhase.SUCCEED, FlowPhase.FAILED)
 
 

@@ -9,8 +9,6 @@ from pyroclast.lifecycle.flow.graph import Node
 from pyroclast.lifecycle.flow.states import EntryState, Stage
 from pyroclast.lifecycle.flow.units import BAD_ENDS, Unit, UnitStage
 
-__all__ = ["judge_rounds"]
-
 
 def judge_rounds(facts: FlowFacts, node: Node, rounds: tuple[Unit, ...], chosen: frozenset[str] | None) -> EntryState:
     """Judge a loop whose entry may run.

@@ -9,8 +9,6 @@ from pyroclast.api import keys
 from pyroclast.api.records import Job, JobFlow
 from pyroclast.api.types import JOB_FLOWS, Key
 
-__all__ = ["flows_of", "is_owned", "job_name", "marks", "retries_of", "template_of"]
-
 _LONGEST_LABEL: Final = 63
 
 

@@ -12,9 +12,6 @@ from pyroclast.lifecycle.flow.graph import Node
 from pyroclast.lifecycle.flow.states import States
 from pyroclast.lifecycle.flow.units import Unit, UnitStage, item_of
 
-__all__ = ["Obstacle", "Starts", "obstacle_of", "plan_starts"]
-
-
 RECHECK: Final = 5.0
 """Seconds after which the controller checks again whether the name of a Job is free."""
 

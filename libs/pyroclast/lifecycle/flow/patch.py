@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-__all__ = ["PatchError", "merged", "patched"]
-
 Json: TypeAlias = Any
 
 _DIRECTIVE: Final = "$patch"

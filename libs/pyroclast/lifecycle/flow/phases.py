@@ -9,8 +9,6 @@ from pyroclast.lifecycle.flow.graph import Graph
 from pyroclast.lifecycle.flow.states import EntryState, Stage, States
 from pyroclast.lifecycle.flow.units import UnitStage
 
-__all__ = ["Tally", "is_fatal", "next_phase", "tally"]
-
 
 @dataclass(frozen=True, slots=True)
 class Tally:

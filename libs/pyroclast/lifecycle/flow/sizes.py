@@ -11,8 +11,6 @@ import msgspec
 from pyroclast.api.enums import EntryPhase, JobPhase
 from pyroclast.api.records import FlowJobCondition, FlowJobStatus, FlowStatus
 
-__all__ = ["MOST_BYTES", "fitted", "shortened"]
-
 MOST_BYTES: Final = 900_000
 """The largest status, in bytes of JSON. An object may have 1.5 MB, including its spec and `managedFields`."""
 

@@ -10,8 +10,6 @@ from typing import TypeAlias
 from pyroclast.api.enums import FlowReason, JobPhase
 from pyroclast.lifecycle.flow.units import BAD_ENDS, Unit
 
-__all__ = ["EntryState", "Stage", "States"]
-
 
 class Stage(Enum):
     """The state of a flow entry."""

@@ -25,8 +25,6 @@ from pyroclast.lifecycle.flow.states import EntryState, Stage, States
 from pyroclast.lifecycle.flow.units import Unit, UnitStage, rounds_of
 from pyroclast.lifecycle.times import format_time
 
-__all__ = ["difference", "status_of"]
-
 _LISTS: Final[Mapping[str, str]] = {
     JobPhase.PENDING: "pending_jobs",
     JobPhase.RUNNING: "running_jobs",

@@ -9,8 +9,6 @@ from pyroclast.api import keys
 from pyroclast.api.records import Job, JobTemplate
 from pyroclast.api.types import JOB_TEMPLATES, JOBS
 
-__all__ = ["MOST_NAMES", "job_of", "made_from", "template_from"]
-
 MOST_NAMES: Final = 5000
 """The most Jobs that the status of a template names, the latest ones. Templates are used for years, and the size of an object is
 limited.

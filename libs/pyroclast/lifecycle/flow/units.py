@@ -15,8 +15,6 @@ from pyroclast.lifecycle.flow.names import retries_of
 from pyroclast.lifecycle.times import duration_seconds, parse_time
 from pyroclast.resources.durations import DurationError
 
-__all__ = ["BAD_ENDS", "LONGEST_BACKOFF", "Unit", "UnitStage", "item_of", "rounds_of", "unit_of"]
-
 BAD_ENDS: Final = (JobPhase.FAILED, JobPhase.TERMINATED)
 """Phases in which a Job has ended without completing."""
 

@@ -9,8 +9,6 @@ from pyroclast.api.records import DependsOn, Job, JobSpec, Pod, Task
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.size import min_available, needed_pods
 
-__all__ = ["deadlock", "may_start"]
-
 _ANY = frozenset({Iteration.ANY.value, "IterationAny"})  # the second spelling is the design document's
 
 

@@ -12,25 +12,6 @@ from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Job, OwnerReference, Pod
 from pyroclast.api.types import JOBS, Key
 
-__all__ = [
-    "exit_code",
-    "group_name",
-    "index_of",
-    "is_finished",
-    "is_marked",
-    "is_released",
-    "is_surplus",
-    "job_key",
-    "last_exit_code",
-    "named",
-    "owner_of",
-    "pod_name",
-    "pod_names",
-    "restarts",
-    "task_of",
-    "version_of",
-]
-
 _FINISHED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 

@@ -10,8 +10,6 @@ from pyroclast.lifecycle.gang.pods import template_of
 from pyroclast.lifecycle.gang.size import min_available, needed_pods
 from pyroclast.lifecycle.gang.usage import Usage
 
-__all__ = ["min_resources", "shares"]
-
 
 def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
     """Return the requests of the `minAvailable` most important pods, in canonical quantities.

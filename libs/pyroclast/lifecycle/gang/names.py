@@ -11,8 +11,6 @@ from typing import Final
 
 from pyroclast.api.records import Job
 
-__all__ = ["claim_name", "volume_name"]
-
 _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LENGTH: Final = 12
 

@@ -13,8 +13,6 @@ from pyroclast.lifecycle.gang.pods import template_of
 from pyroclast.lifecycle.gang.size import min_available, total_replicas
 from pyroclast.lifecycle.ownership import controller_reference
 
-__all__ = ["manifest", "obstacle"]
-
 
 def obstacle(job: Job, schedulers: Collection[str]) -> str:
     """Return why `job` has no native PodGroup; empty if it may have one. `schedulers`: the names of Pyroclast's schedulers."""

@@ -11,8 +11,6 @@ from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Job, Pod
 from pyroclast.lifecycle.gang import members
 
-__all__ = ["ObservedPods", "PodState"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodState:

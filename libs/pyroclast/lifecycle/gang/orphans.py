@@ -11,8 +11,6 @@ from pyroclast.api.records import Pod, PodGroup
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.gang import members
 
-__all__ = ["are_alive", "group_of", "job_of", "job_uid", "key_of"]
-
 _NAME: Final = re.compile(r"(.+)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from pyroclast.api.records import Node, Pod
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["ends", "is_ready"]
-
 
 def ends(pods: Iterable[Pod], patience: float) -> list[tuple[Pod, float]]:
     """Return the deleted pods of `pods`, each with the time (seconds since the epoch) by which it should be gone.

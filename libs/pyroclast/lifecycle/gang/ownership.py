@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pyroclast.api.records import Job, Meta
 
-__all__ = ["is_ours"]
-
 
 def is_ours(job: Job, meta: Meta) -> bool:
     """Whether the object with `meta` belongs to `job`, compared by UID, and not to another Job of the same name or to another

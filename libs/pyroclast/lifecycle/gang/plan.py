@@ -12,9 +12,6 @@ from pyroclast.lifecycle.effects import CreatePods, DeletePods, Effect, Slot, Vi
 from pyroclast.lifecycle.gang import dependencies, members
 from pyroclast.lifecycle.gang.observed_pods import ObservedPods, PodState
 
-__all__ = ["MOST_IN_ORDER", "GangPlan", "Keep", "interrupted", "plan", "release", "victims_of"]
-
-
 MOST_IN_ORDER: Final = 64
 """The most pods that are deleted one after the other before the controller decides about the Job anew, since its scale may have
 changed.

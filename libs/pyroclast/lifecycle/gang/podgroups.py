@@ -17,8 +17,6 @@ from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.merging import merge_patch
 from pyroclast.lifecycle.ownership import controller_reference
 
-__all__ = ["Inherited", "inherited", "is_admitted", "is_stale", "manifest", "patch"]
-
 _DEFAULT_QUEUE: Final = "default"
 _OWN: Final = frozenset({keys.NATIVE_GROUP, keys.PLACEMENT, keys.SEATS, keys.WAITING, keys.WAITS_FOR_TASK})
 """Annotations by which the controller and the scheduler exchange information on a PodGroup; a Job cannot set them."""

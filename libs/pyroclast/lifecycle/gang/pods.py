@@ -13,8 +13,6 @@ from pyroclast.api.types import JOBS
 from pyroclast.lifecycle.gang import members, names
 from pyroclast.lifecycle.ownership import controller_reference
 
-__all__ = ["build", "labels_of", "partition_of", "template_of"]
-
 _DEFAULT_TASK: Final = "default"
 _INHERITED_ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVOCABLE_ZONE)
 _INHERITED_LABELS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME)

@@ -19,8 +19,6 @@ from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.seats.contract import Placement, Seat, Seats, SeatsError, encode, nodes_of, parse_placement, parse_seats
 from pyroclast.lifecycle.seats.eligibility import SeatRefusal
 
-__all__ = ["ANSWER_SECONDS", "Seated", "awaits_placement", "closing", "placement_of", "seated", "seats_of", "standing"]
-
 ANSWER_SECONDS: Final = 10.0
 """Seconds for which pods that are created after the start of the gang wait for a placement.
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pyroclast.api.records import JobSpec, Task
 
-__all__ = ["min_available", "needed_pods", "total_replicas"]
-
 
 def needed_pods(task: Task) -> int:
     """Return how many pods of `task` the gang needs: `minAvailable`, or all pods when that is not set."""

@@ -9,8 +9,6 @@ from pyroclast.resources import quantity
 from pyroclast.resources.pods import combined, effective
 from pyroclast.resources.quantity import Quantity
 
-__all__ = ["Usage", "add", "pod_usage", "times"]
-
 Usage: TypeAlias = dict[str, Quantity]
 """Amounts by name of the resource, including the names that quotas use."""
 

@@ -13,8 +13,6 @@ from pyroclast.api.types import JOBS
 from pyroclast.lifecycle.gang import names
 from pyroclast.lifecycle.ownership import controller_reference
 
-__all__ = ["Claims", "claim_manifest", "examine", "resources_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Claims:

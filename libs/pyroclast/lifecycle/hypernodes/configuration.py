@@ -9,8 +9,6 @@ from typing import Any, Final
 from pyroclast.lifecycle.hypernodes import labels, ufm
 from pyroclast.resources import durations
 
-__all__ = ["KEY", "ConfigurationError", "Source", "read_sources"]
-
 KEY: Final = "volcano-controller.conf"
 _HOUR: Final = 3600.0
 

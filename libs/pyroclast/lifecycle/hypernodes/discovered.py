@@ -13,8 +13,6 @@ from pyroclast.api.enums import MemberType
 from pyroclast.api.records import HyperNode, HyperNodeSpec
 from pyroclast.api.types import HYPER_NODES
 
-__all__ = ["Changes", "Found", "changes", "manifest"]
-
 
 @dataclass(frozen=True, slots=True)
 class Found:

@@ -15,8 +15,6 @@ from pyroclast.api.enums import MemberType
 from pyroclast.api.records import HyperNode
 from pyroclast.lifecycle.hypernodes.discovered import Found
 
-__all__ = ["SOURCE", "NetworkType", "discover", "read_types"]
-
 SOURCE: Final = "label"
 
 _LONGEST_NAME: Final = 20

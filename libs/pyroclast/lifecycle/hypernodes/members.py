@@ -8,8 +8,6 @@ from pyroclast.api.records import HyperNode, MemberSelector
 from pyroclast.resources import selectors
 from pyroclast.resources.patterns import BadPattern, compile_pattern
 
-__all__ = ["depends_on_nodes", "member_names", "node_count"]
-
 
 def node_count(hyper_node: HyperNode, nodes: Mapping[str, Mapping[str, str]]) -> int:
     """Return the number of members of `hyper_node`. `nodes`: labels by node.

@@ -12,8 +12,6 @@ import msgspec
 from pyroclast.api.enums import MemberType
 from pyroclast.lifecycle.hypernodes.discovered import Found
 
-__all__ = ["SOURCE", "Port", "discover", "read_ports"]
-
 SOURCE: Final = "ufm"
 _COMPUTER: Final = "Computer"
 

@@ -12,8 +12,6 @@ from pyroclast.lifecycle.gang import pods
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["absent_scheduler", "recheck_at", "scheduler_names"]
-
 
 def absent_scheduler(facts: JobFacts) -> str:
     """Return `NoScheduler: …` when the Job has waited for half a minute and no scheduler runs for its pods.

@@ -10,8 +10,6 @@ from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Pod
 from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 
-__all__ = ["Counts", "count"]
-
 
 @dataclass(frozen=True, slots=True)
 class Counts:

@@ -28,8 +28,6 @@ from pyroclast.lifecycle.job.progress import Change, following_phase
 from pyroclast.lifecycle.job.waiting import with_waiting
 from pyroclast.lifecycle.notices import Notice, normal, warning
 
-__all__ = ["decide"]
-
 _ENDS = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
 
 

@@ -18,8 +18,6 @@ from pyroclast.lifecycle.job.job_events import Occurrence, fell_apart, named_by
 from pyroclast.lifecycle.job.policies import Response
 from pyroclast.lifecycle.times import format_time, parse_time
 
-__all__ = ["kept", "noted", "overlooked", "remembered", "since", "timed"]
-
 Identity: TypeAlias = tuple[BusEvent, int, str, str, str]
 
 _EVENTS: Final = {event.value: event for event in BusEvent}

@@ -15,8 +15,6 @@ from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
 from pyroclast.lifecycle.notices import Notice
 
-__all__ = ["JobDecision", "JobFacts", "Remembered", "RequestedAction"]
-
 
 @dataclass(frozen=True, slots=True)
 class RequestedAction:

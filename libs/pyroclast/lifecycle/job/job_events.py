@@ -21,8 +21,6 @@ from pyroclast.lifecycle.gang.pods import partition_of
 from pyroclast.lifecycle.job import tracked_pods
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["Occurrence", "evicted", "fell_apart", "last_failure", "missed", "named_by", "observed"]
-
 _DEFAULT_RESTARTS: Final = 3
 
 _SHOWN_IN: Final = {

@@ -14,8 +14,6 @@ from pyroclast.lifecycle.job.policies import Response
 from pyroclast.lifecycle.notices import Notice, normal, warning
 from pyroclast.lifecycle.times import format_duration
 
-__all__ = ["armed", "unscheduled", "waiting"]
-
 
 def armed(response: Response) -> Notice:
     """Return the Event that announces the delayed action of `response`."""

@@ -14,8 +14,6 @@ from typing import Final
 from pyroclast.api.enums import Action, JobPhase
 from pyroclast.lifecycle.gang.plan import Keep
 
-__all__ = ["MOVES", "PROGRESS", "Move", "PhaseWork", "has_effect", "is_ending", "meaningless", "move"]
-
 
 class PhaseWork(Enum):
     """The work of an action. An action writes the status and marks pods at most.

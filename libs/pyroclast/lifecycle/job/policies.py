@@ -10,8 +10,6 @@ from pyroclast.api.records import Job, LifecyclePolicy
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.times import duration_seconds
 
-__all__ = ["Response", "respond"]
-
 
 @dataclass(frozen=True, slots=True)
 class Response:

@@ -14,9 +14,6 @@ from pyroclast.lifecycle.job.job_events import Occurrence, observed
 from pyroclast.lifecycle.job.phase_transitions import has_effect, is_ending
 from pyroclast.lifecycle.job.policies import Response, respond
 
-__all__ = ["PendingActions", "PolicyAction", "pending_actions", "targets"]
-
-
 _OF_ONE_POD: Final = (BusEvent.POD_EVICTED, BusEvent.POD_FAILED, BusEvent.TASK_FAILED)
 
 

@@ -18,8 +18,6 @@ from pyroclast.lifecycle.effects import (
 from pyroclast.lifecycle.gang import podgroups, volumes
 from pyroclast.lifecycle.job.facts import JobFacts
 
-__all__ = ["forwards", "is_prepared", "obstacle", "preparations"]
-
 
 def preparations(facts: JobFacts) -> Iterator[Effect]:
     """Yield the effects that create or update the prepared objects, in order; nothing when all objects are up to date."""

@@ -11,8 +11,6 @@ from pyroclast.api.records import JobSpec
 from pyroclast.lifecycle.gang.size import min_available, needed_pods, total_replicas
 from pyroclast.lifecycle.job.counts import Counts
 
-__all__ = ["Change", "following_phase"]
-
 
 @dataclass(frozen=True, slots=True)
 class Change:

@@ -7,8 +7,6 @@ from pyroclast.api.records import Pod, PodGroup, Queue
 from pyroclast.lifecycle.gang import podgroups
 from pyroclast.lifecycle.job import waits
 
-__all__ = ["group_changed", "pod_changed", "queue_changed"]
-
 
 def pod_changed(old: Pod, new: Pod) -> bool:
     """Whether a pod changed in a field that decisions read. The node, the addresses and the conditions of the pod are ignored."""

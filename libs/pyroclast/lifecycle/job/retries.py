@@ -11,8 +11,6 @@ from pyroclast.api.enums import JobPhase
 from pyroclast.api.records import Job, JobRetry, JobStatus
 from pyroclast.lifecycle.times import duration_seconds, format_time, parse_time
 
-__all__ = ["announced", "counted", "waits_until"]
-
 _FREE: Final = 3
 """Restarts without a backoff when `spec.retry` sets no backoff: the default `maxRetry` of a Job."""
 

@@ -12,8 +12,6 @@ from pyroclast.api.records import Job, JobCondition, JobState, JobStatus, TaskSt
 from pyroclast.lifecycle.job.counts import Counts
 from pyroclast.lifecycle.times import format_duration, format_time, parse_time
 
-__all__ = ["PLUGIN_MARK", "counted", "entering", "is_quiet", "is_same", "killed", "synchronised", "was_resumed", "written"]
-
 PLUGIN_MARK: Final = "plugin-"
 """The prefix of the keys of plugins in `status.controlledResources`."""
 

@@ -8,8 +8,6 @@ from typing import Final
 from pyroclast.api.records import Pod
 from pyroclast.api.waiting_reasons import PendingReason
 
-__all__ = ["stuck"]
-
 _CODES: Final = {
     "ErrImagePull": PendingReason.IMAGE_REFUSED,
     "ImagePullBackOff": PendingReason.IMAGE_REFUSED,

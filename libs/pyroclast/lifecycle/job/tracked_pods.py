@@ -18,8 +18,6 @@ from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.observed_pods import ObservedPods, PodState
 from pyroclast.lifecycle.job.phase_transitions import is_ending
 
-__all__ = ["absent", "leaving", "names_any_of", "released", "tracked"]
-
 Indexes: TypeAlias = Mapping[str, list[range]]
 
 _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?")

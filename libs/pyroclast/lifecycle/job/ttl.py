@@ -5,8 +5,6 @@ from __future__ import annotations
 from pyroclast.api.records import Job
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["expires_at"]
-
 
 def expires_at(job: Job) -> float | None:
     """Return when `ttlSecondsAfterFinished` of `job` is over, in seconds since the epoch.

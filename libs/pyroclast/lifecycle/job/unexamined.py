@@ -10,8 +10,6 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["recheck_at", "unexamined"]
-
 PATIENCE_SECONDS: Final = 30.0
 
 

@@ -15,8 +15,6 @@ from pyroclast.api.waiting_reasons import PendingReason, reason_of
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.times import format_time
 
-__all__ = ["with_waiting"]
-
 _SUSPENDED: Final = frozenset({JobPhase.ABORTING, JobPhase.ABORTED})
 
 

@@ -15,8 +15,6 @@ from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.job.stuck_containers import stuck
 from pyroclast.lifecycle.job.unexamined import unexamined
 
-__all__ = ["closed_queue", "explained", "missing_claim", "newest_condition"]
-
 _PREFIX: Final = "waits: "
 """The prefix of the messages of this module. By this prefix, `explained` finds the messages that it must remove."""
 

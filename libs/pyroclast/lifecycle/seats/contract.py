@@ -18,24 +18,6 @@ import msgspec
 from pyroclast.api import records
 from pyroclast.api.records.meta import Wire
 
-__all__ = [
-    "LONGEST",
-    "MOST_SEATS",
-    "VERSION",
-    "Placement",
-    "PodTemplate",
-    "Seat",
-    "Seats",
-    "SeatsError",
-    "TaskSeats",
-    "asking",
-    "encode",
-    "nodes_of",
-    "parse_placement",
-    "parse_seats",
-    "placed",
-]
-
 VERSION: Final = 1
 LONGEST: Final = 96 * 1024
 """The longest text of one annotation, in characters. The API server accepts 256 kB for all annotations of an object."""

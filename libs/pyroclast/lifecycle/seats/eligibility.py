@@ -13,8 +13,6 @@ from typing import Final
 from pyroclast.api import keys, records
 from pyroclast.api.enums import NumaPolicy
 
-__all__ = ["SeatRefusal", "refusal_of_job", "refusal_of_pod"]
-
 
 class SeatRefusal(StrEnum):
     """The reason, in one word, why a gang is not placed before its pods exist."""

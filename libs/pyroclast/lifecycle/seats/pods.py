@@ -10,8 +10,6 @@ import msgspec
 from pyroclast.api import keys, records
 from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, TaskSeats
 
-__all__ = ["is_seat", "name_of", "pod_of", "template_of", "uid_of"]
-
 _PREFIXES: Final = ("volcano.sh/", "scheduling.volcano.sh/", "scheduling.k8s.io/")
 _PER_POD: Final = frozenset({keys.TASK_INDEX, keys.JOB_VERSION, keys.JOB_RETRY_COUNT})
 _UID: Final = "seat:"

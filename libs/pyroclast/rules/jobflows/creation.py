@@ -23,8 +23,6 @@ from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import mapping, mappings, text
 from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
 
-__all__ = ["check_entries", "validate_create"]
-
 NOT_A_GRAPH = "jobflow Flow is not DAG"
 
 

@@ -11,8 +11,6 @@ from pyroclast.rules.lookups import COMPLETE_PHASES
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import ALLOWED, Verdict, denied
 
-__all__ = ["validate_delete"]
-
 
 def validate_delete(flow: Mapping[str, Any], name: str) -> Verdict:
     """Return the verdict on deleting the flow of that name. A flow without Jobs, or that is already being deleted, may be

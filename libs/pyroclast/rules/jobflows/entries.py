@@ -19,8 +19,6 @@ from pyroclast.rules.lookups import FlowKnowledge
 from pyroclast.rules.values import items, mapping, mappings, string_items, text
 from pyroclast.rules.verdicts import Finding
 
-__all__ = ["check_entry", "check_probes", "check_size", "check_stored_size", "probe_warnings", "round_named", "rounds"]
-
 _MOST_STORED: Final = 1_450_000
 """The most bytes of a flow with its status. The store accepts 1.5 MiB, including the object's metadata."""
 _ROW_BYTES: Final = 200

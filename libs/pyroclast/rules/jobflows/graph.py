@@ -7,8 +7,6 @@ from typing import Any
 
 from pyroclast.rules.values import mapping, mappings, string_items, text
 
-__all__ = ["references"]
-
 
 def references(entry: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, bool]]:
     """Yield for each name of another entry in `entry` (at `path`) its path, the name, and whether `entry` waits for that entry.

@@ -12,8 +12,6 @@ from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import mapping, mappings, string_items, text
 from pyroclast.rules.verdicts import ALLOWED, Verdict, denied
 
-__all__ = ["jobs_made", "validate_update"]
-
 _LISTS = ("pendingJobs", "runningJobs", "failedJobs", "completedJobs", "terminatedJobs", "unKnowJobs")
 _WAITING = "Waiting"
 

@@ -23,8 +23,6 @@ from pyroclast.rules.topology import BOTH_TIERS, check_topology
 from pyroclast.rules.values import integer, mapping, mappings, text
 from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
 
-__all__ = ["check_spec", "validate_create"]
-
 NO_TASKS = "No task specified in job spec"
 TOO_FEW_REPLICAS = "job 'minAvailable' should not be greater than total replicas in tasks"
 

@@ -8,8 +8,6 @@ from typing import Any
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, text
 from pyroclast.rules.verdicts import Patch
 
-__all__ = ["DEFAULT_MAX_RETRY", "DEFAULT_QUEUE", "DEFAULT_SCHEDULER", "default", "default_update", "task_minimum"]
-
 DEFAULT_QUEUE = "default"
 DEFAULT_SCHEDULER = "volcano"
 DEFAULT_MAX_RETRY = 3

@@ -8,8 +8,6 @@ from typing import Any
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import Json, mappings
 
-__all__ = ["changed_fields"]
-
 _FREE = frozenset({"minAvailable", "priorityClassName", "tasks", "volumes"})
 _FREE_IN_TASK = frozenset({"replicas", "minAvailable"})
 

@@ -10,8 +10,6 @@ from pyroclast.rules.errors import FieldError, invalid
 from pyroclast.rules.values import mapping, string_items, text
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_dependencies", "dependency_warnings"]
-
 NOT_A_GRAPH = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
 MAX_ERRORS = 64
 """The most unknown names that are reported, which is the most that a response shows."""

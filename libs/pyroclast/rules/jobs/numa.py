@@ -10,8 +10,6 @@ from pyroclast.rules.errors import invalid
 from pyroclast.rules.values import items, mapping, text
 from pyroclast.rules.verdicts import Finding, first_only, found
 
-__all__ = ["check_numa"]
-
 MILLIS_PER_CORE = 1000
 
 

@@ -10,8 +10,6 @@ from pyroclast.rules.topology import BOTH_TIERS, check_topology
 from pyroclast.rules.values import integer, optional_integer, text
 from pyroclast.rules.verdicts import Finding, first_only, found
 
-__all__ = ["check_partitions"]
-
 
 def check_partitions(task: Mapping[str, Any], path: str, job_name: str) -> list[Finding]:
     """Return the faults of `partitionPolicy` of the task at `path`.

@@ -12,8 +12,6 @@ from pyroclast.rules.errors import invalid, required
 from pyroclast.rules.values import Json, mapping, mappings, optional_integer, string_items, text
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_mpi_master", "check_plugins", "host_list_warnings", "plugin_warnings"]
-
 _NO_MASTER: Final = "The specified mpi master task was not found"
 
 _HIGHEST_PORT: Final = 65535

@@ -10,8 +10,6 @@ from pyroclast.rules.jobs.timing import check_duration, said_of_duration
 from pyroclast.rules.values import Json, mappings, optional_integer, string_items, text
 from pyroclast.rules.verdicts import Finding
 
-__all__ = ["ACTIONS", "EVENTS", "check_policies", "policy_warnings"]
-
 EVENTS = ("*", "JobUpdated", "PodEvicted", "PodFailed", "PodPending", "TaskCompleted", "TaskFailed", "Unknown")
 """Events that a policy may name."""
 

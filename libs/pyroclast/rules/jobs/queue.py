@@ -13,8 +13,6 @@ from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, QueueView, queue_no
 from pyroclast.rules.values import mapping, mappings
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_queue", "queue_warnings"]
-
 SHOWN_CHILDREN = 3
 
 

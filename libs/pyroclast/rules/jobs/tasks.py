@@ -14,8 +14,6 @@ from pyroclast.rules.podspecs import check_template
 from pyroclast.rules.values import integer, optional_integer, text
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_minimum", "check_task", "pod_name_warnings", "total_replicas"]
-
 SAID_PATH = "spec.tasks.policies"
 
 

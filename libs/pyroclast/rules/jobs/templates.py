@@ -11,8 +11,6 @@ from pyroclast.rules.jobs.defaults import default
 from pyroclast.rules.patches import applied
 from pyroclast.rules.verdicts import Finding
 
-__all__ = ["check_template_spec"]
-
 
 def check_template_spec(
     spec: Mapping[str, Any], path: str, *, name: str, pod_level_resources: bool = True, plugins: Collection[str] = BUILT_IN

@@ -10,8 +10,6 @@ from pyroclast.rules.errors import FieldError, invalid
 from pyroclast.rules.values import Json, mapping
 from pyroclast.rules.verdicts import Finding
 
-__all__ = ["check_duration", "check_estimate", "check_retry", "said_of_duration"]
-
 _OF_RETRY: Final = ("backoff", "maxBackoff", "resetAfter")
 
 

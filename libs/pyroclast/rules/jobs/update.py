@@ -16,8 +16,6 @@ from pyroclast.rules.topology import BOTH_TIERS, check_topology
 from pyroclast.rules.values import integer, mapping, mappings, optional_integer, text
 from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, denied, first_only, found, verdict_of
 
-__all__ = ["validate_update"]
-
 TASKS_CHANGED = "job updates may not add or remove tasks"
 FIELDS_CHANGED = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"

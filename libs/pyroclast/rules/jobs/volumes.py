@@ -9,8 +9,6 @@ from pyroclast.rules.names import dns_subdomain
 from pyroclast.rules.values import Json, mappings, text
 from pyroclast.rules.verdicts import Finding, first_only, found
 
-__all__ = ["check_volumes", "volume_warnings"]
-
 _CONFLICT = (
     "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
     "If you want to create a new PVC, you do not need to specify VolumeClaimName"

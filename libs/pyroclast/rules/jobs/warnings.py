@@ -16,8 +16,6 @@ from pyroclast.rules.jobs.volumes import volume_warnings
 from pyroclast.rules.lookups import QueueView
 from pyroclast.rules.values import mapping, mappings, optional_integer, text
 
-__all__ = ["class_warnings", "scheduler_warnings", "spec_warnings"]
-
 
 def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = None) -> list[str]:
     """Return a warning for each oddity of the spec at `path`; with `queue`, also for a Job that can never run in that queue."""

@@ -10,8 +10,6 @@ from pyroclast.rules.names import dns_label, dns_subdomain, label_value
 from pyroclast.rules.podspecs.labels import check_label_key, check_label_selector, check_matched_keys
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, string_items, text
 
-__all__ = ["check_affinity"]
-
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NOT_EMPTY_IN = "must be specified when `operator` is 'In' or 'NotIn'"

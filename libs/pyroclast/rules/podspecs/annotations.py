@@ -11,8 +11,6 @@ from pyroclast.rules.names import qualified_name
 from pyroclast.rules.podspecs.mounts import check_descending
 from pyroclast.rules.values import mapping, mappings, text
 
-__all__ = ["APP_ARMOR", "MIRROR", "check_annotation_names", "check_annotations", "check_profiles", "containers_of", "profiles_in"]
-
 TOTAL_LIMIT: Final = 256 * 1024
 MIRROR: Final = "kubernetes.io/config.mirror"
 APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"

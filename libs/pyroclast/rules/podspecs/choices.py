@@ -10,8 +10,6 @@ from pyroclast.rules.names import NameRule
 from pyroclast.rules.podspecs.options import Options
 from pyroclast.rules.values import text
 
-__all__ = ["check_choice", "check_name"]
-
 
 def check_choice(
     holder: Mapping[str, Any], field: str, choices: tuple[str, ...], path: str, options: Options

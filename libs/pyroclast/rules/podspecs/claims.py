@@ -12,8 +12,6 @@ from pyroclast.rules.podspecs.annotations import check_annotation_names
 from pyroclast.rules.podspecs.labels import check_label_selector, check_labels
 from pyroclast.rules.values import mapping, string_items, text
 
-__all__ = ["check_claim_spec", "check_claim_template"]
-
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _OF_TEMPLATES: Final = ("annotations", "labels", "creationTimestamp")
 

@@ -20,8 +20,6 @@ from pyroclast.rules.podspecs.restarts import check_restarts
 from pyroclast.rules.podspecs.security import check_security_context
 from pyroclast.rules.values import Json, mapping, mappings, text
 
-__all__ = ["Surroundings", "check_common", "check_containers", "check_image", "check_init_containers"]
-
 _TERMINATION = ("File", "FallbackToLogsOnError")
 _PULL = ("Always", "IfNotPresent", "Never")
 _PROBES = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")

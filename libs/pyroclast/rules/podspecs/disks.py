@@ -11,8 +11,6 @@ from pyroclast.rules.names import dns_label
 from pyroclast.rules.podspecs.mounts import check_descending
 from pyroclast.rules.values import integer, items, mapping, text
 
-__all__ = ["DISK_CHECKS"]
-
 _PARTITIONS = "must be between 1 and 255, inclusive"
 _UNITS = "must be between 0 and 255, inclusive"
 _REGISTRY = "must be a host:port pair or multiple pairs separated by commas"

@@ -12,8 +12,6 @@ from pyroclast.rules.names import dns_subdomain
 from pyroclast.rules.podspecs.options import Options
 from pyroclast.rules.values import Json, mapping, mappings, string_items, text
 
-__all__ = ["DNS_POLICIES", "check_address", "check_aliases", "check_dns"]
-
 MAX_NAMESERVERS = 3
 _LEADING_ZEROS = re.compile(r"(?:(?<=^)|(?<=\.))0+(?=\d)", re.ASCII)
 _BAD_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"

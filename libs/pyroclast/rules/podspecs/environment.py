@@ -14,8 +14,6 @@ from pyroclast.rules.podspecs.choices import check_name
 from pyroclast.rules.podspecs.options import Options
 from pyroclast.rules.values import mapping, mappings, text
 
-__all__ = ["ENV_FIELDS", "check_environment", "check_field_ref", "check_resource_field_ref"]
-
 ENV_FIELDS: Final = (
     "metadata.name",
     "metadata.namespace",

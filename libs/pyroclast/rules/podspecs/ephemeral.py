@@ -9,8 +9,6 @@ from pyroclast.rules.errors import FieldError, duplicate, forbidden, not_found
 from pyroclast.rules.podspecs.containers import Surroundings, check_common, check_image
 from pyroclast.rules.values import mappings, text
 
-__all__ = ["check_ephemeral_containers"]
-
 _NEVER: Final = ("ports", "resources", "resizePolicy", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 _DETAIL: Final = "cannot be set for an Ephemeral Container"
 

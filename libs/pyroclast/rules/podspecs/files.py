@@ -9,8 +9,6 @@ from pyroclast.rules.errors import FieldError, invalid, not_found
 from pyroclast.rules.podspecs.annotations import containers_of
 from pyroclast.rules.values import mapping, mappings, text
 
-__all__ = ["check_files"]
-
 
 def check_files(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     """Check that variables from files use an emptyDir volume of the pod."""

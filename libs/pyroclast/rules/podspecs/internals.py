@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["internal_form"]
-
 _ABBREVIATIONS: Final = {
     "apiGroup": "APIGroup",
     "gmsaCredentialSpec": "GMSACredentialSpec",

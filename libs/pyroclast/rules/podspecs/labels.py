@@ -9,8 +9,6 @@ from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, 
 from pyroclast.rules.names import label_value, qualified_name
 from pyroclast.rules.values import Json, items, mapping, mappings, string_items, text
 
-__all__ = ["check_label_key", "check_label_selector", "check_labels", "check_matched_keys"]
-
 
 def check_labels(labels: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     """Check the keys and values of labels."""

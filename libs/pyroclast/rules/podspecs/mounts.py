@@ -8,8 +8,6 @@ from typing import Any
 from pyroclast.rules.errors import FieldError, forbidden, invalid, not_found, required, unsupported
 from pyroclast.rules.values import mapping, mappings, text
 
-__all__ = ["check_descending", "check_devices", "check_mounts", "has_backsteps"]
-
 _PROPAGATION = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 _CLAIMS = ("persistentVolumeClaim", "ephemeral")

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ADMISSION", "SERVER", "Options"]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -9,8 +9,6 @@ from pyroclast.rules.errors import FieldError, forbidden, required, unsupported
 from pyroclast.rules.podspecs.annotations import containers_of
 from pyroclast.rules.values import mapping, mappings, text
 
-__all__ = ["check_host_users", "check_platform"]
-
 _NOT_ON_WINDOWS = ("hostPID", "hostIPC", "hostUsers")
 _NOT_ON_WINDOWS_CONTEXT = (
     "appArmorProfile",

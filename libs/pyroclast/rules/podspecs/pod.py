@@ -13,8 +13,6 @@ from pyroclast.rules.podspecs.options import SERVER
 from pyroclast.rules.podspecs.spec import check_pod_spec
 from pyroclast.rules.values import mapping, mappings, text
 
-__all__ = ["check_new_pod", "check_pod"]
-
 
 def check_pod(pod: Mapping[str, Any]) -> list[FieldError]:
     """Return the faults of a pod, except those of its metadata."""

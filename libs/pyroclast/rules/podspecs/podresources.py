@@ -11,8 +11,6 @@ from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, 
 from pyroclast.rules.podspecs.requirements import HUGE_PAGES, check_requirements, resource_problems, rounded
 from pyroclast.rules.values import Json, mapping, mappings
 
-__all__ = ["check_pod_resources", "total_of"]
-
 _SUPPORTED: Final = ("cpu", "memory")
 
 

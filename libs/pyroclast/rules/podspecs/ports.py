@@ -8,8 +8,6 @@ from pyroclast.rules.podspecs.choices import check_choice
 from pyroclast.rules.podspecs.options import Options
 from pyroclast.rules.values import Json, integer, mappings, text
 
-__all__ = ["PORT_RANGE", "check_host_port_conflicts", "check_port_number", "check_ports"]
-
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 PORT_RANGE = "must be between 1 and 65535, inclusive"
 

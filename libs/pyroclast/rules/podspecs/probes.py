@@ -12,8 +12,6 @@ from pyroclast.rules.podspecs.options import Options
 from pyroclast.rules.podspecs.ports import check_port_number
 from pyroclast.rules.values import Json, integer, mapping, mappings, text
 
-__all__ = ["check_lifecycle", "check_liveness", "check_port", "check_readiness", "check_startup"]
-
 NOT_NEGATIVE = "must be greater than or equal to 0"
 
 _COUNTERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")

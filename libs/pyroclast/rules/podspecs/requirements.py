@@ -12,21 +12,6 @@ from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, in
 from pyroclast.rules.names import dns_label, qualified_name
 from pyroclast.rules.values import Json, mapping, mappings, text
 
-__all__ = [
-    "COUNTED",
-    "HUGE_PAGES",
-    "STANDARD",
-    "amount_problems",
-    "check_claims",
-    "check_requirements",
-    "container_resource_problems",
-    "is_extended",
-    "is_native",
-    "overcommits",
-    "resource_problems",
-    "rounded",
-]
-
 HUGE_PAGES = "hugepages-"
 NOT_NEGATIVE = "must be greater than or equal to 0"
 

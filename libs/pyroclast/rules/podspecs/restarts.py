@@ -8,8 +8,6 @@ from typing import Any, Final
 from pyroclast.rules.errors import FieldError, required, too_many, unsupported
 from pyroclast.rules.values import items, mapping, mappings, text
 
-__all__ = ["check_restarts"]
-
 _POLICIES: Final = ("Always", "Never", "OnFailure")
 _ACTIONS: Final = ("Restart", "RestartAllContainers")
 _MOST_RULES, _MOST_CODES = 20, 255

@@ -11,8 +11,6 @@ from pyroclast.rules.podspecs.labels import check_label_key, check_label_selecto
 from pyroclast.rules.podspecs.options import Options
 from pyroclast.rules.values import Json, integer, mapping, mappings, string_items, text
 
-__all__ = ["check_gates", "check_spread", "check_tolerations"]
-
 NOT_POSITIVE = "must be greater than zero"
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

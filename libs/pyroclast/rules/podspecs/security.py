@@ -13,8 +13,6 @@ from pyroclast.rules.podspecs.options import Options
 from pyroclast.rules.podspecs.windows import check_windows_options
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, text
 
-__all__ = ["check_host_ports", "check_pod_security", "check_security_context"]
-
 ID_RANGE = "must be between 0 and 2147483647, inclusive"
 
 _LONGEST_PROFILE = 4095

@@ -24,8 +24,6 @@ from pyroclast.rules.podspecs.volumes import check_volumes
 from pyroclast.rules.podspecs.windows import check_host_process
 from pyroclast.rules.values import Json, integer, mapping, mappings, text
 
-__all__ = ["check_pod_spec"]
-
 LONGEST_HOST_NAME = 64
 DEFAULT_GRACE_SECONDS = 30
 DEADLINE_RANGE = "must be between 1 and 2147483647, inclusive"

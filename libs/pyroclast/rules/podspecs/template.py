@@ -16,9 +16,6 @@ from pyroclast.rules.podspecs.options import ADMISSION
 from pyroclast.rules.podspecs.spec import check_pod_spec
 from pyroclast.rules.values import Json, items, mapping
 
-__all__ = ["check_template"]
-
-
 REMEMBERED = 256
 """The most templates whose errors are cached. Jobs are created from few templates again and again, and tasks of a Job are
 similar.

@@ -16,8 +16,6 @@ from pyroclast.rules.podspecs.mounts import check_descending, has_backsteps
 from pyroclast.rules.podspecs.options import Options
 from pyroclast.rules.values import Json, integer, mapping, mappings, text
 
-__all__ = ["VOLUME_KINDS", "check_volumes"]
-
 VOLUME_KINDS: Final = (
     "emptyDir",
     "hostPath",

@@ -11,8 +11,6 @@ from pyroclast.rules.names import dns_subdomain
 from pyroclast.rules.podspecs.annotations import containers_of
 from pyroclast.rules.values import Json, mapping, text
 
-__all__ = ["check_host_process", "check_windows_options"]
-
 _LARGEST_SPEC = 64 * 1024
 _LONGEST_DOMAIN, _LONGEST_USER = 255, 104
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

@@ -8,8 +8,6 @@ from pyroclast.rules.policies.model import Validation
 from pyroclast.rules.policies.submitters import NAMESPACE
 from pyroclast.rules.queues.budgets import RECORDED, RECORDERS, WRITTEN_BY_RECORDER, path_of
 
-__all__ = ["RECORDED_KEPT"]
-
 _USER: Final = "request.userInfo.username"
 _RECORDER: Final = f"{_USER}.startsWith('system:serviceaccount:{NAMESPACE}:') && {_USER}.endsWith('{RECORDERS}')"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["is_whole", "listed", "matches"]
-
 
 def listed(names: Iterable[str]) -> str:
     """Return a list of strings."""

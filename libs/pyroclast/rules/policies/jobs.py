@@ -15,8 +15,6 @@ from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingP
 from pyroclast.rules.policies.submitters import CHANGED, SUBMITTER_KEPT, SUBMITTER_WRITTEN
 from pyroclast.rules.topology import BOTH_TIERS
 
-__all__ = ["JOB_DEFAULTS", "JOB_POLICY"]
-
 _DURATION: Final = r"[-+]?(0|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|ms|s|m|h))+)"
 _LENGTH: Final = _DURATION.removeprefix("[-+]?")
 """The pattern of a duration that is not negative."""

@@ -11,8 +11,6 @@ from pyroclast.rules.policies.mutating import MUTATING
 from pyroclast.rules.policies.submitters import NAMESPACE
 from pyroclast.rules.policies.validating import VALIDATING
 
-__all__ = ["GROUP", "mutating_manifests", "validating_manifests"]
-
 GROUP = "admissionregistration.k8s.io"
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from pyroclast.api.types import ResourceType
 
-__all__ = ["MutatingPolicy", "Mutation", "ValidatingPolicy", "Validation"]
-
 
 @dataclass(frozen=True, slots=True)
 class Validation:

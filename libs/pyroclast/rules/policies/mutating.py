@@ -8,6 +8,4 @@ from pyroclast.rules.policies.jobs import JOB_DEFAULTS
 from pyroclast.rules.policies.model import MutatingPolicy
 from pyroclast.rules.policies.others import OTHER_DEFAULTS
 
-__all__ = ["MUTATING"]
-
 MUTATING: Final[tuple[MutatingPolicy, ...]] = (JOB_DEFAULTS, *OTHER_DEFAULTS)

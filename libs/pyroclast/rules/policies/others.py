@@ -12,8 +12,6 @@ from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingP
 from pyroclast.rules.policies.submitters import CHANGED, SUBMITTER_KEPT, SUBMITTER_WRITTEN
 from pyroclast.rules.topology import BOTH_TIERS
 
-__all__ = ["OTHER_DEFAULTS", "OTHER_POLICIES"]
-
 _WRITE: Final = ("CREATE", "UPDATE")
 _HIERARCHY: Final = "object.metadata.?annotations[?'volcano.sh/hierarchy'].orValue('')"
 _WEIGHTS: Final = "object.metadata.?annotations[?'volcano.sh/hierarchy-weights'].orValue('')"

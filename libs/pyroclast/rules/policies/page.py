@@ -6,8 +6,6 @@ from pyroclast.rules.policies.mutating import MUTATING
 from pyroclast.rules.policies.uncovered import UNCOVERED
 from pyroclast.rules.policies.validating import VALIDATING
 
-__all__ = ["coverage_page"]
-
 _HEAD = """# Admission policies instead of webhooks
 
 <!-- made by `python -m pyroclast_admission.policies`; do not edit -->

@@ -7,8 +7,6 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.types import PODS
 
-__all__ = ["scheduler_manifests"]
-
 _NAME: Final = "pyroclast-namespace-scheduler"
 _DEFAULT: Final = "default-scheduler"  # the API server sets this name in a pod that names no scheduler
 _NAMES_NONE: Final = f"object.spec.?schedulerName.orValue('{_DEFAULT}') == '{_DEFAULT}' && !has(object.spec.nodeName)"

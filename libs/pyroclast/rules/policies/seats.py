@@ -10,8 +10,6 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.types import POD_GROUPS
 
-__all__ = ["seats_manifests"]
-
 _NEW: Final = "object.metadata.?annotations[?k]"
 _CHANGED: Final = (
     f"['{keys.SEATS}', '{keys.PLACEMENT}'].exists(k, request.operation == 'CREATE' ? {_NEW}.hasValue() "

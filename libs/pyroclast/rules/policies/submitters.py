@@ -7,8 +7,6 @@ from typing import Final
 from pyroclast.api import keys
 from pyroclast.rules.policies.model import Mutation, Validation
 
-__all__ = ["CHANGED", "NAMESPACE", "SUBMITTER_KEPT", "SUBMITTER_WRITTEN"]
-
 NAMESPACE: Final = "OUR_NAMESPACE"
 """A placeholder in expressions for the namespace of Pyroclast's own programs."""
 

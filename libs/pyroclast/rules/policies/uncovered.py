@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["UNCOVERED"]
-
 UNCOVERED: Final[tuple[tuple[str, str, str], ...]] = (
     ("Job", "the queue exists, is open and has no child queues", "a policy cannot read the queues"),
     ("Job", "the master task of the plugin mpi exists", "CEL cannot parse the arguments of the plugin"),

@@ -8,6 +8,4 @@ from pyroclast.rules.policies.jobs import JOB_POLICY
 from pyroclast.rules.policies.model import ValidatingPolicy
 from pyroclast.rules.policies.others import OTHER_POLICIES
 
-__all__ = ["VALIDATING"]
-
 VALIDATING: Final[tuple[ValidatingPolicy, ...]] = (JOB_POLICY, *OTHER_POLICIES)

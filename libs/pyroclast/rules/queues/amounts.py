@@ -10,8 +10,6 @@ from pyroclast.resources.quantity import Format, from_millis, from_value
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.podspecs.requirements import HUGE_PAGES, is_extended
 
-__all__ = ["Amounts", "exceeds", "shown", "total"]
-
 _COUNTS = "count/"
 _KUBERNETES = "kubernetes.io/"
 _VOLUMES = "attachable-volumes-"

@@ -11,8 +11,6 @@ from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast.rules.values import mapping
 from pyroclast.rules.verdicts import ALLOWED, Verdict, field_verdict
 
-__all__ = ["RECORDED", "RECORDERS", "WRITTEN_BY_RECORDER", "check_budget", "is_recorder", "path_of", "validate_recorded"]
-
 PATH: Final = f"metadata.annotations[{keys.QUEUE_BUDGET}]"
 RECORDED: Final = (keys.QUEUE_BUDGET_SPENT, keys.QUEUE_PAST_USAGE)
 """Annotations that only the recorder may write."""

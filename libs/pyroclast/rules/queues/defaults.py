@@ -10,8 +10,6 @@ from pyroclast.rules.lookups import ROOT_QUEUE
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import Patch
 
-__all__ = ["default"]
-
 
 def default(queue: Mapping[str, Any]) -> Patch:
     """Return the operations that set the defaults of `queue`.

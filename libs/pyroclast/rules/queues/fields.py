@@ -11,8 +11,6 @@ from pyroclast.rules.lookups import QueueView
 from pyroclast.rules.podspecs.requirements import COUNTED, is_extended
 from pyroclast.rules.values import Json
 
-__all__ = ["check_resources", "check_state"]
-
 _STATES = ("", "Open", "Closed")
 
 

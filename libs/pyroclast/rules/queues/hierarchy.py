@@ -10,8 +10,6 @@ from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, QueueView, queue_no
 from pyroclast.rules.queues.amounts import Amounts, exceeds, shown, total
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_hierarchy"]
-
 _SHARES: tuple[tuple[str, str, Callable[[QueueView], Mapping[str, Any]]], ...] = (
     ("guarantee", "spec.guarantee.resource", lambda queue: queue.guarantee),
     ("deserved", "spec.deserved", lambda queue: queue.deserved),

@@ -9,8 +9,6 @@ from pyroclast.rules.errors import forbidden, invalid
 from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_parent", "parent_warnings"]
-
 
 def check_parent(queue: QueueView, queues: QueueLookup, max_depth: int) -> Iterator[Finding]:
     """Yield the first fault of the parent of `queue`. `max_depth`: the largest number of queues on a path below the root."""

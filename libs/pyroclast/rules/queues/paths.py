@@ -10,8 +10,6 @@ from pyroclast.resources.go_text import go_quote
 from pyroclast.rules.errors import FieldError, invalid
 from pyroclast.rules.lookups import QueueLookup, QueueView
 
-__all__ = ["check_paths"]
-
 _NUMBER = re.compile(
     r"[+-]?((([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)|(0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]+)|inf|infinity|nan)",
     re.ASCII | re.IGNORECASE,

@@ -17,8 +17,6 @@ from pyroclast.rules.queues.parents import check_parent, parent_warnings
 from pyroclast.rules.queues.paths import check_paths
 from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, denied, field_verdict, first_only, verdict_of
 
-__all__ = ["QueueLimits", "validate_create", "validate_delete", "validate_update"]
-
 ROOT_PROTECTED = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
 
 

@@ -13,18 +13,6 @@ from pyroclast.rules import commands, pods
 from pyroclast.rules.verdicts import Verdict
 from pyroclast.runtime.settings import LeaderElectionSettings
 
-__all__ = [
-    "COMMANDS_VALIDATE",
-    "PODS_MUTATE",
-    "PODS_VALIDATE",
-    "Creator",
-    "commands_checked",
-    "ensure_allowed",
-    "exempt_namespaces",
-    "known_paths",
-    "pods_checked",
-]
-
 PODS_MUTATE: Final = "/pods/mutate"
 PODS_VALIDATE: Final = "/pods/validate"
 COMMANDS_VALIDATE: Final = "/commands/validate"

@@ -21,8 +21,6 @@ from pyroclast.runtime.in_process.queues import QueueCache, judged
 from pyroclast.runtime.in_process.server_version import has_pod_resources
 from pyroclast.runtime.traces import Traces, context_of
 
-__all__ = ["MUTATE", "PATHS", "VALIDATE", "JobCreator", "installed_plugins"]
-
 MUTATE: Final = "/jobs/mutate"
 VALIDATE: Final = "/jobs/validate"
 PATHS: Final = (MUTATE, VALIDATE)

@@ -19,8 +19,6 @@ from pyroclast.rules.fresh_queues import NotedQueues, ReadQueues
 from pyroclast.rules.lookups import QueueLookup, QueueView
 from pyroclast.rules.verdicts import Verdict
 
-__all__ = ["QueueCache", "judged", "queue_view"]
-
 _MOST_READ: Final = 32
 """The most queues that are read before a denial. When a denial depends on more queues, the cache decides."""
 

@@ -8,8 +8,6 @@ import msgspec
 
 from pyroclast.kube.http.client import Client
 
-__all__ = ["has_pod_resources"]
-
 _POD_RESOURCES_SINCE: Final = 34
 """The minor version of Kubernetes from which pod-level resources are enabled by default."""
 

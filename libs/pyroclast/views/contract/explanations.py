@@ -9,8 +9,6 @@ from msgspec import UNSET, UnsetType
 
 from pyroclast.api.waiting_reasons import PendingReason
 
-__all__ = ["Explanation", "Fit", "FlowTree", "NodeExplanation", "QueueExplanation"]
-
 ApiVersion = Literal["view.pyroclast.dev/v1"]
 Quantities = dict[str, str]
 """Kubernetes quantities by resource."""

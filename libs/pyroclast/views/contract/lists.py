@@ -11,8 +11,6 @@ from msgspec import UNSET, UnsetType
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.views.contract.explanations import Quantities, Record
 
-__all__ = ["LISTS"]
-
 
 class WaitingJob(Record, frozen=True, kw_only=True):
     """A waiting Job or native PodGroup; `object` is its kind.

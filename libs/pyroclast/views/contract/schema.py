@@ -13,8 +13,6 @@ from pyroclast.views.contract.explanations import Explanation, Fit, FlowTree, No
 from pyroclast.views.contract.lists import LISTS
 from pyroclast.views.documents import API_VERSION
 
-__all__ = ["SINGLE", "main", "schema"]
-
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 PREFIX: Final = "#/$defs/"
 SINGLE: Final = (Explanation, Fit, QueueExplanation, NodeExplanation, FlowTree)

@@ -15,8 +15,6 @@ from typing import Final
 
 from pyroclast.resources.cron import Every, Fields, Schedule
 
-__all__ = ["Clock"]
-
 _YEARS: Final = 5
 """How many years ahead a time is searched for, as in the parser of Kubernetes: 29 February is found, except across 2100."""
 _DAY: Final = timedelta(days=1)

@@ -13,8 +13,6 @@ from pyroclast.api.types import CRON_JOBS, JOBS
 from pyroclast.lifecycle.ownership import controller_reference
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["is_owned", "job_name", "manifest", "owner_of", "reference", "scheduled_time"]
-
 
 def job_name(cron_job: CronJob, time: float) -> str:
     """Return the name of the Job for `time`, in seconds since the epoch.

@@ -13,8 +13,6 @@ from pyroclast.api.records import CronJob
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_job_controller.core.cron.clock import Clock
 
-__all__ = ["MARGIN", "Due", "Missed", "ScheduleError", "due", "earliest_time", "wait"]
-
 MARGIN: Final = 0.1
 """Seconds after a scheduled time at which the controller acts, so that small clock differences never make it act early."""
 

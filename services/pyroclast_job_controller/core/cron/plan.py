@@ -15,8 +15,6 @@ from pyroclast_job_controller.core.cron.missed import Missed, ScheduleError, due
 from pyroclast_job_controller.core.cron.review import Review, review
 from pyroclast_job_controller.core.cron.state import CronState
 
-__all__ = ["CronDecision", "CronFacts", "CronPlan", "decide", "plan"]
-
 _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
 
 

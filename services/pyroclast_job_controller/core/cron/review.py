@@ -11,8 +11,6 @@ from pyroclast.lifecycle.notices import Notice, normal, warning
 from pyroclast_job_controller.core.cron.jobs import is_owned, scheduled_time
 from pyroclast_job_controller.core.cron.state import CronState
 
-__all__ = ["Review", "review"]
-
 
 @dataclass(frozen=True, slots=True)
 class Review:

@@ -11,8 +11,6 @@ from pyroclast.api.records import CronJob, Job, ObjectReference
 from pyroclast.lifecycle.times import format_time, parse_time
 from pyroclast_job_controller.core.cron.jobs import reference
 
-__all__ = ["CronState"]
-
 
 @dataclass(frozen=True, slots=True)
 class CronState:

@@ -13,8 +13,6 @@ from pyroclast.resources import quantity
 from pyroclast.resources.quantity import QuantityError
 from pyroclast_job_controller.core.sharding.configuration import LIMIT, RATE, WARMUP, Policy, SchedulerShare
 
-__all__ = ["MIRROR", "NodeLoad", "choose", "is_due", "load_of", "status"]
-
 MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of static pods, which the kubelet of their node manages."""
 _FEW: Final = 10

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from pyroclast.resources import durations
 
-__all__ = ["DEFAULT", "KEY", "Policy", "SchedulerShare", "Sharding", "ShardingError", "from_flags", "read"]
-
 KEY: Final = "sharding.yaml"
 DEFAULT: Final = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:true:2:100")
 """The value of `--scheduler-configs` when the flag is not given."""

@@ -21,8 +21,6 @@ from pyroclast_scheduler.model.groups import Group, GroupCondition, Hold
 from pyroclast_scheduler.model.statuses import SCHEDULED
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["Child", "Leaf", "Node", "composite_key", "has_part_started", "held", "part_name", "read", "shown", "slot_of"]
-
 _SUFFIX: Final = f"@{COMPOSITE_POD_GROUPS.qualified}"
 _STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 _MOST_LEVELS: Final = 4

@@ -24,24 +24,6 @@ from pyroclast_scheduler.model.groups import Group, GroupSpec, GroupStatus, Hold
 from pyroclast_scheduler.model.statuses import ALLOCATED, SCHEDULED, VALID, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, native_key
 
-__all__ = [
-    "PATIENCE_SECONDS",
-    "Members",
-    "Quorum",
-    "Reading",
-    "claims_of",
-    "common",
-    "gated",
-    "goes_whole",
-    "has_started",
-    "is_ours",
-    "is_protected",
-    "mismatch",
-    "quorum",
-    "read",
-    "topology_key",
-]
-
 PATIENCE_SECONDS: Final = 2.0
 """How long missing members are expected after other members succeeded: their controller may be creating them."""
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pyroclast.api import keys, records
 from pyroclast.api.types import BATCH_JOBS
 
-__all__ = ["QueueSources", "job_of", "named"]
-
 
 class QueueSources:
     """Finds the queue of a group. Only the thread of the cache may use it.

@@ -6,8 +6,6 @@ from pyroclast.api import records
 from pyroclast.api.types import POD_GROUPS
 from pyroclast_scheduler.model.groups import Group, GroupSpec
 
-__all__ = ["group_of", "record_of"]
-
 
 def group_of(record: records.PodGroup) -> Group:
     """Return the group of pods that the PodGroup `record` describes."""

@@ -26,8 +26,6 @@ from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["Accounts", "DeviceQuota", "amounts_of", "limits_of"]
-
 _MARK: Final = "deviceclass/"
 _MOST: Final = int(np.iinfo(np.int64).max)
 

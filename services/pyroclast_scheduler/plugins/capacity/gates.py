@@ -10,8 +10,6 @@ from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["LetIn", "let_in"]
-
 
 class LetIn:
     """The sums of the requests of pods whose queue gate was removed: in all, and by shape. Vectors have `size` dimensions."""

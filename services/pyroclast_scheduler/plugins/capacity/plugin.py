@@ -32,8 +32,6 @@ from pyroclast_scheduler.session.extension_points import Candidate, Extensions, 
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["Capacity"]
-
 
 class Capacity:
     """Queues with capabilities, guarantees and deserved amounts.

@@ -7,8 +7,6 @@ from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.plugins.capacity.tree import Tree
 
-__all__ = ["Reclaiming"]
-
 
 class Reclaiming:
     """The choice of victims for a pod of the queue in row `mine`.

@@ -12,8 +12,6 @@ from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Dimensions
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
 
-__all__ = ["ROOT", "Tree", "flat", "hierarchical"]
-
 ROOT = "root"
 
 

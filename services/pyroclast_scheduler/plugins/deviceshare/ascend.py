@@ -18,8 +18,6 @@ from pyroclast_scheduler.plugins.deviceshare.gpushare import amount
 from pyroclast_scheduler.plugins.deviceshare.vgpu import decode
 from pyroclast_scheduler.session.node_books import Refused
 
-__all__ = ["Ascend"]
-
 _CONNECTED: Final = "Ascend910"  # chips of this type with the same network number are connected
 _NETWORK: Final = "NetworkID"
 _NETWORK_SCORE: Final = 10.0

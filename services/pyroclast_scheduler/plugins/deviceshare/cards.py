@@ -9,8 +9,6 @@ from typing import Protocol
 from pyroclast.api import records
 from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry
 
-__all__ = ["Card", "CardKind", "CardShare", "Claim", "order", "policy_score"]
-
 
 @dataclass(frozen=True, slots=True)
 class CardShare:

@@ -12,8 +12,6 @@ import yaml
 from pyroclast.api import keys
 from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry, Profile
 
-__all__ = ["BUILT_IN", "FILE", "Chip", "DeviceConfiguration", "KnownGeometries", "Template", "VgpuNames", "parse"]
-
 FILE: Final = "device-config.yaml"
 """The key in the ConfigMap."""
 

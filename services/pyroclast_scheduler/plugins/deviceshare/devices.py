@@ -15,8 +15,6 @@ from pyroclast_scheduler.session.measures import CardUse
 from pyroclast_scheduler.session.node_books import NodeBook, Refused
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Devices"]
-
 _SHOWN: Final = "deviceshare shown"
 _NO_DEVICES: Final = "node has no such devices"
 

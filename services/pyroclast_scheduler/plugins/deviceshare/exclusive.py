@@ -7,8 +7,6 @@ from typing import Any
 
 from pyroclast_scheduler.plugins.deviceshare.cards import Card
 
-__all__ = ["Rule", "matching", "rules_of", "usable"]
-
 Rule = Mapping[str, str]  # labels that a pod must have
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from pyroclast_scheduler.model.numbers import parse_count
 
-__all__ = ["Geometry", "Profile", "pick", "split"]
-
 
 @dataclass(frozen=True, slots=True)
 class Profile:

@@ -11,8 +11,6 @@ from pyroclast.resources import quantity
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim
 from pyroclast_scheduler.session.node_books import Refused, final_if
 
-__all__ = ["GpuShare", "amount"]
-
 _MOST: Final = 1024  # the largest number of cards of a node; a larger number is an error that would exhaust the memory
 
 

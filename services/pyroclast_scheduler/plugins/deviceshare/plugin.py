@@ -28,8 +28,6 @@ from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["DeviceShare"]
-
 _MEMORY: Final = "deviceshare"
 _WITHOUT_EFFECT: Final = "deviceshare.AscendMindClusterVNPUEnable"
 

@@ -19,8 +19,6 @@ from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry, pick
 from pyroclast_scheduler.plugins.deviceshare.gpushare import amount
 from pyroclast_scheduler.session.node_books import Refused, final_if
 
-__all__ = ["Vgpu", "decode", "encode", "registered"]
-
 _WHOLE: Final = 100
 _UNSET: Final = 101
 _CORES: Final = "hami-core"

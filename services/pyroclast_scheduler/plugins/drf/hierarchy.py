@@ -19,8 +19,6 @@ from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import QueueFacts
 
-__all__ = ["Hierarchy", "Leaf", "path_of"]
-
 _ROOT: Final = "root"
 
 

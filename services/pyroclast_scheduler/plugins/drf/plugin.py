@@ -23,8 +23,6 @@ from pyroclast_scheduler.session.extension_points import Candidate, Extensions, 
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["Drf"]
-
 _SAME: Final = 1e-6
 
 

@@ -6,8 +6,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-__all__ = ["Anything", "Enqueueable", "Objection", "Overused", "Predicate", "Ready", "Scores", "Victims", "decoded"]
-
 A = TypeVar("A", bound="Anything")
 _LARGEST_SCORE: Final = 2.0**53  # with larger scores, those of other plugins would be lost in rounding
 

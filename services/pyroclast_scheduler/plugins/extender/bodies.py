@@ -11,8 +11,6 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["job_body", "node_body", "queue_body", "session_body", "task_body"]
-
 
 def task_body(session: Session, task: Task) -> dict[str, Any]:
     """Return the JSON of a task."""

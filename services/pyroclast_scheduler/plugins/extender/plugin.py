@@ -34,8 +34,6 @@ from pyroclast_scheduler.session.extension_points import Candidate, Extensions, 
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["ExtenderPlugin"]
-
 A = TypeVar("A", bound=Anything)
 _CODES: Final = {2: Code.UNSCHEDULABLE, 3: Code.UNRESOLVABLE}
 

@@ -9,8 +9,6 @@ from typing import Final
 from pyroclast.api import records
 from pyroclast_scheduler.session.arguments import Arguments
 
-__all__ = ["VERBS", "ExtenderSettings", "is_managed"]
-
 VERBS: Final = (
     "onSessionOpen",
     "onSessionClose",

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 
 from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes
 
-__all__ = ["cut", "gradient", "search_root"]
-
 
 def search_root(hyper_nodes: HyperNodes, inside: HyperNode, allocated: str, limit: int) -> HyperNode | None:
     """Return the hypernode at or below `inside` at which the search starts; None if no hypernode may be used.

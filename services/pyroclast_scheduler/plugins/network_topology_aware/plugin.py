@@ -27,8 +27,6 @@ from pyroclast_scheduler.session.extension_points import Extensions, Purpose
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["NetworkTopologyAware"]
-
 _BEST = 100.0
 _PLACED = ALLOCATED | {TaskStatus.PIPELINED}
 

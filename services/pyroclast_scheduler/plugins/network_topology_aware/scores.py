@@ -10,8 +10,6 @@ from pyroclast_scheduler.model.dimensions import Dimensions, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.node_columns import Columns, Floats
 
-__all__ = ["Sums", "closeness", "filling", "normal"]
-
 
 class Sums:
     """Sums over hypernodes as vectors in stored units, calculated on first use.

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from pyroclast_scheduler.session.arguments import Arguments
 
-__all__ = ["TopologySettings"]
-
 _PREFIX = "hypernode.binpack"
 
 

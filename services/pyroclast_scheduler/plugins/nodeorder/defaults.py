@@ -10,8 +10,6 @@ from pyroclast.resources.selectors import is_empty, matches
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["DefaultSpread"]
-
 _CONSTRAINTS: Final = (("kubernetes.io/hostname", 3), ("topology.kubernetes.io/zone", 5))
 
 

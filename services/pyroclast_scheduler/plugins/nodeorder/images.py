@@ -10,8 +10,6 @@ from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.shapes import Shape
 
-__all__ = ["locality"]
-
 _MIB: Final = 2**20
 _LEAST: Final = 23 * _MIB
 _MOST: Final = 1000 * _MIB  # per container

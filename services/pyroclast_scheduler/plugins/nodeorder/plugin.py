@@ -24,8 +24,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["NodeOrder"]
-
 _DEFAULTS: Final = {
     "leastrequested": 1,
     "mostrequested": 0,

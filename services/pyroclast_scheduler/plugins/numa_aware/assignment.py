@@ -7,8 +7,6 @@ from typing import Final
 from pyroclast_scheduler.plugins.numa_aware import cpusets
 from pyroclast_scheduler.plugins.numa_aware.topology import Layout
 
-__all__ = ["NONE", "take", "take_near"]
-
 NONE: Final = 0
 
 

@@ -17,8 +17,6 @@ from pyroclast_scheduler.plugins.numa_aware.policies import Examined, assigned, 
 from pyroclast_scheduler.plugins.numa_aware.table import Table
 from pyroclast_scheduler.plugins.numa_aware.topology import Layout
 
-__all__ = ["SETTLED_SECONDS", "NumaAllocations"]
-
 SETTLED_SECONDS: Final = 60.0
 """How long after the start of a pod the Numatopology shows its CPUs for sure. Exporters write every few seconds."""
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-__all__ = ["LARGEST", "members", "parse", "text"]
-
 LARGEST: Final = 8191  # the highest CPU number that a Linux kernel supports
 _PART = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Hint", "best", "narrowest"]
-
 
 class Hint(NamedTuple):
     """A set of NUMA nodes, as bits. `is_preferred`: whether even an empty node would need as many NUMA nodes."""

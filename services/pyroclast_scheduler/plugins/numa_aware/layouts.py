@@ -14,8 +14,6 @@ from pyroclast_scheduler.plugins.numa_aware import cpusets
 from pyroclast_scheduler.plugins.numa_aware.assignment import take
 from pyroclast_scheduler.plugins.numa_aware.topology import Layout
 
-__all__ = ["Inside", "layout_of", "read"]
-
 _CPU: Final = "cpu"
 _STATIC: Final = "static"
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")

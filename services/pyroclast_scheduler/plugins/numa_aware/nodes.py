@@ -23,8 +23,6 @@ from pyroclast_scheduler.session.node_books import NodeBook, Refused
 from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Nodes"]
-
 _MEMORY: Final = "numa-aware"
 _HIGHEST: Final = 100
 

@@ -14,8 +14,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["NumaAware"]
-
 
 class NumaAware:
     """Places pods with exclusive CPUs on nodes whose topology manager admits them.

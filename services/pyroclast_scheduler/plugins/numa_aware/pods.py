@@ -12,8 +12,6 @@ from pyroclast.api.enums import NumaPolicy
 from pyroclast.resources import quantity
 from pyroclast.resources.pods import quality_of_service
 
-__all__ = ["Wanted", "wanted"]
-
 _GUARANTEED: Final = "Guaranteed"
 _MILLIS: Final = 1000
 

@@ -10,8 +10,6 @@ from pyroclast_scheduler.plugins.numa_aware.assignment import NONE, take_near
 from pyroclast_scheduler.plugins.numa_aware.hints import best
 from pyroclast_scheduler.plugins.numa_aware.topology import Layout
 
-__all__ = ["ALIGNING", "Examined", "admitted", "assigned", "examined"]
-
 ALIGNING: Final = frozenset({NumaPolicy.BEST_EFFORT, NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE})
 """The policies for which NUMA nodes matter."""
 

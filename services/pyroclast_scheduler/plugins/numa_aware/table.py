@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.plugins.numa_aware.layouts import Inside
 from pyroclast_scheduler.plugins.numa_aware.policies import ALIGNING
 
-__all__ = ["NO_CPUS", "Profile", "Table", "policy_refusal"]
-
 NO_CPUS: Final = "cpu allocatable map is empty"
 
 

@@ -14,8 +14,6 @@ from pyroclast_scheduler.model.shapes import Toleration
 from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Offer
 from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Selectors
 
-__all__ = ["DeviceRequest", "Market", "Picked", "wishes_of"]
-
 _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 _STEPS: Final = 20_000  # steps of one search; more steps rarely find an allocation
 

@@ -14,8 +14,6 @@ from pyroclast_scheduler.model.triggers import AnyChange, Labelled, Neighbours, 
 from pyroclast_scheduler.placement import affinity, spread
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["coupled", "coupled_to"]
-
 
 def coupled(session: Session, task: Task, filters: Collection[str]) -> list[Refusal] | None:
     """Return the refusals that depend on other pods; None if no filter applies."""

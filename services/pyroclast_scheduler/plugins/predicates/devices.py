@@ -25,8 +25,6 @@ from pyroclast_scheduler.session.node_books import NodeBook, Refused
 from pyroclast_scheduler.session.outcome import Await, Preparation, Write
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Devices", "are_ready"]
-
 _FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _MOST_CONSUMERS: Final = 256
 _READY_SECONDS: Final = 600.0  # as kube-scheduler's bindingTimeout

@@ -18,8 +18,6 @@ from pyroclast_scheduler.model.triggers import ObjectChange, Trigger
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["VolumeLimits"]
-
 _FULL: Final = "node(s) exceed max volume count"
 _ENDLESS: Final = np.iinfo(np.int64).max
 _Volume = tuple[str, str]  # driver and volume handle

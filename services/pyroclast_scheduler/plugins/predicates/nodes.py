@@ -19,8 +19,6 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["NodeFilter"]
-
 _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 _CLOSED: Final = records.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _ANYWHERE: Final = "0.0.0.0"

@@ -34,8 +34,6 @@ from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["FILTERS", "Predicates"]
-
 FILTERS: Final = (
     "NodeUnschedulable",
     "NodeAffinity",

@@ -13,8 +13,6 @@ from pyroclast.resources.quantity import QuantityError
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.node_columns import Bools
 
-__all__ = ["CounterId", "DeviceId", "Offer", "Pools", "node_selector"]
-
 DeviceId = tuple[str, str, str]  # driver, pool, device
 CounterId = tuple[str, str, str, str]  # driver, pool, set of counters, counter
 

@@ -13,8 +13,6 @@ from pyroclast.expressions.values import BOOL, DYN
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import QuantityError
 
-__all__ = ["BadSelector", "Selectors"]
-
 _QUOTED: Final = re.compile(r"""["']([^"']*)["']""")
 _KINDS: Final = ("bool", "int", "string", "version")
 _BUDGET: Final = 50_000

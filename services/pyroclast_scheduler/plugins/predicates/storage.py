@@ -16,8 +16,6 @@ from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["NODE_SELECTED", "NO_PROVISIONER", "Storage", "is_bound", "is_delayed", "size_of"]
-
 NODE_SELECTED: Final = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _COMPLETED: Final = "pv.kubernetes.io/bind-completed"

@@ -24,8 +24,6 @@ from pyroclast_scheduler.session.outcome import Await, Preparation, Write
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["Volumes"]
-
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 _NONE, _NEW = -1, -2  # in place of the index of a volume: no volume; a new volume
 _CONFLICT: Final = "node(s) had volume node affinity conflict"

@@ -11,8 +11,6 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.snapshot import Snapshot
 
-__all__ = ["WAITING_PHASES", "Candidates", "Weight", "is_named", "weight"]
-
 Weight: TypeAlias = tuple[bool, int]
 _Rank: TypeAlias = tuple[bool, int, float, str, str]
 

@@ -16,8 +16,6 @@ from pyroclast_scheduler.plugins.reservation.promise import estimate, expected_e
 from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, Piece
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Cluster", "is_waiting", "need_of"]
-
 
 def is_waiting(session: Session, job: Job) -> bool:
     """Whether nodes may be reserved for `job`: it is not enqueued yet, or enqueued and not ready."""

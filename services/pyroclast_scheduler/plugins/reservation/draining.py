@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.extension_points import GangEviction
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["evict_lower"]
-
 _REASON: Final = "reserve"
 
 

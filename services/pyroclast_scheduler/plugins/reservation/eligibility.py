@@ -15,8 +15,6 @@ from pyroclast_scheduler.plugins.reservation.demand import Cluster, need_of
 from pyroclast_scheduler.plugins.reservation.state import covers
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["may_let_in", "missing_pods", "obstacle"]
-
 
 def obstacle(session: Session, cluster: Cluster, job: Job) -> str:
     """Return why `job` cannot start even on empty nodes; empty if it can, once all its pods exist."""

@@ -9,8 +9,6 @@ from typing import Final
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["LastingPods", "is_lasting"]
-
 
 class LastingPods:
     """The requests of lasting pods on each node, kept from session to session. Only nodes whose pods changed are read again."""

@@ -24,8 +24,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["ReservationPlugin"]
-
 _MEMORY: Final = "reservation"
 PATIENCE: Final = 5
 """The schedule periods without a new pod after which a job with missing pods loses its reservation."""

@@ -9,8 +9,6 @@ import msgspec
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.reservations import Reservation
 
-__all__ = ["earliest", "estimate", "expected_end", "promised"]
-
 _GRACE = 1.0  # seconds by which an estimate may be exceeded before the job is named as the cause
 
 

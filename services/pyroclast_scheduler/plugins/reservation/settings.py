@@ -8,8 +8,6 @@ from typing import Final
 from pyroclast.resources import durations
 from pyroclast_scheduler.session.arguments import Arguments
 
-__all__ = ["ALL", "ReservationSettings"]
-
 ALL: Final = -1
 """The value of `locks_per_period` that locks all nodes which the target may use at once."""
 

@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.reservations import Lock, Reservation
 from pyroclast_scheduler.plugins.reservation.settings import ALL, ReservationSettings
 
-__all__ = ["Need", "Nodes", "Piece", "covers", "next_state"]
-
 
 @dataclass(frozen=True, slots=True)
 class Piece:

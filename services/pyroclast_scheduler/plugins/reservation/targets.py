@@ -13,8 +13,6 @@ from pyroclast_scheduler.plugins.reservation.eligibility import missing_pods, ob
 from pyroclast_scheduler.plugins.reservation.settings import ReservationSettings
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["choose"]
-
 
 def choose(
     session: Session, cluster: Cluster, candidates: Candidates, states: Mapping[str, Reservation], settings: ReservationSettings

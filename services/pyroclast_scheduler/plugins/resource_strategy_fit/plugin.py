@@ -17,8 +17,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["ResourceStrategyFit"]
-
 _DEFAULT_WEIGHT: Final = 10
 _BEST: Final = 100.0
 _ENDLESS: Final = np.iinfo(np.int64).max // 4

@@ -10,8 +10,6 @@ import msgspec
 from pyroclast.api import keys
 from pyroclast_scheduler.session.arguments import Arguments
 
-__all__ = ["LEAST", "MOST", "Strategy", "find", "of_pod", "strategies"]
-
 LEAST: Final = "LeastAllocated"
 MOST: Final = "MostAllocated"
 

@@ -13,8 +13,6 @@ from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.plugins.task_topology.relations import Relations
 
-__all__ = ["Bucket", "Buckets"]
-
 _MEBI = 2**20
 
 

@@ -17,8 +17,6 @@ from pyroclast_scheduler.session.extension_points import Extensions, Rank
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["TaskTopology"]
-
 _BEST: Final = 100
 _ANNOTATIONS: Final = (keys.TASK_TOPOLOGY_AFFINITY, keys.TASK_TOPOLOGY_ANTI_AFFINITY, keys.TASK_TOPOLOGY_TASK_ORDER)
 

@@ -8,8 +8,6 @@ from itertools import combinations
 
 from pyroclast.api import keys
 
-__all__ = ["Relations", "relations_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Relations:

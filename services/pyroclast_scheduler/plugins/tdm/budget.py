@@ -7,8 +7,6 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.numbers import parse_count
 from pyroclast_scheduler.model.statuses import TaskStatus
 
-__all__ = ["most_evictions"]
-
 _DEFAULT = 1
 
 

@@ -26,8 +26,6 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Tdm", "is_revocable"]
-
 _ZONE: Final = "tdm.revocable-zone."
 _PERIOD: Final = "tdm.evict.period"
 _LAST: Final = "tdm.last-eviction"

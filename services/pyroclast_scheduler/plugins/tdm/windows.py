@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Window", "parse"]
-
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})")
 _DAY: Final = 24 * 3600
 

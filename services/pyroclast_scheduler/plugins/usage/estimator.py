@@ -11,8 +11,6 @@ from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.session.arguments import Arguments
 
-__all__ = ["Estimator"]
-
 _MEBI = 2**20
 
 

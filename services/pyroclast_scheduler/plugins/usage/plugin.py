@@ -24,8 +24,6 @@ from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["Usage"]
-
 _MEMORY: Final = "usage"
 _WINDOW: Final = "10m"  # the period of Volcano's averages
 _STALE_SECONDS: Final = 300.0

@@ -10,8 +10,6 @@ from pyroclast.kube.http.client import Client
 from pyroclast.resources import quantity
 from pyroclast_scheduler.shell.usage.sources import BadAnswer, Measured
 
-__all__ = ["measured", "read"]
-
 _PATH: Final = "/apis/custom.metrics.k8s.io/v1beta1/nodes/*/"
 
 

@@ -19,8 +19,6 @@ from pyroclast_scheduler.session.ports import NodeUsage
 from pyroclast_scheduler.shell.usage import adaptor, elasticsearch, prometheus
 from pyroclast_scheduler.shell.usage.sources import BadAnswer, Measured, Source
 
-__all__ = ["Collector"]
-
 log = structlog.get_logger()
 
 _WINDOW: Final = "10m"

@@ -9,8 +9,6 @@ import aiohttp
 
 from pyroclast_scheduler.shell.usage.sources import BadAnswer, Measured, asked, number
 
-__all__ = ["measured", "read"]
-
 _INDEX: Final = "metricbeat-*"
 _HOST: Final = "host.hostname"
 _NODES: Final = 10_000

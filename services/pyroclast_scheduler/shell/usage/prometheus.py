@@ -9,8 +9,6 @@ import aiohttp
 
 from pyroclast_scheduler.shell.usage.sources import BadAnswer, Measured, asked, number
 
-__all__ = ["measured", "read"]
-
 _CPU: Final = (
     'avg_over_time(clamp_min(100 - (avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[5m])) * 100), 0)[10m:30s])'
 )

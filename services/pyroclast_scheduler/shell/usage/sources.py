@@ -11,8 +11,6 @@ import orjson
 
 from pyroclast.runtime.bodies import read_at_most
 
-__all__ = ["BadAnswer", "Measured", "Source", "asked", "number"]
-
 Measured = tuple[dict[str, float], dict[str, float]]
 """Cpu and memory in percent of the capacity of the node, each by name of the node."""
 

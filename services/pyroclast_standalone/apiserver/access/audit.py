@@ -12,8 +12,6 @@ from aiohttp import web
 from pyroclast_standalone import times
 from pyroclast_standalone.apiserver.requests.context import Context
 
-__all__ = ["AuditLog"]
-
 
 class AuditLog:
     """Appends events to a file. Each line is written to the operating system before its request is answered."""

@@ -13,8 +13,6 @@ from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import ANONYMOUS, User
 from pyroclast_standalone.apiserver.storage.store import Store
 
-__all__ = ["Authenticator", "Peer", "impersonated", "service_account_user"]
-
 AUTHENTICATED: Final = "system:authenticated"
 _EXTRA: Final = "authentication.kubernetes.io/"
 

@@ -13,8 +13,6 @@ from pyroclast_standalone.apiserver.requests.context import User
 from pyroclast_standalone.apiserver.requests.routes import RequestInfo
 from pyroclast_standalone.apiserver.storage.store import Change, Collection, Store
 
-__all__ = ["Attributes", "Authorizer", "Verdict", "attributes_of", "denial"]
-
 _GROUP: Final = "rbac.authorization.k8s.io"
 _CACHE_LIMIT: Final = 20_000  # verdicts: the users of a test cluster times their kinds of request
 _NONE: Final[tuple[str, ...]] = ()

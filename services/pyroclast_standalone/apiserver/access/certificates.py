@@ -12,8 +12,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pyroclast_standalone.apiserver.access.identity import Identity, write_private
 from pyroclast_standalone.certificates import certificate, pem
 
-__all__ = ["make"]
-
 _ADMIN: Final = ("kubernetes-admin", "system:masters")
 
 

@@ -10,8 +10,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Identity", "write_kubeconfig", "write_private"]
-
 
 @dataclass(frozen=True, slots=True)
 class Identity:

@@ -13,8 +13,6 @@ from pyroclast_standalone.apiserver.requests.negotiate import Wanted
 from pyroclast_standalone.apiserver.requests.routes import Query, RequestInfo
 from pyroclast_standalone.apiserver.storage.registry import Resource
 
-__all__ = ["GARBAGE_COLLECTOR", "NAMESPACE_CONTROLLER", "KeyedWorker", "request"]
-
 GARBAGE_COLLECTOR: Final = service_account_user("kube-system", "generic-garbage-collector")
 NAMESPACE_CONTROLLER: Final = service_account_user("kube-system", "namespace-controller")
 

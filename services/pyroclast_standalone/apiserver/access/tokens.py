@@ -12,8 +12,6 @@ from typing import Any, Final
 
 import orjson
 
-__all__ = ["ISSUER", "InvalidToken", "TokenSigner"]
-
 ISSUER: Final = "https://localhost"
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 

@@ -15,8 +15,6 @@ from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Context
 from pyroclast_standalone.apiserver.storage.registry import Resource
 
-__all__ = ["Admission", "Guard", "Review", "Step"]
-
 
 class Review(msgspec.Struct):
     """One write under review: the new object `body`, None for a deletion, and `old`, None for a creation."""

@@ -10,8 +10,6 @@ from pyroclast_standalone.apiserver.admission.chain import Review
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.storage.store import Store
 
-__all__ = ["Classes"]
-
 _IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _NO_GROWTH: Final = (
     "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"

@@ -7,8 +7,6 @@ from typing import Any
 from pyroclast_standalone.apiserver.admission.chain import Review
 from pyroclast_standalone.apiserver.storage.registry import Resource
 
-__all__ = ["request_of", "shown", "variables_of"]
-
 
 def request_of(review: Review, seen: Resource) -> dict[str, Any]:
     """Return the `request` of a review without its objects, for a webhook that receives the object as `seen`."""

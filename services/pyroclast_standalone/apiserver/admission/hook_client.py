@@ -20,8 +20,6 @@ from pyroclast_standalone.apiserver.admission.expressions import request_of
 from pyroclast_standalone.apiserver.admission.hooks import Matched
 from pyroclast_standalone.apiserver.storage.store import Store
 
-__all__ = ["CallFailed", "HookClient", "Response"]
-
 _MAX_ANSWER: Final = 4 * 1024 * 1024  # bytes of an object and its patch
 _CONNECTIONS: Final = 100
 

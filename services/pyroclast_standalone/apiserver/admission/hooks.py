@@ -15,8 +15,6 @@ from pyroclast_standalone.apiserver.documents.selectors import LabelSelector, fr
 from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
 from pyroclast_standalone.apiserver.storage.store import Change, Collection, Store
 
-__all__ = ["Hook", "Hooks", "Matched", "rules_match", "selected"]
-
 _GROUP: Final = "admissionregistration.k8s.io"
 _NEVER: Final = {f"mutatingwebhookconfigurations.{_GROUP}", f"validatingwebhookconfigurations.{_GROUP}"}
 

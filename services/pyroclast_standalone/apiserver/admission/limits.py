@@ -10,8 +10,6 @@ from pyroclast_standalone.apiserver.admission import usage
 from pyroclast_standalone.apiserver.admission.chain import Review
 from pyroclast_standalone.apiserver.storage.store import Store
 
-__all__ = ["Limits"]
-
 _NOTE: Final = "kubernetes.io/limit-ranger"
 
 

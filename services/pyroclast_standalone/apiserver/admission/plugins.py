@@ -15,8 +15,6 @@ from pyroclast_standalone.apiserver.storage import objectmeta
 from pyroclast_standalone.apiserver.storage.registry import Registry
 from pyroclast_standalone.apiserver.storage.store import Change, Collection, Store
 
-__all__ = ["Plugins"]
-
 _TOLERATION_SECONDS: Final = 300
 _NO_EXECUTE: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _MIRROR: Final = "kubernetes.io/config.mirror"

@@ -9,8 +9,6 @@ from pyroclast.resources import quantity
 from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity
 
-__all__ = ["Usage", "add", "missing_resources", "parse", "shown", "usage_of", "wire", "within_scopes"]
-
 Usage: TypeAlias = dict[str, Quantity]
 
 _ONE: Final = quantity.from_value(1)

@@ -25,8 +25,6 @@ from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.storage.registry import Registry
 from pyroclast_standalone.apiserver.storage.store import Store
 
-__all__ = ["Webhooks"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -15,8 +15,6 @@ from pyroclast_standalone.apiserver.storage.registry import Registry
 from pyroclast_standalone.apiserver.storage.store import DELETED, Change, Collection, Store, Stored
 from pyroclast_standalone.apiserver.verbs.deleting import release
 
-__all__ = ["ClaimController"]
-
 _Item = tuple[str, str]  # collection and key
 _WORD: Final = b'"persistentVolumeClaim"'  # contained in the JSON of every pod with claims
 _CLASSES: Final = "storageclasses.storage.k8s.io"

@@ -13,8 +13,6 @@ from pyroclast_standalone.apiserver.storage.store import DELETED, Change, Collec
 from pyroclast_standalone.apiserver.verbs.deleting import CRD_CLEANUP, DeleteOptions, Deleter, release
 from pyroclast_standalone.apiserver.verbs.write import Writer
 
-__all__ = ["COLLECTION", "DefinitionCleanup", "Definitions"]
-
 _RECHECK_SECONDS: Final = 0.2
 COLLECTION: Final = "customresourcedefinitions.apiextensions.k8s.io"
 

@@ -13,8 +13,6 @@ from pyroclast_standalone.apiserver.storage import objectmeta
 from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
 from pyroclast_standalone.apiserver.storage.store import Store, Stored
 
-__all__ = ["VIEWS", "EventTeller", "expire", "from_core", "to_core"]
-
 _LIFETIME: Final = 3600.0  # seconds
 _SWEEP_SECONDS: Final = 60.0
 

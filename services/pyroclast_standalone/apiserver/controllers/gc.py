@@ -12,8 +12,6 @@ from pyroclast_standalone.apiserver.storage.store import DELETED, Change, Collec
 from pyroclast_standalone.apiserver.verbs.deleting import FOREGROUND, ORPHAN, DeleteOptions, Deleter
 from pyroclast_standalone.apiserver.verbs.write import Writer
 
-__all__ = ["GarbageCollector"]
-
 _Item = tuple[str, str]  # collection and key
 
 

@@ -15,8 +15,6 @@ from pyroclast_standalone.apiserver.storage.store import ADDED, DELETED, Change,
 from pyroclast_standalone.apiserver.verbs.deleting import DeleteOptions, Deleter
 from pyroclast_standalone.apiserver.verbs.write import Writer
 
-__all__ = ["NamespaceController"]
-
 _ROOT_CA: Final = "kube-root-ca.crt"
 _ROOT_CA_NOTE: Final = {
     "kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver when using internal "

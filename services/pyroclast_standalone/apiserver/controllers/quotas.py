@@ -10,8 +10,6 @@ from pyroclast_standalone.apiserver.admission.chain import Review
 from pyroclast_standalone.apiserver.storage.registry import Registry
 from pyroclast_standalone.apiserver.storage.store import ADDED, DELETED, Change, Collection, Store, Stored
 
-__all__ = ["Quotas"]
-
 _RECOUNT_SECONDS: Final = 0.1  # between the end of an object and the recount, so that many ends cause one recount
 _FINISHED: Final = ("Succeeded", "Failed")
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 from pyroclast.resources import quantity
 from pyroclast_standalone.apiserver.documents.selectors import from_label_selector
 
-__all__ = ["PROVISIONER", "best_of", "bind", "claims_of", "phase_of", "provided_by"]
-
 PROVISIONER: Final = "standalone.pyroclast.io/volume"
 """The provisioner name of storage classes whose volumes this server creates."""
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"

@@ -17,8 +17,6 @@ from .managed_fields import Owner, decode, encode, of_endpoint, owned, update_ow
 from .schema import Node
 from .values import Object
 
-__all__ = ["LAST_APPLIED", "apply"]
-
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _FORMER: Final = "before-first-apply"
 _KUBECTL: Final = "kubectl"

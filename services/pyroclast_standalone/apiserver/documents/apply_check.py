@@ -10,8 +10,6 @@ from .field_sets import item_key, show_path
 from .schema import Node
 from .values import Json
 
-__all__ = ["check_configuration"]
-
 _NUMBERS = {"integer", "number"}
 _SCALARS = {"quantity", "int-or-string"}
 

@@ -8,8 +8,6 @@ from .field_sets import FieldSet, item_key
 from .schema import Node
 from .values import Json, Object
 
-__all__ = ["merge_configuration", "remove", "with_named_fields"]
-
 
 def merge_configuration(live: Object, applied: Object, schema: Node) -> Object:
     """Return `live` with the values of `applied`. The arguments are not modified. Unchanged values are shared with `live`."""

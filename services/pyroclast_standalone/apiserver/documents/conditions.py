@@ -14,8 +14,6 @@ from pyroclast.expressions.values import BOOL, DYN, LIST, MAP, STRING, object_of
 from .stored_expressions import compile_stored
 from .values import Json
 
-__all__ = ["ConditionError", "Conditions", "fault_of_condition"]
-
 _KIND: Final = object_of(group=STRING, version=STRING, kind=STRING)
 _RESOURCE: Final = object_of(group=STRING, version=STRING, resource=STRING)
 _REQUEST: Final = object_of(

@@ -19,46 +19,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from pyroclast.rules.errors import (
-    MISSING,
-    ErrorType,
     FieldError,
-    duplicate,
-    forbidden,
-    internal,
-    invalid,
-    not_found,
-    required,
-    too_long,
-    too_many,
-    type_invalid,
-    unsupported,
 )
-
-__all__ = [
-    "MISSING",
-    "ApplyConflict",
-    "DocumentError",
-    "ErrorType",
-    "FieldError",
-    "MalformedPatch",
-    "MalformedSelector",
-    "PatchFailure",
-    "Undecodable",
-    "Unprocessable",
-    "UnsupportedBody",
-    "aggregate",
-    "causes_of",
-    "duplicate",
-    "forbidden",
-    "internal",
-    "invalid",
-    "not_found",
-    "required",
-    "too_long",
-    "too_many",
-    "type_invalid",
-    "unsupported",
-]
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:

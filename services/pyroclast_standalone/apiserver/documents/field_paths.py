@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from .values import Json
 
-__all__ = ["BadFieldPath", "find_field"]
-
 
 class BadFieldPath(Exception):
     """The path has an unsupported form, or no such field exists."""

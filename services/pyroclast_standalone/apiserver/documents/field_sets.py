@@ -15,20 +15,6 @@ import orjson
 from .schema import Node
 from .values import Json
 
-__all__ = [
-    "Comparison",
-    "FieldSet",
-    "compare",
-    "difference",
-    "intersection",
-    "item_key",
-    "members",
-    "of_document",
-    "show_path",
-    "union",
-    "without",
-]
-
 FieldSet: TypeAlias = dict[str, Json]
 
 _SELF: Final = "."

@@ -11,8 +11,6 @@ from datetime import date
 from typing import Final
 from urllib.parse import urlsplit
 
-__all__ = ["FORMATS"]
-
 _DATE_TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt]([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(?:[.,]\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
 )

@@ -14,8 +14,6 @@ from pyroclast.resources.go_text import go_kind
 from .errors import MalformedPatch, Unprocessable
 from .values import Json
 
-__all__ = ["REFUSED", "apply", "check", "unknown_fields"]
-
 _TEXTS: Final = ("op", "path", "from")
 _FIELDS: Final = (*_TEXTS, "value")
 REFUSED: Final = "the server rejected our request due to an error in our request"

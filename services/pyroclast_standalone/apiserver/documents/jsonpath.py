@@ -11,8 +11,6 @@ from typing import Final, TypeAlias
 from .selectors import shown
 from .values import Json
 
-__all__ = ["BadPath", "compile_path", "is_readable", "reader"]
-
 _Step: TypeAlias = Callable[[Json], Iterator[Json]]
 
 _TOKEN: Final = re.compile(

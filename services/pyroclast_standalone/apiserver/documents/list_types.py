@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from .errors import FieldError, duplicate, invalid
-from .values import Json, Object
+from pyroclast.rules.errors import FieldError, duplicate, invalid
 
-__all__ = ["check_lists"]
+from .values import Json, Object
 
 
 def check_lists(value: Json, schema: Mapping[str, Json], path: str = "") -> list[FieldError]:

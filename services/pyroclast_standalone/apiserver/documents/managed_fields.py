@@ -13,8 +13,6 @@ from .field_sets import FieldSet
 from .schema import Node
 from .values import Json, Object
 
-__all__ = ["Owner", "decode", "encode", "of_endpoint", "owned", "track_update", "update_owners"]
-
 _MEMBERS: Final = {"f:", "k:", "v:", "i:"}
 _SYSTEM: Final = (
     ("f:apiVersion",),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .values import Json
 
-__all__ = ["merge"]
-
 
 def merge(target: Json, patch: Json) -> Json:
     """Return `target` with `patch` merged in. The arguments are not modified. Unchanged values are shared with `target`."""

@@ -7,20 +7,9 @@ from typing import Any, Final
 
 from pyroclast.resources.go_text import go_quote
 from pyroclast.rules import names
+from pyroclast.rules.errors import FieldError, forbidden, invalid, required
 from pyroclast.rules.podspecs.annotations import check_annotation_names as check_names
 from pyroclast.rules.podspecs.labels import check_labels as check_pairs
-
-from .errors import FieldError, forbidden, invalid, required
-
-__all__ = [
-    "IMMUTABLE",
-    "STANDARD_FINALIZERS",
-    "check_annotation_names",
-    "check_finalizer_names",
-    "check_labels",
-    "check_metadata",
-    "check_metadata_update",
-]
 
 IMMUTABLE: Final = "field is immutable"
 _OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")

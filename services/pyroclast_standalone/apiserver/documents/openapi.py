@@ -11,8 +11,6 @@ from pyroclast.api import builtin
 from .schema import definition_name
 from .values import Json, Object
 
-__all__ = ["ServedResource", "document"]
-
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _REFERENCE: Final = "#/components/schemas/"
 _JSON: Final = "application/json"

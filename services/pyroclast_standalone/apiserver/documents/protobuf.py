@@ -16,8 +16,6 @@ from .values import Json, Object
 from .wire import message_of
 from .wire.table import Field, named_types
 
-__all__ = ["decode"]
-
 _MAGIC: Final = b"k8s\x00"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _HINT: Final = "re-run with `--dry-run=client -o yaml | kubectl create -f -`"

@@ -13,8 +13,6 @@ from pyroclast.resources.go_text import go_quote
 from .errors import Undecodable
 from .values import Json
 
-__all__ = ["canonical_amount", "canonical_quantity", "canonical_time"]
-
 _RFC_3339: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
 _RFC_3339_MICRO: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)[.,](\d{6})(Z|[+-]\d\d:\d\d)")
 _LAYOUT: Final = '"2006-01-02T15:04:05Z07:00"'

@@ -14,8 +14,6 @@ from .field_sets import FieldSet
 from .managed_fields import Owner, decode, encode
 from .values import Json, Object
 
-__all__ = ["of_object", "of_scale"]
-
 _SCALE: Final = "autoscaling/v1"
 _REPLICAS: Final = ("f:spec", "f:replicas")
 

@@ -14,8 +14,6 @@ from pyroclast.api import builtin
 
 from .values import Json
 
-__all__ = ["ANY", "Node", "builtin_schema", "definition_name", "description_of", "object_meta", "of_openapi"]
-
 Resolver: TypeAlias = Callable[[str], "Node"]
 
 

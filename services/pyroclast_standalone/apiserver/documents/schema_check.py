@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pyroclast.resources.patterns import BadPattern, compile_pattern
+from pyroclast.rules.errors import FieldError, forbidden, invalid, required, unsupported
 
-from .errors import FieldError, forbidden, invalid, required, unsupported
 from .schema_validation import NO_OLD, compile_schema
 from .values import Json
-
-__all__ = ["check_schema"]
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _REFUSED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")

@@ -8,15 +8,13 @@ from typing import Final
 
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
 from pyroclast.expressions.values import BOOL, DYN, OPTIONAL, STRING, Type
+from pyroclast.rules.errors import MISSING, FieldError, duplicate, forbidden, invalid, required, unsupported
 
-from .errors import MISSING, FieldError, duplicate, forbidden, invalid, required, unsupported
 from .field_paths import BadFieldPath, find_field
 from .schema_types import reader_of, type_of
 from .schema_validation import NO_OLD, correlated_items
 from .stored_expressions import Broken, compile_stored
 from .values import Json, Object
-
-__all__ = ["Rules", "check_rules", "compile_rules"]
 
 _RULES: Final = "x-kubernetes-validations"
 _REASONS: Final[Mapping[str, Callable[[str, Json, str], FieldError]]] = {

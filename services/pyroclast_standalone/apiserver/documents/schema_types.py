@@ -26,8 +26,6 @@ from pyroclast.expressions.values import (
 
 from .values import Json
 
-__all__ = ["reader_of", "type_of"]
-
 _Reader: TypeAlias = Callable[[Json], Json]
 _FORMATS: Final = {"date-time": TIMESTAMP, "date": TIMESTAMP, "datetime": TIMESTAMP, "duration": DURATION, "byte": BYTES}
 _SCALARS: Final = {"boolean": BOOL, "integer": INT, "number": DOUBLE, "string": STRING}

@@ -7,12 +7,10 @@ from typing import Final, TypeAlias
 
 from pyroclast.resources.go_text import go_quote, go_value
 from pyroclast.resources.patterns import compile_pattern
+from pyroclast.rules.errors import FieldError, invalid, required, too_long, too_many, type_invalid, unsupported
 
-from .errors import FieldError, invalid, required, too_long, too_many, type_invalid, unsupported
 from .formats import FORMATS
 from .values import Json
-
-__all__ = ["NO_OLD", "Validator", "compile_schema", "correlated_items"]
 
 NO_OLD: Final = object()
 """Marks that no old value exists to compare with."""

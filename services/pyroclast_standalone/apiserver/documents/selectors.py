@@ -9,19 +9,9 @@ from typing import Any, Final, TypeAlias
 
 from pyroclast.resources.go_text import go_quote
 from pyroclast.rules import names
+from pyroclast.rules.errors import FieldError, invalid
 
-from .errors import FieldError, MalformedSelector, aggregate, invalid
-
-__all__ = [
-    "FieldReaders",
-    "FieldSelector",
-    "LabelSelector",
-    "from_label_selector",
-    "parse_field_selector",
-    "parse_label_selector",
-    "read_field",
-    "shown",
-]
+from .errors import MalformedSelector, aggregate
 
 FieldReaders: TypeAlias = Mapping[str, Callable[[Mapping[str, Any]], str]]
 """The selectable fields of a kind besides metadata.name and metadata.namespace, with a function that reads each as text."""

@@ -11,8 +11,6 @@ from pyroclast.expressions.values import Type
 
 from .values import Json
 
-__all__ = ["Broken", "compile_stored"]
-
 
 @dataclass(frozen=True, slots=True)
 class Broken:

@@ -12,8 +12,6 @@ from .json_patch import REFUSED
 from .schema import ANY, Node
 from .values import Json, Object
 
-__all__ = ["merge"]
-
 _PATCH: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
 _ORDER: Final = "$setElementOrder/"

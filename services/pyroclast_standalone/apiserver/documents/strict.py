@@ -10,8 +10,6 @@ import orjson
 from .errors import Undecodable
 from .values import Json
 
-__all__ = ["parse_json", "strict_message"]
-
 
 def parse_json(body: bytes, *, duplicates: bool = True) -> tuple[Json, list[str]]:
     """Return the value of `body`, and a sentence for each duplicate field (`duplicate field "spec.x"`).

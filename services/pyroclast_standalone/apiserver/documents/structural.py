@@ -10,15 +10,14 @@ from typing import Final
 
 import orjson
 
-from .errors import ErrorType, FieldError, invalid
+from pyroclast.rules.errors import ErrorType, FieldError, invalid
+
 from .list_types import check_lists
 from .schema import Node, of_openapi
 from .schema_rules import Rules, compile_rules
 from .schema_validation import NO_OLD, Validator, compile_schema
 from .typed import codec_of
 from .values import Json, Object
-
-__all__ = ["Structural", "Verdict"]
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")

@@ -15,8 +15,6 @@ from .jsonpath import BadPath, compile_path
 from .schema import description_of
 from .values import Json, Object
 
-__all__ = ["Column", "Printer", "custom_columns", "render"]
-
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta."
 
 

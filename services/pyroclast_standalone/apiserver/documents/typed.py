@@ -21,8 +21,6 @@ from .values import Json, Object
 from .wire import Field, message_of
 from .wire.table import named_types
 
-__all__ = ["Codec", "WrongType", "codec_of"]
-
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-__all__ = ["Json", "Object"]
-
 Json: TypeAlias = Any
 """Any JSON value."""
 

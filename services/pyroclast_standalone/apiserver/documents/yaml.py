@@ -14,8 +14,6 @@ from pyroclast.resources.go_text import go_quote, go_value
 from .errors import Undecodable
 from .values import Json
 
-__all__ = ["parse_yaml"]
-
 _STR: Final = "tag:yaml.org,2002:str"
 _PLAIN: Final = "plain"  # tag of a scalar whose text determines its type
 _MERGE: Final = "tag:yaml.org,2002:merge"

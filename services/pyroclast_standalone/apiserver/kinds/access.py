@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.rules import names
+from pyroclast.rules.errors import FieldError, invalid, required, unsupported
 from pyroclast.rules.podspecs.internals import internal_form
-from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required, unsupported
 
 from .rules import Rules
-
-__all__ = ["CLUSTER_ROLE", "CLUSTER_ROLE_BINDING", "ROLE", "ROLE_BINDING"]
 
 _GROUP: Final = "rbac.authorization.k8s.io"
 _SUBJECTS: Final = ("ServiceAccount", "User", "Group")

@@ -18,8 +18,6 @@ from .printed import printed
 from .rules import Cells, Rules
 from .strategy import Strategy
 
-__all__ = ["BuiltinStrategy"]
-
 _CHECKS: Final = 3  # how often most kinds check changed metadata; each check reports its errors
 _OBJECT_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 _ANY_FINALIZER: Final = {

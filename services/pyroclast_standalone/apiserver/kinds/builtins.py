@@ -12,8 +12,6 @@ from typing import Final
 
 import yaml
 
-__all__ = ["ALL_VERBS", "BUILTINS", "Builtin", "Subresource"]
-
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _CREATE: Final = ("create",)
 _SINGLY: Final = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")

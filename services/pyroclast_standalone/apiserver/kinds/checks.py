@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pyroclast.rules.errors import FieldError, invalid, required, unsupported
 from pyroclast.rules.names import NameRule
-from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required, unsupported
-
-__all__ = ["child", "choice", "immutable", "named", "optional_choice"]
 
 
 def child(path: str, field: str) -> str:

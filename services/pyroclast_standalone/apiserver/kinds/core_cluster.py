@@ -7,24 +7,14 @@ from typing import Any, Final
 
 from pyroclast.rules import names
 from pyroclast.rules.amounts import amount
-from pyroclast.rules.errors import invalid_for
+from pyroclast.rules.errors import ErrorType, FieldError, forbidden, invalid, invalid_for, required, unsupported
 from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.requirements import amount_problems
-from pyroclast_standalone.apiserver.documents.errors import (
-    ErrorType,
-    FieldError,
-    forbidden,
-    invalid,
-    required,
-    unsupported,
-)
 from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 
 from .checks import named
 from .rules import FieldPart, Rules, age_of
-
-__all__ = ["NAMESPACE", "NODE"]
 
 _NO_FINALIZER: Final = "name is neither a standard finalizer name nor is it fully qualified"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")

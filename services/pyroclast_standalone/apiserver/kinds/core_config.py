@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.rules import names
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, too_long
+from pyroclast.rules.errors import FieldError, forbidden, invalid, required, too_long
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 
 from .quota_checks import check_limit_range, check_quota, check_quota_update
 from .rules import Rules, age_of
-
-__all__ = ["CONFIG_MAP", "LIMIT_RANGE", "RESOURCE_QUOTA", "SECRET", "SERVICE_ACCOUNT"]
 
 _MAX_BYTES: Final = 1024 * 1024  # of all values together
 _UNCHANGEABLE: Final = "field is immutable when `immutable` is set"

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.rules import names
-from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required
+from pyroclast.rules.errors import FieldError, invalid, required
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.times import human_duration, parse_time, since
 
 from .checks import named
 from .rules import Rules
-
-__all__ = ["EVENT", "REGARDING_EVENT", "RENAMED"]
 
 RENAMED: Final = {
     "involvedObject": "regarding",

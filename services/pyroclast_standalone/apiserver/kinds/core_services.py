@@ -12,8 +12,6 @@ from pyroclast_standalone.apiserver.documents.selectors import read_field
 from .rules import Rules, age_of, selector_text
 from .service_checks import check_service, check_service_update, is_headless
 
-__all__ = ["SERVICE"]
-
 _EXTERNAL: Final = {"NodePort", "LoadBalancer"}
 _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 

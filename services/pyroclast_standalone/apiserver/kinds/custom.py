@@ -7,15 +7,14 @@ from typing import Any, Final
 
 from pyroclast.resources.go_text import go_quote, go_value
 from pyroclast.rules import names
+from pyroclast.rules.errors import FieldError, invalid
 from pyroclast_standalone.apiserver.documents import jsonpath, tables
-from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
 from pyroclast_standalone.apiserver.documents.metadata import check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.schema import Node
 from pyroclast_standalone.apiserver.documents.structural import Structural, Verdict
+from pyroclast_standalone.apiserver.kinds.builtins import Subresource
 
-from .strategy import Strategy, Subresource
-
-__all__ = ["CustomStrategy"]
+from .strategy import Strategy
 
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _METADATA_CHECKS: Final = 3  # checks of a change, each of which reports its errors

@@ -12,8 +12,6 @@ import yaml
 
 from .pod_defaults import default_template
 
-__all__ = ["fill_in"]
-
 _PODS: Final = "pods"
 
 

@@ -9,22 +9,13 @@ from typing import Any, Final
 import orjson
 
 from pyroclast.rules import names
+from pyroclast.rules.errors import MISSING, FieldError, forbidden, invalid, required, unsupported
 from pyroclast_standalone.apiserver.documents import jsonpath
-from pyroclast_standalone.apiserver.documents.errors import (
-    MISSING,
-    FieldError,
-    forbidden,
-    invalid,
-    required,
-    unsupported,
-)
 from pyroclast_standalone.apiserver.documents.field_paths import BadFieldPath, find_field
 from pyroclast_standalone.apiserver.documents.schema_check import check_schema
 from pyroclast_standalone.apiserver.documents.schema_rules import check_rules
 
 from .rules import Rules
-
-__all__ = ["CUSTOM_RESOURCE_DEFINITION"]
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

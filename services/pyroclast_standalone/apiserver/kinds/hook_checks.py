@@ -7,13 +7,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pyroclast.rules import names
+from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
 from pyroclast.rules.podspecs.labels import check_label_selector
 from pyroclast_standalone.apiserver.documents.conditions import fault_of_condition
-from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, invalid, required, unsupported
 
 from .checks import named, optional_choice
-
-__all__ = ["check_client", "check_conditions", "check_rule", "check_selectors"]
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _ONE_TARGET: Final = "exactly one of url or service is required"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyroclast.rules import names
-from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, invalid, required, unsupported
+from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
 
 from .checks import named, optional_choice
 from .hook_checks import check_client, check_conditions, check_rule, check_selectors
 from .rules import Rules
-
-__all__ = ["WEBHOOKS"]
 
 
 def _check_name(name: str, path: str) -> list[FieldError]:

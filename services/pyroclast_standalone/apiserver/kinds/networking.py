@@ -6,13 +6,11 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.rules.errors import FieldError, forbidden, invalid, required, unsupported
 from pyroclast.rules.podspecs.labels import check_label_selector
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, unsupported
 
 from .checks import optional_choice
 from .rules import Rules
-
-__all__ = ["NETWORK_POLICY"]
 
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _TYPES: Final = ("Ingress", "Egress")

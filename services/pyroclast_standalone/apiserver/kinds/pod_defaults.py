@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from pyroclast.resources import quantity
 
-__all__ = ["default_claim_spec", "default_pod", "default_pod_spec", "default_template", "pull_policy"]
-
 _MODE: Final = 0o644
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 

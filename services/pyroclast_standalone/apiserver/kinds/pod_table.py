@@ -9,8 +9,6 @@ from pyroclast_standalone.times import human_duration, parse_time
 
 from .rules import age_of
 
-__all__ = ["pod_cells", "pod_conditions"]
-
 _ENDINGS: Final = {
     "Succeeded": "The pod has completed successfully.",
     "Failed": "The pod failed.",

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
+from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast.rules.podspecs import check_pod
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid
-
-__all__ = ["check_pod_status", "check_pod_update"]
 
 _UPDATABLE: Final = (
     "`spec.containers[*].image`",

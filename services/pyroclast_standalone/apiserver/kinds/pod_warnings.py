@@ -8,8 +8,6 @@ from typing import Any, Final
 from pyroclast.resources import quantity
 from pyroclast.rules import names
 
-__all__ = ["warn_of_pod"]
-
 _BAD_HOST_NAME: Final = (
     "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
 )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.resources.pods import quality_of_service
+from pyroclast.rules.errors import FieldError, forbidden
 from pyroclast.rules.podspecs import check_new_pod, check_pod
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders, read_field
 
 from .pod_defaults import default_pod
@@ -15,8 +15,6 @@ from .pod_table import pod_cells, pod_conditions
 from .pod_updates import check_pod_status, check_pod_update
 from .pod_warnings import warn_of_pod
 from .rules import FieldPart, Rules
-
-__all__ = ["POD"]
 
 
 def _addresses(pod: Mapping[str, Any]) -> str:

@@ -25,8 +25,6 @@ from pyroclast_standalone.times import human_duration, parse_time, since
 
 from .rules import AGE, NAME, Cells, age_of, selector_text
 
-__all__ = ["entries_of", "printed"]
-
 _Cell: TypeAlias = Callable[[Mapping[str, Any], float], Any]
 
 _FEW: Final = 3

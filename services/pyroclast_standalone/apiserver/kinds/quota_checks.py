@@ -7,11 +7,8 @@ from typing import Any, Final
 
 from pyroclast.resources import quantity
 from pyroclast.rules.amounts import amount
-from pyroclast.rules.errors import invalid_for
+from pyroclast.rules.errors import FieldError, invalid, invalid_for
 from pyroclast.rules.podspecs.requirements import STANDARD, amount_problems, resource_problems
-from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
-
-__all__ = ["check_limit_range", "check_quota", "check_quota_update"]
 
 _SCOPES: Final = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass")
 _CONFLICTING: Final = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})

@@ -27,8 +27,6 @@ from .custom import CustomStrategy
 from .rules import Rules
 from .strategy import Strategy
 
-__all__ = ["builtin_strategies", "custom_strategy", "strategy_of"]
-
 _NO_ENDPOINTS: Final = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("", "ConfigMap"): core_config.CONFIG_MAP,

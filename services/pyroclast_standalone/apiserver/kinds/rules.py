@@ -7,23 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pyroclast.rules import names
-from pyroclast_standalone.apiserver.documents.errors import FieldError
+from pyroclast.rules.errors import FieldError
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
 from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.times import since
-
-__all__ = [
-    "AGE",
-    "NAME",
-    "Cells",
-    "Check",
-    "Default",
-    "FieldPart",
-    "Rules",
-    "UpdateCheck",
-    "age_of",
-    "selector_text",
-]
 
 Default: TypeAlias = Callable[[dict[str, Any]], None]
 Check: TypeAlias = Callable[[dict[str, Any]], list[FieldError]]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid
+from pyroclast.rules.errors import FieldError, forbidden, invalid
 
 from .checks import immutable, optional_choice
 from .rules import Rules
-
-__all__ = ["LEASE", "PRIORITY_CLASS"]
 
 _HIGHEST: Final = 1_000_000_000
 _SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}

@@ -10,14 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.rules import names
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, required
 from pyroclast.rules.podspecs.dns import check_address
 from pyroclast.rules.podspecs.probes import check_port
-from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, forbidden, invalid, required
 from pyroclast_standalone.apiserver.documents.metadata import check_labels
 
 from .checks import choice, named
-
-__all__ = ["CLUSTER_RANGE", "check_service", "check_service_update", "is_headless"]
 
 CLUSTER_RANGE: Final = ipaddress.IPv4Network("10.96.0.0/12")
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

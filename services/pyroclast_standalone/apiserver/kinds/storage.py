@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.resources import quantity
+from pyroclast.rules.errors import FieldError, forbidden, invalid, required
 from pyroclast.rules.podspecs.claims import check_claim_spec
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required
 
 from .checks import immutable, optional_choice
 from .pod_defaults import default_claim_spec
 from .rules import Rules
-
-__all__ = ["CLAIM_PROTECTION", "PERSISTENT_VOLUME", "PERSISTENT_VOLUME_CLAIM", "STORAGE_CLASS", "VOLUME_PROTECTION"]
 
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"

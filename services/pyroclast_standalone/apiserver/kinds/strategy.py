@@ -16,8 +16,6 @@ from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.apiserver.kinds.builtins import ALL_VERBS, Subresource
 
-__all__ = ["ALL_VERBS", "Strategy", "Subresource", "Verdict"]
-
 
 class Strategy(ABC):
     """A kind and its rules.

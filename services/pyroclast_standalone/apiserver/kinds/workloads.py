@@ -10,29 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyroclast.rules import names
+from pyroclast.rules.errors import FieldError, forbidden, invalid, required, unsupported
 from pyroclast.rules.podspecs import SERVER
 from pyroclast.rules.podspecs.labels import check_label_selector
 from pyroclast.rules.podspecs.spec import check_pod_spec
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, unsupported
 from pyroclast_standalone.apiserver.documents.metadata import check_labels
 from pyroclast_standalone.apiserver.documents.selectors import from_label_selector
 
 from .checks import immutable
 from .rules import Check, Default, Rules, UpdateCheck
-
-__all__ = [
-    "AUTOSCALER",
-    "BUDGET",
-    "CRON_JOB",
-    "DAEMON_SET",
-    "DEPLOYMENT",
-    "INGRESS",
-    "JOB",
-    "POLICY",
-    "REPLICATION_CONTROLLER",
-    "REPLICA_SET",
-    "STATEFUL_SET",
-]
 
 _NO_PODS: Final = "no pods will be made from this one"
 _MISMATCH: Final = "`selector` does not match template `labels`"

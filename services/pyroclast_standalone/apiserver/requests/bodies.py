@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from pyroclast.resources.go_text import go_kind
+from pyroclast.rules.errors import invalid
 from pyroclast_standalone.apiserver.documents import strict
-from pyroclast_standalone.apiserver.documents.errors import DocumentError, UnsupportedBody, invalid
+from pyroclast_standalone.apiserver.documents.errors import DocumentError, UnsupportedBody
 from pyroclast_standalone.apiserver.documents.schema import builtin_schema, definition_name
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 from pyroclast_standalone.apiserver.kinds import Strategy
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Context
 from pyroclast_standalone.apiserver.requests.negotiate import JSON, PROTOBUF, YAML
-
-__all__ = ["MAX_BODY", "BodyKind", "Readable", "check_type", "decode", "not_an_object", "parse", "report", "unrecognized"]
 
 MAX_BODY: Final = 3 * 1024 * 1024  # bytes: the limit of the API
 _ACCEPTED: Final = (JSON, YAML, PROTOBUF)

@@ -8,12 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, too_long, unsupported
+from pyroclast.rules.errors import FieldError, invalid, too_long, unsupported
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.negotiate import Wanted
 from pyroclast_standalone.apiserver.requests.routes import Query, RequestInfo
-
-__all__ = ["ADMIN", "ANONYMOUS", "Answer", "Context", "Streamed", "User"]
 
 
 @dataclass(frozen=True, slots=True)

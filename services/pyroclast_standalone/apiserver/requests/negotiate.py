@@ -13,8 +13,6 @@ import msgspec
 
 from pyroclast_standalone.apiserver.requests import status
 
-__all__ = ["JSON", "PROTOBUF", "STREAMS", "YAML", "Form", "Wanted", "discovery_version", "wanted"]
-
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"

@@ -16,8 +16,6 @@ from pyroclast_standalone.apiserver.requests.negotiate import Form, Wanted
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import Stored
 
-__all__ = ["json_answer", "list_answer", "object_answer", "partial", "row", "served"]
-
 
 def served(resource: Resource, stored: Stored) -> dict[str, Any]:
     """Return a copy of `stored` in the version of `resource`."""

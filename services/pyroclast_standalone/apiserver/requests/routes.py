@@ -14,8 +14,6 @@ import msgspec
 
 from pyroclast_standalone.apiserver.requests.status import StatusError
 
-__all__ = ["Query", "RequestInfo", "resolve"]
-
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 _NAMESPACE_SUBRESOURCES: Final = {"status", "finalize"}
 _FALSE: Final = {"0", "false"}

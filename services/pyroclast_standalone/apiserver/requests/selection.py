@@ -11,8 +11,6 @@ from pyroclast_standalone.apiserver.requests.status import of_document
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import Stored
 
-__all__ = ["Selection", "selection"]
-
 
 class Selection:
     """The `labelSelector` and `fieldSelector` of a request. A call returns whether an object matches."""

@@ -9,33 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pyroclast_standalone.apiserver.documents.errors import DocumentError, FieldError, aggregate, causes_of
-
-__all__ = [
-    "Cause",
-    "StatusError",
-    "admission_denied",
-    "already_exists",
-    "bad_request",
-    "cause",
-    "conflict",
-    "expired",
-    "forbidden",
-    "internal",
-    "invalid",
-    "method_not_allowed",
-    "method_not_supported",
-    "no_such_path",
-    "no_such_uid",
-    "not_found",
-    "of_document",
-    "success",
-    "too_large_resource_version",
-    "unauthorized",
-    "unknown_resource",
-    "unreasoned",
-    "unsupported_media_type",
-]
+from pyroclast.rules.errors import FieldError
+from pyroclast_standalone.apiserver.documents.errors import DocumentError, aggregate, causes_of
 
 Cause = dict[str, str]
 

@@ -14,8 +14,6 @@ from pyroclast_standalone.apiserver.storage import objectmeta
 from pyroclast_standalone.apiserver.storage.registry import Registry
 from pyroclast_standalone.apiserver.storage.store import Store
 
-__all__ = ["ensure_objects"]
-
 
 def ensure_objects(store: Store, registry: Registry, now: float) -> None:
     """Create the missing default objects."""

@@ -9,16 +9,6 @@ from typing import Any, Final
 
 from pyroclast_standalone import times
 
-__all__ = [
-    "complete",
-    "drop_foreign",
-    "generate_name",
-    "is_same",
-    "keep_system_fields",
-    "mark_deleting",
-    "ordered",
-]
-
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes
 _SUFFIX: Final = 5
 _MAX_BASE: Final = 63 - _SUFFIX

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DamagedData", "JournalFailed", "SqliteJournal"]
-
 _SCHEMA_VERSION: Final = 1
 _CHECKPOINT_SECONDS: Final = 5.0
 # bytes; without a pause in the writes a log grows without bound, and one of this size is merged in some ms

@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 import orjson
 
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
-from pyroclast_standalone.apiserver.kinds.strategy import Strategy, Subresource
+from pyroclast_standalone.apiserver.kinds.builtins import Subresource
+from pyroclast_standalone.apiserver.kinds.strategy import Strategy
 from pyroclast_standalone.apiserver.storage.store import Collection, Store
-
-__all__ = ["Registry", "Resource", "View", "reader_of", "version_order"]
 
 View: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """A function that converts an object of one version to another, and may modify its argument."""

@@ -16,20 +16,6 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-__all__ = [
-    "ADDED",
-    "DEFAULT_RING_SIZE",
-    "DELETED",
-    "MODIFIED",
-    "Change",
-    "Collection",
-    "Compacted",
-    "Journal",
-    "Store",
-    "Stored",
-    "Subscription",
-]
-
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"

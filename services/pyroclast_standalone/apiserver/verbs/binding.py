@@ -12,8 +12,6 @@ from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
 from pyroclast_standalone.apiserver.storage.store import Store
 from pyroclast_standalone.apiserver.verbs.write import Writer
 
-__all__ = ["Binder"]
-
 
 class Binder:
     """Binds pods."""

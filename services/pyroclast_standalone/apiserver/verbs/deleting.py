@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pyroclast.rules.errors import FieldError, invalid, unsupported
 from pyroclast_standalone import times
 from pyroclast_standalone.apiserver.admission.chain import Review
-from pyroclast_standalone.apiserver.documents.errors import DocumentError, FieldError, invalid, unsupported
+from pyroclast_standalone.apiserver.documents.errors import DocumentError
 from pyroclast_standalone.apiserver.requests import bodies, status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context
 from pyroclast_standalone.apiserver.requests.present import json_answer, list_answer, object_answer
@@ -17,8 +18,6 @@ from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import Collection, Store, Stored
 from pyroclast_standalone.apiserver.verbs.listing import check_list_options, place_of
 from pyroclast_standalone.apiserver.verbs.write import Writer
-
-__all__ = ["DeleteOptions", "Deleter", "check_preconditions", "options_of", "read_options"]
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"

@@ -7,10 +7,8 @@ from typing import Any
 
 import orjson
 
-from pyroclast_standalone.apiserver.kinds.strategy import Subresource
+from pyroclast_standalone.apiserver.kinds.builtins import Subresource
 from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
-
-__all__ = ["Discovery", "Document"]
 
 
 class Document:

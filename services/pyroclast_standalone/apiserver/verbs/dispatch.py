@@ -16,8 +16,6 @@ from pyroclast_standalone.apiserver.verbs.subresources import Subresources
 from pyroclast_standalone.apiserver.verbs.watching import Watches
 from pyroclast_standalone.apiserver.verbs.write import Writer
 
-__all__ = ["Dispatcher"]
-
 
 class Dispatcher:
     """Answers requests for resources, after authentication and authorization."""

@@ -17,8 +17,6 @@ from pyroclast_standalone.apiserver.requests.present import json_answer
 from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
 from pyroclast_standalone.apiserver.verbs.discovery import Discovery
 
-__all__ = ["VERSION", "Endpoints"]
-
 VERSION: Final = "v1.36.1"
 _PROTOBUF_OPENAPI: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _HEALTH: Final = {"/healthz", "/livez", "/readyz"}

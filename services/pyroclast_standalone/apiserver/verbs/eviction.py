@@ -13,8 +13,6 @@ from pyroclast_standalone.apiserver.storage.store import Store
 from pyroclast_standalone.apiserver.verbs.deleting import Deleter, check_preconditions, options_of
 from pyroclast_standalone.apiserver.verbs.write import Writer
 
-__all__ = ["Evictor"]
-
 _KIND: Final = bodies.BodyKind("policy", "v1", "Eviction")
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, unsupported
+from pyroclast.rules.errors import FieldError, forbidden, unsupported
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context
 from pyroclast_standalone.apiserver.requests.present import list_answer, object_answer
@@ -18,8 +18,6 @@ from pyroclast_standalone.apiserver.requests.routes import Query
 from pyroclast_standalone.apiserver.requests.selection import Selection, selection
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import Compacted, Store, Stored
-
-__all__ = ["Reader", "check_list_options", "place_of", "revision_of"]
 
 _FUTURE_SECONDS: Final = 3.0  # seconds for which a read waits for a future revision
 _POLL_SECONDS: Final = 0.02

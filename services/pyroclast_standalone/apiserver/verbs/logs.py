@@ -9,12 +9,10 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid
+from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context, Streamed
 from pyroclast_standalone.apiserver.storage.registry import Registry
-
-__all__ = ["Logs", "container_of"]
 
 _ADDRESS_TYPES: Final = ("InternalIP", "ExternalIP", "Hostname")  # simulated nodes have no DNS names
 _FORWARDED: Final = ("follow", "previous", "sinceSeconds", "sinceTime", "tailLines", "limitBytes", "timestamps", "stream")

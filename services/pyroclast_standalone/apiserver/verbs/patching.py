@@ -9,15 +9,14 @@ from typing import Any, Final
 import orjson
 
 from pyroclast.resources.go_text import go_kind, go_value
+from pyroclast.rules.errors import FieldError, forbidden, invalid, required
 from pyroclast_standalone.apiserver.documents import apply as server_side
 from pyroclast_standalone.apiserver.documents import json_patch, merge_patch, strategic, strict
-from pyroclast_standalone.apiserver.documents.errors import DocumentError, FieldError, Undecodable, forbidden, invalid, required
+from pyroclast_standalone.apiserver.documents.errors import DocumentError, Undecodable
 from pyroclast_standalone.apiserver.documents.typed import WrongType
 from pyroclast_standalone.apiserver.requests import bodies, status
 from pyroclast_standalone.apiserver.requests.context import Context
 from pyroclast_standalone.apiserver.storage.registry import Resource
-
-__all__ = ["APPLY", "check_kind", "check_options", "patcher"]
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pyroclast.rules.errors import FieldError, invalid
 from pyroclast_standalone import times
 from pyroclast_standalone.apiserver.access.authn import Authenticator
 from pyroclast_standalone.apiserver.access.authz import Attributes, Authorizer, Verdict
 from pyroclast_standalone.apiserver.access.tokens import ISSUER
-from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Context, User
-
-__all__ = ["Reviews"]
 
 
 class Reviews:

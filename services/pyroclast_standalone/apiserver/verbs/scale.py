@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pyroclast.rules.errors import invalid
 from pyroclast_standalone import times
 from pyroclast_standalone.apiserver.documents import scale_owners
-from pyroclast_standalone.apiserver.documents.errors import invalid
 from pyroclast_standalone.apiserver.kinds.builtin import BuiltinStrategy
 from pyroclast_standalone.apiserver.kinds.builtins import Builtin
 from pyroclast_standalone.apiserver.kinds.rules import Rules
@@ -16,8 +16,6 @@ from pyroclast_standalone.apiserver.requests.present import json_answer
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.verbs import patching
 from pyroclast_standalone.apiserver.verbs.write import Change, Writer, check_place, check_uid
-
-__all__ = ["Scales"]
 
 _UNSET: Final = -(2**31)  # marks replicas that a custom resource does not set
 _NO_FORMER_OWNER: Final = (

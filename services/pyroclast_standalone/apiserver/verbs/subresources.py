@@ -20,8 +20,6 @@ from pyroclast_standalone.apiserver.verbs.scale import Scales
 from pyroclast_standalone.apiserver.verbs.token_requests import TokenRequests
 from pyroclast_standalone.apiserver.verbs.write import Writer
 
-__all__ = ["Subresources"]
-
 _STREAMING: Final = {"attach", "exec", "portforward", "proxy"}
 
 

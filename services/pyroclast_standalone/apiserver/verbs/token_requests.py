@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.rules.errors import invalid
 from pyroclast_standalone import times
 from pyroclast_standalone.apiserver.access.tokens import ISSUER, TokenSigner
-from pyroclast_standalone.apiserver.documents.errors import invalid
 from pyroclast_standalone.apiserver.kinds.builtin import BuiltinStrategy
 from pyroclast_standalone.apiserver.kinds.builtins import Builtin
 from pyroclast_standalone.apiserver.kinds.rules import Rules
@@ -16,8 +16,6 @@ from pyroclast_standalone.apiserver.requests.context import Answer, Context
 from pyroclast_standalone.apiserver.requests.present import json_answer
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.verbs.write import Writer
-
-__all__ = ["TokenRequests"]
 
 _KIND: Final = bodies.BodyKind("authentication.k8s.io", "v1", "TokenRequest")
 _STRATEGY: Final = BuiltinStrategy(Builtin(_KIND.group, _KIND.version, "tokenrequests", _KIND.kind), Rules())

@@ -22,8 +22,6 @@ from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Compacted, Store, Stored, Subscription
 from pyroclast_standalone.apiserver.verbs.listing import check_list_options, revision_of
 
-__all__ = ["Watches"]
-
 _BOOKMARK_SECONDS: Final = 60.0
 _LAST_BOOKMARKS: Final = (2.0, 1.0)  # seconds before the end of the watch
 _DEFAULT_TIMEOUT: Final = 1800.0

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import orjson
 
+from pyroclast.rules.errors import invalid
 from pyroclast_standalone import times
 from pyroclast_standalone.apiserver.admission.chain import Admission, Review
 from pyroclast_standalone.apiserver.documents import managed_fields
-from pyroclast_standalone.apiserver.documents.errors import invalid
 from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.requests import bodies, status
 from pyroclast_standalone.apiserver.requests.context import Context
@@ -26,8 +26,6 @@ from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import Store, Stored
 from pyroclast_standalone.apiserver.verbs import patching
 from pyroclast_standalone.apiserver.verbs.listing import revision_of
-
-__all__ = ["Change", "Outcome", "Writer", "check_place", "check_uid"]
 
 Outcome = tuple[int, "Stored | dict[str, Any]"]
 """HTTP code, and the object for the answer: the stored object, or the unstored object of a dry run."""

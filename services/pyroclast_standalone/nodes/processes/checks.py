@@ -11,8 +11,6 @@ import aiohttp
 from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.probes import ProbeResult
 
-__all__ = ["ask"]
-
 
 async def ask(probe: records.Probe, container_ports: Mapping[str, int], pod_ip: str) -> ProbeResult:
     """Run an `httpGet` or `tcpSocket` probe against the pod."""

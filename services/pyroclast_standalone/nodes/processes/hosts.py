@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["Named", "hosts_file", "names_of"]
-
 _DOMAIN = "cluster.local"
 
 Named = tuple[str, tuple[str, ...]]

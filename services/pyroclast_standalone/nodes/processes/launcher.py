@@ -18,8 +18,6 @@ from pyroclast_standalone.nodes.runtime import Workload
 from .layout import Layout
 from .messages import path_of
 
-__all__ = ["Launcher", "find_isolation", "is_shim"]
-
 _SHIM = Path(__file__).with_name("shim.py")
 _LONGEST_HOSTNAME = 63
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from pyroclast_standalone.nodes.logs import LogLine
 from pyroclast_standalone.nodes.volumes import File
 
-__all__ = ["Layout", "Outcome", "Running", "write_files"]
-
 
 @dataclass(frozen=True, slots=True)
 class Running:

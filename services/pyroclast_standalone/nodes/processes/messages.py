@@ -9,8 +9,6 @@ from typing import Final
 from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.logs import LogLine
 
-__all__ = ["message_of", "path_of"]
-
 _DEFAULT_PATH: Final = "/dev/termination-log"
 _FALLBACK: Final = "FallbackToLogsOnError"
 _MOST_BYTES: Final = 4096

@@ -33,8 +33,6 @@ from .launcher import Launcher, is_shim
 from .layout import Layout, write_files
 from .messages import message_of
 
-__all__ = ["ProcessRuntime"]
-
 log = structlog.get_logger()
 
 _LOST_STATUS = 137  # of a container that ended while no process observed it

@@ -9,8 +9,6 @@ from pyroclast_standalone.nodes.shell import conditions, control, text
 
 from .machine import Ended, Forever, Shell
 
-__all__ = ["carry_out"]
-
 _Command: TypeAlias = Callable[[Shell, list[str], str], int]
 
 _KNOWN: dict[str, _Command] = {

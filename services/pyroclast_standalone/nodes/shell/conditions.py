@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from .machine import Shell
 
-__all__ = ["test"]
-
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "-eq": int.__eq__,
     "-ne": int.__ne__,

@@ -7,23 +7,6 @@ import re
 
 from .machine import Broken, Continued, Ended, Forever, Shell
 
-__all__ = [
-    "break_loop",
-    "continue_loop",
-    "end",
-    "export",
-    "fail",
-    "kill",
-    "replace",
-    "seconds",
-    "set_options",
-    "sleep",
-    "succeed",
-    "timeout",
-    "trap",
-    "wait",
-]
-
 _DURATION = re.compile(r"(\d+\.?\d*|\.\d+)([smhd]?)")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIGNALS = {"KILL": 9, "TERM": 15, "INT": 2, "HUP": 1}

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from .lexer import NotUnderstood, skip
 
-__all__ = ["Expansion"]
-
 _PARAMETER = re.compile(r"\$(\w+|[?$#@*!-])")
 _BRACED = re.compile(r"(#?)(\w+|[?$#@*])(?:(:?[-=+?]|%%|%|##|#)(.*))?", re.DOTALL)
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {

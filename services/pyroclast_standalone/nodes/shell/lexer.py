@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["NotUnderstood", "Token", "skip", "tokens"]
-
 
 class NotUnderstood(ValueError):
     """The script uses an unsupported feature."""

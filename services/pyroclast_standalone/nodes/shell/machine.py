@@ -10,8 +10,6 @@ from pyroclast_standalone.nodes.shell import syntax
 
 from .expansion import Expansion
 
-__all__ = ["Broken", "Continued", "Ended", "Forever", "Shell"]
-
 _MAX_STEPS = 2_000  # commands per script; a longer loop is treated as endless
 _MAX_OUTPUT = 200_000  # characters
 

@@ -9,8 +9,6 @@ from .commands import carry_out
 from .lexer import NotUnderstood
 from .machine import Ended, Forever, Shell
 
-__all__ = ["TERMINATED", "Run", "Stop", "simulate"]
-
 SIGTERM_STATUS = 143  # 128 + SIGTERM
 
 

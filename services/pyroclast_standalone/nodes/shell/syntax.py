@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from .lexer import NotUnderstood, Token, tokens
 
-__all__ = ["AndOr", "For", "Group", "If", "Node", "Pipeline", "Script", "Simple", "While", "parse"]
-
 
 @dataclass(frozen=True, slots=True)
 class Simple:

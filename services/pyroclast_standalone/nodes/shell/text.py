@@ -6,21 +6,6 @@ import re
 
 from .machine import Shell
 
-__all__ = [
-    "basename",
-    "cat",
-    "count_lines",
-    "date",
-    "echo",
-    "environment",
-    "grep",
-    "head",
-    "hostname",
-    "printf",
-    "sequence",
-    "translate",
-]
-
 _PLACEHOLDER = re.compile(r"%[-\d.]*[sdif]")
 
 

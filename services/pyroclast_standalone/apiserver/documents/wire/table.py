@@ -10,8 +10,6 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-__all__ = ["TABLE_FILE", "Field", "Message", "message_of", "messages"]
-
 TABLE_FILE: Final = "messages.json.xz"
 
 
