@@ -12,7 +12,11 @@ from pyroclast.api import records
 from pyroclast.api.enums import JobPhase, PodGroupPhase, PodPhase
 from pyroclast.api.types import Key
 
-STRUCTS = [value for value in vars(records).values() if inspect.isclass(value) and issubclass(value, msgspec.Struct)]
+STRUCTS = [
+    value
+    for value in vars(records).values()
+    if inspect.isclass(value) and issubclass(value, msgspec.Struct) and value.__module__.startswith(records.__name__)
+]
 OBJECTS = [struct for struct in STRUCTS if issubclass(struct, records.ObjectRecord) and struct is not records.ObjectRecord]
 
 
