@@ -14,8 +14,8 @@ from msgspec import structs
 
 from pyroclast.api.records import Queue
 from pyroclast.api.types import MUTATING_WEBHOOKS, QUEUES, VALIDATING_WEBHOOKS, Key
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.watch.informer import Informer
@@ -178,7 +178,7 @@ class AdmissionService:
 
 async def known_pod_resources(client: Client) -> bool:
     """Whether pods of this Kubernetes version have pod-level resources. Reads the version until the API server answers."""
-    backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+    backoff = jittered_backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
     while True:
         try:
             return await has_pod_resources(client)

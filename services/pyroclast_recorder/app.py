@@ -11,8 +11,8 @@ import structlog
 
 from pyroclast.api.records.groups import Queue
 from pyroclast.api.types import NAMESPACES, QUEUES, Key, ResourceType
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.deadline import loop_time
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
@@ -164,7 +164,7 @@ class Recorder:
 
     async def _migrated(self) -> Mapping[str, Cursor]:
         """Migrate the schema as soon as the database is available; return the cursors of the stored rows, by kind."""
-        backoff = Backoff(0.5, 30.0)
+        backoff = jittered_backoff(0.5, 30.0)
         while True:
             try:
                 await self._database.migrate()

@@ -17,9 +17,9 @@ from prometheus_client import CollectorRegistry
 
 from pyroclast.api.records.meta import Meta
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.credentials.config import ConfigError, load_config
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
@@ -303,7 +303,7 @@ def _overdue(informer: Informer[Any]) -> str | None:
 
 async def _wait_for(client: Client) -> None:
     """Return when the API server answers. The client logs once that there is no answer; this function logs error responses."""
-    backoff = Backoff(0.5, 5.0)
+    backoff = jittered_backoff(0.5, 5.0)
     complaint = ""
     while True:
         try:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.http.client import Client
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
@@ -76,7 +76,7 @@ class Standby:
 
     async def _cursors(self) -> Mapping[str, Cursor]:
         """Return the cursors of the recording replica, by kind, as soon as the database is available."""
-        backoff = Backoff(1.0, 30.0)
+        backoff = jittered_backoff(1.0, 30.0)
         while True:
             try:
                 return await self._database.cursors()

@@ -14,8 +14,8 @@ import structlog
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import ApiError, Expired, KubeError
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.native_groups import LOOK_SECONDS
 from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
@@ -110,7 +110,7 @@ class Stream(Generic[T]):
 
     async def run(self) -> None:
         """List and watch, until cancelled."""
-        backoff = Backoff(0.2, 30.0)
+        backoff = jittered_backoff(0.2, 30.0)
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:

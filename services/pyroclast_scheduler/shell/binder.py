@@ -14,9 +14,9 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.keys import GROUP_NAME, SCHEDULING_QUEUE_NAME
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.deadline import Deadline, loop_time
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
@@ -401,7 +401,7 @@ class Binder:
 
         Retry while there is no response.
         """
-        backoff = Backoff(0.2, 5.0)
+        backoff = jittered_backoff(0.2, 5.0)
         while True:
             try:
                 body: dict[str, Any] = await self._client.get(PODS, Key(task.namespace, task.name))

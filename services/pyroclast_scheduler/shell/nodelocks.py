@@ -12,9 +12,9 @@ import structlog
 
 from pyroclast.api import records
 from pyroclast.api.types import NODES, Key
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import Conflict, KubeError
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.times import format_time
@@ -49,7 +49,7 @@ class NodeLocks:
         """
         turn = self._turns.setdefault((node, lock), asyncio.Lock())
         deadline = Deadline.after(PATIENCE_SECONDS)
-        backoff = Backoff(0.1, 5.0)
+        backoff = jittered_backoff(0.1, 5.0)
         while alive():
             async with turn:  # otherwise binds of this scheduler would conflict with each other
                 value = await self._try(node, lock)

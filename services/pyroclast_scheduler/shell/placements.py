@@ -11,8 +11,8 @@ import structlog
 from pyroclast.api import keys, records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.types import POD_GROUPS, Key
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.seats.contract import SeatsError
 from pyroclast_scheduler.cache.cache import Cache
@@ -82,7 +82,7 @@ class Placements:
 async def read_group(client: Client, key: str) -> dict[str, Any] | None:
     """Return the PodGroup `key` from the API server; None if it does not exist. Retry while there is no response."""
     namespace, _, name = key.partition("/")
-    backoff = Backoff(0.2, 5.0)
+    backoff = jittered_backoff(0.2, 5.0)
     while True:
         try:
             found, _ = await client.list(POD_GROUPS, namespace, field_selector=f"metadata.name={name}")

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError
 from pyroclast.kube.basics.ratelimit import TokenBucket
-from pyroclast.kube.basics.retry import LONGEST_ASKED, Repeat, pause_before_retry
+from pyroclast.kube.basics.retry import LONGEST_ASKED, Repeat, jittered_backoff, pause_before_retry
 from pyroclast.kube.http.lines import LineSplitter
+from pyroclast.resources.backoff import Backoff
 
 LATER = 3.0
 
@@ -36,7 +36,7 @@ def test_pause_before_retry_depends_on_the_error_and_the_repeat_mode(
     error: KubeError, harmless: float | None, doubles: float | None
 ) -> None:
     def pause(repeat: Repeat) -> float | None:
-        return pause_before_retry(error, repeat, Backoff(1.0, 1.0, jitter=0.0))
+        return pause_before_retry(error, repeat, Backoff(1.0, 1.0))
 
     assert pause(Repeat.HARMLESS) == harmless
     assert pause(Repeat.DOUBLES) == doubles
@@ -44,13 +44,19 @@ def test_pause_before_retry_depends_on_the_error_and_the_repeat_mode(
 
 @given(st.integers(0, 200), st.floats(0.001, 10), st.floats(10, 100), st.floats(0, 1))
 def test_backoff_grows_to_its_bound(failures: int, first: float, most: float, jitter: float) -> None:
-    backoff = Backoff(first, most, jitter, failures)
-    pause = backoff.next()
+    backoff = Backoff(first, most, lambda: jitter, failures)
     whole = min(first * 2.0 ** min(failures, 60), most)
-    assert whole * (1 - jitter) - 1e-9 <= pause <= whole + 1e-9
+    assert backoff.after(failures) == whole
+    assert backoff.next() == whole * (1 - jitter)
     assert backoff.failures == failures + 1
     backoff.reset()
-    assert backoff.next() <= first
+    assert backoff.next() == first * (1 - jitter)
+
+
+def test_the_jitter_of_a_retry_is_at_most_a_half() -> None:
+    pauses = [jittered_backoff(1.0, 8.0).next() for _ in range(200)]
+    assert all(0.5 <= pause <= 1.0 for pause in pauses)
+    assert len(set(pauses)) > 100
 
 
 @given(st.lists(st.binary(max_size=8).filter(lambda line: b"\n" not in line and line), max_size=20), st.data())

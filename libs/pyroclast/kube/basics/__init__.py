@@ -1,1 +1,1 @@
-"""Tools without knowledge of Kubernetes, except for its errors: backoff, deadlines, rates, clocks, slices of long work."""
+"""Tools without knowledge of Kubernetes, except for its errors: retries, deadlines, rates, clocks, slices of long work."""

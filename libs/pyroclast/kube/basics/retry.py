@@ -1,12 +1,13 @@
-"""Pure rules of retries: when a failed request may be sent again, and how long to wait before."""
+"""Rules of retries: when a failed request may be sent again, and how long to wait before."""
 
 from __future__ import annotations
 
+import random
 from enum import Enum
 from typing import Final
 
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import ConnectionFailed, KubeError, ServerError, TooManyRequests
+from pyroclast.resources.backoff import Backoff
 
 MAX_ATTEMPTS: Final = 10  # usually the deadline ends the attempts first; this limit bounds them for a server that fails at once
 LONGEST_ASKED: Final = 5.0  # seconds: an overloaded server asks all clients to wait half a minute, and would idle meanwhile
@@ -21,6 +22,11 @@ class Repeat(Enum):
     """The effect happens twice: a create with generateName, a JSON patch that appends."""
     NEVER = "never"
     """The request is sent once, because the caller needs its outcome at once."""
+
+
+def jittered_backoff(first: float, most: float) -> Backoff:
+    """Return pauses of which each is shortened by a random part, at most a half."""
+    return Backoff(first, most, jitter=lambda: 0.5 * random.random())  # noqa: S311 - not a secret
 
 
 def pause_before_retry(error: KubeError, repeat: Repeat, backoff: Backoff) -> float | None:

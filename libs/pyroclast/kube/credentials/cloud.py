@@ -27,8 +27,8 @@ from kubernetes_asyncio.config.exec_provider import ExecProvider
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 from kubernetes_asyncio.config.openid import OpenIDRequestor
 
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import ConnectionFailed
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.credentials.certificates import Identity
 
 log = structlog.get_logger()
@@ -87,7 +87,7 @@ class CloudCredentials:
         self._given: _Given | None = None
         self._asking: asyncio.Task[_Given] | None = None
         self._loader: _Loader | None = None
-        self._backoff = Backoff(1.0, 30.0)
+        self._backoff = jittered_backoff(1.0, 30.0)
         self._failure = ""
         self._not_before = 0.0
 

@@ -11,11 +11,12 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api.types import EVENTS, Key
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, NotFound
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.events.correlator import Correlator, Emission, Reference, Report
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.resources.backoff import Backoff
 
 log = structlog.get_logger()
 
@@ -73,12 +74,12 @@ class EventRecorder:
         finally:
             try:
                 async with asyncio.timeout(FLUSH_SECONDS):
-                    await self._send_all(Backoff(FLUSH_SECONDS, FLUSH_SECONDS, jitter=0.0))
+                    await self._send_all(Backoff(FLUSH_SECONDS, FLUSH_SECONDS))
             except TimeoutError:
                 log.warning("events.dropped", count=len(self._backlog))
 
     async def _send_what_comes(self) -> None:
-        backoff = Backoff(0.5, 30.0)
+        backoff = jittered_backoff(0.5, 30.0)
         while True:
             await self._more.wait()
             await self._send_all(backoff)

@@ -8,17 +8,17 @@ from typing import Final
 
 import msgspec
 
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError
 from pyroclast.kube.basics.fence import closed_because
 from pyroclast.kube.basics.observer import Observer
 from pyroclast.kube.basics.ratelimit import TokenBucket
-from pyroclast.kube.basics.retry import Repeat, pause_before_retry
+from pyroclast.kube.basics.retry import Repeat, jittered_backoff, pause_before_retry
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.connections import Request
 from pyroclast.kube.http.lines import LineSplitter
 from pyroclast.kube.http.transport import Transport
+from pyroclast.resources.backoff import Backoff
 
 CALL_SECONDS: Final = 30.0  # the webhooks of a write may take up to 10 s each
 FIRST_PAUSE: Final = 0.1
@@ -73,7 +73,7 @@ class Caller:
             try:
                 return await self._attempt(call, deadline)
             except KubeError as error:
-                backoff = backoff or Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+                backoff = backoff or jittered_backoff(FIRST_PAUSE, LONGEST_PAUSE)
                 pause = pause_before_retry(error, call.repeat, backoff)
                 if pause is None or pause >= deadline.left() or backoff.failures >= self._max_attempts:
                     raise

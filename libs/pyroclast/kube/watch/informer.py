@@ -14,13 +14,14 @@ import structlog
 
 from pyroclast.api.records.meta import Meta, Record
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Expired, KubeError
+from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.kube.http.client import Client, selectors
 from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
 from pyroclast.kube.watch.listing import Listing
 from pyroclast.kube.watch.store import Handler, Indexer, Store
+from pyroclast.resources.backoff import Backoff
 
 log = structlog.get_logger()
 
@@ -158,7 +159,7 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Keep the local copy of the objects up to date, until cancelled."""
-        backoff = Backoff(self._timing.first_pause, self._timing.longest_pause)
+        backoff = jittered_backoff(self._timing.first_pause, self._timing.longest_pause)
         try:
             while True:
                 pause = await self._follow(backoff)

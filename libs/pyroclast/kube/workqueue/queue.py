@@ -11,6 +11,7 @@ from typing import Final, Generic, TypeVar
 
 from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.kube.basics.observer import SILENT, QueueObserver
+from pyroclast.resources.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 
@@ -46,8 +47,7 @@ class WorkQueue(Generic[K]):
         observer: QueueObserver = SILENT,
     ) -> None:
         self.name = name
-        self._first_delay = first_delay
-        self._longest_delay = longest_delay
+        self._backoff = Backoff(first_delay, longest_delay)
         self._now = now
         self._observer = observer
         self._waiting: deque[K] = deque()
@@ -132,7 +132,7 @@ class WorkQueue(Generic[K]):
         """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self.add_after(key, after + min(self._first_delay * 2.0 ** min(failures, 60), self._longest_delay))
+        self.add_after(key, after + self._backoff.after(failures))
 
     def failures(self, key: K) -> int:
         """Return how often `add_rate_limited` was called for `key` since the last `forget`."""

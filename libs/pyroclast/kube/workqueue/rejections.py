@@ -15,16 +15,14 @@ from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.kube.basics.errors import KubeError, is_terminating_namespace, is_transient
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.resources.backoff import Backoff
 
 log = structlog.get_logger()
 
 K = TypeVar("K", bound=Hashable)
 
-_FIRST_PAUSE: Final = 1.0
-"""Seconds until the first retry; each further refusal doubles the pause …"""
-
-_LONGEST_PAUSE: Final = 300.0
-"""… up to this, so that a newly granted right takes effect within minutes."""
+_BACKOFF: Final = Backoff(1.0, 300.0)
+"""A newly granted right takes effect within minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class Refusals(Generic[K]):
         if known is not None and known.uid != _uid(subject):
             known = None
         times = 0 if known is None else known.times + 1
-        pause = min(_FIRST_PAUSE * 2.0 ** min(times, 60), _LONGEST_PAUSE)
+        pause = _BACKOFF.after(times)
         self._refused[key] = _Refusal(_uid(subject), error.message, times, now, now + pause)
         self._forget_old(now)
         name = f"{subject.kind} {subject.namespace}/{subject.name}" if subject is not None else str(key)
@@ -106,7 +104,7 @@ class Refusals(Generic[K]):
 
     def _forget_old(self, now: float) -> None:
         """Forget the refusals whose write was not tried again in time: it is no longer needed."""
-        while (first := next(iter(self._refused.items())))[1].since < now - 2 * _LONGEST_PAUSE:
+        while (first := next(iter(self._refused.items())))[1].since < now - 2 * _BACKOFF.most:
             del self._refused[first[0]]
 
 
