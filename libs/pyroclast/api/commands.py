@@ -22,3 +22,8 @@ class Command(ApiObject):
 
 
 KIND = CustomKind(types.COMMANDS, Command, has_status=False)
+
+
+def authorization(uid: str, action: str) -> str:
+    """Return the value of the annotation `keys.AUTHORIZED_FOR`: the user of a Command may do `action` to the target `uid`."""
+    return f"{uid}/{action}"

@@ -20,6 +20,11 @@ JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
 OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
 
+# Commands; only in Pyroclast. Admission writes this annotation at the creation, after it has checked that the user may update the
+# target, and replaces or removes what a user wrote; later it does not change. The value is `authorization(uid, action)` of
+# api/commands.py. Controllers carry out no Command without it. The JobFlow controller writes it on its own Commands for Jobs.
+AUTHORIZED_FOR: Final = "pyroclast.dev/authorized-for"
+
 # Queues; only in Pyroclast
 QUEUE_MINIMUM_RUN_TIME: Final = "pyroclast.dev/minimum-run-time"
 QUEUE_BUDGET: Final = "scheduling.volcano.sh/budget"
