@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pyroclast.resources.backoff import Backoff
+
 from .errors import CommandError
 
-FIRST_DELAY_SECONDS = 0.5  # a killed service should be back before its Jobs are affected
-LONGEST_DELAY_SECONDS = 30.0
+DELAYS_SECONDS = 0.5, 30.0  # before restarts: a killed service should be back before its Jobs are affected
 STEADY_SECONDS = 60.0  # after this running time, the restart delay does not grow
 STOP_SECONDS = 15.0  # longer than any service needs to drain
 READY_SECONDS = 180.0
@@ -92,7 +93,7 @@ class Supervisor:
         self._children.clear()
 
     async def _keep(self, name: str) -> None:
-        delay = FIRST_DELAY_SECONDS
+        backoff = Backoff(*DELAYS_SECONDS)
         while True:
             child = self._children[name]
             status = await child.process.wait()
@@ -101,13 +102,13 @@ class Supervisor:
             if status == USAGE_STATUS:
                 raise CommandError(f"{name} refused its settings: {self._last_line(name)}")
             if time.monotonic() - child.started_at > STEADY_SECONDS or status in KILLED:
-                delay = FIRST_DELAY_SECONDS
+                backoff.reset()
             why = "" if status in KILLED else f", {self._last_line(name)}"
+            delay = backoff.next()
             self.say(f"{name} ended ({_how(status)}{why}): starting it again in {delay:g} s")
             await asyncio.sleep(delay)
             if self._stopping:
                 return
-            delay = min(delay * 2, LONGEST_DELAY_SECONDS)
             await self._spawn(child.program)
 
     async def _spawn(self, program: Program) -> _Child:

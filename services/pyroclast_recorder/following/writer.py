@@ -10,6 +10,7 @@ import structlog
 from sqlalchemy import Table
 
 from pyroclast.kube.basics.deadline import loop_time
+from pyroclast.resources.backoff import Backoff
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable, RowRefused
 from pyroclast_recorder.database.tables import Row
@@ -126,7 +127,7 @@ class Writer:
 
     async def _until_written(self, batch: Batch) -> None:
         """Write a batch as soon as the database is available."""
-        pause = PAUSES[0]
+        backoff = Backoff(*PAUSES)
         while len(batch):
             try:
                 await self._write_once(batch)
@@ -135,8 +136,7 @@ class Writer:
                 if self.complaint is None:
                     log.warning("recorder.database_unavailable", error=str(error))
                 self.complaint = f"the database takes no rows: {error}"
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, PAUSES[1])
+            await asyncio.sleep(backoff.next())
         if self.complaint is not None:
             log.info("recorder.database_resumed")
             self.complaint = None

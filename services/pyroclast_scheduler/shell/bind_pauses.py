@@ -6,10 +6,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-_FIRST: Final = 0.1  # seconds until refused pods may be placed again …
-_LONGEST: Final = 5.0  # … doubling up to this, so that a gang is complete again within 10 s
-_FIRST_OF_ALL: Final = 10.0  # seconds that the whole gang waits after its pods were deleted …
-_LONGEST_OF_ALL: Final = 300.0  # … doubling up to this, so that a repaired cause is noticed within minutes
+from pyroclast.resources.backoff import Backoff
+
+_OF_PODS: Final = Backoff(0.1, 5.0)  # until refused pods may be placed again; a gang must be complete within 10 s
+_OF_GANGS: Final = Backoff(10.0, 300.0)  # after the pods of a gang were deleted; a repaired cause is noticed within minutes
 
 
 @dataclass(slots=True)
@@ -47,8 +47,8 @@ class BindPauses:
         record.last = now
         self._records.move_to_end(job)
         if now >= record.until:
-            record.until = now + min(_FIRST * 2.0**record.times, _LONGEST)
-            record.times = min(record.times + 1, 30)
+            record.until = now + _OF_PODS.after(record.times)
+            record.times += 1
         self._forget_old(now)
         return record.until - now
 
@@ -60,8 +60,8 @@ class BindPauses:
         record = self._records.get(job)
         if record is None or record.uid != uid:
             return 0.0
-        record.until = now + min(_FIRST_OF_ALL * 2.0**record.releases, _LONGEST_OF_ALL)
-        record.releases = min(record.releases + 1, 30)
+        record.until = now + _OF_GANGS.after(record.releases)
+        record.releases += 1
         return record.until - now
 
     def left(self, job: str, now: float) -> float:
@@ -85,5 +85,5 @@ class BindPauses:
 
     def _forget_old(self, now: float) -> None:
         """Remove records without a recent refusal, since pods with other names may have been bound instead."""
-        while (first := next(iter(self._records.items())))[1].last < now - 2 * _LONGEST_OF_ALL:
+        while (first := next(iter(self._records.items())))[1].last < now - 2 * _OF_GANGS.most:
             del self._records[first[0]]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pyroclast.resources.backoff import Backoff
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import records
 
@@ -30,16 +29,9 @@ _TROUBLE_SECONDS = 2.0  # pause before a failed start is tried again
 _PULL_BACKOFF_SECONDS = 10.0  # ErrImagePull becomes ImagePullBackOff
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The delays between restarts in seconds: none before the first restart, then doubling."""
-
-    first: float = 10.0
-    most: float = 300.0
-
-    def before(self, restart: int) -> float:
-        """Return the seconds before restart number `restart` (from 1)."""
-        return 0.0 if restart <= 1 else float(min(self.first * 2 ** min(restart - 2, 30), self.most))
+def seconds_before(restart: int, backoff: Backoff) -> float:
+    """Return the seconds before restart number `restart`, from 1: none before the first restart."""
+    return 0.0 if restart <= 1 else backoff.after(restart - 2)
 
 
 def grace_seconds(pod: records.Pod) -> int:
@@ -209,7 +201,7 @@ class _Step:
             if ending.finished_at - ending.started_at >= _STABLE_SECONDS:
                 container.retry_at = ending.finished_at
             else:
-                container.retry_at = ending.finished_at + self._backoff.before(container.restarts + 1)
+                container.retry_at = ending.finished_at + seconds_before(container.restarts + 1, self._backoff)
         if container.retry_at is not None and container.retry_at > self._now:
             self._wake(container.retry_at)
             return

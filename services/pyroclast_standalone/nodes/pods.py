@@ -17,13 +17,14 @@ from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue
+from pyroclast.resources.backoff import Backoff
 from pyroclast_standalone.nodes import records
 
 from .addresses import AddressPool
 from .capacity import pod_requests
 from .fleet import Fleet, SimulatedNode
 from .injections import NodeState, of_pod
-from .lifecycle import Backoff, advance
+from .lifecycle import advance
 from .lives import AskProbe, ContainerLife, Effect, Kill, Phase, PodLife, Start, Terminate, born
 from .pod_log import PodLog
 from .resume import resumed

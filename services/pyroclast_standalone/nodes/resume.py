@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pyroclast.resources.backoff import Backoff
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import records
 
-from .lifecycle import Backoff
+from .lifecycle import seconds_before
 from .lives import ContainerLife, Ending, Phase, PodLife, Role, born
 
 Json = Mapping[str, Any]
@@ -47,7 +48,7 @@ def _take(container: ContainerLife, entry: Json, backoff: Backoff) -> float | No
     container.ending = _ending(state.get("terminated"))
     if container.ending is None and container.last is not None:  # the container waits for its next start
         container.ending, container.last = container.last, None
-        container.retry_at = container.ending.finished_at + backoff.before(container.restarts + 1)
+        container.retry_at = container.ending.finished_at + seconds_before(container.restarts + 1, backoff)
     return None
 
 

@@ -17,6 +17,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue
 from pyroclast.kube.workqueue.workers import run_workers
+from pyroclast.resources.backoff import Backoff
 from pyroclast.runtime.service import Service
 from pyroclast_standalone.nodes import machines, records
 
@@ -24,7 +25,6 @@ from .addresses import AddressPool
 from .endpoint import Endpoint
 from .environment import Place
 from .fleet import Fleet
-from .lifecycle import Backoff
 from .pod_log import pod_log
 from .pods import PodKeeper
 from .runtime import Runtime

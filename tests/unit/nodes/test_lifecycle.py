@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyroclast.resources.backoff import Backoff
 from pyroclast_standalone.nodes import statuses
 from pyroclast_standalone.nodes.injections import of_pod
-from pyroclast_standalone.nodes.lifecycle import Backoff, advance
+from pyroclast_standalone.nodes.lifecycle import advance
 from pyroclast_standalone.nodes.lives import AskProbe, Execution, Kill, Phase, Start, Terminate, born
 from pyroclast_standalone.nodes.probes import ProbeResult
 from pyroclast_standalone.nodes.records import Pod

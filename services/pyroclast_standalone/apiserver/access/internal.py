@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
+from pyroclast.resources.backoff import Backoff
 from pyroclast_standalone.apiserver.access.authn import service_account_user
 from pyroclast_standalone.apiserver.requests.context import Context, User
 from pyroclast_standalone.apiserver.requests.negotiate import Wanted
@@ -16,8 +17,7 @@ from pyroclast_standalone.apiserver.storage.registry import Resource
 GARBAGE_COLLECTOR: Final = service_account_user("kube-system", "generic-garbage-collector")
 NAMESPACE_CONTROLLER: Final = service_account_user("kube-system", "namespace-controller")
 
-_FIRST_RETRY: Final = 0.05
-_LAST_RETRY: Final = 10.0
+_RETRIES: Final = Backoff(0.1, 10.0)
 _log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 
@@ -80,9 +80,10 @@ class KeyedWorker(Generic[K]):
             self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._due, key)
 
     def _retry(self, key: K, error: Exception) -> None:
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        _log.warning("%s.retry: key=%s failures=%d error=%s", self._name, key, failures, error)
-        self.add_after(key, min(_LAST_RETRY, _FIRST_RETRY * 2 ** min(failures, 10)))
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        _log.warning("%s.retry: key=%s failures=%d error=%s", self._name, key, failures + 1, error)
+        self.add_after(key, _RETRIES.after(failures))
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)
