@@ -12,7 +12,10 @@ import orjson
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.session.configuration import BadConfiguration, parse
 
-_USAGE: Final = "usage: python -m pyroclast_scheduler check FILE (a scheduler configuration; - reads standard input)\n"
+_USAGE: Final = """\
+usage: python -m pyroclast_scheduler check [--skip-unknown-plugins] FILE (a scheduler configuration; - reads standard input)
+"""
+_SKIP: Final = "--skip-unknown-plugins"
 
 
 def check(arguments: Sequence[str]) -> int:
@@ -21,6 +24,8 @@ def check(arguments: Sequence[str]) -> int:
     Returns:
         0 if the file can be used, 1 if it cannot, 2 if it cannot be read.
     """
+    skip = arguments[:1] == [_SKIP]
+    arguments = arguments[skip:]
     is_asked_for_help = arguments[:1] in (["-h"], ["--help"])
     if is_asked_for_help or len(arguments) != 1:
         (sys.stdout if is_asked_for_help else sys.stderr).write(_USAGE)
@@ -33,7 +38,8 @@ def check(arguments: Sequence[str]) -> int:
     reason = ""
     warnings: tuple[str, ...] = ()
     try:
-        warnings = parse(text, actions=registry.actions(), plugins=registry.plugins()).warnings
+        names = {"actions": registry.actions(), "plugins": registry.plugins()}
+        warnings = parse(text, **names, skip_unknown_plugins=skip).warnings
     except BadConfiguration as error:
         reason = str(error)
     sys.stdout.buffer.write(orjson.dumps({"error": reason, "warnings": warnings}) + b"\n")

@@ -49,8 +49,7 @@ def run_cycle(
     for name in configuration.actions:
         arguments = session.arguments_of(name)
         ports.observe(name, "action", partial(actions[name], session, arguments))
-        unknown = [f"argument {key} is unknown" for key in arguments.unknown() if key not in _WITHOUT_EFFECT]
-        session.report.warnings += [f"action {name}: {text}" for text in (*arguments.warnings, *unknown)]
+        session.report.warnings += [f"action {name}: {text}" for text in arguments.problems(_WITHOUT_EFFECT)]
     outcome = close(session, timestamp=format_time(ports.now))
     session.end()
     return outcome

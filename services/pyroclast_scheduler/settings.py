@@ -23,6 +23,10 @@ class SchedulerSettings(LeaderElectionSettings):
     disable_default_scheduler_config: bool = Field(
         default=False, description="exit with an error if the file of --scheduler-conf is unusable"
     )
+    skip_unknown_plugins: bool = Field(
+        default=False,
+        description="ignore plugins of the configuration that do not exist, as Volcano does, instead of refusing it",
+    )
     schedule_period: Duration = Field(timedelta(seconds=1), description="longest wait for a change before the next session")
     default_queue: str = Field("default", description="queue of PodGroups that have no queue; it is created at start")
     priority_class: bool = Field(default=True, description="watch PriorityClasses and use their values")

@@ -158,15 +158,16 @@ async def main(service: Service) -> None:
 
 
 def _configuration_file(
-    settings: SchedulerSettings, parse: Callable[[str], configuration.Configuration], complaints: Complaints
+    settings: SchedulerSettings, parse: Callable[..., configuration.Configuration], complaints: Complaints
 ) -> ConfigurationFile:
     """Return the configuration file of the settings, not loaded yet."""
     return ConfigurationFile(
         settings.scheduler_conf,
-        parse,
+        partial(parse, skip_unknown_plugins=settings.skip_unknown_plugins),
         warned=complaints.passed_over,
         refused=complaints.refused,
         is_required=settings.disable_default_scheduler_config,
+        allows_unknown=settings.skip_unknown_plugins,
     )
 
 

@@ -5,8 +5,9 @@ A missing key yields the default. A value of the wrong type or out of range yiel
 
 from __future__ import annotations
 
+import difflib
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from pyroclast.resources import durations
@@ -14,6 +15,13 @@ from pyroclast_scheduler.model.booleans import parse_bool
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean NAME?` with the most similar of `names`, or an empty text if none is similar."""
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
 
 _SMALLEST: Final = -(2**63)
 _LARGEST: Final = 2**63 - 1
@@ -99,8 +107,19 @@ class Arguments(Mapping[str, Any]):
 
     def unknown(self) -> list[str]:
         """Return the keys of the arguments that no code has read, and that are therefore unknown."""
-        own = sorted(f"{self._path}{key}" for key in set(self._values) - self.known)
-        return own + [key for section in self._sections for key in section.unknown()]
+        return [f"{self._path}{key}" for key in self._unread()] + [key for each in self._sections for key in each.unknown()]
+
+    def problems(self, without_effect: Collection[str] = ()) -> list[str]:
+        """Return the warnings, and one text for each unknown key that is not in `without_effect`."""
+        return [*self.warnings, *self._unknown_keys(without_effect)]
+
+    def _unread(self) -> list[str]:
+        return sorted(set(self._values) - self.known)
+
+    def _unknown_keys(self, without_effect: Collection[str]) -> list[str]:
+        keys = [key for key in self._unread() if self._path + key not in without_effect]
+        own = [f"argument {self._path}{key} is unknown{did_you_mean(key, self.known)}" for key in keys]
+        return own + [text for each in self._sections for text in each._unknown_keys(without_effect)]
 
     def wrong(self, key: str, value: object, want: str, default: T) -> T:
         """Add a warning that `value` is not `want`, and return the default."""

@@ -1,15 +1,19 @@
 """The configuration file of the scheduler: actions, tiers of plugins with flags and arguments, arguments of actions.
 
-The format is that of Volcano. An unusable file raises `BadConfiguration` with line and reason. Unknown names yield warnings.
+The format is that of Volcano. An unusable file raises `BadConfiguration` with line and reason.
+Unknown flags and keys yield warnings.
+Volcano ignores a plugin that does not exist: a typo in `gang` loads a scheduler without gangs.
+Here it is an error, unless the caller skips unknown plugins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyroclast_scheduler.session import extension_points as points
+from pyroclast_scheduler.session.arguments import did_you_mean
 from pyroclast_scheduler.session.documents import BadDocument, LineNumbers, load
 
 DEFAULT_CONFIGURATION: Final = """\
@@ -41,6 +45,10 @@ class BadConfiguration(ValueError):
         self.line = line
 
 
+class UnknownName(BadConfiguration):
+    """The configuration file names an action or a plugin that does not exist."""
+
+
 @dataclass(frozen=True, slots=True)
 class PluginEntry:
     """One entry for a plugin: its name, the flags that are on, and its arguments."""
@@ -66,11 +74,12 @@ class Configuration:
         return replace(self, tiers=tiers)
 
 
-def parse(text: str, *, actions: Collection[str], plugins: Collection[str]) -> Configuration:
+def parse(text: str, *, actions: Collection[str], plugins: Collection[str], skip_unknown_plugins: bool = False) -> Configuration:
     """Parse the text of a configuration file. `actions`, `plugins`: the names that exist.
 
     Raises:
-        BadConfiguration: the text is not YAML, has the wrong structure, or names an unknown action.
+        BadConfiguration: the text is not YAML or has the wrong structure.
+        UnknownName: the text names an action that does not exist, or a plugin, unless `skip_unknown_plugins`.
     """
     body = text.strip()
     body = "\n" * text[: text.find(body)].count("\n") + body  # keeps the newlines before `body`, for line numbers
@@ -82,10 +91,18 @@ def parse(text: str, *, actions: Collection[str], plugins: Collection[str]) -> C
         document = {}
     if not isinstance(document, dict):
         raise BadConfiguration("a mapping with actions and tiers is wanted", line=1)
-    warnings = [f"line {lines.of_key(key)}: {key} is unknown" for key in document if key not in _SECTIONS]
+    warnings = [
+        f"line {lines.of_key(key)}: {key} is unknown{did_you_mean(str(key), _SECTIONS)}"
+        for key in document
+        if key not in _SECTIONS
+    ]
     if end:
         warnings.append(f"line {end + 1}: another document follows, which is not read")
-    tiers = tuple(_tier(entry, ("tiers", i), lines, plugins, warnings) for i, entry in enumerate(_list(document, "tiers", lines)))
+    tiers = tuple(_tier(entry, ("tiers", i), lines, warnings) for i, entry in enumerate(_list(document, "tiers", lines)))
+    missing = _missing_plugins(tiers, plugins, lines)
+    if missing and not skip_unknown_plugins:
+        raise _unknown_plugins(missing, plugins)
+    warnings += [f"line {line}: Failed to get plugin {name}." for line, name in missing]
     chosen = _actions(document.get("actions", ""), actions, lines)
     action_arguments = _action_arguments(document, chosen, lines, warnings)
     _check_reservation(chosen, tiers, lines.of("actions"))
@@ -107,7 +124,7 @@ def _list(document: Mapping[str, Any], key: str, lines: LineNumbers) -> list[Any
 
 
 def _warn_of_keys(entry: Mapping[str, Any], known: Collection[str], where: str, warnings: list[str]) -> None:
-    warnings += [f"{where}: {key} is unknown" for key in entry if key not in known]
+    warnings += [f"{where}: {key} is unknown{did_you_mean(str(key), known)}" for key in entry if key not in known]
 
 
 def _actions(text: object, known: Collection[str], lines: LineNumbers) -> tuple[str, ...]:
@@ -116,10 +133,29 @@ def _actions(text: object, known: Collection[str], lines: LineNumbers) -> tuple[
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in known:
-            raise BadConfiguration(
-                f"failed to find Action {name} (there are: {', '.join(sorted(known))})", line=lines.of("actions")
-            )
+            error = UnknownName if name else BadConfiguration  # an empty name, as after the last comma, is no typo in a name
+            text = f"failed to find Action {name}{did_you_mean(name, known)} (there are: {', '.join(sorted(known))})"
+            raise error(text, line=lines.of("actions"))
     return names
+
+
+def _missing_plugins(
+    tiers: tuple[tuple[PluginEntry, ...], ...], plugins: Collection[str], lines: LineNumbers
+) -> list[tuple[int, str]]:
+    """Return line and name of each entry whose plugin does not exist."""
+    return [
+        (lines.of("tiers", i, "plugins", k), entry.name)
+        for i, tier in enumerate(tiers)
+        for k, entry in enumerate(tier)
+        if entry.name not in plugins
+    ]
+
+
+def _unknown_plugins(missing: Sequence[tuple[int, str]], plugins: Collection[str]) -> UnknownName:
+    texts = [f"plugin {name!r} does not exist{did_you_mean(name, plugins)}" for _, name in missing]
+    further = [f"line {line}: {text}" for (line, _), text in zip(missing[1:], texts[1:], strict=True)]
+    names = f"(there are: {', '.join(sorted(plugins))}; --skip-unknown-plugins ignores such entries)"
+    return UnknownName("; ".join((texts[0], *further)) + f" {names}", line=missing[0][0])
 
 
 def _check_reservation(actions: tuple[str, ...], tiers: tuple[tuple[PluginEntry, ...], ...], line: int) -> None:
@@ -146,7 +182,7 @@ def _check_reservation(actions: tuple[str, ...], tiers: tuple[tuple[PluginEntry,
 
 
 def _tier(
-    entry: Mapping[str, Any], path: tuple[str | int, ...], lines: LineNumbers, plugins: Collection[str], warnings: list[str]
+    entry: Mapping[str, Any], path: tuple[str | int, ...], lines: LineNumbers, warnings: list[str]
 ) -> tuple[PluginEntry, ...]:
     listed = _list(entry, "plugins", lines)
     _warn_of_keys(entry, {"plugins"}, f"line {lines.of(*path)}: in a tier", warnings)
@@ -157,8 +193,6 @@ def _tier(
         if name is None:
             raise BadConfiguration("the name of a plugin must be a text", line=line)
         arguments = _arguments(name, plugin, line)
-        if name not in plugins:
-            warnings.append(f"line {line}: Failed to get plugin {name}.")
         result.append(
             PluginEntry(name, _flags(name, plugin, line, warnings), {str(key): value for key, value in arguments.items()})
         )
@@ -174,7 +208,7 @@ def _flags(name: str, plugin: Mapping[str, Any], line: int, warnings: list[str])
         if key in _OF_ENTRIES or (value is None and key in points.FLAGS):
             continue
         if key not in points.FLAGS:
-            warnings.append(f"line {line}: {name}: unknown flag {key}")
+            warnings.append(f"line {line}: {name}: unknown flag {key}{did_you_mean(key, points.FLAGS)}")
         elif not isinstance(value, bool):
             raise BadConfiguration(f"{name}: {key} must be true or false", line=line)
         elif value:

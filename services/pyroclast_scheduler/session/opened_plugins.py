@@ -51,8 +51,7 @@ def open_plugins(
             continue
         arguments = Arguments(entry.arguments, entry.enabled)
         offered[entry.name] = open_plugin(entry.name, factory(arguments))
-        unknown = [f"argument {key} is unknown" for key in arguments.unknown()]
-        warnings += [f"plugin {entry.name}: {text}" for text in (*arguments.warnings, *unknown)]
+        warnings += [f"plugin {entry.name}: {text}" for text in arguments.problems()]
     named = [[(entry.name, offered[entry.name].only(entry.enabled)) for entry in tier if entry.name in offered] for tier in tiers]
     return OpenedPlugins(
         [[each for _, each in tier] for tier in named],

@@ -1,4 +1,8 @@
-"""The configuration file on disk: loaded at start and after each change. An unusable file does not replace a usable one."""
+"""The configuration file on disk: loaded at start and after each change. An unusable file does not replace a usable one.
+
+With a name that does not exist, a service that starts would decide with the built-in configuration, which nobody asked for. So it
+does not start.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Final
 import structlog
 
 from pyroclast.runtime.errors import StartFailure
-from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, BadConfiguration, Configuration
+from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, BadConfiguration, Configuration, UnknownName
 
 log = structlog.get_logger()
 
@@ -26,6 +30,8 @@ class ConfigurationFile:
         warned: called with texts about settings that have no effect.
         refused: called with path and reason if a file cannot be used.
         is_required: whether an unusable file ends the service.
+        allows_unknown: whether the service starts, with the built-in configuration, if the file names
+            an action or plugin that does not exist.
     """
 
     def __init__(
@@ -36,10 +42,12 @@ class ConfigurationFile:
         warned: Callable[[Sequence[str]], None],
         refused: Callable[[str, str], None],
         is_required: bool = False,
+        allows_unknown: bool = False,
     ) -> None:
         self._path = Path(path) if path else None
         self._parse = parse
         self._is_required = is_required
+        self._refuses_unknown = not allows_unknown  # only until the first file was looked at
         self._text: str | None = None
         self._warned = warned
         self._refused = refused
@@ -49,8 +57,9 @@ class ConfigurationFile:
         """Load the file. Return whether it changed since the last call. An unusable file is reported and ignored.
 
         Raises:
-            StartFailure: the file is required and cannot be used.
+            StartFailure: the file is required and cannot be used, or the first file names what does not exist.
         """
+        refuses_unknown, self._refuses_unknown = self._refuses_unknown, False
         if self._path is None:
             if self._text is not None:
                 return False
@@ -65,7 +74,7 @@ class ConfigurationFile:
             self.current = self._parse(text)
         except (OSError, UnicodeDecodeError, BadConfiguration) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            if self._is_required:
+            if self._is_required or (refuses_unknown and isinstance(error, UnknownName)):
                 raise StartFailure(f"file {self._path} (--scheduler-conf): {reason}") from error
             self._refused(str(self._path), reason)
             return False

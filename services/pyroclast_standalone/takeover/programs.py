@@ -35,8 +35,10 @@ async def known_flags(module: str) -> frozenset[str]:
 
 
 async def check_scheduler_configuration(text: str) -> ConfigurationAnswer:
-    """Return the answer of `python -m pyroclast_scheduler check`."""
-    answer = orjson.loads(await _output("pyroclast_scheduler", "check", "-", given=text.encode(), accepted=(0, 1)))
+    """Return the answer of `python -m pyroclast_scheduler check`; plugins that do not exist are warnings of their own."""
+    answer = orjson.loads(
+        await _output("pyroclast_scheduler", "check", "--skip-unknown-plugins", "-", given=text.encode(), accepted=(0, 1))
+    )
     return ConfigurationAnswer(answer["error"], tuple(answer["warnings"]))
 
 

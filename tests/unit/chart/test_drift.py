@@ -25,6 +25,7 @@ ALL_FLAGS = [
     "custom.ignored_provisioners=a",
     "custom.scheduler_sharding_mode=soft",
     "custom.scheduler_sharding_name=a",
+    "custom.scheduler_skip_unknown_plugins=true",
     "custom.controller_shards=2",
     "custom.controller_enabled_controllers=*",
     "custom.jobflow_shards=2",

@@ -110,6 +110,7 @@ SETTINGS = {
     "custom.scheduler_sharding_mode": ("scheduler", "scheduler-sharding-mode", "soft"),
     "custom.scheduler_sharding_name": ("scheduler", "scheduler-sharding-name", "mine"),
     "custom.ignored_provisioners": ("scheduler", "ignored-provisioners", "a"),
+    "custom.scheduler_skip_unknown_plugins": ("scheduler", "skip-unknown-plugins", True),
     "custom.otel_endpoint": ("jobflow", "otel-endpoint", "http://collector:4318"),
 }
 """Values that are one flag: of which program, which, and another value than the default."""

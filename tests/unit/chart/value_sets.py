@@ -62,6 +62,7 @@ SETS: dict[str, dict[str, Any]] = {
         "custom": {"controller_enabled_controllers": "jobflow-controller", "topology_spread": "", "pdb_enable": False}
     },
     "the defaults of Volcano": yaml.safe_load((HERE / "volcano-values.yaml").read_text()),
+    "unknown plugins skipped": {"custom": {"scheduler_skip_unknown_plugins": True}},
     "gangs before their pods": {"custom": {"place_before_pods": True}},
     "several schedulers": {"custom": {"scheduler_members": 2, "scheduler_log_level": 5}},
     "as skaffold develops": {

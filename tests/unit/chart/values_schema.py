@@ -51,7 +51,8 @@ RESERVED = {
     "jobflow": f"{_ELECTION} controllers scheduler-name in-process-webhooks",
     "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage native-workloads",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
-        scheduler-sharding-mode scheduler-sharding-name place-before-pods native-workloads""",
+        scheduler-sharding-mode scheduler-sharding-name place-before-pods native-workloads
+        skip-unknown-plugins""",
 }
 # The admission service has no values for its limits to the API server.
 _ADMISSION_TOO = {"kube-api-qps", "kube-api-burst"}

@@ -66,6 +66,17 @@ def test_a_nested_section_reports_invalid_and_unknown_arguments_with_their_path(
     assert arguments.unknown() == ["outer.strange", "outer.inner.odd"]
 
 
+def test_an_unknown_argument_with_a_typo_is_reported_with_the_nearest_key_of_its_section():
+    arguments = Arguments({"wieght": 1, "odd": 2, "outer": {"laest": 3, "kept": 4}})
+    arguments.integer("weight", 1)
+    arguments.section("outer").integer("least", 1)
+    assert arguments.problems({"outer.kept"}) == [
+        "argument odd is unknown",
+        "argument wieght is unknown; did you mean weight?",
+        "argument outer.laest is unknown; did you mean least?",
+    ]
+
+
 def test_a_section_that_is_not_a_mapping_is_empty_with_a_warning():
     arguments = Arguments({"outer": [1]})
     assert dict(arguments.section("outer")) == {}

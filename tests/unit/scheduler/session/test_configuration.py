@@ -1,17 +1,24 @@
 """The configuration file: the original's form, and refusals that say where and why."""
 
+import re
+from functools import partial
+
 import pytest
 
+from pyroclast.runtime.errors import StartFailure
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, BadConfiguration, parse
+from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, BadConfiguration, UnknownName, parse
+from pyroclast_scheduler.shell import configfile
+from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from tests.unit.scheduler.deciding import configured
 
 ACTIONS = {"enqueue", "allocate", "backfill"}
 PLUGINS = {"gang", "drf", "proportion"}
+GOOD = "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\n"
 
 
-def read(text):
-    return parse(text, actions=ACTIONS, plugins=PLUGINS)
+def read(text, *, skip_unknown_plugins=False):
+    return parse(text, actions=ACTIONS, plugins=PLUGINS, skip_unknown_plugins=skip_unknown_plugins)
 
 
 def test_the_default_configuration_is_read_without_warnings():
@@ -43,6 +50,7 @@ def test_the_first_entry_of_an_action_gives_its_arguments():
     [
         pytest.param("actions: [", 1, "not YAML", id="not-yaml"),
         pytest.param("tiers: []\nactions: allocate, fly", 2, "failed to find Action fly", id="unknown-action"),
+        pytest.param("actions: allocat", 1, "failed to find Action allocat; did you mean allocate?", id="action-with-a-typo"),
         pytest.param("actions: allocate,", 1, "failed to find Action ", id="empty-action"),
         pytest.param("", 0, "failed to find Action ", id="empty"),
         pytest.param("- a", 1, "mapping", id="a-list"),
@@ -72,9 +80,89 @@ def test_an_invalid_configuration_is_refused_with_line_and_reason(text, line, re
     assert caught.value.line == line
 
 
-def test_unknown_plugins_and_flags_give_warnings_with_their_line():
-    found = read("actions: allocate\ntiers:\n- plugins:\n  - {name: gangway}\n  - {name: gang, enableJobRaedy: true}\n")
-    assert found.warnings == ("line 4: Failed to get plugin gangway.", "line 5: gang: unknown flag enableJobRaedy")
+TYPOS = """\
+actions: allocate
+tiers:
+- plugins:
+  - {name: gnag}
+  - {name: gang, enableJobRaedy: true}
+- plugins: [{name: magic}]
+"""
+
+
+def test_plugins_that_do_not_exist_are_refused_with_the_nearest_name():
+    with pytest.raises(UnknownName) as caught:
+        read(TYPOS)
+    assert str(caught.value) == (
+        "line 4: plugin 'gnag' does not exist; did you mean gang?; line 6: plugin 'magic' does not exist "
+        "(there are: drf, gang, proportion; --skip-unknown-plugins ignores such entries)"
+    )
+
+
+def test_unknown_plugins_that_are_skipped_and_unknown_flags_give_warnings_with_their_line():
+    assert read(TYPOS, skip_unknown_plugins=True).warnings == (
+        "line 5: gang: unknown flag enableJobRaedy; did you mean enableJobReady?",
+        "line 4: Failed to get plugin gnag.",
+        "line 6: Failed to get plugin magic.",
+    )
+
+
+def file_of(path, **settings):
+    """The configuration file at `path`, and the refusals that it reports."""
+    refusals = []
+    parses = partial(read, skip_unknown_plugins=settings.get("allows_unknown", False))
+    return ConfigurationFile(
+        str(path), parses, warned=lambda _: None, refused=lambda *each: refusals.append(each), **settings
+    ), refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("actions: allocat", "did you mean allocate?"), (TYPOS, "plugin 'gnag' does not exist; did you mean gang?")],
+    ids=["action", "plugin"],
+)
+def test_a_start_fails_for_a_name_that_does_not_exist_and_a_reload_keeps_the_last_good_configuration(
+    monkeypatch, tmp_path, text, message
+):
+    monkeypatch.setattr(configfile, "DEFAULT_CONFIGURATION", GOOD)
+    path = tmp_path / "scheduler.conf"
+    path.write_text(text)
+    file, refusals = file_of(path)
+    with pytest.raises(StartFailure, match=re.escape(message)):
+        file.load()
+    path.write_text("actions: enqueue")
+    file, refusals = file_of(path)
+    assert file.load()
+    path.write_text(text)
+    assert not file.load()
+    assert file.current.actions == ("enqueue",)
+    ((refused, reason),) = refusals
+    assert (refused, message in reason) == (str(path), True)
+
+
+def test_a_start_that_skips_unknown_plugins_loads_the_rest_and_decides_by_the_built_in_configuration_without_an_action(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(configfile, "DEFAULT_CONFIGURATION", GOOD)
+    path = tmp_path / "scheduler.conf"
+    path.write_text(TYPOS)
+    file, _ = file_of(path, allows_unknown=True)
+    assert file.load()
+    assert len(file.current.warnings) == 3
+    path.write_text("actions: allocat")
+    file, refusals = file_of(path, allows_unknown=True)
+    assert not file.load()
+    assert (file.current.actions, len(refusals)) == (("allocate",), 1)
+
+
+def test_an_unreadable_file_at_start_does_not_make_a_later_typo_end_the_service(monkeypatch, tmp_path):
+    monkeypatch.setattr(configfile, "DEFAULT_CONFIGURATION", GOOD)
+    path = tmp_path / "scheduler.conf"
+    file, refusals = file_of(path)
+    assert not file.load()
+    path.write_text(TYPOS)
+    assert not file.load()
+    assert len(refusals) == 2
 
 
 def test_arguments_keep_their_default_when_they_are_of_the_wrong_type():
@@ -94,7 +182,7 @@ def test_settings_without_effect_give_warnings_with_their_line():
         "  - {name: drf, enabledClusterOrder: true}\nconfigurations: [{name: fly, arguments: {a: 1}}]"
     )
     assert found.warnings == (
-        "line 2: tires is unknown",
+        "line 2: tires is unknown; did you mean tiers?",
         "line 5: gang: enableHierarchy has no effect",
         "line 6: drf: enabledClusterOrder has no effect",
         "line 7: arguments of action fly, which is not among the actions",
@@ -105,7 +193,8 @@ def test_empty_and_odd_yaml_values_are_read_as_volcano_reads_them():
     found = read(
         "actions: >\n  enqueue,\n  allocate\ntiers:\n-\n- plugins:\n- plugins: []\n"
         "- plugins: [~, {name: 5}, {name: gang, enableJobReady: , arguments: }] # nothing is said of the flag\n"
-        "metrics: {tls.insecureSkipVerify: true, interval: 1:30, address: }\nconfigurations:\n-\n"
+        "metrics: {tls.insecureSkipVerify: true, interval: 1:30, address: }\nconfigurations:\n-\n",
+        skip_unknown_plugins=True,
     )
     assert found.actions == ("enqueue", "allocate")
     assert [[entry.name for entry in tier] for tier in found.tiers] == [[], [], [], ["", "5", "gang"]]
@@ -144,6 +233,6 @@ def test_misplaced_or_repeated_settings_give_warnings_with_their_line():
     assert found.warnings == (
         "line 7: another document follows, which is not read",
         "line 3: in a tier: name is unknown",
-        "line 5: in configurations: args is unknown",
+        "line 5: in configurations: args is unknown; did you mean arguments?",
         "line 6: arguments of action allocate were given before, and those count",
     )

@@ -216,7 +216,7 @@ async def test_a_podgroup_of_a_missing_queue_does_not_block_other_gangs(cluster)
 async def test_an_invalid_configuration_is_ignored_and_later_valid_versions_are_loaded(cluster, tmp_path, monkeypatch):
     events = captured(monkeypatch, configfile)
     path = tmp_path / "scheduler.conf"
-    path.write_text("actions: fly\n")
+    path.write_text("actions: enqueue,\n")
     await cluster.node("n1")
     async with cluster.scheduler(**{"scheduler-conf": str(path)}):
         await cluster.gang("g", 1)
@@ -232,7 +232,16 @@ async def test_an_invalid_configuration_is_ignored_and_later_valid_versions_are_
         await cluster.until(phase_is(cluster, "h", "Inqueue"))
         await asyncio.sleep(0.5)
         assert (await cluster.places("h-")) == {"h-w-0": None}
-        path.write_text("actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n")
+        good = "actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n"
+        path.write_text(good.replace("name: gang", "name: gnag"))
+
+        async def is_refused():
+            events, _ = await cluster.client.list(EVENTS)
+            return any("plugin 'gnag' does not exist; did you mean gang?" in event["message"] for event in events)
+
+        await cluster.until(is_refused)
+        assert (await cluster.places("h-")) == {"h-w-0": None}
+        path.write_text(good)
         await cluster.until(all_bound(cluster, "h-"))
 
 
