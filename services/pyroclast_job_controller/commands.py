@@ -12,7 +12,7 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast_job_controller.pending_commands import Orders, Stage, Targets, is_meant, target_of
+from pyroclast_job_controller.pending_commands import Orders, Stage, Targets, is_authorized, is_meant, target_of
 from pyroclast_job_controller.shared import Shared
 
 log = structlog.get_logger()
@@ -48,6 +48,9 @@ class CommandController(Generic[T]):
         """Pass the Command `key` to the controller of its target, or delete the Command when it is done."""
         command = self._commands.get(key)
         if command is None or not self._orders.concerns(command) or self._orders.stage(command) is Stage.GONE:
+            return
+        if not is_authorized(command):
+            self._wait(command)
             return
         if self._orders.stage(command) is Stage.SEEN and not await self._is_there(command):
             log.info("command.withdrawn", command=str(key))
@@ -100,6 +103,16 @@ class CommandController(Generic[T]):
         found = record_of(answer, self._targets.record)
         self._targets.objects.put(found, is_own=False)
         return found
+
+    def _wait(self, command: Command) -> None:
+        """Say that a Command waits because admission did not check it, and what the user can do."""
+        if command.target and command.target.uid:
+            why = "admission has not checked that its user may do this; delete the command and create it again"
+        else:
+            why = f"target.uid is empty; create the command again with the uid of the {self._targets.kind.kind}"
+        log.warning("command.unauthorized", command=str(command.key), action=command.action)
+        message = f"{command.action} of command {command.metadata.name} waits: {why}"
+        self._recorder.event(Reference.of(command, COMMANDS), "Warning", ISSUED, message)
 
     def _refuse(self, command: Command, target: T | None) -> None:
         kind, what = self._targets.kind, f"{command.action} of command {command.metadata.name}"

@@ -14,6 +14,8 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from pyroclast.api import keys
+from pyroclast.api.commands import authorization
 from pyroclast.api.records import Command, Record
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.watch.own_writes import Recent
@@ -88,12 +90,18 @@ class Orders(Generic[T]):
                 self._queue.add(command.key)
 
     def naming(self, key: Key) -> list[Command]:
-        """Return the Commands for the key of a target that have not been deleted. The UID of the target is not compared."""
+        """Return the authorized Commands for the key of a target that were not deleted. The UID of the target is not compared.
+
+        A Command that waits for its authorization delays no other.
+        """
         named = self._commands.by_index(TARGET, key.name)
         return [
             command
             for command in named
-            if self.concerns(command) and target_of(command, self._targets.kind) == key and self.stage(command) is not Stage.GONE
+            if self.concerns(command)
+            and is_authorized(command)
+            and target_of(command, self._targets.kind) == key
+            and self.stage(command) is not Stage.GONE
         ]
 
     def concerns(self, command: Command) -> bool:
@@ -132,9 +140,14 @@ def target_of(command: Command, kind: ResourceType) -> Key:
 
 
 def is_meant(command: Command, target: Record) -> bool:
-    """Return whether `target` is the object that `command` means. A Command may omit the UID."""
+    """Return whether `target` is the object that `command` means."""
+    return command.target is not None and command.target.uid == target.metadata.uid
+
+
+def is_authorized(command: Command) -> bool:
+    """Return whether admission has checked that the user of `command` may do its action to its target."""
     uid = command.target.uid if command.target else ""
-    return not uid or uid == target.metadata.uid
+    return bool(uid) and command.metadata.annotations.get(keys.AUTHORIZED_FOR) == authorization(uid, command.action)
 
 
 def _age(command: Command) -> tuple[str, int, str]:

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from pyroclast.api import keys
+from pyroclast.api.commands import authorization
 from pyroclast.api.enums import Action, FlowReason, PodPhase
 from pyroclast.api.records import FlowStatus, Job, JobFlow, Pod
 from pyroclast.api.types import COMMANDS, JOB_FLOWS, JOBS, PODS, Key
@@ -242,12 +243,18 @@ class FlowActions:
         The name of the Command contains the UID of the Job, so that at most one such Command exists at a time.
         """
         target = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": effect.name, "uid": effect.uid}
-        meta = {"name": f"cancel-{effect.uid}", "namespace": flow.metadata.namespace, "ownerReferences": [target]}
+        action = Action.TERMINATE_JOB.value
+        meta = {
+            "name": f"cancel-{effect.uid}",
+            "namespace": flow.metadata.namespace,
+            "ownerReferences": [target],
+            "annotations": {keys.AUTHORIZED_FOR: authorization(effect.uid, action)},
+        }
         command = {
             "apiVersion": COMMANDS.api_version,
             "kind": COMMANDS.kind,
             "metadata": meta,
-            "action": Action.TERMINATE_JOB.value,
+            "action": action,
             "target": target,
             "reason": FlowReason.FLOW_FAILED.value,
             "message": f"JobFlow {flow.metadata.name} has failed, and its failurePolicy is Cancel",

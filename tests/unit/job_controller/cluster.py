@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from pyroclast.api import keys
+from pyroclast.api.commands import authorization
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.types import (
     COLOCATION_CONFIGURATIONS,
@@ -40,6 +42,13 @@ KINDS = {
 }
 """The custom kinds that the controller uses."""
 NS = "default"
+
+
+def authorized(action: str, target: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A Command as admission leaves it."""
+    annotations = {keys.AUTHORIZED_FOR: authorization(target["uid"], action)}
+    meta = {"namespace": NS, "annotations": annotations, **metadata}
+    return {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": meta, "action": action, "target": target}
 
 
 class Cluster:

@@ -2,10 +2,11 @@
 
 import pytest
 
+from pyroclast.api import keys
 from pyroclast.api.types import COMMANDS, EVENTS, QUEUES, Key
 from pyroclast.kube.basics.errors import ConnectionFailed
 
-from .cluster import NS
+from .cluster import NS, authorized
 from .test_controller import command, told
 
 
@@ -103,3 +104,33 @@ async def test_command_without_effect_on_a_queue_is_reported_in_an_event(cluster
     await said(cluster, "had no effect: the queue is Open already")
     await command(cluster, "Explode", QUEUES, "default")
     await said(cluster, "had no effect: that is no action of a Queue, which are OpenQueue and CloseQueue")
+
+
+UNAUTHORIZED = {
+    "without the annotation": (lambda _: {}, {}),
+    "authorized for another action": (lambda uid: {keys.AUTHORIZED_FOR: f"{uid}/SyncQueue"}, {}),
+    "authorized for another target": (lambda _: {keys.AUTHORIZED_FOR: "another/CloseQueue"}, {}),
+    "for no uid": (lambda _: {keys.AUTHORIZED_FOR: "/CloseQueue"}, {"uid": ""}),
+}
+
+
+@pytest.mark.parametrize(("annotations", "other"), UNAUTHORIZED.values(), ids=UNAUTHORIZED.keys())
+async def test_command_that_admission_did_not_check_waits_and_delays_no_other(cluster, annotations, other):
+    uid = (await cluster.client.get(QUEUES, Key("", "default")))["metadata"]["uid"]
+    target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": "default", "uid": uid}
+    body = authorized("CloseQueue", {**target, **other}, name="early", annotations=annotations(uid))
+    await cluster.client.create(COMMANDS, body)
+    await said(cluster, "Command: CloseQueue of command early waits: ")
+    await command(cluster, "SyncQueue", QUEUES, "default")
+    await cluster.until(lambda: only_early_is_left(cluster))
+    assert (await cluster.client.get(QUEUES, Key("", "default")))["status"]["state"] == "Open"
+    await command(cluster, "CloseQueue", QUEUES, "default")
+    await cluster.until(lambda: is_closed(cluster))
+
+
+async def only_early_is_left(cluster):
+    return await cluster.names(COMMANDS) == ["early"]
+
+
+async def is_closed(cluster):
+    return (await cluster.client.get(QUEUES, Key("", "default")))["status"]["state"] == "Closed"

@@ -19,7 +19,7 @@ from pyroclast.api.types import (
 )
 from pyroclast.kube.http.client import PatchKind
 
-from .cluster import NS, running_cluster, task
+from .cluster import NS, authorized, running_cluster, task
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 
@@ -43,9 +43,7 @@ async def told(cluster, name="j"):
 async def command(cluster, action, kind=JOBS, name="j", uid=""):
     uid = uid or (await cluster.client.get(kind, Key(NS if kind.namespaced else "", name)))["metadata"]["uid"]
     target = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": uid}
-    meta = {"generateName": "c-", "namespace": NS}
-    body = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": meta, "action": action, "target": target}
-    await cluster.client.create(COMMANDS, body)
+    await cluster.client.create(COMMANDS, authorized(action, target, generateName="c-"))
 
 
 async def test_completed_job_leaves_only_its_pods(cluster):

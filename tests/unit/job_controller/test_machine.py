@@ -23,7 +23,7 @@ from pyroclast.kube.basics.errors import Conflict, ConnectionFailed, ServerError
 from pyroclast.kube.http.client import PatchKind
 from tests.counts import examples
 
-from .cluster import NS, task
+from .cluster import NS, authorized, task
 from .memory_cluster import MemoryCluster, Replica, VirtualLoop, key_of
 
 ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "RestartPod", "TerminateJob", "CompleteJob", "ResumeJob")
@@ -163,8 +163,7 @@ class ControllerMachine(RuleBasedStateMachine):
     def a_user_gives_an_order(self, name, action):
         job = self.server.of(JOBS)[Key(NS, name)]
         target = {"apiVersion": JOBS.api_version, "kind": "Job", "name": name, "uid": job["metadata"]["uid"]}
-        body = {"metadata": {"generateName": "c-", "namespace": NS}, "action": action, "target": target}
-        self.in_loop(lambda: self.server.create(COMMANDS, body))
+        self.in_loop(lambda: self.server.create(COMMANDS, authorized(action, target, generateName="c-")))
 
     @rule(name=st.sampled_from(JOB_NAMES), a=st.integers(0, 3), b=st.integers(0, 3))
     def a_user_scales(self, name, a, b):

@@ -11,7 +11,7 @@ from pyroclast.kube.basics.errors import Conflict, KubeError, ServerError
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import PatchKind
 
-from .cluster import NS
+from .cluster import NS, authorized
 from .memory_cluster import MemoryCluster, virtual_cluster
 
 GROUP = Key(NS, "g")
@@ -29,9 +29,9 @@ def closed_family(cluster: MemoryCluster) -> None:
 
 
 def order(cluster: MemoryCluster, action: str, name: str) -> None:
-    target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": name}
-    body = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": {"generateName": "c", "namespace": NS}}
-    cluster.server.create(COMMANDS, {**body, "action": action, "target": target})
+    uid = cluster.server.of(QUEUES)[Key("", name)]["metadata"]["uid"]
+    target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": name, "uid": uid}
+    cluster.server.create(COMMANDS, authorized(action, target, generateName="c"))
 
 
 def state(cluster: MemoryCluster, name: str) -> Any:

@@ -25,7 +25,7 @@ from pyroclast.api.types import (
 from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.events.recorder import EventRecorder, Reference
 
-from .cluster import NS, task
+from .cluster import NS, authorized, task
 from .memory_cluster import MemoryCluster, virtual_cluster
 from .test_hypernodes import LABELS, NAME
 
@@ -94,8 +94,8 @@ def _pod(cluster: MemoryCluster) -> None:
 
 
 def _command(cluster: MemoryCluster) -> None:
-    target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": "default"}
-    cluster.server.create(COMMANDS, body(COMMANDS, action="CloseQueue", target=target))
+    target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": "default", "uid": "of-before"}
+    cluster.server.create(COMMANDS, authorized("CloseQueue", target, name="x"))
 
 
 CASES: dict[str, tuple[Callable[[MemoryCluster], None], str, ResourceType, str]] = {

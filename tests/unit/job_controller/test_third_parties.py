@@ -8,7 +8,7 @@ import pytest
 from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
 from pyroclast.kube.http.client import PatchKind
 
-from .cluster import NS, task
+from .cluster import NS, authorized, task
 from .memory_cluster import MemoryCluster, virtual_cluster
 
 J = Key(NS, "j")
@@ -44,8 +44,7 @@ def put_aborted(cluster: MemoryCluster) -> None:
 def resume(cluster: MemoryCluster) -> None:
     uid = cluster.server.of(JOBS)[J]["metadata"]["uid"]
     target = {"apiVersion": JOBS.api_version, "kind": "Job", "name": "j", "uid": uid}
-    body = {"apiVersion": COMMANDS.api_version, "kind": "Command", "action": "ResumeJob", "target": target}
-    cluster.server.create(COMMANDS, {**body, "metadata": {"name": "resume", "namespace": NS}})
+    cluster.server.create(COMMANDS, authorized("ResumeJob", target, name="resume"))
 
 
 @virtual_cluster()

@@ -9,7 +9,7 @@ from typing import Any
 from pyroclast.api.types import COMMANDS, JOBS, PODS, Key
 from pyroclast.kube.http.client import PatchKind
 
-from .cluster import NS
+from .cluster import NS, authorized
 from .memory_cluster import MemoryCluster, key_of
 
 STEP = 0.05
@@ -62,9 +62,7 @@ class Watched:
     def order(self, action: str) -> None:
         uid = self.cluster.server.of(JOBS)[Key(NS, "j")]["metadata"]["uid"]
         target = {"apiVersion": JOBS.api_version, "kind": "Job", "name": "j", "uid": uid, "controller": True}
-        meta = {"generateName": "order-", "namespace": NS}
-        body = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": meta, "action": action, "target": target}
-        self.cluster.server.create(COMMANDS, body)
+        self.cluster.server.create(COMMANDS, authorized(action, target, generateName="order-"))
 
 
 PhaseWork = Callable[[Watched], object]
