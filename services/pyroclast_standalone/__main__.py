@@ -21,9 +21,8 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ConfigError
 from pyroclast.runtime import logs
 from pyroclast_standalone import control_plane, manifests
-
-from .directory import DataDirectory
-from .errors import CommandError
+from pyroclast_standalone.directory import DataDirectory
+from pyroclast_standalone.errors import CommandError
 
 DOWN_SECONDS = 60.0
 INTERRUPTED = 130
@@ -121,8 +120,7 @@ def _run(options: argparse.Namespace) -> int:
 
 async def _submit(options: argparse.Namespace, directory: DataDirectory, objects: list[manifests.Manifest]) -> int:
     from pyroclast_standalone import run  # noqa: PLC0415 - only this verb needs the records of all kinds
-
-    from .display import Display  # noqa: PLC0415
+    from pyroclast_standalone.display import Display  # noqa: PLC0415
 
     display = Display()
     if options.kubeconfig is not None or directory.running_pid() is not None:
@@ -152,14 +150,14 @@ def _crds(_options: argparse.Namespace) -> int:
 
 
 def _takeover(options: argparse.Namespace) -> int:
-    from .takeover import command  # noqa: PLC0415 - rarely used
+    from pyroclast_standalone.takeover import command  # noqa: PLC0415 - rarely used
 
     work = command.check if options.check else command.back if options.back else command.take_over
     return asyncio.run(work(options.kubeconfig or _directory(options).kubeconfig, _say))
 
 
 def _release(options: argparse.Namespace) -> int:
-    from .release import release  # noqa: PLC0415 - rarely used
+    from pyroclast_standalone.release import release  # noqa: PLC0415 - rarely used
 
     return asyncio.run(release(options.kubeconfig or _directory(options).kubeconfig, _say))
 

@@ -17,8 +17,7 @@ from pyroclast.api.types import SERVICE_ACCOUNTS
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
-
-from .installation import NAMESPACE
+from pyroclast_standalone.installation import NAMESPACE
 
 LIFETIME_SECONDS = 7 * 24 * 3600  # requested; the server may grant less
 RENEW_AT = 0.7  # of the remaining lifetime

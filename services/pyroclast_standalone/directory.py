@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import CommandError
+from pyroclast_standalone.errors import CommandError
 
 
 @dataclass(frozen=True, slots=True)

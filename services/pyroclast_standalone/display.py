@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from .following import Progress
+from pyroclast_standalone.following import Progress
 
 QUIET_SECONDS = 1.0
 INDENT = " " * 10  # below the name, which follows the time

@@ -11,8 +11,7 @@ from pyroclast.api.enums import EntryPhase, FlowPhase, JobPhase
 from pyroclast.api.records import FlowJobCondition, JobFlow
 from pyroclast.lifecycle.flow import graph
 from pyroclast.lifecycle.flow.names import job_name
-
-from .following import Progress
+from pyroclast_standalone.following import Progress
 
 MOST_LEVELS: Final = 40
 """Most levels of a tree. A flow may be a chain of hundreds of entries, whose indentation would be unreadable."""

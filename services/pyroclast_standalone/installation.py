@@ -18,9 +18,8 @@ import yaml
 from pyroclast.api.types import CRDS, NATIVE_POD_GROUPS, Key
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.rules.policies.seats import seats_manifests
-
-from .errors import CommandError
-from .manifests import Catalogue, Manifest, key_of
+from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.manifests import Catalogue, Manifest, key_of
 
 RELEASE = "pyroclast"
 NAMESPACE = "pyroclast-system"

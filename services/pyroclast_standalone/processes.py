@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyroclast.resources.backoff import Backoff
-
-from .errors import CommandError
+from pyroclast_standalone.errors import CommandError
 
 DELAYS_SECONDS = 0.5, 30.0  # before restarts: a killed service should be back before its Jobs are affected
 STEADY_SECONDS = 60.0  # after this running time, the restart delay does not grow

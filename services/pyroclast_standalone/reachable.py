@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
 from pyroclast.kube.http.client import Client
-
-from .errors import CommandError
+from pyroclast_standalone.errors import CommandError
 
 
 async def require_answer(client: Client, source: str) -> None:

@@ -11,9 +11,8 @@ from pyroclast.api.types import HYPER_JOBS, JOB_FLOWS, Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, Json, PatchKind
-
-from .errors import CommandError
-from .takeover.inventory import DEPLOYMENTS
+from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
 
 _HELD: Final = ((JOB_FLOWS, FLOW_FINALIZER), (HYPER_JOBS, HYPER_JOB_FINALIZER))
 """The kinds whose deletion waits for their Jobs, and the finalizer of each."""

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pyroclast.api.types import NODES, PODS, Key, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client, PatchKind
-
-from .errors import CommandError
-from .manifests import Catalogue, Manifest, key_of
-from .nodes.injections import SIMULATED
+from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.manifests import Catalogue, Manifest, key_of
+from pyroclast_standalone.nodes.injections import SIMULATED
 
 WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.2

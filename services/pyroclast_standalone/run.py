@@ -15,11 +15,10 @@ from pyroclast.kube.basics.errors import AlreadyExists, ApiError, ConnectionFail
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_standalone import manifests, views
-
-from .display import QUIET_SECONDS, Display
-from .errors import CommandError
-from .manifests import Catalogue, Manifest
-from .reachable import require_answer
+from pyroclast_standalone.display import QUIET_SECONDS, Display
+from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.manifests import Catalogue, Manifest
+from pyroclast_standalone.reachable import require_answer
 
 USER_AGENT = "pyroclast-run"
 FIELD_MANAGER = "pyroclast-run"

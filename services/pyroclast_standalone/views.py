@@ -12,10 +12,9 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast_standalone import following
-
-from .errors import CommandError
-from .following import Progress
-from .following_flows import flow_progress
+from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.following import Progress
+from pyroclast_standalone.following_flows import flow_progress
 
 ENDING: Final[Mapping[ResourceType, type[ObjectRecord]]] = {JOBS: Job, JOB_FLOWS: JobFlow, HYPER_JOBS: HyperJob, PODS: Pod}
 

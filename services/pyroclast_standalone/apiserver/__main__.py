@@ -14,9 +14,8 @@ import signal
 import sys
 from pathlib import Path
 
+from pyroclast_standalone.apiserver.app import serving
 from pyroclast_standalone.apiserver.storage.persist import DamagedData, JournalFailed
-
-from .app import serving
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:

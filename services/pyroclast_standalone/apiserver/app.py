@@ -27,6 +27,8 @@ from pyroclast_standalone.apiserver.controllers.claims import ClaimController
 from pyroclast_standalone.apiserver.controllers.gc import GarbageCollector
 from pyroclast_standalone.apiserver.controllers.namespaces import NamespaceController
 from pyroclast_standalone.apiserver.controllers.quotas import Quotas
+from pyroclast_standalone.apiserver.http import Faults, Front
+from pyroclast_standalone.apiserver.kinds import builtin_strategies
 from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
 from pyroclast_standalone.apiserver.storage.bootstrap import ensure_objects
 from pyroclast_standalone.apiserver.storage.persist import JournalFailed, SqliteJournal
@@ -39,9 +41,6 @@ from pyroclast_standalone.apiserver.verbs.logs import Logs
 from pyroclast_standalone.apiserver.verbs.reviews import Reviews
 from pyroclast_standalone.apiserver.verbs.subresources import Subresources
 from pyroclast_standalone.apiserver.verbs.write import Writer
-
-from .http import Faults, Front
-from .kinds import builtin_strategies
 
 # revisions that are skipped at the start: a client may have seen ones that were not written before a crash
 _RESTART_GAP: Final = 100_000

@@ -15,6 +15,7 @@ from pyroclast.responses import WholeResponse
 from pyroclast_standalone.apiserver.access.audit import AuditLog
 from pyroclast_standalone.apiserver.access.authn import Authenticator, impersonated
 from pyroclast_standalone.apiserver.access.authz import Attributes, Authorizer, attributes_of, denial
+from pyroclast_standalone.apiserver.documents.errors import DocumentError
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
 from pyroclast_standalone.apiserver.requests.context import ANONYMOUS, Answer, Context, Streamed, User
@@ -22,8 +23,6 @@ from pyroclast_standalone.apiserver.requests.negotiate import Wanted, wanted
 from pyroclast_standalone.apiserver.requests.routes import Query, RequestInfo, resolve
 from pyroclast_standalone.apiserver.verbs.dispatch import Dispatcher
 from pyroclast_standalone.apiserver.verbs.endpoints import Endpoints
-
-from .documents.errors import DocumentError
 
 _log = logging.getLogger(__name__)
 _METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from pyroclast_standalone.apiserver.app import Server, serving
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.routes import RequestInfo
 from pyroclast_standalone.apiserver.storage.store import DEFAULT_RING_SIZE, Change
-
-from .app import Server, serving
 
 _SETTLE_STEP: Final = 0.005
 _REASONS: Final = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}

@@ -10,9 +10,8 @@ import sys
 
 from pyroclast.runtime.service import run_service
 from pyroclast.runtime.settings import parse
-
-from .service import run
-from .settings import NodesSettings
+from pyroclast_standalone.nodes.service import run
+from pyroclast_standalone.nodes.settings import NodesSettings
 
 
 def main() -> int:

@@ -9,9 +9,8 @@ from typing import Any
 
 from pyroclast.api.types import Key
 from pyroclast_standalone.nodes import records
-
-from .fields import field_value, resource_value
-from .sources import Reference
+from pyroclast_standalone.nodes.fields import field_value, resource_value
+from pyroclast_standalone.nodes.sources import Reference
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 _VARIABLE = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")

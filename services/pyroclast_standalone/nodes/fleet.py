@@ -17,9 +17,8 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue
 from pyroclast.kube.workqueue.workers import run_workers
 from pyroclast_standalone.nodes import machines, records
-
-from .capacity import Ledger
-from .injections import SIMULATED, NodeState, of_node
+from pyroclast_standalone.nodes.capacity import Ledger
+from pyroclast_standalone.nodes.injections import SIMULATED, NodeState, of_node
 
 log = structlog.get_logger()
 

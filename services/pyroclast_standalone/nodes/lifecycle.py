@@ -5,9 +5,8 @@ from __future__ import annotations
 from pyroclast.resources.backoff import Backoff
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import records
-
-from .injections import Injection
-from .lives import (
+from pyroclast_standalone.nodes.injections import Injection
+from pyroclast_standalone.nodes.lives import (
     AskProbe,
     ContainerLife,
     Effect,
@@ -21,7 +20,7 @@ from .lives import (
     Terminate,
     Trouble,
 )
-from .probes import ProbeKind, ProbeState, Verdict
+from pyroclast_standalone.nodes.probes import ProbeKind, ProbeState, Verdict
 
 _DEFAULT_GRACE_SECONDS = 30
 _STABLE_SECONDS = 600.0  # after this running time, a container's back-off starts again

@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from pyroclast_standalone.nodes import records
-
-from .probes import ProbeKind, ProbeState, Verdict
+from pyroclast_standalone.nodes.probes import ProbeKind, ProbeState, Verdict
 
 
 class Phase(StrEnum):

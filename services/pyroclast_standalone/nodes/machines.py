@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import records
-
-from .injections import SIMULATED, NodeState
+from pyroclast_standalone.nodes.injections import SIMULATED, NodeState
 
 _TAINTS: Final = {NodeState.NOT_READY: "node.kubernetes.io/not-ready", NodeState.LOST: "node.kubernetes.io/unreachable"}
 _LEASE_RENEWALS = 4  # a Lease expires after this many missed renewals

@@ -19,17 +19,16 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue
 from pyroclast.resources.backoff import Backoff
 from pyroclast_standalone.nodes import records
-
-from .addresses import AddressPool
-from .capacity import pod_requests
-from .fleet import Fleet, SimulatedNode
-from .injections import NodeState, of_pod
-from .lifecycle import advance
-from .lives import AskProbe, ContainerLife, Effect, Kill, Phase, PodLife, Start, Terminate, born
-from .pod_log import PodLog
-from .resume import resumed
-from .runtime import Runtime
-from .statuses import pod_status
+from pyroclast_standalone.nodes.addresses import AddressPool
+from pyroclast_standalone.nodes.capacity import pod_requests
+from pyroclast_standalone.nodes.fleet import Fleet, SimulatedNode
+from pyroclast_standalone.nodes.injections import NodeState, of_pod
+from pyroclast_standalone.nodes.lifecycle import advance
+from pyroclast_standalone.nodes.lives import AskProbe, ContainerLife, Effect, Kill, Phase, PodLife, Start, Terminate, born
+from pyroclast_standalone.nodes.pod_log import PodLog
+from pyroclast_standalone.nodes.resume import resumed
+from pyroclast_standalone.nodes.runtime import Runtime
+from pyroclast_standalone.nodes.statuses import pod_status
 
 log = structlog.get_logger()
 

@@ -8,9 +8,8 @@ from typing import Any
 from pyroclast.resources.backoff import Backoff
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import records
-
-from .lifecycle import seconds_before
-from .lives import ContainerLife, Ending, Phase, PodLife, Role, born
+from pyroclast_standalone.nodes.lifecycle import seconds_before
+from pyroclast_standalone.nodes.lives import ContainerLife, Ending, Phase, PodLife, Role, born
 
 Json = Mapping[str, Any]
 

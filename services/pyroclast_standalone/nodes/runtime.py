@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyroclast_standalone.nodes import environment, records, volumes
-
-from .lives import ContainerLife, Execution, PodLife
-from .logs import LogLine
-from .probes import ProbeKind, ProbeResult
-from .sources import Reference, Sources
+from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife
+from pyroclast_standalone.nodes.logs import LogLine
+from pyroclast_standalone.nodes.probes import ProbeKind, ProbeResult
+from pyroclast_standalone.nodes.sources import Reference, Sources
 
 
 class Runtime(Protocol):

@@ -20,17 +20,16 @@ from pyroclast.kube.workqueue.workers import run_workers
 from pyroclast.resources.backoff import Backoff
 from pyroclast.runtime.service import Service
 from pyroclast_standalone.nodes import machines, records
-
-from .addresses import AddressPool
-from .endpoint import Endpoint
-from .environment import Place
-from .fleet import Fleet
-from .pod_log import pod_log
-from .pods import PodKeeper
-from .runtime import Runtime
-from .settings import NodesSettings
-from .simulated import SimulatedRuntime
-from .sources import Sources
+from pyroclast_standalone.nodes.addresses import AddressPool
+from pyroclast_standalone.nodes.endpoint import Endpoint
+from pyroclast_standalone.nodes.environment import Place
+from pyroclast_standalone.nodes.fleet import Fleet
+from pyroclast_standalone.nodes.pod_log import pod_log
+from pyroclast_standalone.nodes.pods import PodKeeper
+from pyroclast_standalone.nodes.runtime import Runtime
+from pyroclast_standalone.nodes.settings import NodesSettings
+from pyroclast_standalone.nodes.simulated import SimulatedRuntime
+from pyroclast_standalone.nodes.sources import Sources
 
 _WORKERS = 32  # pods that are written at the same time
 _LONGEST_BACKOFF = 30  # times the first delay, as for kubelets (10 s to 5 min)
@@ -96,8 +95,8 @@ async def _runtime(
         unknown = settings.unknown_command / timedelta(seconds=1)
         yield SimulatedRuntime(sources, place, unknown_seconds=unknown, now=time.time)
         return
-    from .processes.launcher import find_isolation  # noqa: PLC0415 - the other mode does not need it
-    from .processes.runtime import ProcessRuntime  # noqa: PLC0415
+    from pyroclast_standalone.nodes.processes.launcher import find_isolation  # noqa: PLC0415 - the other mode does not need it
+    from pyroclast_standalone.nodes.processes.runtime import ProcessRuntime  # noqa: PLC0415
 
     isolation = await asyncio.to_thread(find_isolation)
     root = Path(settings.data_dir)

@@ -10,15 +10,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from pyroclast_standalone.nodes import environment, records, volumes
-
-from .environment import ConfigurationError, Place
-from .injections import of_pod
-from .lives import ContainerLife, Ending, Execution, PodLife, Trouble
-from .logs import LogLine
-from .probes import ProbeKind, ProbeResult
-from .runtime import resolved_volumes, workload
-from .shell.runs import Run, simulate
-from .sources import Sources
+from pyroclast_standalone.nodes.environment import ConfigurationError, Place
+from pyroclast_standalone.nodes.injections import of_pod
+from pyroclast_standalone.nodes.lives import ContainerLife, Ending, Execution, PodLife, Trouble
+from pyroclast_standalone.nodes.logs import LogLine
+from pyroclast_standalone.nodes.probes import ProbeKind, ProbeResult
+from pyroclast_standalone.nodes.runtime import resolved_volumes, workload
+from pyroclast_standalone.nodes.shell.runs import Run, simulate
+from pyroclast_standalone.nodes.sources import Sources
 
 # depends on more than the words of the command
 _OUTSIDE = re.compile(r"[$`<\[]|\b(cat|env|printenv|hostname|date|head|grep|wc|test)\b")

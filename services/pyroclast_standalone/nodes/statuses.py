@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import records
-
-from .injections import Injection
-from .lives import ContainerLife, Ending, Phase, PodLife, Role
+from pyroclast_standalone.nodes.injections import Injection
+from pyroclast_standalone.nodes.lives import ContainerLife, Ending, Phase, PodLife, Role
 
 Json = dict[str, Any]
 _SCHEDULED: Final = "PodScheduled"

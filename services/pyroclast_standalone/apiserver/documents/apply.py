@@ -8,14 +8,13 @@ from typing import Final
 
 from pyroclast.resources.go_text import go_quote
 from pyroclast_standalone.apiserver.documents import field_sets
-
-from .apply_check import check_configuration
-from .apply_merge import merge_configuration, remove, with_named_fields
-from .errors import ApplyConflict, PatchFailure, Undecodable
-from .field_sets import FieldSet
-from .managed_fields import Owner, decode, encode, of_endpoint, owned, update_owners
-from .schema import Node
-from .values import Object
+from pyroclast_standalone.apiserver.documents.apply_check import check_configuration
+from pyroclast_standalone.apiserver.documents.apply_merge import merge_configuration, remove, with_named_fields
+from pyroclast_standalone.apiserver.documents.errors import ApplyConflict, PatchFailure, Undecodable
+from pyroclast_standalone.apiserver.documents.field_sets import FieldSet
+from pyroclast_standalone.apiserver.documents.managed_fields import Owner, decode, encode, of_endpoint, owned, update_owners
+from pyroclast_standalone.apiserver.documents.schema import Node
+from pyroclast_standalone.apiserver.documents.values import Object
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _FORMER: Final = "before-first-apply"

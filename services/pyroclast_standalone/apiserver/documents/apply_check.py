@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 from pyroclast.resources.go_text import go_value
-
-from .field_sets import item_key, show_path
-from .schema import Node
-from .values import Json
+from pyroclast_standalone.apiserver.documents.field_sets import item_key, show_path
+from pyroclast_standalone.apiserver.documents.schema import Node
+from pyroclast_standalone.apiserver.documents.values import Json
 
 _NUMBERS = {"integer", "number"}
 _SCALARS = {"quantity", "int-or-string"}

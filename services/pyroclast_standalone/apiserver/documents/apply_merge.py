@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .field_sets import FieldSet, item_key
-from .schema import Node
-from .values import Json, Object
+from pyroclast_standalone.apiserver.documents.field_sets import FieldSet, item_key
+from pyroclast_standalone.apiserver.documents.schema import Node
+from pyroclast_standalone.apiserver.documents.values import Json, Object
 
 
 def merge_configuration(live: Object, applied: Object, schema: Node) -> Object:

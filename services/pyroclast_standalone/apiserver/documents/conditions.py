@@ -10,9 +10,8 @@ from typing import Final
 
 from pyroclast.expressions import EvaluationError, ExpressionError, compile_expression
 from pyroclast.expressions.values import BOOL, DYN, LIST, MAP, STRING, object_of
-
-from .stored_expressions import compile_stored
-from .values import Json
+from pyroclast_standalone.apiserver.documents.stored_expressions import compile_stored
+from pyroclast_standalone.apiserver.documents.values import Json
 
 _KIND: Final = object_of(group=STRING, version=STRING, kind=STRING)
 _RESOURCE: Final = object_of(group=STRING, version=STRING, resource=STRING)

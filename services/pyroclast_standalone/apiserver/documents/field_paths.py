@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .values import Json
+from pyroclast_standalone.apiserver.documents.values import Json
 
 
 class BadFieldPath(Exception):

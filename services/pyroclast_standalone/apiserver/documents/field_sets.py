@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 import orjson
 
-from .schema import Node
-from .values import Json
+from pyroclast_standalone.apiserver.documents.schema import Node
+from pyroclast_standalone.apiserver.documents.values import Json
 
 FieldSet: TypeAlias = dict[str, Json]
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from pyroclast.resources.go_text import go_kind
-
-from .errors import MalformedPatch, Unprocessable
-from .values import Json
+from pyroclast_standalone.apiserver.documents.errors import MalformedPatch, Unprocessable
+from pyroclast_standalone.apiserver.documents.values import Json
 
 _TEXTS: Final = ("op", "path", "from")
 _FIELDS: Final = (*_TEXTS, "value")

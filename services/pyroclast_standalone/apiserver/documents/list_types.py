@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 
 from pyroclast.rules.errors import FieldError, duplicate, invalid
-
-from .values import Json, Object
+from pyroclast_standalone.apiserver.documents.values import Json, Object
 
 
 def check_lists(value: Json, schema: Mapping[str, Json], path: str = "") -> list[FieldError]:

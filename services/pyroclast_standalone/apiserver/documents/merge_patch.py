@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .values import Json
+from pyroclast_standalone.apiserver.documents.values import Json
 
 
 def merge(target: Json, patch: Json) -> Json:

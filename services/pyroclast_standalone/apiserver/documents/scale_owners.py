@@ -10,9 +10,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from .field_sets import FieldSet
-from .managed_fields import Owner, decode, encode
-from .values import Json, Object
+from pyroclast_standalone.apiserver.documents.field_sets import FieldSet
+from pyroclast_standalone.apiserver.documents.managed_fields import Owner, decode, encode
+from pyroclast_standalone.apiserver.documents.values import Json, Object
 
 _SCALE: Final = "autoscaling/v1"
 _REPLICAS: Final = ("f:spec", "f:replicas")

@@ -9,12 +9,11 @@ from typing import Final
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
 from pyroclast.expressions.values import BOOL, DYN, OPTIONAL, STRING, Type
 from pyroclast.rules.errors import MISSING, FieldError, duplicate, forbidden, invalid, required, unsupported
-
-from .field_paths import BadFieldPath, find_field
-from .schema_types import reader_of, type_of
-from .schema_validation import NO_OLD, correlated_items
-from .stored_expressions import Broken, compile_stored
-from .values import Json, Object
+from pyroclast_standalone.apiserver.documents.field_paths import BadFieldPath, find_field
+from pyroclast_standalone.apiserver.documents.schema_types import reader_of, type_of
+from pyroclast_standalone.apiserver.documents.schema_validation import NO_OLD, correlated_items
+from pyroclast_standalone.apiserver.documents.stored_expressions import Broken, compile_stored
+from pyroclast_standalone.apiserver.documents.values import Json, Object
 
 _RULES: Final = "x-kubernetes-validations"
 _REASONS: Final[Mapping[str, Callable[[str, Json, str], FieldError]]] = {

@@ -23,8 +23,7 @@ from pyroclast.expressions.values import (
     Type,
     object_of,
 )
-
-from .values import Json
+from pyroclast_standalone.apiserver.documents.values import Json
 
 _Reader: TypeAlias = Callable[[Json], Json]
 _FORMATS: Final = {"date-time": TIMESTAMP, "date": TIMESTAMP, "datetime": TIMESTAMP, "duration": DURATION, "byte": BYTES}

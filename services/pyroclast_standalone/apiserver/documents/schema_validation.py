@@ -8,9 +8,8 @@ from typing import Final, TypeAlias
 from pyroclast.resources.go_text import go_quote, go_value
 from pyroclast.resources.patterns import compile_pattern
 from pyroclast.rules.errors import FieldError, invalid, required, too_long, too_many, type_invalid, unsupported
-
-from .formats import FORMATS
-from .values import Json
+from pyroclast_standalone.apiserver.documents.formats import FORMATS
+from pyroclast_standalone.apiserver.documents.values import Json
 
 NO_OLD: Final = object()
 """Marks that no old value exists to compare with."""

@@ -10,8 +10,7 @@ from typing import Any, Final, TypeAlias
 from pyroclast.resources.go_text import go_quote
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, invalid
-
-from .errors import MalformedSelector, aggregate
+from pyroclast_standalone.apiserver.documents.errors import MalformedSelector, aggregate
 
 FieldReaders: TypeAlias = Mapping[str, Callable[[Mapping[str, Any]], str]]
 """The selectable fields of a kind besides metadata.name and metadata.namespace, with a function that reads each as text."""

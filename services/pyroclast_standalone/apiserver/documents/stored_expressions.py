@@ -8,8 +8,7 @@ from typing import NoReturn
 
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
 from pyroclast.expressions.values import Type
-
-from .values import Json
+from pyroclast_standalone.apiserver.documents.values import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import math
 
 import orjson
 
-from .errors import Undecodable
-from .values import Json
+from pyroclast_standalone.apiserver.documents.errors import Undecodable
+from pyroclast_standalone.apiserver.documents.values import Json
 
 
 def parse_json(body: bytes, *, duplicates: bool = True) -> tuple[Json, list[str]]:

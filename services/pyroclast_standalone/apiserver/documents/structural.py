@@ -11,13 +11,12 @@ from typing import Final
 import orjson
 
 from pyroclast.rules.errors import ErrorType, FieldError, invalid
-
-from .list_types import check_lists
-from .schema import Node, of_openapi
-from .schema_rules import Rules, compile_rules
-from .schema_validation import NO_OLD, Validator, compile_schema
-from .typed import codec_of
-from .values import Json, Object
+from pyroclast_standalone.apiserver.documents.list_types import check_lists
+from pyroclast_standalone.apiserver.documents.schema import Node, of_openapi
+from pyroclast_standalone.apiserver.documents.schema_rules import Rules, compile_rules
+from pyroclast_standalone.apiserver.documents.schema_validation import NO_OLD, Validator, compile_schema
+from pyroclast_standalone.apiserver.documents.typed import codec_of
+from pyroclast_standalone.apiserver.documents.values import Json, Object
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")

@@ -10,9 +10,8 @@ from typing import Any, Final
 import yaml as pyyaml
 
 from pyroclast.resources.go_text import go_quote, go_value
-
-from .errors import Undecodable
-from .values import Json
+from pyroclast_standalone.apiserver.documents.errors import Undecodable
+from pyroclast_standalone.apiserver.documents.values import Json
 
 _STR: Final = "tag:yaml.org,2002:str"
 _PLAIN: Final = "plain"  # tag of a scalar whose text determines its type

@@ -2,8 +2,7 @@
 
 from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.kinds.builtins import Subresource
-
-from .registry import builtin_strategies, custom_strategy, strategy_of
-from .strategy import Strategy
+from pyroclast_standalone.apiserver.kinds.registry import builtin_strategies, custom_strategy, strategy_of
+from pyroclast_standalone.apiserver.kinds.strategy import Strategy
 
 __all__ = ["Strategy", "Subresource", "Verdict", "builtin_strategies", "custom_strategy", "strategy_of"]

@@ -8,8 +8,7 @@ from typing import Any, Final
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, invalid, required, unsupported
 from pyroclast.rules.podspecs.internals import internal_form
-
-from .rules import Rules
+from pyroclast_standalone.apiserver.kinds.rules import Rules
 
 _GROUP: Final = "rbac.authorization.k8s.io"
 _SUBJECTS: Final = ("ServiceAccount", "User", "Group")

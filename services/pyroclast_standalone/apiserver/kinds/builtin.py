@@ -12,11 +12,10 @@ from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 from pyroclast_standalone.apiserver.kinds.builtins import Builtin
-
-from .defaults import fill_in
-from .printed import printed
-from .rules import Cells, Rules
-from .strategy import Strategy
+from pyroclast_standalone.apiserver.kinds.defaults import fill_in
+from pyroclast_standalone.apiserver.kinds.printed import printed
+from pyroclast_standalone.apiserver.kinds.rules import Cells, Rules
+from pyroclast_standalone.apiserver.kinds.strategy import Strategy
 
 _CHECKS: Final = 3  # how often most kinds check changed metadata; each check reports its errors
 _OBJECT_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")

@@ -12,9 +12,8 @@ from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.requirements import amount_problems
 from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names
 from pyroclast_standalone.apiserver.documents.selectors import read_field
-
-from .checks import named
-from .rules import FieldPart, Rules, age_of
+from pyroclast_standalone.apiserver.kinds.checks import named
+from pyroclast_standalone.apiserver.kinds.rules import FieldPart, Rules, age_of
 
 _NO_FINALIZER: Final = "name is neither a standard finalizer name nor is it fully qualified"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -10,9 +10,8 @@ from typing import Any, Final
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, forbidden, invalid, required, too_long
 from pyroclast_standalone.apiserver.documents.selectors import read_field
-
-from .quota_checks import check_limit_range, check_quota, check_quota_update
-from .rules import Rules, age_of
+from pyroclast_standalone.apiserver.kinds.quota_checks import check_limit_range, check_quota, check_quota_update
+from pyroclast_standalone.apiserver.kinds.rules import Rules, age_of
 
 _MAX_BYTES: Final = 1024 * 1024  # of all values together
 _UNCHANGEABLE: Final = "field is immutable when `immutable` is set"

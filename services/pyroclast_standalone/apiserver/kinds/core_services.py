@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.selectors import read_field
-
-from .rules import Rules, age_of, selector_text
-from .service_checks import check_service, check_service_update, is_headless
+from pyroclast_standalone.apiserver.kinds.rules import Rules, age_of, selector_text
+from pyroclast_standalone.apiserver.kinds.service_checks import check_service, check_service_update, is_headless
 
 _EXTERNAL: Final = {"NodePort", "LoadBalancer"}
 _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768

@@ -13,8 +13,7 @@ from pyroclast_standalone.apiserver.documents.metadata import check_metadata, ch
 from pyroclast_standalone.apiserver.documents.schema import Node
 from pyroclast_standalone.apiserver.documents.structural import Structural, Verdict
 from pyroclast_standalone.apiserver.kinds.builtins import Subresource
-
-from .strategy import Strategy
+from pyroclast_standalone.apiserver.kinds.strategy import Strategy
 
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _METADATA_CHECKS: Final = 3  # checks of a change, each of which reports its errors

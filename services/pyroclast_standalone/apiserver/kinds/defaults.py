@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from .pod_defaults import default_template
+from pyroclast_standalone.apiserver.kinds.pod_defaults import default_template
 
 _PODS: Final = "pods"
 

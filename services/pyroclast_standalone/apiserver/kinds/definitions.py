@@ -14,8 +14,7 @@ from pyroclast_standalone.apiserver.documents import jsonpath
 from pyroclast_standalone.apiserver.documents.field_paths import BadFieldPath, find_field
 from pyroclast_standalone.apiserver.documents.schema_check import check_schema
 from pyroclast_standalone.apiserver.documents.schema_rules import check_rules
-
-from .rules import Rules
+from pyroclast_standalone.apiserver.kinds.rules import Rules
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

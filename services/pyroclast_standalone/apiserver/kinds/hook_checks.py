@@ -10,8 +10,7 @@ from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
 from pyroclast.rules.podspecs.labels import check_label_selector
 from pyroclast_standalone.apiserver.documents.conditions import fault_of_condition
-
-from .checks import named, optional_choice
+from pyroclast_standalone.apiserver.kinds.checks import named, optional_choice
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _ONE_TARGET: Final = "exactly one of url or service is required"

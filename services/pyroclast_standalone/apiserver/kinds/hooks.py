@@ -6,10 +6,9 @@ from typing import Any, Final
 
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
-
-from .checks import named, optional_choice
-from .hook_checks import check_client, check_conditions, check_rule, check_selectors
-from .rules import Rules
+from pyroclast_standalone.apiserver.kinds.checks import named, optional_choice
+from pyroclast_standalone.apiserver.kinds.hook_checks import check_client, check_conditions, check_rule, check_selectors
+from pyroclast_standalone.apiserver.kinds.rules import Rules
 
 
 def _check_name(name: str, path: str) -> list[FieldError]:

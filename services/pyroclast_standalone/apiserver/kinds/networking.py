@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from pyroclast.rules.errors import FieldError, forbidden, invalid, required, unsupported
 from pyroclast.rules.podspecs.labels import check_label_selector
-
-from .checks import optional_choice
-from .rules import Rules
+from pyroclast_standalone.apiserver.kinds.checks import optional_choice
+from pyroclast_standalone.apiserver.kinds.rules import Rules
 
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _TYPES: Final = ("Ingress", "Egress")

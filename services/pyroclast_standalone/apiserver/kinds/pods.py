@@ -9,12 +9,11 @@ from pyroclast.resources.pods import quality_of_service
 from pyroclast.rules.errors import FieldError, forbidden
 from pyroclast.rules.podspecs import check_new_pod, check_pod
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders, read_field
-
-from .pod_defaults import default_pod
-from .pod_table import pod_cells, pod_conditions
-from .pod_updates import check_pod_status, check_pod_update
-from .pod_warnings import warn_of_pod
-from .rules import FieldPart, Rules
+from pyroclast_standalone.apiserver.kinds.pod_defaults import default_pod
+from pyroclast_standalone.apiserver.kinds.pod_table import pod_cells, pod_conditions
+from pyroclast_standalone.apiserver.kinds.pod_updates import check_pod_status, check_pod_update
+from pyroclast_standalone.apiserver.kinds.pod_warnings import warn_of_pod
+from pyroclast_standalone.apiserver.kinds.rules import FieldPart, Rules
 
 
 def _addresses(pod: Mapping[str, Any]) -> str:

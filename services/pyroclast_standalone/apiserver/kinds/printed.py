@@ -21,9 +21,8 @@ import yaml
 
 from pyroclast_standalone.apiserver.documents.jsonpath import compile_path
 from pyroclast_standalone.apiserver.documents.tables import Column
+from pyroclast_standalone.apiserver.kinds.rules import AGE, NAME, Cells, age_of, selector_text
 from pyroclast_standalone.times import human_duration, parse_time, since
-
-from .rules import AGE, NAME, Cells, age_of, selector_text
 
 _Cell: TypeAlias = Callable[[Mapping[str, Any], float], Any]
 

@@ -20,12 +20,11 @@ from pyroclast_standalone.apiserver.kinds import (
     storage,
     workloads,
 )
+from pyroclast_standalone.apiserver.kinds.builtin import BuiltinStrategy
 from pyroclast_standalone.apiserver.kinds.builtins import BUILTINS
-
-from .builtin import BuiltinStrategy
-from .custom import CustomStrategy
-from .rules import Rules
-from .strategy import Strategy
+from pyroclast_standalone.apiserver.kinds.custom import CustomStrategy
+from pyroclast_standalone.apiserver.kinds.rules import Rules
+from pyroclast_standalone.apiserver.kinds.strategy import Strategy
 
 _NO_ENDPOINTS: Final = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 _RULES: Final[Mapping[tuple[str, str], Rules]] = {

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyroclast.rules.errors import FieldError, forbidden, invalid
-
-from .checks import immutable, optional_choice
-from .rules import Rules
+from pyroclast_standalone.apiserver.kinds.checks import immutable, optional_choice
+from pyroclast_standalone.apiserver.kinds.rules import Rules
 
 _HIGHEST: Final = 1_000_000_000
 _SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}

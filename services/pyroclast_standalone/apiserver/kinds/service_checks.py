@@ -14,8 +14,7 @@ from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, re
 from pyroclast.rules.podspecs.dns import check_address
 from pyroclast.rules.podspecs.probes import check_port
 from pyroclast_standalone.apiserver.documents.metadata import check_labels
-
-from .checks import choice, named
+from pyroclast_standalone.apiserver.kinds.checks import choice, named
 
 CLUSTER_RANGE: Final = ipaddress.IPv4Network("10.96.0.0/12")
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

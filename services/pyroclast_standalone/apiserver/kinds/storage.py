@@ -8,10 +8,9 @@ from typing import Any, Final
 from pyroclast.resources import quantity
 from pyroclast.rules.errors import FieldError, forbidden, invalid, required
 from pyroclast.rules.podspecs.claims import check_claim_spec
-
-from .checks import immutable, optional_choice
-from .pod_defaults import default_claim_spec
-from .rules import Rules
+from pyroclast_standalone.apiserver.kinds.checks import immutable, optional_choice
+from pyroclast_standalone.apiserver.kinds.pod_defaults import default_claim_spec
+from pyroclast_standalone.apiserver.kinds.rules import Rules
 
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"

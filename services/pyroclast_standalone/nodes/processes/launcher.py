@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pyroclast_standalone.nodes import records
+from pyroclast_standalone.nodes.processes.layout import Layout
+from pyroclast_standalone.nodes.processes.messages import path_of
 from pyroclast_standalone.nodes.runtime import Workload
-
-from .layout import Layout
-from .messages import path_of
 
 _SHIM = Path(__file__).with_name("shim.py")
 _LONGEST_HOSTNAME = 63

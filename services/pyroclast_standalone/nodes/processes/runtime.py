@@ -23,15 +23,14 @@ from pyroclast_standalone.nodes.injections import of_pod
 from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, Trouble
 from pyroclast_standalone.nodes.logs import LogLine
 from pyroclast_standalone.nodes.probes import ProbeKind, ProbeResult
+from pyroclast_standalone.nodes.processes.checks import ask
+from pyroclast_standalone.nodes.processes.hosts import Named, hosts_file, names_of
+from pyroclast_standalone.nodes.processes.launcher import Launcher, is_shim
+from pyroclast_standalone.nodes.processes.layout import Layout, write_files
+from pyroclast_standalone.nodes.processes.messages import message_of
 from pyroclast_standalone.nodes.runtime import Workload, resolved_volumes, workload
 from pyroclast_standalone.nodes.sources import Sources
 from pyroclast_standalone.nodes.volumes import File
-
-from .checks import ask
-from .hosts import Named, hosts_file, names_of
-from .launcher import Launcher, is_shim
-from .layout import Layout, write_files
-from .messages import message_of
 
 log = structlog.get_logger()
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from pyroclast_standalone.nodes.shell import conditions, control, text
-
-from .machine import Ended, Forever, Shell
+from pyroclast_standalone.nodes.shell.machine import Ended, Forever, Shell
 
 _Command: TypeAlias = Callable[[Shell, list[str], str], int]
 

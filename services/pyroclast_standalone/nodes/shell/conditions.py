@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from .machine import Shell
+from pyroclast_standalone.nodes.shell.machine import Shell
 
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "-eq": int.__eq__,

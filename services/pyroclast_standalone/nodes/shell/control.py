@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from .machine import Broken, Continued, Ended, Forever, Shell
+from pyroclast_standalone.nodes.shell.machine import Broken, Continued, Ended, Forever, Shell
 
 _DURATION = re.compile(r"(\d+\.?\d*|\.\d+)([smhd]?)")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

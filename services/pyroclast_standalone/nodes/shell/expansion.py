@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 
-from .lexer import NotUnderstood, skip
+from pyroclast_standalone.nodes.shell.lexer import NotUnderstood, skip
 
 _PARAMETER = re.compile(r"\$(\w+|[?$#@*!-])")
 _BRACED = re.compile(r"(#?)(\w+|[?$#@*])(?:(:?[-=+?]|%%|%|##|#)(.*))?", re.DOTALL)

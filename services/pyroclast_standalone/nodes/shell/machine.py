@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pyroclast_standalone.nodes.shell import syntax
-
-from .expansion import Expansion
+from pyroclast_standalone.nodes.shell.expansion import Expansion
 
 _MAX_STEPS = 2_000  # commands per script; a longer loop is treated as endless
 _MAX_OUTPUT = 200_000  # characters

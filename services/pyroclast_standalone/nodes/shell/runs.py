@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .commands import carry_out
-from .lexer import NotUnderstood
-from .machine import Ended, Forever, Shell
+from pyroclast_standalone.nodes.shell.commands import carry_out
+from pyroclast_standalone.nodes.shell.lexer import NotUnderstood
+from pyroclast_standalone.nodes.shell.machine import Ended, Forever, Shell
 
 SIGTERM_STATUS = 143  # 128 + SIGTERM
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .lexer import NotUnderstood, Token, tokens
+from pyroclast_standalone.nodes.shell.lexer import NotUnderstood, Token, tokens
 
 
 @dataclass(frozen=True, slots=True)

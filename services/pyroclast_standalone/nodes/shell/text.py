@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .machine import Shell
+from pyroclast_standalone.nodes.shell.machine import Shell
 
 _PLACEHOLDER = re.compile(r"%[-\d.]*[sdif]")
 

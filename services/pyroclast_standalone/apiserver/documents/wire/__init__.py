@@ -5,6 +5,6 @@ a null depends on the types. `python -m tests.unit.apiserver_documents.wire_tabl
 of the API types. The table is loaded on first use.
 """
 
-from .table import Field, Message, message_of, messages
+from pyroclast_standalone.apiserver.documents.wire.table import Field, Message, message_of, messages
 
 __all__ = ["Field", "Message", "message_of", "messages"]
