@@ -34,10 +34,14 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The reason why a container waits. `reason` is as in the API, such as `CreateContainerConfigError` or `ErrImagePull`."""
+    """The reason why a container waits. `reason` is as in the API, such as `CreateContainerConfigError` or `ErrImagePull`.
+
+    `event` is the reason of the event that reports it. The status of a container does not show what its event says of a volume.
+    """
 
     reason: str
     message: str = ""
+    event: str = "Failed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,8 +222,10 @@ class PodKeeper:
         match effect:
             case Start():
                 container.execution = await self._runtime.start(pod, life, container)
-                if container.execution.trouble is not None:
-                    self._record(pod, "Warning", "Failed", f"Error: {container.execution.trouble.message}")
+                trouble = container.execution.trouble
+                if trouble is not None:
+                    text = trouble.message if trouble.event != "Failed" else f"Error: {trouble.message}"
+                    self._record(pod, "Warning", trouble.event, text)
                 elif container.restarts > 1:
                     self._record(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
             case Terminate():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyroclast_standalone.nodes import environment, records, volumes
-from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife
+from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, Trouble
 from pyroclast_standalone.nodes.logs import LogLine
 from pyroclast_standalone.nodes.probes import ProbeKind, ProbeResult
 from pyroclast_standalone.nodes.sources import Reference, Sources
@@ -39,6 +39,17 @@ class Runtime(Protocol):
 
     async def forget(self, uid: str) -> None:
         """Remove the data of a deleted pod."""
+
+
+class MountError(environment.ConfigurationError):
+    """The content of a volume does not exist."""
+
+
+def trouble_of(error: environment.ConfigurationError) -> Trouble:
+    """Return why the container waits, as a kubelet reports it."""
+    if isinstance(error, MountError):
+        return Trouble("ContainerCreating", str(error), event="FailedMount")
+    return Trouble("CreateContainerConfigError", str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +87,16 @@ async def resolved_volumes(
     """Return the files of the volumes of `pod` whose content is in the API.
 
     Raises:
-        environment.ConfigurationError: a required object or key does not exist.
+        MountError: a required object or key does not exist.
     """
     read = await _read(volumes.references(pod), sources)
     found: dict[str, dict[str, volumes.File]] = {}
     for volume in pod.spec.volumes:
         issued = {wish: await _token(pod, wish, sources) for wish in volumes.tokens(volume)} if with_tokens else {}
-        files = volumes.files(pod, volume, place, read, issued)
+        try:
+            files = volumes.files(pod, volume, place, read, issued)
+        except environment.ConfigurationError as error:
+            raise MountError(f'MountVolume.SetUp failed for volume "{volume.get("name")}" : {error}') from error
         if files is not None:
             found[str(volume.get("name"))] = files
     return found

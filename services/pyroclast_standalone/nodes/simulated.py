@@ -1,27 +1,23 @@
 """Simulated containers: the run of each container is computed from its command when it starts.
 
-A run that depends on files, variables or the node is cached until the pod is deleted, as a ConfigMap may be deleted earlier.
+A run that depends on variables is cached until the pod is deleted, as a ConfigMap may be deleted earlier.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 
 from pyroclast_standalone.nodes import environment, records, volumes
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
-from pyroclast_standalone.nodes.lives import ContainerLife, Ending, Execution, PodLife, Trouble
+from pyroclast_standalone.nodes.lives import ContainerLife, Ending, Execution, PodLife
 from pyroclast_standalone.nodes.logs import LogLine
 from pyroclast_standalone.nodes.probes import ProbeKind, ProbeResult
-from pyroclast_standalone.nodes.runtime import resolved_volumes, workload
-from pyroclast_standalone.nodes.shell.runs import Run, simulate
+from pyroclast_standalone.nodes.runtime import resolved_volumes, trouble_of, workload
+from pyroclast_standalone.nodes.shell import Run, simulate
 from pyroclast_standalone.nodes.sources import Sources
 
-# depends on more than the words of the command
-_OUTSIDE = re.compile(r"[$`<\[]|\b(cat|env|printenv|hostname|date|head|grep|wc|test)\b")
-_FILES = re.compile(r"[<\[]|\b(cat|head|grep|wc|test)\b")
 _KILLED = 137  # 128 + SIGKILL
 _MAX_PLAIN_RUNS = 1_000  # cached command lines; Jobs start hundreds of pods with the same command
 
@@ -48,11 +44,14 @@ class SimulatedRuntime:
         """Compute when and how the run of the container will end."""
         started_at = self._now()
         try:
-            if any(reference for reference in volumes.references(pod) if not reference.is_optional):
-                await resolved_volumes(pod, self._place(pod.spec.node_name, life.pod_ip), self._sources)
+            place = self._place(pod.spec.node_name, life.pod_ip)
+            if not all(reference.is_optional for reference in volumes.references(pod)):
+                await resolved_volumes(pod, place, self._sources)
+            if not all(reference.is_optional for reference in environment.references(pod, container.spec)):
+                await workload(pod, container.spec, place, self._sources, with_files=False)
             run = await self._run(pod, life, container.spec, started_at)
         except ConfigurationError as error:
-            return Execution(trouble=Trouble("CreateContainerConfigError", str(error)))
+            return Execution(trouble=trouble_of(error))
         ends_at = None if run.seconds is None else started_at + run.seconds
         return Execution(started_at, ends_at, run.exit_code)
 
@@ -95,7 +94,7 @@ class SimulatedRuntime:
             ProbeKind.READINESS: container.spec.readiness_probe,
         }[kind]
         command = tuple((spec.exec or {}).get("command") or ()) if spec is not None else ()
-        ok = not command or simulate(list(command), {}, read_file=lambda _: "").exit_code == 0
+        ok = not command or simulate(list(command), {}).exit_code == 0
         return ProbeResult(ok=ok, message="" if ok else f"{command[0]}: exit status 1", is_constant=True)
 
     async def lines(
@@ -123,26 +122,17 @@ class SimulatedRuntime:
         words = (*container.command, *container.args)
         if not words and _is_first(pod, container):
             return Run((), 0.0, 0)
-        if not any(_OUTSIDE.search(word) for word in words):
+        if not any("$" in word for word in words):
             return self._plain_run(words)
         known, key = self._runs.setdefault(life.uid, {}), (container.name, started_at)
         if key not in known:
-            known[key] = await self._worked_out(pod, life, container, started_at)
+            known[key] = await self._worked_out(pod, life, container)
         return known[key]
 
-    async def _worked_out(self, pod: records.Pod, life: PodLife, container: records.Container, started_at: float) -> Run:
-        words = (*container.command, *container.args)
+    async def _worked_out(self, pod: records.Pod, life: PodLife, container: records.Container) -> Run:
         place = self._place(pod.spec.node_name, life.pod_ip)
-        reads_files = any(_FILES.search(word) for word in words)
-        with_tokens = any(path in word for path in _token_paths(pod, container) for word in words)
-        work = await workload(pod, container, place, self._sources, with_files=reads_files, with_tokens=with_tokens)
-
-        def read(path: str) -> str | None:
-            at = volumes.mounted(container, path)
-            file = work.files.get(at[0], {}).get(at[1]) if at is not None else None
-            return file.content.decode(errors="replace") if file is not None else None
-
-        return simulate(work.argv, work.variables, read_file=read, unknown_seconds=self._unknown_seconds, now=started_at)
+        work = await workload(pod, container, place, self._sources, with_files=False)
+        return simulate(work.argv, work.variables, unknown_seconds=self._unknown_seconds)
 
     def _simulate_plain(self, words: tuple[str, ...]) -> Run:
         return simulate([environment.expand(word, {}) for word in words], {}, unknown_seconds=self._unknown_seconds)
@@ -151,12 +141,6 @@ class SimulatedRuntime:
 def _is_first(pod: records.Pod, container: records.Container) -> bool:
     """Return whether the pod waits for the end of `container`. Such a container without a command ends at once."""
     return container.restart_policy != "Always" and any(container.name == other.name for other in pod.spec.init_containers)
-
-
-def _token_paths(pod: records.Pod, container: records.Container) -> list[str]:
-    """Return the mount paths of volumes with tokens. A token is requested only if the command reads such a path."""
-    holders = {volume.get("name") for volume in pod.spec.volumes if volumes.tokens(volume)}
-    return [mount.mount_path for mount in container.volume_mounts if mount.name in holders]
 
 
 def _run_of(container: ContainerLife, *, previous: bool) -> tuple[float, float | None] | None:

@@ -112,8 +112,9 @@ def _container(pod: records.Pod, life: PodLife, container: ContainerLife) -> Jso
         text = f"back-off {waited}s restarting failed container={container.name} pod={where}"
         status["state"] = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
     elif container.trouble is not None:
-        waiting = {"reason": container.trouble.reason, "message": container.trouble.message}
-        status["state"] = {"waiting": {key: value for key, value in waiting.items() if value}}
+        trouble = container.trouble
+        shown = {"message": trouble.message} if trouble.message and trouble.event == "Failed" else {}
+        status["state"] = {"waiting": {"reason": trouble.reason, **shown}}
     else:
         is_held_up = container.role is Role.MAIN and any(c.role is Role.INIT and c.ending is None for c in life.containers)
         status["state"] = {"waiting": {"reason": "PodInitializing" if is_held_up else "ContainerCreating"}}

@@ -116,7 +116,8 @@ def _keyed(reference: Reference, source: Json, read: Read, mode: int) -> dict[st
         if item["key"] in content:
             found[str(item["path"])] = File(content[item["key"]], item.get("mode") or mode)
         elif not reference.is_optional:
-            raise ConfigurationError(f"references non-existent {reference.kind.lower()} key: {item['key']}")
+            kind = "config" if reference.kind == "ConfigMap" else "secret"
+            raise ConfigurationError(f"references non-existent {kind} key: {item['key']}")
     return found
 
 

@@ -95,7 +95,7 @@ def test_history_records_a_job_deleted_while_running_as_removed(own: Cluster, na
 
 def test_history_records_a_job_with_a_failed_index_as_failed(own: Cluster, namespace: str) -> None:
     """The others succeed later, and more of them than its gang needs."""
-    script = "if [ $JOB_COMPLETION_INDEX = 0 ]; then exit 3; fi; sleep 5"
+    script = "[ $JOB_COMPLETION_INDEX = 0 ] && exit 3; sleep 5"
     pod = {"containers": [{**pod_spec("10m")["containers"][0], "command": ["sh", "-c", script]}]}
     body = job("some", "10m", 3, gang(2), pod=pod)
     body["spec"] |= {"backoffLimitPerIndex": 0}

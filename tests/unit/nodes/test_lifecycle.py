@@ -16,7 +16,7 @@ from pyroclast_standalone.nodes.lives import AskProbe, Execution, Kill, Phase, S
 from pyroclast_standalone.nodes.probes import ProbeResult
 from pyroclast_standalone.nodes.records import Pod
 from pyroclast_standalone.nodes.resume import resumed
-from pyroclast_standalone.nodes.shell.runs import simulate
+from pyroclast_standalone.nodes.shell import simulate
 from pyroclast_standalone.times import rfc3339
 from tests.counts import examples
 

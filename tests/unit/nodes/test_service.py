@@ -5,7 +5,7 @@ import aiohttp
 import orjson
 import pytest
 
-from pyroclast.api.types import CONFIG_MAPS, LEASES, NODES, PODS, Key
+from pyroclast.api.types import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, Key
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import PatchKind
@@ -152,14 +152,69 @@ async def test_finished_or_force_deleted_pod_is_not_deleted_again_by_the_node(cl
 async def test_pod_waits_until_its_config_map_exists(cluster):
     await start(cluster)
     source = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "k"}}}
-    await cluster.run_pod("p", "echo $X; sleep 100", container={"env": [source]})
-
-    def waits(pod):
-        return _waiting(pod).get("reason") == "CreateContainerConfigError"
-
-    assert 'configmap "cm" not found' in _waiting(await cluster.until("p", waits))["message"]
+    await cluster.run_pod("p", "sleep 100", container={"env": [source]})
+    assert await config_error(cluster, "p") == 'configmap "cm" not found'
     await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"k": "v"}}, namespace="default")
     await cluster.until_phase("p", "Running")
+
+
+@pytest.mark.parametrize(
+    ("container", "want"),
+    [
+        pytest.param({"envFrom": [{"configMapRef": {"name": "absent"}}]}, 'configmap "absent" not found', id="config-map"),
+        pytest.param({"envFrom": [{"secretRef": {"name": "absent"}}]}, 'secret "absent" not found', id="secret"),
+        pytest.param(
+            {"env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "there", "key": "k"}}}]},
+            "couldn't find key k in ConfigMap default/there",
+            id="key",
+        ),
+    ],
+)
+async def test_container_whose_configuration_is_absent_waits_as_on_a_kubelet(cluster, container, want):
+    await start(cluster)
+    await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "there"}}, namespace="default")
+    await cluster.run_pod("p", "sleep 2", container=container)
+    assert await config_error(cluster, "p") == want
+
+
+async def test_container_runs_without_optional_configuration(cluster):
+    await start(cluster)
+    optional = {"name": "absent", "optional": True}
+    key = {"name": "X", "valueFrom": {"secretKeyRef": {**optional, "key": "k"}}}
+    volumes = [{"name": "v", "configMap": optional}, {"name": "w", "secret": {"secretName": "absent", "optional": True}}]
+    sources = {"env": [key], "envFrom": [{"configMapRef": optional}, {"secretRef": optional}]}
+    await cluster.run_pod("p", "sleep 100", container=sources, volumes=volumes)
+    await cluster.until_phase("p", "Running")
+
+
+@pytest.mark.parametrize(
+    ("volume", "want"),
+    [
+        pytest.param({"configMap": {"name": "absent"}}, 'configmap "absent" not found', id="config-map"),
+        pytest.param({"secret": {"secretName": "absent"}}, 'secret "absent" not found', id="secret"),
+        pytest.param({"projected": {"sources": [{"secret": {"name": "absent"}}]}}, 'secret "absent" not found', id="projected"),
+        pytest.param(
+            {"configMap": {"name": "there", "items": [{"key": "k", "path": "k"}]}},
+            "references non-existent config key: k",
+            id="key",
+        ),
+    ],
+)
+async def test_pod_whose_volume_has_no_content_stays_in_creation_with_an_event(cluster, volume, want):
+    await start(cluster)
+    await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "there"}}, namespace="default")
+    await cluster.run_pod("p", "sleep 2", volumes=[{"name": "v", **volume}])
+    async with asyncio.timeout(30):
+        while not (told := [e for e in (await cluster.client.list(EVENTS))[0] if e["reason"] == "FailedMount"]):
+            await asyncio.sleep(0.05)
+    assert told[0]["message"] == f'MountVolume.SetUp failed for volume "v" : {want}'
+    assert _waiting(await cluster.until("p", _waiting)) == {"reason": "ContainerCreating"}
+
+
+async def config_error(cluster, name):
+    """What is said of the configuration of a container that cannot be created."""
+    pod = await cluster.until(name, lambda pod: _waiting(pod).get("reason") == "CreateContainerConfigError")
+    return _waiting(pod)["message"]
 
 
 async def test_pod_exceeding_the_free_cpu_of_its_node_fails_with_out_of_cpu(cluster):
@@ -216,9 +271,7 @@ async def test_pod_logs_survive_a_restart_of_the_node_service(cluster):
 async def test_pod_log_survives_deletion_of_its_config_map_until_a_restart(cluster):
     await start(cluster)
     await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "words"}, "data": {"say": "hello"}}, namespace="default")
-    mounted = {"volumeMounts": [{"name": "v", "mountPath": "/words"}]}
-    volumes = [{"name": "v", "configMap": {"name": "words"}}]
-    await cluster.run_pod("p", "cat /words/say", container=mounted, volumes=volumes)
+    await cluster.run_pod("p", "echo $say", container={"envFrom": [{"configMapRef": {"name": "words"}}]})
     await cluster.until_phase("p", "Succeeded")
     await cluster.client.delete(CONFIG_MAPS, Key("default", "words"))
     assert await log_of(cluster, "p") == b"hello\n"

@@ -28,7 +28,7 @@ from pyroclast_standalone.nodes.processes.hosts import Named, hosts_file, names_
 from pyroclast_standalone.nodes.processes.launcher import Launcher, is_shim
 from pyroclast_standalone.nodes.processes.layout import Layout, write_files
 from pyroclast_standalone.nodes.processes.messages import message_of
-from pyroclast_standalone.nodes.runtime import Workload, resolved_volumes, workload
+from pyroclast_standalone.nodes.runtime import Workload, resolved_volumes, trouble_of, workload
 from pyroclast_standalone.nodes.sources import Sources
 from pyroclast_standalone.nodes.volumes import File
 
@@ -128,7 +128,7 @@ class ProcessRuntime:
             files = await resolved_volumes(pod, place, self._sources, with_tokens=True)
             work = await workload(pod, container.spec, place, self._sources, with_files=False)
         except ConfigurationError as error:
-            return Execution(trouble=Trouble("CreateContainerConfigError", str(error)))
+            return Execution(trouble=trouble_of(error))
         if not work.argv:
             text = "process mode needs a command: there is no image to take one from"
             return Execution(trouble=Trouble("CreateContainerError", text))
