@@ -193,7 +193,10 @@ class _Shell:
             case "test" | "[":
                 return self._test(arguments[:-1] if name == "[" else arguments)
             case "export":
-                self.variables.update(word.split("=", 1) for word in arguments if "=" in word)
+                for word in arguments:
+                    variable, is_assigned, value = word.partition("=")
+                    if is_assigned:
+                        self.variables[variable] = value
                 return 0
             case "set":
                 self.exit_on_error = self.exit_on_error or any(re.fullmatch("-[a-z]*e[a-z]*", word) for word in arguments)
