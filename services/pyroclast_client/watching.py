@@ -11,19 +11,17 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Expired, Forbidden, KubeError, NotFound, Unauthorized
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Forbidden, KubeError, NotFound, Unauthorized
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.follower import Follower, Reader, Timing, json_changes
 
 Object: TypeAlias = dict[str, Any]
 
-SILENCE_SECONDS: Final = 330.0
-WATCH_SECONDS: Final = 300
-FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 10.0
+TIMING: Final = Timing(first_pause=0.1, longest_pause=10.0)
 HOPELESS: Final = (Forbidden, Unauthorized, NotFound)
 
 
-class Follower:
+class ObjectChanges:
     """The changes of one object, for one reader. None in the queue means that the object was deleted."""
 
     def __init__(self) -> None:
@@ -40,7 +38,7 @@ class Follower:
         return await self._changes.get()
 
 
-class Watcher:
+class Watcher(Reader):
     """Follows objects by name over a single connection.
 
     A broken watch continues at its last resourceVersion. When the server no longer has that version, the followed objects are
@@ -49,11 +47,11 @@ class Watcher:
 
     def __init__(self, client: Client, kind: ResourceType, namespace: str) -> None:
         self._client, self._kind, self._namespace = client, kind, namespace
-        self._followers: dict[str, set[Follower]] = {}
+        self._readers: dict[str, set[ObjectChanges]] = {}
         self._known: dict[str, Object | None] = {}
         self._task: asyncio.Task[None] | None = None
         self._open = asyncio.Event()
-        self._version = ""
+        self._follower = Follower(client, kind, self, namespace=namespace, timing=TIMING)
         self._failure: KubeError | None = None
 
     async def follow(self, name: str) -> AsyncGenerator[Object | None]:
@@ -62,21 +60,21 @@ class Watcher:
         Raises:
             KubeError: the server allows no watch.
         """
-        follower = Follower()
-        self._followers.setdefault(name, set()).add(follower)
+        reader = ObjectChanges()
+        self._readers.setdefault(name, set()).add(reader)
         try:
             await self._started()
             if name not in self._known:
                 await self._read(name)
-            if not follower.is_told:
-                follower.tell(self._known[name])
+            if not reader.is_told:
+                reader.tell(self._known[name])
             while True:
-                change = await follower.next()
+                change = await reader.next()
                 if self._failure is not None:
                     raise self._failure
                 yield change
         finally:
-            self._leave(name, follower)
+            self._leave(name, reader)
 
     async def until(self, name: str, holds: Callable[[Object | None], bool]) -> Object | None:
         """Return the object as soon as `holds` returns True for it."""
@@ -98,10 +96,10 @@ class Watcher:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    def _leave(self, name: str, follower: Follower) -> None:
-        self._followers[name].discard(follower)
-        if not self._followers[name]:
-            del self._followers[name]
+    def _leave(self, name: str, reader: ObjectChanges) -> None:
+        self._readers[name].discard(reader)
+        if not self._readers[name]:
+            del self._readers[name]
             self._known.pop(name, None)
 
     async def _started(self) -> None:
@@ -119,73 +117,59 @@ class Watcher:
             found = None
         if name not in self._known:
             self._known[name] = found
-            for follower in self._followers[name]:
-                follower.tell(found)
+            for reader in self._readers[name]:
+                reader.tell(found)
 
     def _tell(self, name: str, found: Object | None) -> None:
-        if name not in self._followers:
+        if name not in self._readers:
             return
         if name in self._known and _version(found) == _version(self._known[name]):
             return
         self._known[name] = found
-        for follower in self._followers[name]:
-            follower.tell(found)
+        for reader in self._readers[name]:
+            reader.tell(found)
 
     async def _run(self) -> None:
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                if not self._version:
-                    await self._begin()
-                async with aclosing(self._batches()) as batches:
-                    async for lines in batches:
-                        pause = FIRST_PAUSE
-                        self._open.set()
-                        for line in lines:
-                            self._take(orjson.loads(line))
-            except Expired:
-                self._version = ""
-            except HOPELESS as error:
-                self._fail(error)
-                return
-            except (ApiError, ConnectionFailed) as error:
-                if not self._open.is_set() and isinstance(error, ConnectionFailed):
-                    self._fail(error)  # the server never answered: report the error to the readers at once
-                    return
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+        try:
+            await self._follower.run()
+        except KubeError as error:
+            self._fail(error)
+
+    def accepted(self) -> None:
+        """Let the readers begin: the watch is open."""
+        self._open.set()
+
+    def failed(self, error: Exception) -> None:
+        """Try again, unless the server refuses for good or never answered: then its readers get the error at once."""
+        is_first = not self._open.is_set() and isinstance(error, ConnectionFailed)
+        if is_first or isinstance(error, HOPELESS) or not isinstance(error, ApiError | ConnectionFailed | TimeoutError):
+            raise error
 
     def _fail(self, error: KubeError) -> None:
         self._failure = error
         self._open.set()
-        for followers in self._followers.values():
-            for follower in followers:
-                follower.tell(None)  # makes the follower raise the failure
+        for readers in self._readers.values():
+            for reader in readers:
+                reader.tell(None)  # makes the reader raise the failure
 
-    async def _begin(self) -> None:
+    async def read_list(self) -> None:
         """Read the current resourceVersion. Then read the followed objects again, because changes were missed."""
         body = orjson.loads(await self._client.list_page(self._kind, self._namespace, {"limit": "1"}))
-        self._version = str((body.get("metadata") or {}).get("resourceVersion") or "")
-        if not self._known:
-            return
-        items, self._version = await self._client.list(self._kind, self._namespace)
-        found = {item["metadata"]["name"]: item for item in items}
-        for name in list(self._known):
-            self._tell(name, found.get(name))
+        version = str((body.get("metadata") or {}).get("resourceVersion") or "")
+        if self._known:
+            items, version = await self._client.list(self._kind, self._namespace)
+            found = {item["metadata"]["name"]: item for item in items}
+            for name in list(self._known):
+                self._tell(name, found.get(name))
+        self._follower.version = version
 
-    def _batches(self) -> AsyncGenerator[list[bytes]]:
-        query = {"resourceVersion": self._version, "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_SECONDS)}
-        return self._client.watch(self._kind, self._namespace, query, silence=SILENCE_SECONDS)
-
-    def _take(self, event: Object) -> None:
-        body = event["object"]
-        if event["type"] == "ERROR":
-            raise ApiError.from_status(int(body.get("code") or 0), body, verb="GET", path=self._kind.path(self._namespace))
-        self._version = body["metadata"]["resourceVersion"]
-        name = body["metadata"].get("name", "")
-        if event["type"] == "BOOKMARK" or _is_older(body, self._known.get(name)):
-            return
-        self._tell(name, None if event["type"] == "DELETED" else {**_typed(self._kind), **body})
+    async def take(self, lines: list[bytes]) -> None:
+        """Pass the changes of followed objects on."""
+        for change, body in json_changes(lines):
+            self._follower.version = body["metadata"]["resourceVersion"]
+            name = body["metadata"].get("name", "")
+            if change != "BOOKMARK" and not _is_older(body, self._known.get(name)):
+                self._tell(name, None if change == "DELETED" else {**_typed(self._kind), **body})
 
 
 def _version(found: Object | None) -> str:

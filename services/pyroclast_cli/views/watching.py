@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.basics.errors import Expired, KubeError, is_transient
+from pyroclast.kube.basics.errors import KubeError, is_transient
+from pyroclast.kube.watch.follower import Follower, Reader, json_changes
 from pyroclast.views.documents import Row
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
@@ -49,13 +50,14 @@ async def show(
         _write(context, await read())
         return
     shown: Table | Whole | None = None
-    async for found in looks(context.client, read, *kinds, namespace=namespace, every=every):
-        if shown is None or _content(found) != _content(shown) or sys.stdout.isatty():
-            if shown is not None:
-                sys.stdout.write(CLEAR if sys.stdout.isatty() else "\n")
-            _write(context, found)
-            sys.stdout.flush()
-        shown = found
+    async with aclosing(looks(context.client, read, *kinds, namespace=namespace, every=every)) as results:
+        async for found in results:
+            if shown is None or _content(found) != _content(shown) or sys.stdout.isatty():
+                if shown is not None:
+                    sys.stdout.write(CLEAR if sys.stdout.isatty() else "\n")
+                _write(context, found)
+                sys.stdout.flush()
+            shown = found
 
 
 async def looks(
@@ -66,42 +68,77 @@ async def looks(
     Raises:
         KubeError: the first read failed, or a later read failed with a permanent error.
     """
+    changed = asyncio.Event()
+    watches = [_Changes(client, kind, namespace, changed) for kind in kinds]
+    for watch in watches:
+        await watch.read_list()
+    followers = [asyncio.ensure_future(watch.run()) for watch in watches]
     is_first = True
-    while True:
-        try:
-            versions = await _versions(client, kinds, namespace)
-            found = await read()
-        except KubeError as error:
-            if is_first or not is_transient(error):
-                raise
-            await asyncio.sleep(PAUSE)  # the server is unavailable: the last result stays on the screen until it is back
-            continue
-        yield found
-        is_first = False
-        await _first_change(client, versions, namespace, every)
+    try:
+        while True:
+            changed.clear()
+            try:
+                found = await read()
+            except KubeError as error:
+                if is_first or not is_transient(error):
+                    raise
+                await asyncio.sleep(PAUSE)  # the server is unavailable: the last result stays on the screen until it is back
+                continue
+            yield found
+            is_first = False
+            await _until(changed, followers, every)
+            await asyncio.sleep(PAUSE)
+    finally:
+        for follower in followers:
+            follower.cancel()
+        await asyncio.gather(*followers, return_exceptions=True)
 
 
-async def _versions(client: Client, kinds: tuple[ResourceType, ...], namespace: str) -> dict[ResourceType, str]:
-    """Return for each kind the resourceVersion from which a watch delivers all later changes."""
-    pages = [orjson.loads(await client.list_page(kind, namespace, {"limit": "1"})) for kind in kinds]
-    return {kind: str((page.get("metadata") or {}).get("resourceVersion", "")) for kind, page in zip(kinds, pages, strict=True)}
-
-
-async def _first_change(client: Client, versions: Mapping[ResourceType, str], namespace: str, every: float) -> None:
-    """Return a moment after the first change of any kind.
+async def _until(changed: asyncio.Event, followers: Sequence[asyncio.Future[None]], seconds: float) -> None:
+    """Wait for a change, but at most so many seconds.
 
     Raises:
-        KubeError: a watch ended with a permanent error.
+        KubeError: the server refuses a watch for good.
     """
-    watches = [asyncio.ensure_future(_changed(client, kind, namespace, version, every)) for kind, version in versions.items()]
+    change = asyncio.ensure_future(changed.wait())
+    ends: list[asyncio.Future[Any]] = [change, *followers]
     try:
-        done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
-        for each in done:
-            each.result()
+        await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for follower in followers:
+            if follower.done():
+                follower.result()
     finally:
-        for each in watches:
-            each.cancel()
-        await asyncio.gather(*watches, return_exceptions=True)
+        change.cancel()
+
+
+class _Changes(Reader):
+    """Sets `changed` when objects of one kind have changed."""
+
+    def __init__(self, client: Client, kind: ResourceType, namespace: str, changed: asyncio.Event) -> None:
+        self._client, self._kind, self._namespace, self._changed = client, kind, namespace, changed
+        self._follower = Follower(client, kind, self, namespace=namespace)
+
+    async def run(self) -> None:
+        """Follow the kind, until cancelled."""
+        await self._follower.run()
+
+    async def read_list(self) -> None:
+        """Read the resourceVersion from which a watch delivers all later changes."""
+        page = orjson.loads(await self._client.list_page(self._kind, self._namespace, {"limit": "1"}))
+        self._follower.version = str((page.get("metadata") or {}).get("resourceVersion", ""))
+        self._changed.set()
+
+    async def take(self, lines: list[bytes]) -> None:
+        """Note changes."""
+        for change, body in json_changes(lines):
+            self._follower.version = body["metadata"]["resourceVersion"]
+            if change != "BOOKMARK":
+                self._changed.set()
+
+    def failed(self, error: Exception) -> None:
+        """Try again after a transient error."""
+        if not isinstance(error, TimeoutError) and not (isinstance(error, KubeError) and is_transient(error)):
+            raise error
 
 
 def _write(context: Context, shown: Table | Whole) -> None:
@@ -114,16 +151,3 @@ def _write(context: Context, shown: Table | Whole) -> None:
 def _content(shown: Table | Whole) -> Sequence[Row]:
     """Return the rows without the fields that change with time alone."""
     return [{name: value for name, value in row.items() if name not in GROWING} for row in shown.rows]
-
-
-async def _changed(client: Client, kind: ResourceType, namespace: str, version: str, every: float) -> None:
-    """Return a moment after the first change since `version`, when the watch ends, or after `every` seconds without a change."""
-    try:
-        async with aclosing(client.watch(kind, namespace, {"resourceVersion": version}, silence=every)) as batches:
-            async for lines in batches:
-                if lines:
-                    break
-    except KubeError as error:
-        if not is_transient(error) and not isinstance(error, Expired):
-            raise
-    await asyncio.sleep(PAUSE)

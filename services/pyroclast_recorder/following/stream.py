@@ -1,24 +1,21 @@
-"""The stream of one kind: a list only when necessary, and a watch that resumes at the cursor in the database."""
+"""Follows one kind for its sink: a list only when necessary, and a watch that resumes at the cursor in the database."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.basics.errors import ApiError, Expired, KubeError
-from pyroclast.kube.basics.retry import jittered_backoff
+from pyroclast.kube.basics.errors import ApiError, KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.native_groups import LOOK_SECONDS
 from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
+from pyroclast.kube.watch.follower import Follower, Reader, Timing
 from pyroclast.kube.watch.listing import Listing
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import DatabaseUnavailable
@@ -28,11 +25,8 @@ log = structlog.get_logger()
 T = TypeVar("T", bound=Record)
 T_contra = TypeVar("T_contra", bound=Record, contravariant=True)
 
-WATCH_SECONDS: Final = (120.0, 240.0)
-SLACK_SECONDS: Final = 15.0
 LIST_SECONDS: Final = 30.0
-SETTLED_SECONDS: Final = 5.0
-"""A watch that ended within this time, in seconds, counts as a failure."""
+"""The longest time for one part of a list."""
 
 EPOCH_BITS: Final = 52
 """The bits of a version below the epoch. No history has so many revisions."""
@@ -63,16 +57,7 @@ def version_of(epoch: int, resource_version: str) -> int:
     return (epoch << EPOCH_BITS) + number % (1 << EPOCH_BITS)
 
 
-@dataclass(slots=True)
-class _Place:
-    """The position in the history of the API server."""
-
-    resource_version: str = ""
-    epoch: int = 0
-    is_doubtful: bool = True  # the API server may have been restored in the meantime
-
-
-class Stream(Generic[T]):
+class Stream(Reader, Generic[T]):
     """Lists and watches one kind, until cancelled.
 
     Args:
@@ -99,83 +84,79 @@ class Stream(Generic[T]):
         spare: Callable[[Cursor], Awaitable[Cursor | None]] | None = None,
         served: Callable[[Client], Awaitable[ResourceType | None]] | None = None,
     ) -> None:
-        self._client, self._kind, self._sink = client, kind, sink
+        self._client, self._sink = client, sink
+        version = cursor.resource_version if cursor else ""
+        self._follower = Follower(client, kind, self, timing=Timing(list_timeout=LIST_SECONDS), version=version)
+        self._epoch = cursor.epoch if cursor else 0
         self._decoder = Decoder(record)
         self._listing = self._listing_of(kind)
         self._served = served
         self._cursor = cursor
-        self._place = _Place(cursor.resource_version, cursor.epoch) if cursor else _Place()
         self._on_incident, self._spare = on_incident, spare
         self._complaint = ""
 
     async def run(self) -> None:
         """List and watch, until cancelled."""
-        backoff = jittered_backoff(0.2, 30.0)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        while True:
-            if loop.time() - began > SETTLED_SECONDS:
-                backoff.reset()
-            began = loop.time()
-            try:
-                await self._follow()
-            except Expired:
-                if await self._use_spare():
-                    continue
-                self._incident("relist")
-                await self._lose_place("the API server has forgotten what happened since")
-            except KubeError as error:
-                self._complain(error)
-                self._place.is_doubtful = True
-                await asyncio.sleep(max(backoff.next(), min(getattr(error, "retry_after", 0.0) or 0.0, 30.0)))
-            except DatabaseUnavailable as error:  # the objects that a list misses cannot be read, so list again
-                log.warning("recorder.list_not_taken", kind=self._kind.qualified, error=str(error))
-                await asyncio.sleep(backoff.next())
-            except TimeoutError:
-                self._place.is_doubtful = True
-                await asyncio.sleep(backoff.next())
+        await self._follower.run()
 
-    async def _follow(self) -> None:
-        if self._served is not None:
-            kind = await self._served(self._client)
-            if kind is None:
-                await asyncio.sleep(LOOK_SECONDS)
-                return
-            self._kind, self._listing = kind, self._listing_of(kind)
-        if self._place.resource_version and self._place.is_doubtful:
-            await self._check_history()
-        if not self._place.resource_version:
-            await self._list()
-        await self._watch()
+    async def prepare(self) -> None:
+        """Wait until the API server serves the kind."""
+        if self._served is None:
+            return
+        while (kind := await self._served(self._client)) is None:
+            await asyncio.sleep(LOOK_SECONDS)
+        self._follower.kind, self._listing = kind, self._listing_of(kind)
 
-    async def _check_history(self) -> None:
+    async def is_continued(self) -> bool:
         """Begin a new epoch if the API server was restored from a backup, so that its history ends before our position."""
         page = await self._listing.page({"limit": "1"})
-        latest, ours = page.resource_version, self._place.resource_version
+        latest, ours = page.resource_version, self._follower.version
         if latest.isdecimal() and ours.isdecimal() and int(latest) < int(ours):
             self._incident("restored")
-            self._place.epoch += 1
+            self._epoch += 1
             await self._lose_place(f"the API server's history went back from {ours} to {latest}")
-        self._place.is_doubtful = False
+            return False
+        return True
 
-    async def _use_spare(self) -> bool:
-        """Write the rows that a standby kept and resume at their end; return whether these rows were complete."""
+    async def expired(self) -> None:
+        """Resume at the end of the rows that a standby kept, if these are complete; else report the gap before the list."""
         spare, self._spare = self._spare, None
         end = await spare(self._cursor) if spare is not None and self._cursor is not None else None
         if end is None:
-            return False
+            self._incident("relist")
+            await self._lose_place("the API server has forgotten what happened since")
+            return
         self._incident("kept")
         log.info("recorder.kept_rows_used", kind=self._kind.qualified)
         await self._move(end.resource_version)
-        return True
+
+    def accepted(self) -> None:
+        """Forget the last complaint."""
+        self._complaint = ""
+
+    def failed(self, error: Exception) -> None:
+        """Log why the kind cannot be watched, once for each reason. The history is checked before the next watch."""
+        match error:
+            case KubeError():
+                self._incident("refused" if isinstance(error, ApiError) else "reconnect")
+                if str(error) != self._complaint:
+                    self._complaint = str(error)
+                    log.warning("recorder.not_followed", kind=self._kind.qualified, error=self._complaint)
+            case DatabaseUnavailable():  # the objects that a list misses cannot be read, so list again
+                log.warning("recorder.list_not_taken", kind=self._kind.qualified, error=str(error))
+            case TimeoutError():
+                pass
+            case _:
+                raise error
+        self._follower.is_doubtful = True
 
     async def _lose_place(self, why: str) -> None:
-        self._place.resource_version = ""
         if self._cursor is not None and self._cursor.resource_version:
             log.warning("recorder.gap", kind=self._kind.qualified, why=why)
             await self._sink.tell_gap(self._cursor, self._now(), why)
 
-    async def _list(self) -> None:
+    async def read_list(self) -> None:
+        """Pass the whole list to the sink."""
         began = self._now()
         uids: set[str] = set()
         async with aclosing(self._listing.parts()) as parts:
@@ -188,58 +169,43 @@ class Stream(Generic[T]):
         since = self._cursor.at if self._cursor else None
         await self._sink.take_list(uids, since, began, self._now())
         await self._move(self._listing.version)
-        self._place.is_doubtful = False
 
-    async def _watch(self) -> None:
-        seconds = random.uniform(*WATCH_SECONDS)  # noqa: S311 - not a secret
-        query = {
-            "resourceVersion": self._place.resource_version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(math.ceil(seconds)),
-        }
-        limit = seconds + SLACK_SECONDS
-        watch = self._client.watch(self._kind, "", query, silence=limit)
-        async with asyncio.timeout(limit), aclosing(watch) as batches:
-            async for lines in batches:
-                self._complaint = ""
-                for line in lines:
-                    await self._take_line(line)
-                if lines:
-                    await self._move(self._place.resource_version)
+    async def take(self, lines: list[bytes]) -> None:
+        """Pass the changes to the sink, then its position."""
+        for line in lines:
+            await self._take_line(line)
+        await self._move(self._follower.version)
 
     async def _take_line(self, line: bytes) -> None:
         change = self._decoder.change(line)
         if isinstance(change, Bookmark):
-            self._place.resource_version = change.resource_version or self._place.resource_version
+            self._follower.version = change.resource_version or self._follower.version
             return
         await self._take(change.object, is_deleted=change.type == "DELETED")
-        self._place.resource_version = change.object.metadata.resource_version or self._place.resource_version
+        self._follower.version = change.object.metadata.resource_version or self._follower.version
 
     async def _take(self, item: T | Undecodable, *, is_deleted: bool) -> None:
         if isinstance(item, Undecodable):
             self._incident("undecodable")
             log.error("recorder.undecodable", kind=self._kind.kind, key=str(item.key), error=item.error)
             return
-        version = version_of(self._place.epoch, item.metadata.resource_version)
+        version = version_of(self._epoch, item.metadata.resource_version)
         await self._sink.take(item, version, self._now(), is_deleted=is_deleted)
 
     async def _move(self, resource_version: str) -> None:
-        self._place.resource_version, self._spare = resource_version, None
-        self._cursor = Cursor(self._kind.qualified, resource_version, self._now(), self._place.epoch)
+        self._follower.version, self._spare = resource_version, None
+        self._cursor = Cursor(self._kind.qualified, resource_version, self._now(), self._epoch)
         await self._sink.move(self._cursor)
+
+    @property
+    def _kind(self) -> ResourceType:
+        return self._follower.kind
 
     def _listing_of(self, kind: ResourceType) -> Listing[T]:
         return Listing(self._client, kind, "", {}, self._decoder, patience=LIST_SECONDS)
 
     def _incident(self, what: str) -> None:
         self._on_incident(self._kind.qualified, what)
-
-    def _complain(self, error: KubeError) -> None:
-        """Log why the kind cannot be watched, once for each reason."""
-        self._incident("refused" if isinstance(error, ApiError) else "reconnect")
-        if str(error) != self._complaint:
-            self._complaint = str(error)
-            log.warning("recorder.not_followed", kind=self._kind.qualified, error=self._complaint)
 
     def _now(self) -> int:
         return int(self._client.now())

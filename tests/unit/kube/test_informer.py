@@ -9,7 +9,8 @@ import pytest
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.watch.informer import Informer, Timing
+from pyroclast.kube.watch.follower import Timing
+from pyroclast.kube.watch.informer import Informer
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut, hang, status
 from tests.unit.kube.observed import Observed
 
@@ -379,7 +380,7 @@ async def test_informer_reports_a_stall_only_when_its_watch_is_overdue(server: F
         await running.informer.synced()
         await asyncio.sleep(0.1)
         assert running.informer.stalled_for() == 0.0
-        running.informer._overdue_at = asyncio.get_running_loop().time() - 7.0  # as if the task had stopped being run
+        running.informer._follower._overdue_at = asyncio.get_running_loop().time() - 7.0  # as if the task had stopped being run
         assert running.informer.stalled_for() >= 7.0
     assert running.informer.stalled_for() == 0.0
 

@@ -11,7 +11,8 @@ import pytest
 
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.watch.informer import Informer, Timing
+from pyroclast.kube.watch.follower import Timing
+from pyroclast.kube.watch.informer import Informer
 from tests.unit.ending import ended
 from tests.unit.kube.fault_server import FaultServer, Got, answer, cut, reset, status
 from tests.unit.kube.observed import Observed

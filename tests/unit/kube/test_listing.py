@@ -16,7 +16,7 @@ from pyroclast.kube.basics.errors import ConnectionFailed, Expired
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.paging import PAGE_BYTES, Page, each_page, next_limit
 from pyroclast.kube.watch.decode import Decoder, Undecodable
-from pyroclast.kube.watch.informer import Timing
+from pyroclast.kube.watch.follower import Timing
 from pyroclast.kube.watch.store import Store
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut, status
 from tests.unit.kube.observed import Observed

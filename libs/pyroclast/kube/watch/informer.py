@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import structlog
 
 from pyroclast.api.records.meta import Meta, Record
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Expired, KubeError
-from pyroclast.kube.basics.retry import jittered_backoff
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Expired
 from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.kube.http.client import Client, selectors
 from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
+from pyroclast.kube.watch.follower import Follower, Reader, Timing
 from pyroclast.kube.watch.listing import Listing
 from pyroclast.kube.watch.store import Handler, Indexer, Store
-from pyroclast.resources.backoff import Backoff
 
 log = structlog.get_logger()
 
@@ -33,28 +29,7 @@ SAMPLE: Final = 10
 """The most deleted objects that one log line names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """The time limits of an informer, in seconds.
-
-    Attributes:
-        watch: the server is asked to end each watch after a random time in this range, so that a dead watch is noticed.
-        slack: how much later than that the informer itself ends the watch.
-        list_timeout: the longest time for one part of the list, retries included.
-        settled: a watch that ended sooner counts as a failure, even if it had events.
-        first_pause: the pause before the first retry; later pauses double up to `longest_pause`.
-        longest_pause: the longest pause between two attempts.
-    """
-
-    watch: tuple[float, float] = (120.0, 240.0)
-    slack: float = 15.0
-    list_timeout: float = 30.0
-    settled: float = 5.0
-    first_pause: float = 0.2
-    longest_pause: float = 30.0
-
-
-class Informer(Generic[T]):
+class Informer(Reader, Generic[T]):
     """Typed records of one kind by key, with indexes.
 
     Reading from an informer costs no request. An object that does not decode is left out, logged once per error, and counted; the
@@ -85,7 +60,6 @@ class Informer(Generic[T]):
     ) -> None:
         self.kind = kind
         self._client = client
-        self._namespace = namespace
         self._selectors = selectors(label_selector, field_selector)
         self._decoder = Decoder(record)
         self._timing = timing or Timing()
@@ -93,16 +67,14 @@ class Informer(Generic[T]):
         self._store: Store[T] = Store(indexers or {}, on_error=lambda: self._incident("handler_error"))
         self._fault_handlers: list[FaultHandler] = []
         self._synced = asyncio.Event()
-        self._version = ""  # the version of the server up to which the copy is complete; empty: the list must be read (anew)
+        # `version`: up to there the copy is complete
+        self._follower = Follower(client, kind, self, namespace=namespace, selectors=self._selectors, timing=self._timing)
         self._number = -1  # the version as a number; -1 when the server's versions are not numbers
-        self._newest: Key | None = None  # the object that was written at `_version`, if the copy has it
-        self._doubtful = False  # whether the connection was lost, so that the server may have lost versions that this copy has
+        self._newest: Key | None = None  # the object that was written at the version, if the copy has it
         # outages of the server until its history was last checked: the server may be restored from a backup in an outage
         self._outages = 0
         self._faults: dict[Key, str] = {}
         self._refusal = ""
-        self._overdue_at: float | None = None
-        self._unheard_since: float | None = None
 
     def __len__(self) -> int:
         return len(self._store)
@@ -147,56 +119,26 @@ class Informer(Generic[T]):
 
     def stalled_for(self) -> float:
         """Return the seconds for which progress of list and watch has been overdue; an idle watch is not overdue."""
-        if self._overdue_at is None:
-            return 0.0
-        return max(0.0, asyncio.get_running_loop().time() - self._overdue_at)
+        return self._follower.stalled_for()
 
     def unheard_for(self) -> float:
         """Return the seconds since the server stopped answering or began to refuse; 0 while the copy is up to date."""
-        if self._unheard_since is None:
-            return 0.0
-        return asyncio.get_running_loop().time() - self._unheard_since
+        return self._follower.unheard_for()
 
     async def run(self) -> None:
         """Keep the local copy of the objects up to date, until cancelled."""
-        backoff = jittered_backoff(self._timing.first_pause, self._timing.longest_pause)
-        try:
-            while True:
-                pause = await self._follow(backoff)
-                self._expect_within(pause)
-                await asyncio.sleep(pause)
-        finally:
-            self._overdue_at = None
+        await self._follower.run()
 
-    async def _follow(self, backoff: Backoff) -> float:
-        """Run one list (if needed) and one watch; return the seconds to wait before the next."""
-        try:
-            if self._doubtful or (self._version and self._client.outages != self._outages):
-                await self._check_history()
-            if not self._version:
-                await self._list()
-                self._accepted()
-            return 0.0 if await self._watch(backoff) else backoff.next()
-        except Expired:
-            self._incident("relist")
-            self._version = ""
-        except ApiError as error:
-            self._unheard()
-            self._refused(error)
-            return max(backoff.next(), min(error.retry_after or 0.0, self._timing.longest_pause))
-        except (ConnectionFailed, TimeoutError) as error:
-            self._unheard()
-            self._incident("stall" if isinstance(error, TimeoutError) else "reconnect")
-            self._doubtful = bool(self._version)
-        return backoff.next()
+    async def prepare(self) -> None:
+        """Check the history also after an outage of the server that other connections have noticed."""
+        self._follower.is_doubtful = self._follower.is_doubtful or self._client.outages != self._outages
 
-    async def _list(self) -> None:
+    async def read_list(self) -> None:
         """Replace the copy by the list part by part, so that the list is never in memory as a whole."""
         refill = self._store.refill()
         faults: dict[Key, Undecodable] = {}
         turn = Turn()
         outages = self._client.outages
-        self._expect_within(self._timing.list_timeout)
         async with aclosing(self._listing.parts()) as parts:
             async for part in parts:
                 if part.begins:
@@ -210,7 +152,7 @@ class Informer(Generic[T]):
                         refill.take(item)
                     if turn.is_over:
                         await turn.next()
-                self._expect_within(self._timing.list_timeout)
+                self._follower.expect_within(self._timing.list_timeout)
         for _ in refill.finish():
             if turn.is_over:
                 await turn.next()
@@ -222,42 +164,42 @@ class Informer(Generic[T]):
         if outages != self._outages and refill.dropped:
             sample = [str(key) for key in refill.dropped[:SAMPLE]]
             log.warning("informer.objects_gone", kind=self.kind.kind, count=len(refill.dropped), some=sample)
-        self._doubtful, self._outages = False, outages
+        self._outages = outages
         self._synced.set()
 
-    async def _watch(self, backoff: Backoff) -> bool:
-        """Follow one watch to its end; return whether it was long enough to count as a success."""
-        seconds = random.uniform(*self._timing.watch)  # noqa: S311 - not a secret
-        query = {
-            **self._selectors,
-            "resourceVersion": self._version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(math.ceil(seconds)),
-        }
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        limit = seconds + self._timing.slack
+    async def take(self, lines: list[bytes]) -> None:
+        """Update the copy by lines of the watch."""
         turn = Turn()
-        try:
-            async with (
-                asyncio.timeout(limit),
-                aclosing(self._client.watch(self.kind, self._namespace, query, silence=limit)) as batches,
-            ):
-                self._expect_within(limit)
-                async for lines in batches:
-                    if not lines:
-                        self._accepted()
-                    turn.begin()
-                    for line in lines:
-                        self._take(line)
-                        if turn.is_over:
-                            await turn.next()
-                    self._client.observer.events(self.kind.qualified, len(lines))
-        finally:
-            settled = loop.time() - began >= self._timing.settled
-            if settled:
-                backoff.reset()
-        return settled
+        for line in lines:
+            self._take(line)
+            if turn.is_over:
+                await turn.next()
+        self._client.observer.events(self.kind.qualified, len(lines))
+
+    async def expired(self) -> None:
+        """Count the list that follows."""
+        self._incident("relist")
+
+    def failed(self, error: Exception) -> None:
+        """Count the failure; a refusal is logged once per reason."""
+        match error:
+            case ApiError():
+                self._incident("refused")
+                if str(error) != self._refusal:
+                    self._refusal = str(error)
+                    log.warning("informer.refused", kind=self.kind.kind, error=self._refusal)
+            case TimeoutError():
+                self._incident("stall")
+            case ConnectionFailed():
+                self._incident("reconnect")
+            case _:
+                raise error
+
+    def accepted(self) -> None:
+        """Log that the server no longer refuses."""
+        if self._refusal:
+            self._refusal = ""
+            log.info("informer.resumed", kind=self.kind.kind)
 
     def _take(self, line: bytes) -> None:
         change = self._decoder.change(line)
@@ -294,28 +236,23 @@ class Informer(Generic[T]):
     def _bookmark(self, version: str) -> None:
         number = _number(version)
         if 0 <= number < self._number:
-            raise Expired(410, "Expired", f"the server's history went back from {self._version} to {version}")
-        if version and version != self._version:
+            raise Expired(410, "Expired", f"the server's history went back from {self._follower.version} to {version}")
+        if version and version != self._follower.version:
             self._note(version, None)
 
     def _note(self, version: str, newest: Key | None) -> None:
-        self._version, self._number, self._newest = version, _number(version), newest
+        self._follower.version, self._number, self._newest = version, _number(version), newest
 
-    async def _check_history(self) -> None:
-        """After a lost connection, check whether the server lost its latest versions (restored, replaced); if so, list anew.
-
-        A watch from a version that the server has not reached would be silent forever. A watch from a version that the restored
-        server has reached again would miss earlier differences.
-        """
-        self._expect_within(self._timing.list_timeout)
+    async def is_continued(self) -> bool:
+        """Whether the server still has the versions up to that of the copy: it was not restored or replaced."""
         page = await self._listing.page({"limit": "1", **self._only_newest()})
         outages = self._client.outages
         went_back = 0 <= _number(page.resource_version) < self._number
         if went_back or (outages != self._outages and not self._is_known(page.items)):
             self._incident("relist")
-            self._version = ""
-            return
-        self._doubtful, self._outages = False, outages
+            return False
+        self._outages = outages
+        return True
 
     def _only_newest(self) -> dict[str, str]:
         """Return the field selector of the object that was written at the last version. Reading the object this way only needs
@@ -332,7 +269,7 @@ class Informer(Generic[T]):
 
         Otherwise the list is read anew: that object may have changed since, or the last version may be a deletion.
         """
-        return self._newest is not None and any(item.metadata.resource_version == self._version for item in items)
+        return self._newest is not None and any(item.metadata.resource_version == self._follower.version for item in items)
 
     def _leave_out(self, fault: Undecodable) -> None:
         if self._faults.get(fault.key) != fault.error:
@@ -342,28 +279,8 @@ class Informer(Generic[T]):
             for handler in self._fault_handlers:
                 handler(fault.metadata, fault.error)
 
-    def _refused(self, error: KubeError) -> None:
-        """Log once per reason why the server refuses."""
-        self._incident("refused")
-        if str(error) != self._refusal:
-            self._refusal = str(error)
-            log.warning("informer.refused", kind=self.kind.kind, error=self._refusal)
-
-    def _unheard(self) -> None:
-        if self._unheard_since is None:
-            self._unheard_since = asyncio.get_running_loop().time()
-
-    def _accepted(self) -> None:
-        self._unheard_since = None
-        if self._refusal:
-            self._refusal = ""
-            log.info("informer.resumed", kind=self.kind.kind)
-
     def _incident(self, what: str) -> None:
         self._client.observer.incident(self.kind.qualified, what)
-
-    def _expect_within(self, seconds: float) -> None:
-        self._overdue_at = asyncio.get_running_loop().time() + seconds
 
 
 def _number(version: str) -> int:
