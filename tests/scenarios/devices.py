@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from pyroclast.api import records
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare
-from pyroclast_scheduler.plugins.deviceshare.exclusive import matching, rules_of, usable
-from pyroclast_scheduler.plugins.deviceshare.gpushare import GpuShare
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, matching, rules_of, usable
+from pyroclast_scheduler.plugins.deviceshare.vgpu import GpuShare
 from pyroclast_scheduler.session.node_books import Refused
 
 from .plugin_tables import compared

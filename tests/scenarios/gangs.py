@@ -10,7 +10,7 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.eviction.victim_groups import split
 from pyroclast_scheduler.model.hypernodes import TOP
-from pyroclast_scheduler.plugins.network_topology_aware.gradient import cut
+from pyroclast_scheduler.plugins.network_topology_aware import cut
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.outcome import Commit

@@ -20,10 +20,10 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.greedy import NEVER
-from pyroclast_scheduler.plugins.extender.settings import is_managed
-from pyroclast_scheduler.plugins.resource_strategy_fit import strategies
-from pyroclast_scheduler.plugins.tdm import windows
-from pyroclast_scheduler.plugins.usage.estimator import Estimator
+from pyroclast_scheduler.plugins import resource_strategy_fit
+from pyroclast_scheduler.plugins.extender import is_managed
+from pyroclast_scheduler.plugins.tdm import parse_window
+from pyroclast_scheduler.plugins.usage import Estimator
 from pyroclast_scheduler.session import search
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
@@ -154,9 +154,11 @@ def wildcard(name: str, case: Mapping[str, Any]) -> Iterator[Result]:
     """By which entry of the configuration a resource goes."""
     for number, row in enumerate(case["rows"], 1):
         arguments = Arguments({"resources": {entry: {"type": "MostAllocated", "weight": 1} for entry in row["config"]}})
-        known = strategies.strategies(arguments)
+        known = resource_strategy_fit.strategies(arguments)
         if "resource" in row:
-            yield compared(f"{name}.{number}", "match", strategies.find(row["resource"], known) or "none", row["match"])
+            yield compared(
+                f"{name}.{number}", "match", resource_strategy_fit.find(row["resource"], known) or "none", row["match"]
+            )
         else:
             yield compared(f"{name}.{number}", "entries", len(known), 0)
 
@@ -264,7 +266,7 @@ def window(name: str, case: Mapping[str, Any]) -> Iterator[Result]:
     """How long the hours of a zone are."""
     for number, row in enumerate(case["rows"], 1):
         try:
-            got: Any = windows.parse(row["in"]).length
+            got: Any = parse_window(row["in"]).length
         except ValueError:
             got = "error"
         yield compared(f"{name}.{number}", "window", got, row.get("seconds", "error"))

@@ -14,8 +14,7 @@ from pyroclast.api import keys, records
 from pyroclast_scheduler.model.fit_errors import Code
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, order, policy_score
 from pyroclast_scheduler.plugins.deviceshare.configuration import Chip
-from pyroclast_scheduler.plugins.deviceshare.gpushare import amount
-from pyroclast_scheduler.plugins.deviceshare.vgpu import decode
+from pyroclast_scheduler.plugins.deviceshare.vgpu import amount, decode
 from pyroclast_scheduler.session.node_books import Refused
 
 _CONNECTED: Final = "Ascend910"  # chips of this type with the same network number are connected

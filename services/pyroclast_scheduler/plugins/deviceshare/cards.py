@@ -1,13 +1,65 @@
-"""The cards of a node with their users, and the claim that a pod would get. Trials work on copies."""
+"""The cards of a node: their users and claims, how a driver divides a card (MIG), and which pods never share a card."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyroclast.api import records
-from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry
+from pyroclast_scheduler.model.numbers import parse_count
+
+Rule = Mapping[str, str]  # labels that a pod must have
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Instances of one size. `memory`: of each instance, in MiB. `count`: the number of instances."""
+
+    name: str
+    memory: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """One way to divide a card. The instances are numbered through all profiles, in their order."""
+
+    group: str
+    profiles: tuple[Profile, ...]
+
+    def instances(self) -> Iterator[tuple[int, Profile]]:
+        """Return all instances with their numbers."""
+        numbered = (profile for profile in self.profiles for _ in range(profile.count))
+        return enumerate(numbered)
+
+
+def pick(geometries: Sequence[Geometry], taken: Collection[str], memory: int) -> tuple[str, int] | None:
+    """Return the smallest free instance with enough memory, as its name `GROUP-NUMBER` and its memory; None if there is none.
+
+    A divided card keeps its geometry while it has users. Without users, the first geometry with such an instance is chosen.
+    `taken`: the names of the instances in use, all of one geometry.
+    """
+    current = {split(name)[0] for name in taken}
+    for geometry in geometries:
+        if current and geometry.group not in current:
+            continue
+        free = [
+            (profile.memory, number)
+            for number, profile in geometry.instances()
+            if profile.memory >= memory and f"{geometry.group}-{number}" not in taken
+        ]
+        if free:
+            size, number = min(free)
+            return f"{geometry.group}-{number}", size
+    return None
+
+
+def split(name: str) -> tuple[str, int]:
+    """Return group and number of an instance; the number is −1 if the name is malformed."""
+    group, _, number = name.rpartition("-")
+    known = parse_count(number)
+    return group, -1 if known is None else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +187,27 @@ class CardKind(Protocol):
 
     def annotations(self, claim: Claim, node: str, now: float) -> Mapping[str, str]:
         """Return the annotations that the bind adds for a claim."""
+
+
+def rules_of(given: Any) -> list[Rule]:  # noqa: ANN401 - a YAML value
+    """Return the rules of a configuration. Empty rules, and values that are no text, are left out."""
+    if not isinstance(given, list):
+        return []
+    found = [
+        {str(key): value for key, value in each.items() if isinstance(value, str)} for each in given if isinstance(each, dict)
+    ]
+    return [rule for rule in found if rule]
+
+
+def matching(rules: Sequence[Rule], labels: Mapping[str, str]) -> set[int]:
+    """Return the numbers of the rules that match a pod with these labels."""
+    return {number for number, rule in enumerate(rules) if all(labels.get(key) == value for key, value in rule.items())}
+
+
+def usable(cards: Iterable[Card], own: set[int], rules_by_pod: Mapping[str, set[int]]) -> list[Card]:
+    """Return the cards that have no user which matches one of the rules `own`. A divided card (MIG) is always usable."""
+
+    def is_shared(card: Card) -> bool:
+        return not card.geometries and any(own & rules_by_pod.get(uid, set()) for uid in card.users)
+
+    return [card for card in cards if not is_shared(card)] if own else list(cards)

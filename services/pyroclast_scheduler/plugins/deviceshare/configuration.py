@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from pyroclast.api import keys
-from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry, Profile
+from pyroclast_scheduler.plugins.deviceshare.cards import Geometry, Profile
 
 FILE: Final = "device-config.yaml"
 """The key in the ConfigMap."""

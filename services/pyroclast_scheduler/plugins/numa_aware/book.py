@@ -1,4 +1,7 @@
-"""The data that numa-aware stores between sessions: parsed Numatopologies, and CPUs that no Numatopology shows as used yet."""
+"""The NUMA requests of pods, and the data that numa-aware stores between sessions.
+
+Stored are parsed Numatopologies, and CPUs that no Numatopology shows as used yet.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,61 @@ from operator import is_
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from pyroclast.api import records
+import msgspec
+
+from pyroclast.api import keys, records
+from pyroclast.api.enums import NumaPolicy
+from pyroclast.resources import quantity
+from pyroclast.resources.pods import quality_of_service
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.plugins.numa_aware.layouts import Inside, read
-from pyroclast_scheduler.plugins.numa_aware.pods import Wanted, wanted
+from pyroclast_scheduler.plugins.numa_aware.layouts import Inside, Table, read
 from pyroclast_scheduler.plugins.numa_aware.policies import Examined, assigned, examined
-from pyroclast_scheduler.plugins.numa_aware.table import Table
 from pyroclast_scheduler.plugins.numa_aware.topology import Layout
 
+_GUARANTEED: Final = "Guaranteed"
+_MILLIS: Final = 1000
 SETTLED_SECONDS: Final = 60.0
 """How long after the start of a pod the Numatopology shows its CPUs for sure. Exporters write every few seconds."""
-
 _REMEMBERED: Final = 200_000  # cached results, some hundred bytes each
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The exclusive CPUs that a pod requests, and its NUMA policy.
+
+    `policy`: the policy of the pod, empty if it has none. `counts`: the exclusive CPUs by container, 0 for shared CPUs. `names`:
+    the names of the containers. Init containers are not included.
+    """
+
+    policy: str
+    counts: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @property
+    def takes_cpus(self) -> bool:
+        """Whether any container gets exclusive CPUs."""
+        return any(self.counts)
+
+
+def wanted(pod: records.Pod) -> Wanted | None:
+    """Return the NUMA request of `pod`; None if its QoS class is not Guaranteed, so that NUMA nodes do not matter."""
+    quality = pod.status.qos_class or quality_of_service(msgspec.to_builtins(pod.spec))
+    if quality != _GUARANTEED:
+        return None
+    policy = pod.metadata.annotations.get(keys.NUMA_TOPOLOGY_POLICY, "")
+    containers = pod.spec.containers
+    return Wanted(
+        policy="" if policy == NumaPolicy.NONE else policy,
+        counts=tuple(_whole(each.resources.requests.get("cpu", 0)) for each in containers),
+        names=tuple(each.name for each in containers),
+    )
+
+
+def _whole(amount: str | int) -> int:
+    """Return an amount as whole CPUs, 0 if it is not whole."""
+    millis = quantity.parse(amount).millis
+    return 0 if millis < 0 or millis % _MILLIS else millis // _MILLIS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from pyroclast.resources import quantity
 from pyroclast.resources.quantity import QuantityError
 from pyroclast_scheduler.model.features import tolerates
 from pyroclast_scheduler.model.shapes import Toleration
-from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Offer
-from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Selectors
+from pyroclast_scheduler.plugins.predicates.pools import BadSelector, CounterId, DeviceId, Offer, Selectors
 
 _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 _STEPS: Final = 20_000  # steps of one search; more steps rarely find an allocation

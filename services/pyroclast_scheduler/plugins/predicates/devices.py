@@ -19,8 +19,7 @@ from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.triggers import ClaimRelease, DeviceRelease, ObjectChange, Trigger
 from pyroclast_scheduler.plugins.predicates.allocation import DeviceRequest, Market, Picked, wishes_of
-from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Offer, Pools, node_selector
-from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Selectors
+from pyroclast_scheduler.plugins.predicates.pools import BadSelector, CounterId, DeviceId, Offer, Pools, Selectors, node_selector
 from pyroclast_scheduler.session.node_books import NodeBook, Refused
 from pyroclast_scheduler.session.outcome import Await, Preparation, Write
 from pyroclast_scheduler.session.session import Session

@@ -1,9 +1,11 @@
-"""The extensions of predicates: filters by node, other pods, volumes and devices."""
+"""The extensions of predicates: filters by node, volumes, devices, and other pods (inter-pod affinity and topology spread)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
+
+import numpy as np
 
 from pyroclast.api import records
 from pyroclast.api.types import (
@@ -18,15 +20,17 @@ from pyroclast.api.types import (
     RESOURCE_SLICES,
     STORAGE_CLASSES,
 )
-from pyroclast_scheduler.model.fit_errors import Code, Refusal
+from pyroclast_scheduler.model.fit_errors import Code, DomainLimit, Refusal
+from pyroclast_scheduler.model.label_index import named_values
+from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
-from pyroclast_scheduler.model.triggers import Trigger
+from pyroclast_scheduler.model.triggers import AnyChange, Labelled, Neighbours, Trigger
+from pyroclast_scheduler.placement import affinity, spread
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.plugins.predicates.coupling import coupled, coupled_to
 from pyroclast_scheduler.plugins.predicates.devices import Devices
-from pyroclast_scheduler.plugins.predicates.limits import VolumeLimits
 from pyroclast_scheduler.plugins.predicates.nodes import NodeFilter
+from pyroclast_scheduler.plugins.predicates.storage import VolumeLimits
 from pyroclast_scheduler.plugins.predicates.volumes import Volumes
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
@@ -63,6 +67,55 @@ _WITHOUT_EFFECT: Final = {
     "dynamicresources.filterTimeoutSeconds": "the search for devices is bounded by steps, not by time",
 }
 _ZONE: Final = "node(s) had no available volume zone"
+
+
+def coupled(session: Session, task: Task, filters: Collection[str]) -> list[Refusal] | None:
+    """Return the refusals that depend on other pods; None if no filter applies."""
+    facts, census, features = task.facts, session.term_counts, session.features
+    found: list[Refusal] = []
+    has_affinity = "InterPodAffinity" in filters and affinity.is_concerned(facts, census)
+    if has_affinity:
+        far = affinity.far_from_friends(facts, census, features)
+        if far is not None:
+            why = "node(s) didn't match pod affinity rules"
+            found.append(Refusal(far[0], why, Code.UNRESOLVABLE, is_steady=far[1]))
+        foes = affinity.near_foes(facts, census, features)
+        if foes is not None:
+            found += _limited(foes[0], "node(s) didn't match pod anti-affinity rules", foes[1])
+        minding = affinity.near_those_who_mind(facts, census, features)
+        if minding is not None:
+            found.append(Refusal(minding, "node(s) didn't satisfy existing pods anti-affinity rules", is_steady=True))
+    crowding = spread.too_crowded(facts, census, features, session.nodes.usable) if "PodTopologySpread" in filters else None
+    if crowding is not None:
+        reason = "node(s) didn't match pod topology spread constraints"
+        found.append(Refusal(crowding[0], f"{reason} (missing required label)", Code.UNRESOLVABLE, is_steady=True))
+        found += _limited(crowding[1], reason, crowding[2])
+    return found if has_affinity or crowding is not None else None
+
+
+def coupled_to(session: Session, task: Task, filters: Collection[str]) -> set[Trigger] | None:
+    """Return the triggers by pods that the task's terms select or whose terms select the task; None if no filter applies."""
+    if coupled(session, task, filters) is None:
+        return None
+    shape, found = task.facts.shape, set[Trigger]({Neighbours()})
+    own = (*shape.required("podAffinity"), *shape.required("podAntiAffinity"), *shape.spread)
+    for term in session.term_counts.terms(task.facts, own):
+        named = named_values(term.selector)
+        if not named:
+            return {AnyChange()}  # the selector matches pods with any labels
+        key, values = named[0]
+        found |= {Labelled(key, value) for value in values}
+    return found
+
+
+def _limited(nodes: Bools, reason: str, limits: Sequence[DomainLimit]) -> list[Refusal]:
+    """Return one refusal per limit. The first one refuses the nodes, and the others only have a limit."""
+    first, others = (limits[0], limits[1:]) if limits else (None, ())
+    nothing = np.zeros_like(nodes)
+    return [
+        Refusal(nodes, reason, is_steady=True, limit=first),
+        *(Refusal(nothing, reason, is_steady=True, limit=each) for each in others),
+    ]
 
 
 class Predicates:

@@ -1,17 +1,160 @@
-"""The step of a reservation from one schedule period to the next: pure, from the state of its job and of the nodes."""
+"""The step of a reservation from one schedule period to the next: pure, from arguments and the state of its job and nodes.
+
+The promise says when enough of the locked nodes will be free, by the declared run times of the jobs on them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 import numpy as np
 
+from pyroclast.resources import durations
 from pyroclast_scheduler.model.dimensions import PODS
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.reservations import Lock, Reservation
-from pyroclast_scheduler.plugins.reservation.settings import ALL, ReservationSettings
+from pyroclast_scheduler.session.arguments import Arguments
+
+_GRACE = 1.0  # seconds by which an estimate may be exceeded before the job is named as the cause
+ALL: Final = -1
+"""The value of `locks_per_period` that locks all nodes which the target may use at once."""
+
+
+def estimate(text: str, assumed: float | None) -> float | None:
+    """Return the declared run time of a job in seconds, or `assumed` if none is declared; None if it is unknown."""
+    try:
+        seconds = durations.nanoseconds(text) / 1e9 if text else 0.0
+    except durations.DurationError:
+        return assumed
+    return seconds if seconds > 0 else assumed
+
+
+def expected_end(started: float, seconds: float, now: float) -> tuple[float, bool]:
+    """Return when a job ends that started at `started` and declared `seconds`, and whether it has exceeded that.
+
+    The run time of a job that exceeds its estimate is doubled, so that the promise changes rarely.
+    """
+    end = started + seconds
+    is_late = end + _GRACE < now
+    while end + _GRACE < now:
+        seconds *= 2
+        end = started + seconds
+    return end, is_late
+
+
+def earliest(ends: Iterable[tuple[int, float | None]], is_enough: Callable[[list[int]], bool]) -> float | None:
+    """Return when enough nodes are free; None if a needed node has no known end.
+
+    Args:
+        ends: (row of the node, end of its last pod in seconds since the epoch or None if unknown).
+        is_enough: whether nodes, by row, satisfy the need.
+    """
+    free: list[int] = []
+    for row, end in sorted(ends, key=lambda each: (each[1] is None, each[1] or 0.0, each[0])):
+        free.append(row)
+        if is_enough(free):
+            return end
+    return None
+
+
+def promised(state: Reservation, found: float | None, blame: str, now: float) -> Reservation:
+    """Return `state` with a new promise. It may be earlier, but only later with `blame`: an exceeded estimate or a lost node."""
+    following = _moved(state, found, blame, now)
+    known = [each for each in (state.fill_until, following.promise) if each is not None]
+    return msgspec.structs.replace(following, fill_until=min(known, default=None))
+
+
+def _moved(state: Reservation, found: float | None, blame: str, now: float) -> Reservation:
+    if state.promise is None or found is None:
+        is_lost = found is None and state.promise is not None and (blame or now > state.promise + _GRACE)
+        if found is not None or is_lost:
+            return msgspec.structs.replace(state, promise=found, late=blame if is_lost else state.late)
+        return state
+    if found <= state.promise:
+        return msgspec.structs.replace(state, promise=found)
+    if found > state.promise + _GRACE and blame:
+        return msgspec.structs.replace(state, promise=found, late=blame)
+    return state
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationSettings:
+    """The arguments of the plugin.
+
+    Attributes:
+        order: `nodeOrder`: nodes are compared by `capacity` or by `idle` amounts, and the largest is locked first.
+        locks_per_period: `locksPerCycle`: how many nodes are locked in each schedule period.
+        is_preemptive: `preemptive`: whether pods with lower priority are evicted from locked nodes.
+        by_queue: `targetScope`: whether each queue has its own target.
+        most_share: `maxLockedShare`: the largest part of the nodes that may be locked for all targets together.
+        least_wait: `minWait`: for how many seconds a job waits before it can be a target.
+        fills: `fill`: whether other jobs may use locked nodes if they end before the nodes are needed.
+        assumed: `assumeDuration`: the run time of a job without an estimate, in seconds; None if it is unknown.
+    """
+
+    order: str = "capacity"
+    locks_per_period: int = 1
+    is_preemptive: bool = False
+    by_queue: bool = False
+    most_share: float = 1.0
+    least_wait: float = 0.0
+    fills: bool = True
+    assumed: float | None = None
+
+    @classmethod
+    def of(cls, arguments: Arguments) -> ReservationSettings:
+        """Return the settings in the arguments of the plugin. An invalid value is replaced by the default, with a warning."""
+        return cls(
+            order=_one_of(arguments, "nodeOrder", ("capacity", "idle")),
+            locks_per_period=_locks(arguments),
+            is_preemptive=arguments.boolean("preemptive", default=False),
+            by_queue=_one_of(arguments, "targetScope", ("cluster", "queue")) == "queue",
+            most_share=_share(arguments),
+            least_wait=_duration(arguments, "minWait") or 0.0,
+            fills=arguments.boolean("fill", default=True),
+            assumed=_duration(arguments, "assumeDuration"),
+        )
+
+
+def _one_of(arguments: Arguments, key: str, words: tuple[str, ...]) -> str:
+    word = arguments.text(key, words[0])
+    if word in words:
+        return word
+    arguments.warnings.append(f"argument {key}: {word!r} is not {' or '.join(words)}; using {words[0]}")
+    return words[0]
+
+
+def _locks(arguments: Arguments) -> int:
+    if arguments.get("locksPerCycle") == "all":
+        arguments.known.add("locksPerCycle")
+        return ALL
+    count = arguments.integer("locksPerCycle", 1)
+    if count >= 1:
+        return count
+    arguments.warnings.append(f"argument locksPerCycle: {count} is not 1 or more, nor all; using 1")
+    return 1
+
+
+def _share(arguments: Arguments) -> float:
+    share = arguments.number("maxLockedShare", 1.0)
+    if 0 < share <= 1:
+        return share
+    arguments.warnings.append(f"argument maxLockedShare: {share} is not above 0 and at most 1; using 1")
+    return 1.0
+
+
+def _duration(arguments: Arguments, key: str) -> float | None:
+    text = arguments.text(key, "")
+    if not text:
+        return None
+    try:
+        return durations.nanoseconds(text) / 1e9
+    except durations.DurationError:
+        arguments.warnings.append(f"argument {key}: {text!r} is no duration such as 10m; it is left out")
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,171 @@
-"""The choice of targets: named jobs first, then by priority, then by age."""
+"""The jobs for which nodes are reserved: the candidates, best first, and the choice among them.
+
+Named jobs come first, then priority decides, then age. The candidates are kept from session to session. Whether a target can
+start at all is asked when it is chosen, and again in each period of its reservation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
+import numpy as np
+
+from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.model import quotas
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reservations import Reservation
-from pyroclast_scheduler.plugins.reservation.candidates import Candidates, Weight, is_named, weight
-from pyroclast_scheduler.plugins.reservation.demand import Cluster, is_waiting, need_of
-from pyroclast_scheduler.plugins.reservation.eligibility import missing_pods, obstacle
-from pyroclast_scheduler.plugins.reservation.settings import ReservationSettings
+from pyroclast_scheduler.model.snapshot import Snapshot
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.plugins.reservation.demand import WAITING_PHASES, Cluster, is_waiting, need_of
+from pyroclast_scheduler.plugins.reservation.state import ReservationSettings, covers
 from pyroclast_scheduler.session.session import Session
+
+Weight: TypeAlias = tuple[bool, int]
+_Rank: TypeAlias = tuple[bool, int, float, str, str]
+_MOST_GONE: Final = 50  # entries above twice the number of waiting jobs, before those of deleted jobs are dropped
+
+
+def obstacle(session: Session, cluster: Cluster, job: Job) -> str:
+    """Return why `job` cannot start even on empty nodes; empty if it can, once all its pods exist."""
+    queue = session.queues[job.facts.queue]
+    if not queue.facts.is_open:
+        return f"queue {queue.name} is closed"
+    need = need_of(session, job)
+    for name, limit in _capabilities(session, job):
+        if (job.allocated + need.total > limit).any():
+            return f"it asks for more than queue {name} may have"
+    nodes = cluster.nodes(job)
+    if not covers(nodes, np.flatnonzero(nodes.passing), need):
+        return "the nodes that it may use do not hold it even when they are empty"
+    return ""
+
+
+def missing_pods(job: Job) -> int:
+    """Return how many pods of its minimum an enqueued job lacks: pods that do not exist or are behind a scheduling gate."""
+    if job.phase is not PodGroupPhase.INQUEUE:
+        return 0
+    lacking = job.tally.missing(job.facts.min_available, job.facts.role_minimum)
+    there = sum(task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks)
+    return max(0, lacking - there)
+
+
+def may_let_in(session: Session, job: Job) -> bool:
+    """Whether the queue and its ancestors have room for the minimum of `job` beside their allocated amounts."""
+    minimum = job.facts.minimum(session.dimensions)
+    if minimum is None:
+        return True
+    return all(not (minimum + _allocated(session, name) > limit).any() for name, limit in _capabilities(session, job))
+
+
+def _capabilities(session: Session, job: Job) -> Iterator[tuple[str, Floats]]:
+    """Yield the capability of the queue and of each ancestor that has one."""
+    name, seen = job.facts.queue, set[str]()
+    while name in session.queues and name not in seen:
+        seen.add(name)
+        queue = session.queues[name].facts
+        if queue.capability:
+            yield name, quotas.capability(queue.capability, session.dimensions)
+        name = queue.parent
+
+
+def _allocated(session: Session, name: str) -> Floats:
+    """Return the allocated amounts of a queue and its descendants, including other members of a ring."""
+    total = session.dimensions.sums(session.queues[name].elsewhere)
+    for own in _with_children(session, name):
+        sums = session.queue_sums.get(own)
+        if sums is not None:
+            total += sums.allocated
+        total += session.moves.queue_changes.get(own, 0.0)
+    return total
+
+
+def _with_children(session: Session, name: str) -> set[str]:
+    found, added = {name}, {name}
+    while added:
+        added = {each.name for each in session.queues.values() if each.facts.parent in added} - found
+        found |= added
+    return found
+
+
+class Candidates:
+    """Named jobs first, then by priority, then by age; by queue if each queue has its own target.
+
+    A changed job is among the jobs of the next session, so that unchanged jobs are read only once.
+    """
+
+    is_derived: Final = True
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._by_queue = False
+        self._known: dict[str, tuple[str, _Rank]] = {}
+        self._scopes: dict[str, list[_Rank]] = {}
+        self._swept = 0
+
+    def open(self, snapshot: Snapshot, *, by_queue: bool) -> None:
+        """Apply the changes since the last session. This method must be called for each session."""
+        is_next = snapshot.number == self._number + 1 and by_queue == self._by_queue
+        self._number, self._by_queue = snapshot.number, by_queue
+        if not is_next:
+            self._known.clear()
+            self._scopes.clear()
+        for facts in snapshot.jobs if is_next else snapshot.all_jobs.values():
+            self._take(facts)
+        if len(self._known) > 2 * self._swept + _MOST_GONE:
+            for key in [key for key in self._known if key not in snapshot.all_jobs]:
+                self._drop(key)
+            self._swept = len(self._known)
+
+    @property
+    def scopes(self) -> Sequence[str]:
+        """The queues with waiting jobs; one empty name for the whole cluster if targets are not chosen by queue."""
+        return sorted(self._scopes)
+
+    def of(self, scope: str, known: Mapping[str, JobFacts]) -> Iterator[JobFacts]:
+        """Yield the jobs of a scope, best first. `known`: the present facts of all jobs."""
+        return (facts for rank in self._scopes.get(scope, ()) if (facts := known.get(rank[-1])) is not None)
+
+    def _take(self, facts: JobFacts) -> None:
+        entry = (facts.queue if self._by_queue else "", _rank(facts))
+        is_candidate = facts.is_ours and facts.phase in WAITING_PHASES
+        if is_candidate and self._known.get(facts.key) == entry:
+            return
+        self._drop(facts.key)
+        if is_candidate:
+            self._known[facts.key] = entry
+            insort(self._scopes.setdefault(entry[0], []), entry[1])
+
+    def _drop(self, key: str) -> None:
+        known = self._known.pop(key, None)
+        if known is None:
+            return
+        scope, rank = known
+        whose = self._scopes[scope]
+        del whose[bisect_left(whose, rank)]
+        if not whose:
+            del self._scopes[scope]
+
+
+def is_named(facts: JobFacts) -> bool:
+    """Whether the user requested a reservation."""
+    return facts.group.metadata.annotations.get(keys.RESERVATION_TARGET) == "true"
+
+
+def weight(facts: JobFacts) -> Weight:
+    """Return the sort key of named jobs and priority; the lower is better.
+
+    Age decides among equal keys, but an older job does not replace an existing target.
+    """
+    return (not is_named(facts), -facts.priority)
+
+
+def _rank(facts: JobFacts) -> _Rank:
+    return (*weight(facts), facts.created, facts.uid, facts.key)
 
 
 def choose(

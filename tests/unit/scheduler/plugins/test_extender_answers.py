@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.plugins.extender.settings import VERBS
+from pyroclast_scheduler.plugins.extender import VERBS
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.shell.extender import HttpExtender
 from tests.counts import examples

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast_scheduler.model.queues import QueueFacts
-from pyroclast_scheduler.plugins.drf.hierarchy import Hierarchy, Leaf, path_of
+from pyroclast_scheduler.plugins.drf import Hierarchy, Leaf, path_of
 from tests.scenarios import objects
 
 TOTAL = np.array([10_000, 10_000, 100])

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api import records
+from pyroclast_scheduler.plugins.deviceshare.cards import Geometry, Profile, pick
 from pyroclast_scheduler.plugins.deviceshare.configuration import parse
-from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry, Profile, pick
 from pyroclast_scheduler.plugins.deviceshare.vgpu import registered
 from tests.unit.scheduler.plugins.test_deviceshare import VIRTUAL, Cluster
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from pyroclast.api import keys, records
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.plugins.deviceshare.gpushare import GpuShare
-from pyroclast_scheduler.plugins.deviceshare.vgpu import decode, registered
+from pyroclast_scheduler.plugins.deviceshare.vgpu import GpuShare, decode, registered
 from tests.counts import examples
 from tests.scenarios import objects
 from tests.unit.scheduler.deciding import configured, decided

@@ -10,14 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api import records
-from pyroclast_scheduler.plugins.numa_aware import cpusets
-from pyroclast_scheduler.plugins.numa_aware.assignment import take, take_near
-from pyroclast_scheduler.plugins.numa_aware.hints import best
-from pyroclast_scheduler.plugins.numa_aware.layouts import layout_of, read
-from pyroclast_scheduler.plugins.numa_aware.pods import Wanted, wanted
-from pyroclast_scheduler.plugins.numa_aware.policies import assigned, examined
-from pyroclast_scheduler.plugins.numa_aware.table import Profile, policy_refusal
-from pyroclast_scheduler.plugins.numa_aware.topology import Layout
+from pyroclast_scheduler.plugins.numa_aware import topology
+from pyroclast_scheduler.plugins.numa_aware.book import Wanted, wanted
+from pyroclast_scheduler.plugins.numa_aware.layouts import Profile, layout_of, policy_refusal, read
+from pyroclast_scheduler.plugins.numa_aware.policies import assigned, best, examined
+from pyroclast_scheduler.plugins.numa_aware.topology import Layout, take, take_near
 from tests.scenarios import numa, objects
 
 POLICIES = ("best-effort", "restricted", "single-numa-node")
@@ -47,19 +44,19 @@ def partly_free(draw):
     [("", []), ("0", [0]), ("0,2-4", [0, 2, 3, 4]), (" 1 , 3-3 ", [1, 3]), ("4-6,5-7", [4, 5, 6, 7]), ("8191", [8191])],
 )
 def test_a_cpu_list_with_numbers_and_ranges_is_parsed(text, want):
-    assert list(cpusets.members(cpusets.parse(text))) == want
+    assert list(topology.members(topology.cpus_of(text))) == want
 
 
 @pytest.mark.parametrize("text", ["a", "1-", "-1", "3-1", "1,,2", "0x1", "8192", "0-99999999999", "1;2", "٣"])
 def test_an_invalid_cpu_list_raises_value_error(text):
     with pytest.raises(ValueError, match=r"CPU|range|ends before"):
-        cpusets.parse(text)
+        topology.cpus_of(text)
 
 
-@given(st.sets(st.integers(0, cpusets.LARGEST)))
+@given(st.sets(st.integers(0, topology.LARGEST)))
 def test_a_formatted_cpu_list_parses_to_the_same_set(cpus):
     bits = sum(1 << cpu for cpu in cpus)
-    assert cpusets.parse(cpusets.text(bits)) == bits
+    assert topology.cpus_of(topology.cpus_text(bits)) == bits
 
 
 def enumerated(room, totals, count):
@@ -135,7 +132,7 @@ TWO_SOCKETS = machine(2, 1, 4, 2)  # socket 0: cores 0-3 with threads 8-11 besid
     ],
 )
 def test_cpus_are_taken_in_the_kubelets_order(free, count, want):
-    assert cpusets.text(take(TWO_SOCKETS, cpusets.parse(free), count) or 0) == cpusets.text(cpusets.parse(want))
+    assert topology.cpus_text(take(TWO_SOCKETS, topology.cpus_of(free), count) or 0) == topology.cpus_text(topology.cpus_of(want))
 
 
 @given(partly_free(), COUNTS, POLICY)
@@ -203,7 +200,7 @@ def test_a_malformed_numatopology_raises_an_error_with_the_field_path(spec, why)
 
 def test_a_reserved_cpu_amount_is_rounded_up_and_taken_in_the_order_of_assignment():
     record = numa.numatopology("n", {0: 4, 1: 4}, reserved="1500m", threads=2)
-    assert cpusets.text(read(record, {}).reserved) == "0-1"
+    assert topology.cpus_text(read(record, {}).reserved) == "0-1"
 
 
 def test_a_reserved_amount_above_the_cpu_count_reserves_all_cpus():

@@ -11,9 +11,17 @@ from pyroclast.api import keys
 from pyroclast.api import waiting_reasons as pending
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.reservations import Lock, Reservation, read, written
-from pyroclast_scheduler.plugins.reservation.promise import earliest, expected_end, promised
-from pyroclast_scheduler.plugins.reservation.settings import ALL, ReservationSettings
-from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, covers, next_state
+from pyroclast_scheduler.plugins.reservation.state import (
+    ALL,
+    Need,
+    Nodes,
+    ReservationSettings,
+    covers,
+    earliest,
+    expected_end,
+    next_state,
+    promised,
+)
 from pyroclast_scheduler.session.configuration import BadConfiguration
 from tests.counts import examples
 from tests.scenarios import objects

@@ -4,7 +4,7 @@ import numpy as np
 
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.plugins.usage import plugin
+from pyroclast_scheduler.plugins import usage
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects
@@ -32,7 +32,7 @@ def coming(session, rows):
     """What is counted after pods went to `rows`, all at once and one after another."""
     found = []
     for at_once in (True, False):
-        nodes = plugin._Nodes(session, (1, 1), plugin.Estimator(risk_threshold=0.1, risk_factor=2.0))
+        nodes = usage._Nodes(session, (1, 1), usage.Estimator(risk_threshold=0.1, risk_factor=2.0))
         tasks = [task.facts for task in session.jobs["t/g"].tasks][: len(rows)]
         for part in [range(len(rows))] if at_once else [[i] for i in range(len(rows))]:
             nodes._count([tasks[i] for i in part], np.array([rows[i] for i in part], dtype=np.intp))
@@ -63,5 +63,5 @@ def test_node_capacity_is_recalculated_when_the_node_changes():
     session_of(cache, memory)
     cache.node_changed(None, objects.node(["n1", 2, "64Gi"]))
     snapshot = cache.snapshot()
-    fresh = plugin._Book().capacity(snapshot.nodes)
+    fresh = usage._Book().capacity(snapshot.nodes)
     assert memory["usage"].capacity(snapshot.nodes).tolist() == fresh.tolist()

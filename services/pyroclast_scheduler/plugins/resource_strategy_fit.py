@@ -1,26 +1,103 @@
-"""The extensions of resource-strategy-fit: scores by strategy, and free room for scarce resources."""
+"""Plugin resource-strategy-fit: each resource has its own strategy, to fill nodes up or to spread pods.
+
+Strategy and weight of a resource are found by its name or by the longest matching prefix with an asterisk.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
+from pyroclast.api import keys
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Dimensions, Ints
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.placement.node_load import Load
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.plugins.resource_strategy_fit.strategies import LEAST, MOST, Strategy, find, of_pod, strategies
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
+LEAST: Final = "LeastAllocated"
+MOST: Final = "MostAllocated"
 _DEFAULT_WEIGHT: Final = 10
 _BEST: Final = 100.0
 _ENDLESS: Final = np.iinfo(np.int64).max // 4
 _GIGA_PER_MILLI: Final = 10**6  # from gigabytes per device to bytes per thousandth of a device
+
+
+class Strategy(NamedTuple):
+    """The scoring of one resource.
+
+    `kind`: LEAST spreads pods, MOST fills nodes; any other kind scores 0, but its weight counts.
+    """
+
+    kind: str
+    weight: float
+
+
+_DEFAULT: Final = {"cpu": Strategy(LEAST, 1), "memory": Strategy(LEAST, 1)}
+
+
+def strategies(arguments: Arguments) -> dict[str, Strategy]:
+    """Return the argument `resources`, by name or pattern. Invalid entries are left out with a warning."""
+    arguments.known.add("resources")
+    given = arguments.get("resources")
+    if given is None:
+        return dict(_DEFAULT)
+    if not isinstance(given, Mapping):
+        arguments.warnings.append("argument resources: a mapping from names to type and weight is wanted; using cpu and memory")
+        return dict(_DEFAULT)
+    found: dict[str, Strategy] = {}
+    for key, entry in given.items():
+        name = str(key)
+        if not is_pattern_right(name):
+            arguments.warnings.append(f"argument resources: {name!r} may have one asterisk, at its end, after a prefix; left out")
+            continue
+        found[name] = _strategy(arguments, name, entry if isinstance(entry, Mapping) else {})
+    return found
+
+
+def is_pattern_right(name: str) -> bool:
+    """Whether a name has no asterisk, or one asterisk after a prefix."""
+    return "*" not in name or (name.count("*") == 1 and name.endswith("*") and len(name) > 1)
+
+
+def find(resource: str, known: Mapping[str, Strategy]) -> str | None:
+    """Return the name or pattern of `known` that matches `resource`, None if there is none."""
+    if resource in known:
+        return resource
+    fitting = [name for name in known if name.endswith("*") and resource.startswith(name[:-1])]
+    return max(fitting, key=len, default=None)
+
+
+def of_pod(marks: Mapping[str, str]) -> dict[str, Strategy] | None:
+    """Return the strategies in the annotations of a pod, which replace the configuration; None if it has none.
+
+    The result is empty if the weights are not JSON.
+    """
+    kind = marks.get(keys.RESOURCE_STRATEGY_SCORING_TYPE, "")
+    if not kind:
+        return None
+    try:
+        weights = msgspec.json.decode(marks.get(keys.RESOURCE_STRATEGY_WEIGHT, ""), type=dict[str, float])
+    except msgspec.DecodeError:
+        return {}
+    return {name: Strategy(kind, weight) for name, weight in weights.items()}
+
+
+def _strategy(arguments: Arguments, name: str, entry: Mapping[str, Any]) -> Strategy:
+    kind, weight = entry.get("type", LEAST), entry.get("weight", 1)
+    if kind not in {LEAST, MOST}:
+        arguments.warnings.append(f"argument resources.{name}.type: {kind!r} is not {LEAST} or {MOST}; using {LEAST}")
+        kind = LEAST
+    if not isinstance(weight, int) or isinstance(weight, bool) or weight <= 0:
+        arguments.warnings.append(f"argument resources.{name}.weight: {weight!r} is not an integer above 0; using 1")
+        weight = 1
+    return Strategy(kind, weight)
 
 
 class ResourceStrategyFit:

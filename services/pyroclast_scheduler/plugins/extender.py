@@ -1,14 +1,19 @@
-"""The extensions of extender: an HTTP request for each hook that the configuration names."""
+"""Plugin extender: an external HTTP service takes part in scheduling decisions, by one request for each hook that is configured.
+
+The requests have the field names of Volcano's Go types. A response with a field of the wrong type is invalid as a whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
 
-from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast.api import records
+from pyroclast_scheduler.model.dimensions import Amounts, Ints
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
@@ -16,26 +21,212 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.plugins.extender.answers import (
-    Anything,
-    Enqueueable,
-    Objection,
-    Overused,
-    Predicate,
-    Ready,
-    Scores,
-    Victims,
-    decoded,
-)
-from pyroclast_scheduler.plugins.extender.bodies import job_body, node_body, queue_body, session_body, task_body
-from pyroclast_scheduler.plugins.extender.settings import ExtenderSettings, is_managed
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, VictimRule, Vote
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-A = TypeVar("A", bound=Anything)
+VERBS: Final = (
+    "onSessionOpen",
+    "onSessionClose",
+    "predicate",
+    "prioritize",
+    "preemptable",
+    "reclaimable",
+    "queueOverused",
+    "jobEnqueueable",
+    "jobEnqueued",
+    "jobReady",
+    "allocateFunc",
+    "deallocateFunc",
+)
+_LARGEST_SCORE: Final = 2.0**53  # with larger scores, those of other plugins would be lost in rounding
 _CODES: Final = {2: Code.UNSCHEDULABLE, 3: Code.UNRESOLVABLE}
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderSettings:
+    """The arguments of the plugin.
+
+    Attributes:
+        prefix: the common prefix of the URLs.
+        timeout: for how many seconds a response is awaited.
+        verbs: the last part of the URL of each configured hook.
+        is_ignorable: whether decisions continue if the extender does not respond.
+        managed: the resources that the extender manages; empty if it manages all pods.
+    """
+
+    prefix: str = ""
+    timeout: float = 1.0
+    verbs: Mapping[str, str] = field(default_factory=dict)
+    is_ignorable: bool = False
+    managed: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, arguments: Arguments) -> ExtenderSettings:
+        """Return the settings that the arguments of the plugin define."""
+        arguments.known.add("extender.managedResources")
+        managed = arguments.get("extender.managedResources") or []
+        if not isinstance(managed, list) or not all(isinstance(each, str) for each in managed):
+            arguments.warnings.append(f"argument extender.managedResources: {managed!r} is no list of names; it is passed over")
+            managed = []
+        verbs = {hook: arguments.text(f"extender.{hook}Verb", "") for hook in VERBS}
+        return cls(
+            arguments.text("extender.urlPrefix", "").rstrip("/"),
+            arguments.seconds("extender.httpTimeout", "1s", least="1ms"),
+            {hook: verb for hook, verb in verbs.items() if verb},
+            arguments.boolean("extender.ignorable", default=False),
+            frozenset(managed),
+        )
+
+
+def is_managed(spec: records.PodSpec, managed: frozenset[str]) -> bool:
+    """Whether a pod requests or limits one of the `managed` resources. True for every pod if there are none."""
+    if not managed:
+        return True
+    containers = (*spec.containers, *spec.init_containers)
+    return any(managed & {*each.resources.requests, *each.resources.limits} for each in containers)
+
+
+def task_body(session: Session, task: Task) -> dict[str, Any]:
+    """Return the JSON of a task."""
+    facts = task.facts
+    return {
+        "UID": facts.uid,
+        "Job": facts.job,
+        "Name": facts.name,
+        "Namespace": facts.namespace,
+        "NodeName": session.names[task.row] if task.row >= 0 else "",
+        "Status": 1 << int(task.status),
+        "Priority": facts.priority,
+        "Preemptable": facts.is_preemptable,
+        "Resreq": _resource(facts.shape.request),
+    }
+
+
+def job_body(job: Job) -> dict[str, Any]:
+    """Return the JSON of a PodGroup."""
+    facts = job.facts
+    return {
+        "UID": facts.key,
+        "PgUID": facts.uid,
+        "Name": facts.name,
+        "Namespace": facts.namespace,
+        "Queue": facts.queue,
+        "Priority": facts.priority,
+        "MinAvailable": facts.min_available,
+    }
+
+
+def queue_body(queue: Queue) -> dict[str, Any]:
+    """Return the JSON of a queue."""
+    return {"UID": queue.name, "Name": queue.name, "Weight": queue.facts.weight}
+
+
+def node_body(session: Session, row: int) -> dict[str, Any]:
+    """Return the JSON of a node with its allocatable and used amounts."""
+    columns, names = session.columns, session.dimensions.names
+    tables = {
+        "Allocatable": columns.allocatable,
+        "Used": columns.used,
+        "Idle": columns.idle(),
+        "Releasing": columns.releasing,
+        "Pipelined": columns.pipelined,
+    }
+    amounts = {key: _resource(dict(zip(names, table[:, row].tolist(), strict=True))) for key, table in tables.items()}
+    return {"Name": session.names[row], **amounts}
+
+
+def session_body(session: Session, rows: Sequence[int]) -> dict[str, Any]:
+    """Return the JSON of all jobs, nodes and queues, for the start of a session."""
+    return {
+        "Jobs": {job.facts.key: job_body(job) for job in session.jobs.values()},
+        "Nodes": {session.names[row]: node_body(session, row) for row in rows},
+        "Queues": {name: queue_body(queue) for name, queue in session.queues.items()},
+        "NamespaceInfo": {},
+        "RevocableNodes": {},
+        "NodeList": None,
+    }
+
+
+def _resource(amounts: Amounts) -> dict[str, Any]:
+    scalars = {name: float(amount) for name, amount in amounts.items() if amount and name not in {"cpu", "memory"}}
+    basic = {"MilliCPU": float(amounts["cpu"]), "Memory": float(amounts["memory"]), "MaxTaskNum": amounts["pods"]}
+    return {**basic, "ScalarResources": scalars}
+
+
+class Anything(msgspec.Struct, frozen=True, rename="camel"):
+    """A response whose content is ignored. Go encodes empty values as null."""
+
+
+class Predicate(Anything, frozen=True):
+    """The response to a predicate request. `status`: the reason of a refusal. `code`: the finality of the refusal."""
+
+    status: str | None = None
+    code: int | None = None
+
+
+class Scores(Anything, frozen=True):
+    """The extender's scores of nodes. `node_score`: by name of the node."""
+
+    node_score: dict[str, float] | None = None
+    error_message: str | None = None
+
+
+class Victim(Anything, frozen=True):
+    """A pod that may be evicted, as the extender names it."""
+
+    uid: str = msgspec.field(name="UID")
+
+
+class Victims(Anything, frozen=True):
+    """The pods that the extender would evict. `status`: 0 means that it abstains."""
+
+    status: int | None = None
+    victims: list[Victim] | None = None
+
+
+class Enqueueable(Anything, frozen=True):
+    """The response whether a job may be enqueued. `status`: above 0 permits, below 0 rejects, 0 abstains."""
+
+    status: int | None = None
+
+
+class Overused(Anything, frozen=True):
+    """The response whether a queue exceeds its share."""
+
+    overused: bool | None = None
+
+
+class Ready(Anything, frozen=True):
+    """The response whether a job is ready."""
+
+    status: bool | None = None
+
+
+class Objection(Anything, frozen=True):
+    """The response why a placement must be undone."""
+
+    error_message: str | None = None
+
+
+def decoded(text: bytes, kind: type[A]) -> A:
+    """Parse a response.
+
+    Raises:
+        ValueError: the text is not a JSON object of that kind.
+    """
+    try:
+        answer = msgspec.json.decode(text, type=kind)
+    except RecursionError as error:
+        raise ValueError("JSON is nested too deeply") from error
+    scores = answer.node_score if isinstance(answer, Scores) else None
+    if not all(-_LARGEST_SCORE <= score <= _LARGEST_SCORE for score in (scores or {}).values()):
+        raise ValueError("a score of `$.nodeScore` is out of range")
+    return answer
+
+
+A = TypeVar("A", bound=Anything)
 
 
 class Unanswered(Exception):

@@ -1,8 +1,13 @@
-"""The extensions of tdm: the pods that may use revocable nodes, and their eviction when the hours of the nodes are over."""
+"""Plugin tdm (time-division multiplexing): revocable nodes, which pods may only use during certain hours.
+
+When the hours are over, running preemptable pods leave within the disruption budgets of their jobs.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from operator import eq
@@ -16,21 +21,73 @@ from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
+from pyroclast_scheduler.model.numbers import parse_count
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.node_load import Load
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.plugins.tdm.budget import most_evictions
-from pyroclast_scheduler.plugins.tdm.windows import Window, parse
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 
+_DEFAULT = 1
+_CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})")
+_DAY: Final = 24 * 3600
 _ZONE: Final = "tdm.revocable-zone."
 _PERIOD: Final = "tdm.evict.period"
 _LAST: Final = "tdm.last-eviction"
 _WANTED: Final = 100.0
 _NOT_ALLOWED: Final = "not allow to dispatch to revocable node"
+
+
+def most_evictions(job: Job) -> int:
+    """Return the number that the budget allows, or 1 without a budget.
+
+    A job that runs fewer pods than the minimum of its budget loses none, although Volcano would evict one.
+    """
+    annotations = job.facts.group.metadata.annotations
+    tasks = len(job.facts.tasks)
+    running = job.tally[TaskStatus.RUNNING]
+    least = annotations.get(keys.DISRUPTION_MIN_AVAILABLE, "")
+    most = annotations.get(keys.DISRUPTION_MAX_UNAVAILABLE, "")
+    if least:
+        return max(0, running - _amount(least, tasks))
+    if most:
+        gone = tasks - job.tally[TaskStatus.SUCCEEDED] - job.tally[TaskStatus.FAILED] - running
+        return max(0, _amount(most, tasks) - gone)
+    return _DEFAULT
+
+
+def _amount(text: str, whole: int) -> int:
+    """Return a number, or a percentage of `whole` rounded up; 0 if `text` is neither."""
+    number = parse_count(text.removesuffix("%")) or 0
+    return -(-number * whole // 100) if text.endswith("%") else number
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time of day: from `start`, in seconds since midnight, for `length` seconds, possibly beyond midnight."""
+
+    start: int
+    length: int
+
+    def holds(self, second: float) -> bool:
+        """Whether `second` since midnight is within the window, ends included."""
+        return (second - self.start) % _DAY <= self.length
+
+
+def parse_window(text: str) -> Window:
+    """Parse a window such as `22:00-6:30`. An end that is not after the start is on the next day.
+
+    Raises:
+        ValueError: the text is malformed.
+    """
+    parts = [_CLOCK.fullmatch(part) for part in text.strip().split("-")]
+    times = [(int(each[1]), int(each[2])) for each in parts if each]
+    if len(parts) != 2 or len(times) != 2 or any(hour > 23 or minute > 59 for hour, minute in times):
+        raise ValueError(f"{text!r} is not two times of day such as 22:00-6:30")
+    start, end = (hour * 3600 + minute * 60 for hour, minute in times)
+    return Window(start, (end - start) % _DAY or _DAY)
 
 
 class Tdm:
@@ -47,7 +104,7 @@ class Tdm:
                 zone, text = key.partition(_ZONE)[2], arguments.text(key, "")
                 self._texts[zone] = text
                 try:
-                    self._windows[zone] = parse(text)
+                    self._windows[zone] = parse_window(text)
                 except ValueError as error:
                     arguments.warnings.append(f"argument {key}: {error}; the zone is closed")
         self._period = arguments.seconds(_PERIOD, "1m")

@@ -1,4 +1,4 @@
-"""The extensions of nodeorder: the weighted scores of kube-scheduler."""
+"""Plugin nodeorder: scores of nodes by the rules of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ import numpy as np
 
 from pyroclast.api import records
 from pyroclast.api.types import NAMESPACES, REPLICA_SETS, SERVICES, STATEFUL_SETS
+from pyroclast.resources.selectors import is_empty, matches
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Ints
+from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.objects import Watch
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.shapes import Shape
+from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.placement import affinity, spread
 from pyroclast_scheduler.placement.node_load import Load
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.plugins.nodeorder.defaults import DefaultSpread
-from pyroclast_scheduler.plugins.nodeorder.images import locality
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
+_MIB: Final = 2**20
+_LEAST: Final = 23 * _MIB
+_MOST: Final = 1000 * _MIB  # per container
+_CONSTRAINTS: Final = (("kubernetes.io/hostname", 3), ("topology.kubernetes.io/zone", 5))
 _DEFAULTS: Final = {
     "leastrequested": 1,
     "mostrequested": 0,
@@ -38,6 +43,63 @@ _BEST: Final = 100
 _GPU: Final = "nvidia.com/gpu"
 _Measure = Callable[[Session, Task, PlacementPlan, Bools], Floats | None]
 _SOFT: Final = frozenset({"PreferNoSchedule"})
+
+
+def locality(shape: Shape, features: NodeFeatures, usable: Bools) -> Floats | None:
+    """Return a score from 0 to 100 per node by the sizes of its images; None if no node has any of them.
+
+    The size of an image is multiplied by the fraction of the nodes that have the image.
+    """
+    total = int(usable.sum())
+    if not shape.images or not total:
+        return None
+    found = np.zeros(len(usable))
+    for name in shape.images:
+        sizes = features.image(_normal(name))
+        found += np.trunc(sizes * (np.count_nonzero(sizes[usable]) / total))
+    if not found.any():
+        return None
+    most = _MOST * len(shape.images)
+    return np.floor(100 * (np.clip(found, _LEAST, most) - _LEAST) / (most - _LEAST))
+
+
+def _normal(name: str) -> str:
+    """Return the name of an image with its tag."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+class DefaultSpread:
+    """The selectors of services and workloads in one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._sets: Mapping[str, Mapping[str, records.ReplicaSet | records.StatefulSet]] = {
+            "ReplicaSet": session.objects(records.ReplicaSet),
+            "StatefulSet": session.objects(records.StatefulSet),
+        }
+
+    def constraints(self, task: TaskFacts) -> Sequence[Mapping[str, Any]]:
+        """Return the default soft constraints of a pod; empty if it belongs to no service or workload."""
+        meta = task.pod.metadata
+        labels: dict[str, str] = {}
+        for service in self._session.objects_in(records.Service, task.namespace):
+            selector = service.spec.selector
+            if selector and matches({"matchLabels": selector}, meta.labels):
+                labels |= selector
+        expressions: list[Mapping[str, Any]] = []
+        owner = meta.controller
+        workload = self._sets.get(owner.kind, {}).get(f"{task.namespace}/{owner.name}") if owner is not None else None
+        if workload is not None and workload.metadata.uid == (owner.uid if owner is not None else ""):
+            own = workload.spec.selector or {}
+            labels |= own.get("matchLabels") or {}
+            expressions = list(own.get("matchExpressions") or ())
+        found = {"matchLabels": labels, "matchExpressions": expressions}
+        if is_empty(found):
+            return ()
+        return [
+            {"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": found}
+            for key, skew in _CONSTRAINTS
+        ]
 
 
 class NodeOrder:
