@@ -327,17 +327,3 @@ class SplitMode(StrEnum):
 
     STATIC = "static"
     AUTO = "auto"
-
-
-class ReclaimPolicy(StrEnum):
-    """What happens to a DataSource without claims."""
-
-    RETAIN = "Retain"
-    DELETE = "Delete"
-
-
-class ClaimPhase(StrEnum):
-    """Phases of a DataSourceClaim."""
-
-    PENDING = "Pending"
-    BOUND = "Bound"

@@ -38,7 +38,6 @@ CRON_JOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
 CREATED_BY_JOB_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"
 CREATED_BY_JOB_FLOW: Final = "volcano.sh/createdByJobFlow"
 JOB_FORWARDING: Final = "volcano.sh/job-forwarding"
-FORWARD_CLUSTER: Final = "volcano.sh/forward-cluster"
 
 # Jobs of HyperJobs, and the namespaces that accept them; only in Pyroclast
 HYPER_JOB: Final = "training.volcano.sh/hyperjob"
@@ -56,7 +55,6 @@ FLOW_RETRY: Final = "flow.volcano.sh/retry"  # on a Job of a flow: how often it 
 
 # Pods and their owners: group and queue
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
-SCHEDULING_GROUP_NAME: Final = "scheduling.volcano.sh/group-name"
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 SCHEDULING_QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 QUEUE_ALLOCATION_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"  # also the name of a scheduling gate
@@ -108,18 +106,10 @@ NODE_WARMUP: Final = "node.volcano.sh/warmup"
 
 # Nodes and pods that use idle resources of other pods
 COLOCATION: Final = "volcano.sh/colocation"
-COLOCATION_POLICY: Final = "colocation-policy"
 COLOCATION_CONFIG: Final = "volcano.sh/colocation-config"
 COLOCATION_CONFIG_NAME: Final = "volcano.sh/colocation-config-name"
-OVERSUBSCRIPTION: Final = "volcano.sh/oversubscription"
-OVERSUBSCRIPTION_TYPES: Final = "volcano.sh/oversubscription-types"
 OVERSUBSCRIPTION_CPU: Final = "volcano.sh/oversubscription-cpu"
 OVERSUBSCRIPTION_MEMORY: Final = "volcano.sh/oversubscription-memory"
-OFFLINE_JOB_EVICTING: Final = "volcano.sh/offline-job-evicting"
-QOS_LEVEL: Final = "volcano.sh/qos-level"
-NETWORK_BANDWIDTH_RATE: Final = "volcano.sh/network-bandwidth-rate"
-QUOTA_BURST_ENABLED: Final = "volcano.sh/enable-quota-burst"
-QUOTA_BURST_TIME: Final = "volcano.sh/quota-burst-time"
 
 # Devices
 GPU_INDEX: Final = "volcano.sh/gpu-index"
@@ -157,5 +147,3 @@ VGPU_NUMBER: Final = "volcano.sh/vgpu-number"
 VGPU_MEMORY: Final = "volcano.sh/vgpu-memory"
 VGPU_MEMORY_PERCENTAGE: Final = "volcano.sh/vgpu-memory-percentage"
 VGPU_CORES: Final = "volcano.sh/vgpu-cores"
-BATCH_CPU: Final = "kubernetes.io/batch-cpu"
-BATCH_MEMORY: Final = "kubernetes.io/batch-memory"

@@ -103,7 +103,6 @@ DEVICE_CLASSES: Final = _cluster("resource.k8s.io", "v1", "deviceclasses", "Devi
 NETWORK_POLICIES: Final = ResourceType("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 ROLES: Final = ResourceType("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS: Final = ResourceType("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
-CLUSTER_ROLES: Final = _cluster("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole")
 CLUSTER_ROLE_BINDINGS: Final = _cluster("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding")
 CRDS: Final = _cluster("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
 MUTATING_WEBHOOKS: Final = _cluster(

@@ -19,11 +19,6 @@ from pyroclast.lifecycle.ownership import controller_reference
 Workload: TypeAlias = ReplicaSet | StatefulSet | BatchJob
 """A workload whose pods share one PodGroup."""
 
-INHERITED_FROM: Final = frozenset(
-    {("apps/v1", "ReplicaSet"), ("apps/v1", "DaemonSet"), ("apps/v1", "StatefulSet"), ("batch/v1", "Job")}
-)
-"""The owners (apiVersion and kind) whose annotations are used."""
-
 _PREFIX: Final = "volcano.sh/"
 _ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVOCABLE_ZONE)
 _LABELS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME)

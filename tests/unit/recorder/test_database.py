@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Table, create_engine, func, select, text
@@ -311,47 +309,6 @@ async def test_migrations_match_the_table_definitions_and_can_be_downgraded(conn
         opened.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         with pytest.raises(NewerSchema, match="schema 9999"):
             migrate(opened)
-
-    if callable(connection):
-        await connection(check)
-    else:
-        check(connection)
-
-
-SOME = {
-    "jobs": {"cluster": "c", "uid": "j", "version": 1, "name": "a", "created": 50},
-    "pods": {"cluster": "c", "uid": "p", "version": 1, "job": "j", "bound": 60, "requests": "{}"},
-    "usage_hours": {
-        "cluster": "c",
-        "hour": 3600,
-        "queue": "q",
-        "namespace": "n",
-        "submitted_by": "u",
-        "flow": "",
-        "resource": "cpu",
-    }
-    | {"asked": 5, "doubtful": 1},
-}
-
-
-async def test_upgrade_downgrade_and_upgrade_keep_the_rows(connection: Any) -> None:
-    """Each version is come to from the first one with data in it, left for the one before, and come to again."""
-
-    def check(opened: Connection) -> None:
-        settings = configuration(opened)
-        versions = [script.revision for script in ScriptDirectory.from_config(settings).walk_revisions()][::-1]
-        command.upgrade(settings, versions[0])
-        for table, row in SOME.items():
-            opened.execute(text(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})"), row)
-        for before, version in itertools.pairwise(versions):
-            for step in (version, before, version):
-                (command.upgrade if step == version else command.downgrade)(settings, step)
-                for table, row in SOME.items():
-                    (found,) = opened.execute(text(f"SELECT {', '.join(row)} FROM {table}")).mappings()
-                    assert dict(found) == row, f"{table} after the step to {step}"
-        days = opened.execute(text("SELECT day, queue, asked, doubtful FROM usage_days"))
-        assert [tuple(row) for row in days] == [(0, "q", 5, 1)]
-        command.downgrade(settings, "base")
 
     if callable(connection):
         await connection(check)
