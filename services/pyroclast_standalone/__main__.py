@@ -21,8 +21,7 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ConfigError
 from pyroclast.runtime import logs
 from pyroclast_standalone import control_plane, manifests
-from pyroclast_standalone.directory import DataDirectory
-from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.directory import CommandError, DataDirectory
 
 DOWN_SECONDS = 60.0
 INTERRUPTED = 130
@@ -157,7 +156,7 @@ def _takeover(options: argparse.Namespace) -> int:
 
 
 def _release(options: argparse.Namespace) -> int:
-    from pyroclast_standalone.release import release  # noqa: PLC0415 - rarely used
+    from pyroclast_standalone.installation import release
 
     return asyncio.run(release(options.kubeconfig or _directory(options).kubeconfig, _say))
 

@@ -20,12 +20,9 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.leadership import identity
 from pyroclast_standalone import installation
 from pyroclast_standalone.accounts import Accounts
-from pyroclast_standalone.directory import DataDirectory
-from pyroclast_standalone.errors import CommandError
-from pyroclast_standalone.ports import free_port, is_free
-from pyroclast_standalone.processes import Program, Supervisor
-from pyroclast_standalone.reachable import require_answer
-from pyroclast_standalone.removal import remove
+from pyroclast_standalone.directory import CommandError, DataDirectory, require_answer
+from pyroclast_standalone.installation import remove
+from pyroclast_standalone.processes import Program, Supervisor, free_port, is_free
 
 USER_AGENT = "pyroclast"
 DEFAULT_QUEUE_SECONDS = 180.0

@@ -1,4 +1,4 @@
-"""The data directory of a control plane: the paths of its files, and the lock of a running control plane."""
+"""The data directory of a control plane: its files and their lock; whether its server answers; and the error of the command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyroclast_standalone.errors import CommandError
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
+from pyroclast.kube.http.client import Client
+
+
+class CommandError(Exception):
+    """Ends the command with exit status `status` and this message as the only line on standard error."""
+
+    def __init__(self, message: str, *, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +128,20 @@ class DataDirectory:
                 text = file.read().strip()
                 return int(text) if text.isdigit() else None
             return None
+
+
+async def require_answer(client: Client, source: str) -> None:
+    """Send one request. Any answer is enough. `source` is the option that named the server.
+
+    Raises:
+        CommandError: no server answers.
+    """
+    try:
+        await client.request("GET", "/readyz", once=True)
+    except ApiError:
+        return
+    except ConnectionFailed as error:
+        why = "" if not error.sent else f" ({error.message})"
+        raise CommandError(
+            f"{source}: no API server answers at {client.config.server}{why}; start it, or give another file"
+        ) from error

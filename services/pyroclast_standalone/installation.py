@@ -1,25 +1,187 @@
-"""Installs the objects that the services need in a cluster, from the rendered chart.
+"""Installs the objects that the services need in a cluster, from the rendered chart, and takes them away again.
 
-The services themselves run as local processes, which the webhook configurations reach by URL.
+The services themselves run as local processes, which the webhook configurations reach by URL. `pyroclast release` removes the
+finalizers that an uninstalled Pyroclast left, so that its objects can be deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
-from pyroclast.api.types import CRDS, NATIVE_POD_GROUPS, Key
-from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.api.keys import FLOW_FINALIZER, HYPER_JOB_FINALIZER
+from pyroclast.api.types import CRDS, HYPER_JOBS, JOB_FLOWS, NATIVE_POD_GROUPS, NODES, PODS, Key, ResourceType
+from pyroclast.kube.basics.errors import Conflict, NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, Json, PatchKind
 from pyroclast.rules.policies.seats import seats_manifests
-from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.manifests import Catalogue, Manifest, key_of
+from pyroclast_standalone.nodes.injections import SIMULATED
+from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
+
+_HELD: Final = ((JOB_FLOWS, FLOW_FINALIZER), (HYPER_JOBS, HYPER_JOB_FINALIZER))
+"""The kinds whose deletion waits for their Jobs, and the finalizer of each."""
+
+_TRIES: Final = 5
+
+
+async def release(kubeconfig: Path, say: Callable[[str], None]) -> int:
+    """Remove Pyroclast's finalizers from all objects of the cluster. Nothing is deleted.
+
+    Returns:
+        0.
+
+    Raises:
+        CommandError: Pyroclast still runs in the cluster, or another client writes an object all the time.
+        KubeError: the API server does not answer.
+    """
+    async with Client(load_config(str(kubeconfig))) as client:
+        await refuse_beside_ours(client)
+        released = await release_all(client)
+    for kind, key in released:
+        say(f"released: {kind.kind} {key}")
+    say(f"{len(released)} objects can be deleted now." if released else "No object has a finalizer of Pyroclast.")
+    return 0
+
+
+async def refuse_beside_ours(client: Client) -> None:
+    """Check that no program of Pyroclast runs.
+
+    Raises:
+        CommandError: a program runs.
+    """
+    ours = (await client.list(DEPLOYMENTS, label_selector="app.kubernetes.io/name=pyroclast"))[0]
+    running = sorted(each["metadata"]["name"] for each in ours if each["spec"].get("replicas", 1))
+    if running:
+        raise CommandError(f"Pyroclast still runs here ({', '.join(running)}): `helm uninstall` it first, then run this again")
+
+
+async def release_all(client: Client) -> list[tuple[ResourceType, Key]]:
+    """Remove Pyroclast's finalizers from all objects. Return the objects that had one. Other finalizers stay.
+
+    Raises:
+        CommandError: another client writes an object so often that no removal succeeds.
+    """
+    released = []
+    for kind, finalizer in _HELD:
+        try:
+            items = (await client.list(kind))[0]
+        except NotFound:  # the kind is not installed
+            continue
+        for item in items:
+            key = Key(item["metadata"]["namespace"], item["metadata"]["name"])
+            if await _release(client, kind, key, item, finalizer):
+                released.append((kind, key))
+    return released
+
+
+async def _release(client: Client, kind: ResourceType, key: Key, item: Json, finalizer: str) -> bool:
+    for _ in range(_TRIES):
+        meta = item["metadata"]
+        left = [each for each in meta.get("finalizers") or () if each != finalizer]
+        if left == (meta.get("finalizers") or []):
+            return False
+        patch = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": left}}
+        try:
+            await client.patch(kind, key, patch, PatchKind.MERGE)
+        except NotFound:
+            return False
+        except Conflict:
+            try:
+                item = await client.get(kind, key)
+            except NotFound:
+                return False
+        else:
+            return True
+    raise CommandError(f"{kind.kind} {key}: somebody else writes to it all the time; run this again")
+
+
+WAIT_SECONDS = 60.0
+POLL_SECONDS = 0.2
+
+
+async def remove(client: Client, manifests: Sequence[Manifest], *, wait_seconds: float = WAIT_SECONDS) -> None:
+    """Delete the objects in reverse order, and the simulated nodes with their pods. Return when all are gone.
+
+    An object that does not exist is skipped. Finalizers of objects of Pyroclast's kinds are removed, because no controller is
+    left to handle them.
+
+    Raises:
+        CommandError: some objects still exist after `wait_seconds`. The message names them.
+    """
+    catalogue = Catalogue(client)
+    deleted: list[tuple[ResourceType, Key]] = []
+    for manifest in reversed(manifests):
+        if manifest["kind"] == "CustomResourceDefinition":
+            await _lift_finalizers(client, _served_type(manifest))
+        kind = await catalogue.type_of(manifest)
+        with contextlib.suppress(NotFound):
+            await client.delete(kind, key_of(manifest, kind))
+            deleted.append((kind, key_of(manifest, kind)))
+    await _remove_nodes(client)
+    await _wait_until_gone(client, deleted, wait_seconds)
+
+
+async def _wait_until_gone(client: Client, deleted: Sequence[tuple[ResourceType, Key]], wait_seconds: float) -> None:
+    """Wait until the objects are gone. A definition and a namespace are removed only after their content."""
+    deadline = asyncio.get_running_loop().time() + wait_seconds
+    left = list(deleted)
+    while left := [each for each in left if await _is_there(client, *each)]:
+        if asyncio.get_running_loop().time() > deadline:
+            names = ", ".join(f"{kind.plural}/{key.name}" for kind, key in left)
+            raise CommandError(f"deleted, but not gone after {wait_seconds:.0f} s: {names}; see the conditions in their status")
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _is_there(client: Client, kind: ResourceType, key: Key) -> bool:
+    try:
+        await client.get(kind, key)
+    except NotFound:
+        return False
+    return True
+
+
+async def _lift_finalizers(client: Client, kind: ResourceType) -> None:
+    with contextlib.suppress(NotFound):  # the CRD is gone
+        for item in (await client.list(kind))[0]:
+            metadata = item["metadata"]
+            if metadata.get("finalizers"):
+                key = Key(metadata.get("namespace", ""), metadata["name"])
+                with contextlib.suppress(NotFound):
+                    await client.patch(kind, key, {"metadata": {"finalizers": None}}, PatchKind.MERGE)
+
+
+async def _remove_nodes(client: Client) -> None:
+    """Delete the simulated nodes and their pods. A pod without its node would never be removed."""
+    nodes, _ = await client.list(NODES)
+    for node in nodes:
+        if SIMULATED not in node["metadata"].get("annotations", {}):
+            continue
+        name = node["metadata"]["name"]
+        pods, _ = await client.list(PODS, field_selector=f"spec.nodeName={name}")
+        for pod in pods:
+            with contextlib.suppress(NotFound):
+                await client.delete(PODS, Key(pod["metadata"]["namespace"], pod["metadata"]["name"]), grace_seconds=0)
+        with contextlib.suppress(NotFound):
+            await client.delete(NODES, Key("", name))
+
+
+def _served_type(crd: Manifest) -> ResourceType:
+    spec = crd["spec"]
+    names = spec["names"]
+    version = next(version["name"] for version in spec["versions"] if version["served"])
+    return ResourceType(spec["group"], version, names["plural"], names["kind"], spec["scope"] == "Namespaced")
+
 
 RELEASE = "pyroclast"
 NAMESPACE = "pyroclast-system"

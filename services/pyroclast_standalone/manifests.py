@@ -12,7 +12,7 @@ import yaml
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client
-from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.directory import CommandError
 
 Manifest = dict[str, Any]
 

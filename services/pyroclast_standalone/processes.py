@@ -1,4 +1,4 @@
-"""The child processes of a control plane: starts them, restarts those that die, and stops them together."""
+"""The child processes of a control plane and their TCP ports: starts them, restarts those that die, and stops them together."""
 
 from __future__ import annotations
 
@@ -6,15 +6,61 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import random
 import signal
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from pyroclast.resources.backoff import Backoff
-from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.directory import CommandError
+
+RANGE: Final = range(20_000, 32_768)
+"""Ports below Linux's range for outgoing connections, so that no such connection takes a port before a server listens on it."""
+
+TRIES: Final = 100
+
+
+def is_free(port: int) -> bool:
+    """Return whether no process listens on `port` of 127.0.0.1."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 on which no process listens, and reserve it while this process runs.
+
+    Raises:
+        OSError: no free port was found.
+    """
+    for _ in range(TRIES):
+        port = random.choice(RANGE)  # noqa: S311 - not a secret
+        if _reserve(port):
+            return port
+    raise OSError(f"no free port found between {RANGE.start} and {RANGE.stop - 1}")
+
+
+def _reserve(port: int) -> bool:
+    """Reserve `port`. Return whether it was free. A server that allows address reuse may listen on a reserved port."""
+    holder = socket.socket()
+    try:
+        holder.bind(("127.0.0.1", port))
+    except OSError:
+        holder.close()
+        return False
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.detach()  # leaves the socket open until the process ends
+    return True
+
 
 DELAYS_SECONDS = 0.5, 30.0  # before restarts: a killed service should be back before its Jobs are affected
 STEADY_SECONDS = 60.0  # after this running time, the restart delay does not grow

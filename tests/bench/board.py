@@ -30,7 +30,7 @@ from pyroclast.api.schedulers import SCHEDULER_NAMES
 from pyroclast.api.types import CRDS, JOBS, LEASES, NAMESPACES, POD_GROUPS, Key
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.bench.board_tab import worked_in
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2", "memory": "4Gi"}}}]}}

@@ -24,7 +24,7 @@ from pyroclast.api.types import NAMESPACES, NODES, POD_GROUPS, PODS, Key
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_standalone import installation
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.bench.substrate import pod
 from tests.bench.throughput import IN_FLIGHT, each
 from tests.control_plane.real import real_control_plane

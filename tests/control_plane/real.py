@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.control_plane import build
 from tests.control_plane.certificates import Certificates
 from tests.control_plane.parts import Part, wait_until

@@ -10,8 +10,7 @@ import sys
 
 from pyroclast.runtime.service import run_service
 from pyroclast.runtime.settings import parse
-from pyroclast_standalone.nodes.service import run
-from pyroclast_standalone.nodes.settings import NodesSettings
+from pyroclast_standalone.nodes.service import NodesSettings, run
 
 
 def main() -> int:

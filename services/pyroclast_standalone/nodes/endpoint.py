@@ -116,7 +116,7 @@ def serving_context(address: str) -> ssl.SSLContext:
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - slow to import, needed once
     from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
 
-    from pyroclast_standalone.certificates import certificate, pem  # noqa: PLC0415
+    from pyroclast_standalone.certificates import certificate, pem  # noqa: PLC0415 - slow to import, needed once
 
     key = ec.generate_private_key(ec.SECP256R1())
     own = certificate(f"pyroclast-nodes@{address}", "", key=key, issuer=None, issuer_key=key, now=datetime.now(UTC))

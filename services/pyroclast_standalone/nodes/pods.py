@@ -1,11 +1,13 @@
-"""Reconciles every pod on a simulated node with its life. All I/O of pods is in this module."""
+"""Reconciles every pod on a simulated node with its life. All I/O of pods is here, with the log of their starts and ends."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, assert_never
+from pathlib import Path
+from typing import IO, Any, assert_never
 
 import orjson
 import structlog
@@ -18,17 +20,52 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue
 from pyroclast.resources.backoff import Backoff
+from pyroclast_standalone import times
 from pyroclast_standalone.nodes import records
-from pyroclast_standalone.nodes.addresses import AddressPool
-from pyroclast_standalone.nodes.capacity import pod_requests
+from pyroclast_standalone.nodes.capacity import AddressPool, pod_requests
 from pyroclast_standalone.nodes.fleet import Fleet, SimulatedNode
 from pyroclast_standalone.nodes.injections import NodeState, of_pod
-from pyroclast_standalone.nodes.lifecycle import advance
+from pyroclast_standalone.nodes.lifecycle import advance, resumed
 from pyroclast_standalone.nodes.lives import AskProbe, ContainerLife, Effect, Kill, Phase, PodLife, Start, Terminate, born
-from pyroclast_standalone.nodes.pod_log import PodLog
-from pyroclast_standalone.nodes.resume import resumed
 from pyroclast_standalone.nodes.runtime import Runtime
 from pyroclast_standalone.nodes.statuses import pod_status
+
+
+class PodLog:
+    """Appends to an open file. Without a file it does nothing.
+
+    After a restart, the nodes write a line again for each running pod. Readers must use one line for each UID and event.
+    """
+
+    def __init__(self, file: IO[bytes] | None) -> None:
+        self._file = file
+
+    def started(self, pod: records.Pod, node: str, at: float) -> None:
+        """Record the start of a pod. `bound` in the line is the time of binding by the clock of the API server."""
+        scheduled = (c.last_transition_time for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "True")
+        bound = next(scheduled, "") or pod.metadata.creation_timestamp
+        self._write("started", at, pod.key, pod.metadata.uid, node, bound=bound)
+
+    def ended(self, key: Key, uid: str, node: str, at: float) -> None:
+        """Record the end of a pod's last container."""
+        self._write("ended", at, key, uid, node)
+
+    def _write(self, event: str, at: float, key: Key, uid: str, node: str, **more: str | None) -> None:
+        if self._file is None:
+            return
+        line = {"time": times.micro_rfc3339(at), "event": event, "pod": str(key), "uid": uid, "node": node, **more}
+        self._file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+
+@contextmanager
+def pod_log(path: str) -> Iterator[PodLog]:
+    """Open the pod log. With an empty path nothing is written."""
+    if not path:
+        yield PodLog(None)
+        return
+    with Path(path).open("ab", buffering=0) as file:  # each line is in the file at once, also when the nodes are killed
+        yield PodLog(file)
+
 
 log = structlog.get_logger()
 

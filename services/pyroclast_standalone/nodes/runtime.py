@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyroclast_standalone.nodes import environment, records, volumes
-from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, Trouble
+from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, ProbeKind, ProbeResult, Trouble
 from pyroclast_standalone.nodes.logs import LogLine
-from pyroclast_standalone.nodes.probes import ProbeKind, ProbeResult
 from pyroclast_standalone.nodes.sources import Reference, Sources
 
 

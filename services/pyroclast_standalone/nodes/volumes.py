@@ -8,8 +8,7 @@ from typing import Any
 
 from pyroclast.api.types import Key
 from pyroclast_standalone.nodes import records
-from pyroclast_standalone.nodes.environment import ConfigurationError, Place, Read
-from pyroclast_standalone.nodes.fields import field_value, resource_value
+from pyroclast_standalone.nodes.environment import ConfigurationError, Place, Read, field_value, resource_value
 from pyroclast_standalone.nodes.sources import Reference
 
 _DEFAULT_MODE = 0o644

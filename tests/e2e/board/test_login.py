@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.control_plane.certificates import Certificates
 from tests.e2e.support.cluster import Cluster, wait_until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.e2e.support.cluster import are_established, wait_until
 from tests.unit.chart.conftest import helm  # noqa: F401 - a fixture
 from tests.unit.chart.render import CHART

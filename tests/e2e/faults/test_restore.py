@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.e2e.faults.test_faults import phases, pods_created_twice
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.observability.test_history import ask

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.e2e.support.cluster import are_established, wait_until
 from tests.e2e.support.containers import Container, kubelet_files, start
 from tests.unit.chart import authorities, fresh_root, images, render

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.e2e.faults.test_faults import phases, pods_created_twice, submit
 from tests.e2e.support.cluster import Cluster, listens, wait_until
 from tests.e2e.support.previous import previous_release, python_path

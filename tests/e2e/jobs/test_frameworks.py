@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.e2e.support.cluster import Cluster, running, wait_until
 from tests.third_party.environments import NotInstalled, environment
 from tests.unit.docs.pages import PAGES, blocks

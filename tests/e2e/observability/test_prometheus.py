@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from pyroclast.api.types import QUEUES
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.e2e.faults.test_faults import phases
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.board import shows

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.scheduling.test_several_schedulers import scheduler
 from tests.e2e.support.cluster import Cluster, wait_until

@@ -35,7 +35,7 @@ from pyroclast.api.types import (
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
-from pyroclast_standalone.release import release
+from pyroclast_standalone.installation import release
 from tests.e2e.faults.test_faults import pods_created_twice
 from tests.e2e.faults.test_restore import embedded, real
 from tests.e2e.support.audit import Audit

@@ -19,7 +19,7 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_standalone import installation
 from pyroclast_standalone.apiserver.running import running_server
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.e2e.support.containers import kubelet_files
 from tests.unit.chart import authorities, render
 

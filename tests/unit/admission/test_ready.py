@@ -12,7 +12,7 @@ import aiohttp
 
 from pyroclast_admission.certificates.plan import Step
 from pyroclast_admission.certificates.steps import carry_out
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.bench.admission_server import policy
 from tests.unit.admission.test_stopping import LISTS
 from tests.unit.kube.fault_server import FaultServer, Got, answer, hang

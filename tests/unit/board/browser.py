@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 
 __all__ = ["Browser", "running_browser", "running_driver", "started"]
 

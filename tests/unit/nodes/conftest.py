@@ -13,8 +13,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import load
 from pyroclast_standalone.apiserver.running import running_server
-from pyroclast_standalone.nodes.service import run
-from pyroclast_standalone.nodes.settings import NodesSettings
+from pyroclast_standalone.nodes.service import NodesSettings, run
 
 
 @dataclass

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from pyroclast.resources.backoff import Backoff
 from pyroclast_standalone.nodes import statuses
 from pyroclast_standalone.nodes.injections import of_pod
-from pyroclast_standalone.nodes.lifecycle import advance
-from pyroclast_standalone.nodes.lives import AskProbe, Execution, Kill, Phase, Start, Terminate, born
-from pyroclast_standalone.nodes.probes import ProbeResult
+from pyroclast_standalone.nodes.lifecycle import advance, resumed
+from pyroclast_standalone.nodes.lives import AskProbe, Execution, Kill, Phase, ProbeResult, Start, Terminate, born
 from pyroclast_standalone.nodes.records import Pod
-from pyroclast_standalone.nodes.resume import resumed
 from pyroclast_standalone.nodes.shell import simulate
 from pyroclast_standalone.times import rfc3339
 from tests.counts import examples

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from pyroclast.api.types import Key
 from pyroclast.runtime.settings import SettingsError, load
-from pyroclast_standalone.nodes import machines, volumes
-from pyroclast_standalone.nodes.addresses import AddressPool
-from pyroclast_standalone.nodes.capacity import Ledger, pod_requests
+from pyroclast_standalone.nodes import fleet, volumes
+from pyroclast_standalone.nodes.capacity import AddressPool, Ledger, pod_requests
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place, argv, environment
 from pyroclast_standalone.nodes.injections import NodeState, of_node, of_pod
 from pyroclast_standalone.nodes.logs import LogOptions, selected, written
 from pyroclast_standalone.nodes.records import Node, Pod
-from pyroclast_standalone.nodes.settings import NodesSettings
+from pyroclast_standalone.nodes.service import NodesSettings
 
 PLACE = Place("10.0.0.1", "127.0.0.1", {"cpu": "8", "memory": "16Gi"})
 CONTENT = {
@@ -182,10 +181,10 @@ def test_fault_annotations_are_parsed_and_invalid_states_ignored():
 
 
 def test_a_condition_keeps_the_time_of_its_last_change():
-    shape = machines.Shape({"cpu": "1"}, {}, "127.0.0.1", 1)
-    first = machines.node_status("n", shape, NodeState.READY, None, 0.0)
+    shape = fleet.Shape({"cpu": "1"}, {}, "127.0.0.1", 1)
+    first = fleet.node_status("n", shape, NodeState.READY, None, 0.0)
     known = msgspec.convert({"metadata": {"name": "n"}, "status": first}, Node)
-    again = {c["type"]: c for c in machines.node_status("n", shape, NodeState.NOT_READY, known, 60.0)["conditions"]}
+    again = {c["type"]: c for c in fleet.node_status("n", shape, NodeState.NOT_READY, known, 60.0)["conditions"]}
     assert again["Ready"]["lastTransitionTime"] == "1970-01-01T00:01:00Z"
     assert again["DiskPressure"]["lastTransitionTime"] == "1970-01-01T00:00:00Z"
 

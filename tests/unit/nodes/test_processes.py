@@ -12,9 +12,8 @@ from pyroclast.api.types import CONFIG_MAPS, NODES, PODS, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_standalone.nodes import service
 from pyroclast_standalone.nodes.processes import runtime
-from pyroclast_standalone.nodes.processes.hosts import hosts_file, names_of
 from pyroclast_standalone.nodes.processes.launcher import find_isolation, is_shim
-from pyroclast_standalone.nodes.processes.layout import Layout, write_files
+from pyroclast_standalone.nodes.processes.layout import Layout, hosts_file, names_of, write_files
 from pyroclast_standalone.nodes.volumes import File
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.unit.kube.fault_server import FaultServer, Got, Step, Watch, answer
 
 Start = Callable[..., Any]

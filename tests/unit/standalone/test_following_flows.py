@@ -9,8 +9,7 @@ import msgspec
 
 from pyroclast.api.records import JobFlow
 from pyroclast_standalone.display import Display, tree_lines
-from pyroclast_standalone.following import Progress
-from pyroclast_standalone.following_flows import MOST_LEVELS, flow_progress
+from pyroclast_standalone.following import MOST_LEVELS, Progress, flow_progress
 
 
 def flow(*entries: dict[str, Any], phase: str = "Running", **conditions: tuple[str, str]) -> JobFlow:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.manifests import has_all, read
 
 GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"

@@ -6,9 +6,9 @@ import socket
 import subprocess
 import sys
 
-from pyroclast_standalone.ports import RANGE, free_port, is_free
+from pyroclast_standalone.processes import RANGE, free_port, is_free
 
-DRAW = "import random; from pyroclast_standalone import ports; random.choice = lambda _: {port}; ports.free_port()"
+DRAW = "import random; from pyroclast_standalone import processes; random.choice = lambda _: {port}; processes.free_port()"
 
 
 def test_no_port_is_drawn_twice_also_by_another_process() -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyroclast_standalone.directory import DataDirectory
-from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.directory import CommandError, DataDirectory
 from pyroclast_standalone.processes import Program, Supervisor
 
 

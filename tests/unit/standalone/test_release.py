@@ -14,8 +14,8 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_standalone.apiserver.running import running_server
-from pyroclast_standalone.errors import CommandError
-from pyroclast_standalone.release import release
+from pyroclast_standalone.directory import CommandError
+from pyroclast_standalone.installation import release
 from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
 from tests.unit.standalone.takeover.test_takeover_command import deployment
 

@@ -12,8 +12,8 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_standalone.apiserver.running import running_server
-from pyroclast_standalone.errors import CommandError
-from pyroclast_standalone.removal import remove
+from pyroclast_standalone.directory import CommandError
+from pyroclast_standalone.installation import remove
 
 HELD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": ["example.org/held"]}}
 KEY = Key("default", "a")

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pyroclast_standalone.nodes import records
-from pyroclast_standalone.nodes.processes.layout import Layout
-from pyroclast_standalone.nodes.processes.messages import path_of
+from pyroclast_standalone.nodes.processes.layout import Layout, path_of
 from pyroclast_standalone.nodes.runtime import Workload
 
 _SHIM = Path(__file__).with_name("shim.py")

@@ -1,16 +1,68 @@
-"""The paths of the state of containers: `DATA/pods/UID/` with volumes, and with the files of each start of each container."""
+"""The files of a pod's processes: `DATA/pods/UID/` with volumes, /etc/hosts, and the state of each start of each container."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
+from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.logs import LogLine
 from pyroclast_standalone.nodes.volumes import File
+
+_DEFAULT_PATH: Final = "/dev/termination-log"
+_FALLBACK: Final = "FallbackToLogsOnError"
+_MOST_BYTES: Final = 4096
+_MOST_LOG_BYTES: Final = 2048
+_MOST_LOG_LINES: Final = 80
+
+
+def path_of(container: records.Container) -> str:
+    """Return the path of the termination message inside the container."""
+    return container.termination_message_path or _DEFAULT_PATH
+
+
+def message_of(container: records.Container, file: Path, exit_code: int, lines: Sequence[LogLine]) -> str:
+    """Return the message in `file`. If a failed container left none and its policy allows it, return the end of the log."""
+    try:
+        with file.open("rb") as opened:
+            message = opened.read(_MOST_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        message = ""
+    if message or exit_code == 0 or container.termination_message_policy != _FALLBACK:
+        return message
+    text = "".join(f"{line}\n" for _, line in lines[-_MOST_LOG_LINES:])
+    return text.encode()[-_MOST_LOG_BYTES:].decode(errors="ignore")
+
+
+_DOMAIN = "cluster.local"
+
+Named = tuple[str, tuple[str, ...]]
+"""An address and its names."""
+
+
+def names_of(address: str, *, hostname: str, subdomain: str, namespace: str) -> Named | None:
+    """Return the address of a pod with its DNS names. None without a subdomain, for which DNS has no names either."""
+    if not subdomain or not address:
+        return None
+    full = f"{hostname}.{subdomain}"
+    return address, (full, f"{full}.{namespace}", f"{full}.{namespace}.svc", f"{full}.{namespace}.svc.{_DOMAIN}")
+
+
+def hosts_file(own: Named, others: Iterable[Named], aliases: Iterable[Mapping[str, Any]]) -> str:
+    """Return the hosts file of a pod: its own address, its host aliases, and the other pods."""
+    lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback", _line(own)]
+    lines += [_line((str(alias.get("ip")), tuple(alias.get("hostnames") or ()))) for alias in aliases]
+    lines += [_line(named) for named in sorted(others)]
+    return "\n".join(lines) + "\n"
+
+
+def _line(named: Named) -> str:
+    return f"{named[0]}\t{' '.join(named[1])}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import structlog
 
 from pyroclast.api.types import Key
@@ -20,17 +22,51 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
-from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, Trouble
+from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, ProbeKind, ProbeResult, Trouble
 from pyroclast_standalone.nodes.logs import LogLine
-from pyroclast_standalone.nodes.probes import ProbeKind, ProbeResult
-from pyroclast_standalone.nodes.processes.checks import ask
-from pyroclast_standalone.nodes.processes.hosts import Named, hosts_file, names_of
 from pyroclast_standalone.nodes.processes.launcher import Launcher, is_shim
-from pyroclast_standalone.nodes.processes.layout import Layout, write_files
-from pyroclast_standalone.nodes.processes.messages import message_of
+from pyroclast_standalone.nodes.processes.layout import Layout, Named, hosts_file, message_of, names_of, write_files
 from pyroclast_standalone.nodes.runtime import Workload, resolved_volumes, trouble_of, workload
 from pyroclast_standalone.nodes.sources import Sources
 from pyroclast_standalone.nodes.volumes import File
+
+
+async def ask(probe: records.Probe, container_ports: Mapping[str, int], pod_ip: str) -> ProbeResult:
+    """Run an `httpGet` or `tcpSocket` probe against the pod."""
+    seconds = max(1, probe.timeout_seconds)
+    if probe.http_get is not None:
+        return await _http(probe.http_get, _port(probe.http_get, container_ports), pod_ip, seconds)
+    target = probe.tcp_socket or probe.grpc or {}
+    host = str(target.get("host") or pod_ip)
+    try:
+        async with asyncio.timeout(seconds):
+            _, writer = await asyncio.open_connection(host, _port(target, container_ports))
+        writer.close()
+    except (OSError, TimeoutError) as error:
+        return ProbeResult(ok=False, message=f"dial tcp {host}: {error or 'i/o timeout'}")
+    return ProbeResult(ok=True)
+
+
+async def _http(get: Mapping[str, Any], port: int, pod_ip: str, seconds: float) -> ProbeResult:
+    scheme = str(get.get("scheme") or "HTTP").lower()
+    url = f"{scheme}://{get.get('host') or pod_ip}:{port}/{str(get.get('path') or '').lstrip('/')}"
+    headers = {str(header["name"]): str(header.get("value", "")) for header in get.get("httpHeaders") or ()}
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=seconds)) as session,
+            session.get(url, headers=headers, ssl=False) as answer,
+        ):
+            if 200 <= answer.status < 400:
+                return ProbeResult(ok=True)
+            return ProbeResult(ok=False, message=f"HTTP probe failed with statuscode: {answer.status}")
+    except (aiohttp.ClientError, TimeoutError) as error:
+        return ProbeResult(ok=False, message=f'Get "{url}": {error or "context deadline exceeded"}')
+
+
+def _port(target: Mapping[str, Any], ports: Mapping[str, int]) -> int:
+    port = target.get("port")
+    return ports.get(port, 0) if isinstance(port, str) and not port.isdigit() else int(port or 0)
+
 
 log = structlog.get_logger()
 

@@ -13,7 +13,7 @@ from pyroclast.api import keys
 from pyroclast.api.types import POD_GROUPS, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_scheduler.explaining.book import WaitingBook
-from pyroclast_standalone.ports import free_port
+from pyroclast_standalone.processes import free_port
 from tests.unit.scheduler.shell.test_service import all_bound, quiet
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pyroclast_standalone.takeover import programs
+from pyroclast_standalone.takeover import review
 
 ANSWERS: dict[tuple[Any, ...], bytes] = {}
 
 
 @pytest.fixture(autouse=True)
 def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = programs._output
+    ask = review._output
 
     async def output(*arguments: str, **options: Any) -> bytes:
         question = (arguments, *options.items())
@@ -21,4 +21,4 @@ def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
             ANSWERS[question] = await ask(*arguments, **options)
         return ANSWERS[question]
 
-    monkeypatch.setattr(programs, "_output", output)
+    monkeypatch.setattr(review, "_output", output)

@@ -13,15 +13,15 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_standalone.apiserver.running import running_server
-from pyroclast_standalone.errors import CommandError
-from pyroclast_standalone.takeover import inventory, steps
+from pyroclast_standalone.directory import CommandError
+from pyroclast_standalone.takeover import command, inventory
 from pyroclast_standalone.takeover.command import back, take_over
 from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
 from tests.unit.standalone.takeover.test_takeover_command import CONFIGURATION, deployment, install
 
 SCHEDULER = Key("default", "vc-scheduler")
 WEBHOOK = Key("", "volcano-admission-service-jobs-validate")
-SAVED = Key("default", steps.SAVED)
+SAVED = Key("default", command.SAVED)
 MANY = 1000
 """More writes than any step makes."""
 
@@ -54,13 +54,13 @@ async def test_takeover_stops_volcano_and_takeover_back_restores_it(volcano: tup
     assert await take_over(kubeconfig, print) == 0
     stopped = await client.get(DEPLOYMENTS, SCHEDULER)
     assert stopped["spec"]["replicas"] == 0
-    assert stopped["metadata"]["annotations"][steps.REPLICAS] == "1"
+    assert stopped["metadata"]["annotations"][command.REPLICAS] == "1"
     assert not await exists(client, VALIDATING_WEBHOOKS, WEBHOOK)
 
     assert await back(kubeconfig, print) == 0
     started = await client.get(DEPLOYMENTS, SCHEDULER)
     assert started["spec"]["replicas"] == 1
-    assert steps.REPLICAS not in (started["metadata"].get("annotations") or {})
+    assert command.REPLICAS not in (started["metadata"].get("annotations") or {})
     after = await client.get(VALIDATING_WEBHOOKS, WEBHOOK)
     assert after["webhooks"] == before["webhooks"]
     assert not await exists(client, CONFIG_MAPS, SAVED)
@@ -130,23 +130,23 @@ async def test_takeover_killed_after_any_write_can_be_finished_or_undone(volcano
     before = await state(client)
     stopped: dict[str, Any] = {}
     writes = 0
-    while not await is_finished(kubeconfig, steps.stop_volcano, writes):
-        assert await is_finished(kubeconfig, steps.start_volcano, MANY)
+    while not await is_finished(kubeconfig, command.stop_volcano, writes):
+        assert await is_finished(kubeconfig, command.start_volcano, MANY)
         assert await state(client) == before, f"undone after {writes} writes"
-        await is_finished(kubeconfig, steps.stop_volcano, writes)
-        assert await is_finished(kubeconfig, steps.stop_volcano, MANY)
+        await is_finished(kubeconfig, command.stop_volcano, writes)
+        assert await is_finished(kubeconfig, command.stop_volcano, MANY)
         stopped = await state(client)
         assert (set(stopped["replicas"].values()), stopped["webhooks"]) == ({0}, []), f"finished after {writes} writes"
-        assert await is_finished(kubeconfig, steps.start_volcano, MANY)
+        assert await is_finished(kubeconfig, command.start_volcano, MANY)
         writes += 1
     assert writes == 5, "one to delete a webhook configuration, two to save it, and one for each Deployment"
     assert await state(client) == stopped
 
     writes = 0
-    while not await is_finished(kubeconfig, steps.start_volcano, writes):
-        assert await is_finished(kubeconfig, steps.start_volcano, MANY)
+    while not await is_finished(kubeconfig, command.start_volcano, writes):
+        assert await is_finished(kubeconfig, command.start_volcano, MANY)
         assert await state(client) == before, f"finished after {writes} writes"
-        assert await is_finished(kubeconfig, steps.stop_volcano, MANY)
+        assert await is_finished(kubeconfig, command.stop_volcano, MANY)
         writes += 1
     assert writes == 4, "one for each Deployment, one to create a webhook configuration, and one to delete what was saved"
     assert await state(client) == before
@@ -165,7 +165,7 @@ async def test_webhook_configuration_recreated_during_the_takeover_is_deleted_an
             return await super().patch(kind, *arguments, **options)
 
     async with Registering(load_config(str(kubeconfig))) as other:
-        await steps.stop_volcano(other, await inventory.read(other), print)
+        await command.stop_volcano(other, await inventory.read(other), print)
     assert not await exists(client, VALIDATING_WEBHOOKS, WEBHOOK)
     await back(kubeconfig, print)
     assert (await client.get(VALIDATING_WEBHOOKS, WEBHOOK))["webhooks"] == webhook["webhooks"]
@@ -195,4 +195,4 @@ async def test_takeover_raises_naming_a_deployment_whose_pods_remain(volcano: tu
     client, _ = volcano
     await client.patch(DEPLOYMENTS, SCHEDULER, {"status": {"replicas": 1}}, PatchKind.MERGE, subresource="status")
     with pytest.raises(CommandError, match="default/vc-scheduler: still has pods"):
-        await steps.stop_volcano(client, await inventory.read(client), print, seconds=0)
+        await command.stop_volcano(client, await inventory.read(client), print, seconds=0)
