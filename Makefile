@@ -26,7 +26,7 @@ SEATED := admission/test_in_process faults/test_faults flows/test_flows jobs/tes
     scheduling/test_waiting
 # the runner of the client runs in the pods of users alone
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
-AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.access.certificates cryptography.hazmat.backends.openssl.backend uvloop
+AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.access.identity cryptography.hazmat.backends.openssl.backend uvloop
 
 .PHONY: run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real test-real-short up-real soak generate lock clean
 

@@ -156,7 +156,7 @@ def _takeover(options: argparse.Namespace) -> int:
 
 
 def _release(options: argparse.Namespace) -> int:
-    from pyroclast_standalone.installation import release
+    from pyroclast_standalone.installation import release  # noqa: PLC0415 - rarely used
 
     return asyncio.run(release(options.kubeconfig or _directory(options).kubeconfig, _say))
 

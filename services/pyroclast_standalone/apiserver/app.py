@@ -13,14 +13,12 @@ from typing import Any, Final
 from aiohttp import web
 
 from pyroclast_standalone.apiserver.access.audit import AuditLog
-from pyroclast_standalone.apiserver.access.authn import Authenticator
+from pyroclast_standalone.apiserver.access.authn import Authenticator, TokenSigner
 from pyroclast_standalone.apiserver.access.authz import Authorizer
 from pyroclast_standalone.apiserver.access.identity import Identity, write_kubeconfig
-from pyroclast_standalone.apiserver.access.tokens import TokenSigner
 from pyroclast_standalone.apiserver.admission.chain import Admission
-from pyroclast_standalone.apiserver.admission.classes import Classes
 from pyroclast_standalone.apiserver.admission.limits import Limits
-from pyroclast_standalone.apiserver.admission.plugins import Plugins
+from pyroclast_standalone.apiserver.admission.plugins import Classes, Plugins
 from pyroclast_standalone.apiserver.admission.webhooks import Webhooks
 from pyroclast_standalone.apiserver.controllers import crds, events
 from pyroclast_standalone.apiserver.controllers.claims import ClaimController
@@ -30,13 +28,11 @@ from pyroclast_standalone.apiserver.controllers.quotas import Quotas
 from pyroclast_standalone.apiserver.http import Faults, Front
 from pyroclast_standalone.apiserver.kinds import builtin_strategies
 from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
-from pyroclast_standalone.apiserver.storage.bootstrap import ensure_objects
 from pyroclast_standalone.apiserver.storage.persist import JournalFailed, SqliteJournal
-from pyroclast_standalone.apiserver.storage.registry import Registry
+from pyroclast_standalone.apiserver.storage.registry import Registry, ensure_objects
 from pyroclast_standalone.apiserver.storage.store import DEFAULT_RING_SIZE, Store, make_stored
-from pyroclast_standalone.apiserver.verbs.discovery import Discovery
+from pyroclast_standalone.apiserver.verbs.discovery import Discovery, Endpoints
 from pyroclast_standalone.apiserver.verbs.dispatch import Dispatcher
-from pyroclast_standalone.apiserver.verbs.endpoints import Endpoints
 from pyroclast_standalone.apiserver.verbs.logs import Logs
 from pyroclast_standalone.apiserver.verbs.reviews import Reviews
 from pyroclast_standalone.apiserver.verbs.subresources import Subresources
@@ -185,7 +181,7 @@ async def serving(
     """
     identity = Identity(directory)
     if not identity.is_complete:
-        from pyroclast_standalone.apiserver.access import certificates  # noqa: PLC0415 - 90 ms and 10 MB, only at the first start
+        from pyroclast_standalone import certificates  # noqa: PLC0415 - slow to import, needed once
 
         certificates.make(identity)
     journal = None if in_memory else SqliteJournal(directory / "state.db")

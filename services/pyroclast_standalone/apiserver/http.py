@@ -18,11 +18,10 @@ from pyroclast_standalone.apiserver.access.authz import Attributes, Authorizer, 
 from pyroclast_standalone.apiserver.documents.errors import DocumentError
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
-from pyroclast_standalone.apiserver.requests.context import ANONYMOUS, Answer, Context, Streamed, User
-from pyroclast_standalone.apiserver.requests.negotiate import Wanted, wanted
+from pyroclast_standalone.apiserver.requests.context import ANONYMOUS, Answer, Context, Streamed, User, Wanted, wanted
 from pyroclast_standalone.apiserver.requests.routes import Query, RequestInfo, resolve
+from pyroclast_standalone.apiserver.verbs.discovery import Endpoints
 from pyroclast_standalone.apiserver.verbs.dispatch import Dispatcher
-from pyroclast_standalone.apiserver.verbs.endpoints import Endpoints
 
 _log = logging.getLogger(__name__)
 _METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}

@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from pyroclast_standalone.apiserver.documents.merge_patch import merge
+from pyroclast_standalone.apiserver.documents.json_patch import merge
 from tests.e2e.conformance.cases import Step, path_of
 from tests.e2e.conformance.compare import Difference, differences
 from tests.e2e.conformance.driver import Run, Server

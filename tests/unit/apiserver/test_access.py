@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyroclast_standalone.apiserver.access.tokens import InvalidToken, TokenSigner
+from pyroclast_standalone.apiserver.access.authn import InvalidToken, TokenSigner
 
 from .conftest import PODS, Api, client_of
 

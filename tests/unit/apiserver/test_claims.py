@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast_standalone.apiserver.controllers import volumes
+from pyroclast_standalone.apiserver.controllers import claims
 
 from .conftest import PODS, Api, pod
 
@@ -60,7 +60,7 @@ async def test_claim_stays_pending_with_an_event_until_a_volume_fits(api: Api) -
 async def test_default_storage_class_provisions_a_volume_that_is_deleted_with_its_claim(api: Api) -> None:
     marks = {"storageclass.kubernetes.io/is-default-class": "true"}
     metadata = {"name": "standard", "annotations": marks}
-    await api.post(CLASSES, {"metadata": metadata, "provisioner": volumes.PROVISIONER})
+    await api.post(CLASSES, {"metadata": metadata, "provisioner": claims.PROVISIONER})
     await api.post(CLAIMS, claim("c"))
     assert await phase(api, f"{CLAIMS}/c") == "Bound"
     name = (await api.get(f"{CLAIMS}/c")).body["spec"]["volumeName"]
@@ -99,7 +99,7 @@ CLAIM = {**claim("c"), "metadata": {"name": "c", "namespace": "ns", "uid": "u"}}
         (None, False, "FailedBinding: no persistent volumes available"),
         ({"provisioner": "example.com/x"}, False, "ExternalProvisioning: nothing here makes volumes"),
         (
-            {"provisioner": volumes.PROVISIONER, "volumeBindingMode": "WaitForFirstConsumer"},
+            {"provisioner": claims.PROVISIONER, "volumeBindingMode": "WaitForFirstConsumer"},
             False,
             "WaitForFirstConsumer: waiting for first consumer",
         ),
@@ -107,7 +107,7 @@ CLAIM = {**claim("c"), "metadata": {"name": "c", "namespace": "ns", "uid": "u"}}
     ids=["no class", "another provisioner", "nobody uses it yet"],
 )
 def test_unprovisioned_claim_reports_the_reason(chosen: dict[str, Any] | None, is_used: bool, want: str) -> None:
-    told = volumes.provided_by(CLAIM, chosen, is_used=is_used)
+    told = claims.provided_by(CLAIM, chosen, is_used=is_used)
     assert isinstance(told, str)
     assert told.startswith(want)
 
@@ -116,5 +116,5 @@ def test_reserved_volume_is_offered_only_to_its_claim() -> None:
     free = {"status": {"phase": "Available"}}
     reserved = {**volume("v", "1Gi", claimRef={"namespace": "ns", "name": "other"}), **free}
     own = {**volume("w", "9Gi", claimRef={"namespace": "ns", "name": "c"}), **free}
-    assert volumes.best_of(CLAIM, [reserved]) is None
-    assert volumes.best_of(CLAIM, [{**volume("s", "1Gi"), **free}, own]) is own
+    assert claims.best_of(CLAIM, [reserved]) is None
+    assert claims.best_of(CLAIM, [{**volume("s", "1Gi"), **free}, own]) is own

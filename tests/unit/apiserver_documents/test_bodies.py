@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from pyroclast.resources.patterns import BadPattern, compile_pattern
 from pyroclast_standalone.apiserver.documents.errors import Undecodable, UnsupportedBody
 from pyroclast_standalone.apiserver.documents.protobuf import decode
-from pyroclast_standalone.apiserver.documents.strict import parse_json, strict_message
-from pyroclast_standalone.apiserver.documents.yaml import parse_yaml
+from pyroclast_standalone.apiserver.documents.strict import parse_json, parse_yaml, strict_message
 from tests.unit.apiserver_documents.conftest import recorded
 
 BODIES = st.text(alphabet='{}[]",:0123456789-+.eE tfnul\\aß\x01', max_size=12)

@@ -3,8 +3,7 @@
 import pytest
 
 from pyroclast_standalone.apiserver.documents.conditions import ConditionError, Conditions, fault_of_condition
-from pyroclast_standalone.apiserver.documents.schema_rules import check_rules, compile_rules
-from pyroclast_standalone.apiserver.documents.schema_types import reader_of, type_of
+from pyroclast_standalone.apiserver.documents.schema_rules import check_rules, compile_rules, reader_of, type_of
 
 COUNT = {"type": "integer"}
 MOMENT = {"type": "string", "format": "date-time"}

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pyroclast_standalone.apiserver.documents.field_paths import BadFieldPath, find_field
+from pyroclast_standalone.apiserver.documents.field_sets import BadFieldPath, find_field
 
 SCHEMA = {"properties": {"spec": {"properties": {"x": {"type": "string"}, "m": {"additionalProperties": {"type": "integer"}}}}}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyroclast_standalone.apiserver.documents.scale_owners import of_object, of_scale
+from pyroclast_standalone.apiserver.verbs.scale import of_object, of_scale
 
 REPLICAS = {"f:spec": {"f:replicas": {}}}
 SOON = "2026-01-01T00:00:00Z"

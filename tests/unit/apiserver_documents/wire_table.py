@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pyroclast_standalone.apiserver.documents.wire.table import TABLE_FILE
+from pyroclast_standalone.apiserver.documents.wire import TABLE_FILE
 
 _MODULES: Final = {
     "k8s.io/api": "io.k8s.api",

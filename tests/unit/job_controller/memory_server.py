@@ -19,7 +19,7 @@ from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, Conn
 from pyroclast.kube.basics.observer import SILENT
 from pyroclast.kube.http.client import PatchKind, encode
 from pyroclast.lifecycle.times import format_time
-from pyroclast_standalone.apiserver.documents.merge_patch import merge
+from pyroclast_standalone.apiserver.documents.json_patch import merge
 
 EPOCH = 1_700_000_000.0
 LATENCY = 0.002

@@ -30,7 +30,7 @@ from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.metrics import FlowMetrics
 from pyroclast_jobflow_controller.settings import JobFlowSettings
 from pyroclast_jobflow_controller.shared import Shared
-from pyroclast_standalone.apiserver.documents.merge_patch import merge
+from pyroclast_standalone.apiserver.documents.json_patch import merge
 from tests.unit.ending import ended
 
 NS = "n"

@@ -9,8 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from pyroclast.resources.backoff import Backoff
 from pyroclast_standalone.apiserver.access.authn import service_account_user
-from pyroclast_standalone.apiserver.requests.context import Context, User
-from pyroclast_standalone.apiserver.requests.negotiate import Wanted
+from pyroclast_standalone.apiserver.requests.context import Context, User, Wanted
 from pyroclast_standalone.apiserver.requests.routes import Query, RequestInfo
 from pyroclast_standalone.apiserver.storage.registry import Resource
 

@@ -15,8 +15,7 @@ from typing import Any
 import orjson
 
 from pyroclast_standalone.apiserver.admission.chain import Review
-from pyroclast_standalone.apiserver.admission.expressions import shown, variables_of
-from pyroclast_standalone.apiserver.admission.hook_client import CallFailed, HookClient, Response, Seen
+from pyroclast_standalone.apiserver.admission.hook_client import CallFailed, HookClient, Response, Seen, shown, variables_of
 from pyroclast_standalone.apiserver.admission.hooks import Hook, Hooks, Matched
 from pyroclast_standalone.apiserver.documents import json_patch
 from pyroclast_standalone.apiserver.documents.conditions import ConditionError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.access.internal import KeyedWorker
-from pyroclast_standalone.apiserver.admission import usage
+from pyroclast_standalone.apiserver.admission import limits
 from pyroclast_standalone.apiserver.admission.chain import Review
 from pyroclast_standalone.apiserver.storage.registry import Registry
 from pyroclast_standalone.apiserver.storage.store import ADDED, DELETED, Change, Collection, Store, Stored
@@ -51,7 +51,7 @@ class Quotas:
         keys = self._quotas.keys(review.namespace)
         if not keys:
             return
-        wanted = usage.usage_of(review.resource.qualified, body)
+        wanted = limits.usage_of(review.resource.qualified, body)
         spent: list[tuple[str, dict[str, Any]]] = []
         for key in list(keys):
             quota = self._quotas.items[key].load()
@@ -61,14 +61,14 @@ class Quotas:
             for key, quota in spent:
                 self._store.put(self._quotas, key, quota)
 
-    def _fits(self, review: Review, body: dict[str, Any], wanted: usage.Usage, quota: dict[str, Any]) -> bool:
+    def _fits(self, review: Review, body: dict[str, Any], wanted: limits.Usage, quota: dict[str, Any]) -> bool:
         """Return whether the quota applies to the object. If so, add the object to its status."""
         spec = quota["spec"]
-        hard = usage.parse(spec.get("hard"))
+        hard = limits.parse(spec.get("hard"))
         if review.resource.qualified == "pods":
-            if not usage.within_scopes(spec, body):
+            if not limits.within_scopes(spec, body):
                 return False
-            missing = usage.missing_resources(body["spec"], hard)
+            missing = limits.missing_resources(body["spec"], hard)
             if missing:
                 text = "; ".join(f"{each} for: {','.join(names)}" for each, names in missing.items())
                 why = f"failed quota: {quota['metadata']['name']}: must specify {text}"
@@ -79,19 +79,19 @@ class Quotas:
         if not delta:
             return False
         state = quota.setdefault("status", {})
-        used = usage.parse(state.get("used"))
+        used = limits.parse(state.get("used"))
         for each in hard:
-            used.setdefault(each, usage.parse({each: "0"})[each])
+            used.setdefault(each, limits.parse({each: "0"})[each])
         over = {each: value for each, value in delta.items() if hard[each] < used[each] + value}
         if over:
             why = (
-                f"exceeded quota: {quota['metadata']['name']}, requested: {usage.shown(over)}, "
-                f"used: {usage.shown({each: used[each] for each in over})}, "
-                f"limited: {usage.shown({each: hard[each] for each in over})}"
+                f"exceeded quota: {quota['metadata']['name']}, requested: {limits.shown(over)}, "
+                f"used: {limits.shown({each: used[each] for each in over})}, "
+                f"limited: {limits.shown({each: hard[each] for each in over})}"
             )
             raise review.refusal(why)
-        usage.add(used, delta)
-        state["hard"], state["used"] = usage.wire(hard), usage.wire(used)
+        limits.add(used, delta)
+        state["hard"], state["used"] = limits.wire(hard), limits.wire(used)
         return True
 
     # --- counting -----------------------------------------------------------------------------------------------
@@ -102,22 +102,22 @@ class Quotas:
             return
         quota = stored.load()
         spec = quota["spec"]
-        hard = usage.parse(spec.get("hard"))
-        used = {name: usage.parse({name: "0"})[name] for name in hard}
+        hard = limits.parse(spec.get("hard"))
+        used = {name: limits.parse({name: "0"})[name] for name in hard}
         for collection in self._counted(hard):
             resource = self._registry.over(collection.name)
             if resource is None or not resource.namespaced:
                 continue
             for item in collection.select(stored.namespace):
                 body = item.load()
-                if resource.qualified != "pods" or usage.within_scopes(spec, body):
-                    usage.add(used, usage.usage_of(resource.qualified, body))
-        state = {"hard": usage.wire(hard), "used": usage.wire(used)}
+                if resource.qualified != "pods" or limits.within_scopes(spec, body):
+                    limits.add(used, limits.usage_of(resource.qualified, body))
+        state = {"hard": limits.wire(hard), "used": limits.wire(used)}
         if quota.get("status") != state:
             quota["status"] = state
             self._store.put(self._quotas, key, quota)
 
-    def _counted(self, hard: usage.Usage) -> list[Collection]:
+    def _counted(self, hard: limits.Usage) -> list[Collection]:
         names: set[str] = set()
         for name in hard:
             if name.startswith("count/"):

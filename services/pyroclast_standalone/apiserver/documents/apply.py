@@ -3,18 +3,212 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pyroclast.resources.go_text import go_quote
+from pyroclast.resources.go_text import go_quote, go_value
 from pyroclast_standalone.apiserver.documents import field_sets
-from pyroclast_standalone.apiserver.documents.apply_check import check_configuration
-from pyroclast_standalone.apiserver.documents.apply_merge import merge_configuration, remove, with_named_fields
-from pyroclast_standalone.apiserver.documents.errors import ApplyConflict, PatchFailure, Undecodable
-from pyroclast_standalone.apiserver.documents.field_sets import FieldSet
+from pyroclast_standalone.apiserver.documents.errors import ApplyConflict, Json, Object, PatchFailure, Undecodable
+from pyroclast_standalone.apiserver.documents.field_sets import FieldSet, item_key, show_path
 from pyroclast_standalone.apiserver.documents.managed_fields import Owner, decode, encode, of_endpoint, owned, update_owners
 from pyroclast_standalone.apiserver.documents.schema import Node
-from pyroclast_standalone.apiserver.documents.values import Object
+
+_NUMBERS = {"integer", "number"}
+_SCALARS = {"quantity", "int-or-string"}
+
+
+def check_configuration(value: Json, schema: Node) -> list[str]:
+    """Return the faults of `value`, each with its path (`.spec.replicas: expected numeric (int or float), got string`)."""
+    problems: list[str] = []
+    _check_value(value, schema, "", problems)
+    return problems
+
+
+def _check_value(value: Json, node: Node, path: str, problems: list[str]) -> None:
+    if value is None or node.type == "any":
+        return
+    match node.type:
+        case "scalar":
+            if wrong := _scalar(value, node.primitive):
+                problems.append(f"{path}: {wrong}")
+        case "list":
+            if not isinstance(value, list):
+                problems.append(f"{path}: expected list, got {go_value(value)}")
+            else:
+                _check_items(value, node, path, problems)
+        case _:
+            if not isinstance(value, dict):
+                problems.append(f"{path}: expected map, got {go_value(value)}")
+                return
+            for name, child in value.items():
+                inner = node.child(name)
+                own = f"{path}.{name}"
+                if inner is None:
+                    problems.append(f"{own}: field not declared in schema")
+                    return
+                _check_value(child, inner, own, problems)
+
+
+def _check_items(values: list[Json], node: Node, path: str, problems: list[str]) -> None:
+    associative = node.is_set or bool(node.keys)
+    seen: set[str] = set()
+    for index, item in enumerate(values):
+        own = f"{path}[{index}]"
+        if associative:
+            key = item_key(item, node)
+            if key is None:
+                listed = " ".join(json.dumps(name) for name in node.keys)
+                text = "associative list with keys has an element that omits all key fields"
+                tail = "(and doesn't have default values for any key fields)"
+                problems.append(f"{path}: element {index}: {text} [{listed}] {tail}")
+                return
+            own = path + show_path((key,))
+            if key in seen:
+                problems.append(f"{path}: duplicate entries for key {show_path((key,))}")
+            seen.add(key)
+        _check_value(item, node.item, own, problems)
+
+
+def _scalar(value: Json, primitive: str) -> str:
+    if isinstance(value, dict | list):
+        return f"expected {_wanted(primitive)}, got {go_value(value)}"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if primitive in _NUMBERS and not is_number:
+        return f"expected numeric (int or float), got {_go_type(value)}"
+    if primitive == "string" and not isinstance(value, str):
+        return f"expected string, got {_go_value(value)}"
+    if primitive == "boolean" and not isinstance(value, bool):
+        return f"expected boolean, got {go_value(value)}"
+    return ""
+
+
+def _wanted(primitive: str) -> str:
+    if primitive in _NUMBERS:
+        return "numeric (int or float)"
+    return "any scalar" if primitive in _SCALARS else primitive
+
+
+def _go_type(value: Json) -> str:
+    return "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "interface {}"
+
+
+def _go_value(value: Json) -> str:
+    return f"&value.valueUnstructured{{Value:{go_value(value)}}}"
+
+
+def merge_configuration(live: Object, applied: Object, schema: Node) -> Object:
+    """Return `live` with the values of `applied`. The arguments are not modified. Unchanged values are shared with `live`."""
+    return dict(_merged(live, applied, schema))
+
+
+def _splits(node: Node) -> bool:
+    return not node.is_atomic and node.type != "scalar"
+
+
+def _merged(live: Json, applied: Json, node: Node) -> Json:
+    if _splits(node) and isinstance(applied, dict) and isinstance(live, dict):
+        result = dict(live)
+        for name, value in applied.items():
+            result[name] = _merged(live[name], value, node.step(name)[1]) if name in live else value
+        return result
+    if _splits(node) and node.type == "list" and isinstance(applied, list) and isinstance(live, list) and applied and live:
+        return _merged_list(live, applied, node)
+    if _splits(node) and _holds_parts(live, node) and (applied is None or applied == []):
+        return live  # an empty list or map in the configuration does not change the parts of the live value
+    return applied
+
+
+def _holds_parts(value: Json, node: Node) -> bool:
+    return bool(value) and (isinstance(value, dict) or (isinstance(value, list) and node.type == "list"))
+
+
+def _merged_list(live: list[Json], applied: list[Json], node: Node) -> list[Json]:
+    """Merge two lists: shared items in the order of `applied`, other items of `live` at their present position."""
+    mine = [item_key(item, node) or "" for item in live]
+    theirs = [item_key(item, node) or "" for item in applied]
+    by_key = dict(zip(mine, live, strict=True))
+    wanted = set(theirs)
+    shared = [key for key in theirs if key in by_key]
+    result: list[Json] = []
+    done: set[str] = set()
+    left = right = at = 0
+    while left < len(mine) or right < len(theirs):
+        if left < len(mine):
+            key = mine[left]
+            if key in wanted and right < len(theirs) and key != theirs[right] and at < len(shared) and shared[at] != key:
+                left += 1  # the item moves to its position in `applied`
+                continue
+            if key not in wanted:
+                result.append(live[left])
+                left += 1
+                continue
+            if key in done:
+                left += 1
+                continue
+        if right < len(theirs):
+            key = theirs[right]
+            done.add(key)
+            if left < len(mine) and mine[left] == key:
+                left += 1
+            item = applied[right]
+            result.append(_merged(by_key[key], item, node.item) if key in by_key else item)
+            right += 1
+            if at < len(shared) and shared[at] == key:
+                at += 1
+    return result
+
+
+def remove(value: Json, fields: FieldSet, node: Node) -> Json:
+    """Return `value` without the members of `fields`."""
+    if not fields or not _splits(node) or not value:
+        return value
+    if isinstance(value, dict):
+        result: Object = {}
+        for name, child in value.items():
+            key, inner = node.step(name)
+            gone = fields.get(key)
+            if gone is None:
+                result[name] = child
+            elif not gone or "." in gone:
+                continue
+            else:
+                result[name] = remove(child, gone, inner)
+        return result
+    if isinstance(value, list) and node.type == "list":
+        kept: list[Json] = []
+        for item in value:
+            gone = fields.get(item_key(item, node) or "")
+            if gone is None:
+                kept.append(item)
+            elif gone and "." not in gone:
+                kept.append(remove(item, gone, node.item))
+        return kept
+    return value
+
+
+def with_named_fields(fields: FieldSet, node: Node) -> FieldSet:
+    """Return `fields` with every declared field on the path to a member as a member too."""
+    result: FieldSet = {}
+    for key, child in fields.items():
+        if key == ".":
+            result[key] = child
+            continue
+        if not child:
+            result[key] = child
+            continue
+        inner, is_declared = _below(key, node)
+        below = with_named_fields(child, inner)
+        result[key] = {".": {}, **below} if is_declared else below
+    return result
+
+
+def _below(key: str, node: Node) -> tuple[Node, bool]:
+    if key.startswith("f:"):
+        name = key[2:]
+        declared: Mapping[str, Node] = node.fields if node.type == "object" else {}
+        return node.step(name)[1], name in declared
+    return node.item, False
+
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _FORMER: Final = "before-first-apply"

@@ -6,12 +6,34 @@ The variables are `object`, `oldObject` and `request`. A missing object is None.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NoReturn
 
-from pyroclast.expressions import EvaluationError, ExpressionError, compile_expression
-from pyroclast.expressions.values import BOOL, DYN, LIST, MAP, STRING, object_of
-from pyroclast_standalone.apiserver.documents.stored_expressions import compile_stored
-from pyroclast_standalone.apiserver.documents.values import Json
+from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
+from pyroclast.expressions.values import BOOL, DYN, LIST, MAP, STRING, Type, object_of
+from pyroclast_standalone.apiserver.documents.errors import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An expression that does not compile."""
+
+    source: str
+    problem: str
+    names: frozenset[str] = frozenset()
+
+    def evaluate(self, _variables: Mapping[str, Json]) -> NoReturn:
+        """Raise the error of the expression."""
+        raise EvaluationError(f"compilation failed: {self.problem}")
+
+
+def compile_stored(source: str, variables: Mapping[str, Type]) -> Program | Broken:
+    """Compile `source`, which was checked when it was stored, perhaps by another version of this server."""
+    try:
+        return compile_expression(source, variables)
+    except ExpressionError as error:
+        return Broken(source, error.problem)
+
 
 _KIND: Final = object_of(group=STRING, version=STRING, kind=STRING)
 _RESOURCE: Final = object_of(group=STRING, version=STRING, resource=STRING)

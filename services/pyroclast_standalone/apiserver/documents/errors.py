@@ -16,11 +16,17 @@ There are two forms. A `FieldError` is a value: validation collects all of them,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from pyroclast.rules.errors import (
     FieldError,
 )
+
+Json: TypeAlias = Any
+"""Any JSON value."""
+
+Object: TypeAlias = dict[str, Any]
+"""A JSON object."""
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:

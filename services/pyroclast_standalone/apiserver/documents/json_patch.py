@@ -1,7 +1,4 @@
-"""JSON patch (RFC 6902), with the lenience of kube-apiserver.
-
-A missing `value` means null. Copying a missing member gives null. Replacing a missing member of an object adds the member.
-"""
+"""JSON patch (RFC 6902), with the lenience of kube-apiserver, and JSON merge patch (RFC 7396)."""
 
 from __future__ import annotations
 
@@ -10,8 +7,23 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from pyroclast.resources.go_text import go_kind
-from pyroclast_standalone.apiserver.documents.errors import MalformedPatch, Unprocessable
-from pyroclast_standalone.apiserver.documents.values import Json
+from pyroclast_standalone.apiserver.documents.errors import Json, MalformedPatch, Unprocessable
+
+
+def merge(target: Json, patch: Json) -> Json:
+    """Return `target` with `patch` merged in. The arguments are not modified. Unchanged values are shared with `target`."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            result[name] = merge(result.get(name), value)
+        else:
+            result[name] = value
+    return result
+
 
 _TEXTS: Final = ("op", "path", "from")
 _FIELDS: Final = (*_TEXTS, "value")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from pyroclast_standalone.apiserver.documents.errors import Json
 from pyroclast_standalone.apiserver.documents.selectors import shown
-from pyroclast_standalone.apiserver.documents.values import Json
 
 _Step: TypeAlias = Callable[[Json], Iterator[Json]]
 

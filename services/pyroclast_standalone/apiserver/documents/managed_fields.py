@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 
 from pyroclast_standalone.apiserver.documents import field_sets
+from pyroclast_standalone.apiserver.documents.errors import Json, Object
 from pyroclast_standalone.apiserver.documents.field_sets import FieldSet
 from pyroclast_standalone.apiserver.documents.schema import Node
-from pyroclast_standalone.apiserver.documents.values import Json, Object
 
 _MEMBERS: Final = {"f:", "k:", "v:", "i:"}
 _SYSTEM: Final = (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api import builtin
+from pyroclast_standalone.apiserver.documents.errors import Json, Object
 from pyroclast_standalone.apiserver.documents.schema import definition_name
-from pyroclast_standalone.apiserver.documents.values import Json, Object
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _REFERENCE: Final = "#/components/schemas/"

@@ -10,11 +10,9 @@ from typing import Any, Final
 
 import orjson
 
-from pyroclast_standalone.apiserver.documents.errors import Undecodable, UnsupportedBody
+from pyroclast_standalone.apiserver.documents.errors import Json, Object, Undecodable, UnsupportedBody
 from pyroclast_standalone.apiserver.documents.schema import definition_name
-from pyroclast_standalone.apiserver.documents.values import Json, Object
-from pyroclast_standalone.apiserver.documents.wire import message_of
-from pyroclast_standalone.apiserver.documents.wire.table import Field, named_types
+from pyroclast_standalone.apiserver.documents.wire import Field, message_of, named_types
 
 _MAGIC: Final = b"k8s\x00"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."

@@ -9,8 +9,7 @@ from typing import Final
 
 from pyroclast.resources import quantity
 from pyroclast.resources.go_text import go_quote
-from pyroclast_standalone.apiserver.documents.errors import Undecodable
-from pyroclast_standalone.apiserver.documents.values import Json
+from pyroclast_standalone.apiserver.documents.errors import Json, Undecodable
 
 _RFC_3339: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
 _RFC_3339_MICRO: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)[.,](\d{6})(Z|[+-]\d\d:\d\d)")

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from pyroclast.api import builtin
-from pyroclast_standalone.apiserver.documents.values import Json
+from pyroclast_standalone.apiserver.documents.errors import Json
 
 Resolver: TypeAlias = Callable[[str], "Node"]
 

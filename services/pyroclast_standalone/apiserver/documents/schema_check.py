@@ -7,8 +7,8 @@ from typing import Final
 
 from pyroclast.resources.patterns import BadPattern, compile_pattern
 from pyroclast.rules.errors import FieldError, forbidden, invalid, required, unsupported
+from pyroclast_standalone.apiserver.documents.errors import Json
 from pyroclast_standalone.apiserver.documents.schema_validation import NO_OLD, compile_schema
-from pyroclast_standalone.apiserver.documents.values import Json
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _REFUSED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")

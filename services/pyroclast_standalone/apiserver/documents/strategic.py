@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from pyroclast.resources.go_text import go_value
-from pyroclast_standalone.apiserver.documents.errors import MalformedPatch, PatchFailure, Unprocessable
+from pyroclast_standalone.apiserver.documents.errors import Json, MalformedPatch, Object, PatchFailure, Unprocessable
 from pyroclast_standalone.apiserver.documents.json_patch import REFUSED
 from pyroclast_standalone.apiserver.documents.schema import ANY, Node
-from pyroclast_standalone.apiserver.documents.values import Json, Object
 
 _PATCH: Final = "$patch"
 _RETAIN: Final = "$retainKeys"

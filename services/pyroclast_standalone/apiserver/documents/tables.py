@@ -9,9 +9,9 @@ from typing import Final, Protocol
 import orjson
 
 from pyroclast.resources.go_text import go_value
+from pyroclast_standalone.apiserver.documents.errors import Json, Object
 from pyroclast_standalone.apiserver.documents.jsonpath import BadPath, compile_path
 from pyroclast_standalone.apiserver.documents.schema import description_of
-from pyroclast_standalone.apiserver.documents.values import Json, Object
 from pyroclast_standalone.times import parse_time, since
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta."

@@ -14,11 +14,9 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from pyroclast.resources.go_text import go_kind
-from pyroclast_standalone.apiserver.documents.errors import Undecodable
+from pyroclast_standalone.apiserver.documents.errors import Json, Object, Undecodable
 from pyroclast_standalone.apiserver.documents.scalars import canonical_amount, canonical_quantity, canonical_time
-from pyroclast_standalone.apiserver.documents.values import Json, Object
-from pyroclast_standalone.apiserver.documents.wire import Field, message_of
-from pyroclast_standalone.apiserver.documents.wire.table import named_types
+from pyroclast_standalone.apiserver.documents.wire import Field, message_of, named_types
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"

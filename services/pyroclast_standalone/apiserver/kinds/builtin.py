@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import resources
 from typing import Any, Final
+
+import yaml
 
 from pyroclast_standalone.apiserver.documents import schema
 from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names, check_metadata, check_metadata_update
@@ -12,10 +16,44 @@ from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 from pyroclast_standalone.apiserver.kinds.builtins import Builtin
-from pyroclast_standalone.apiserver.kinds.defaults import fill_in
+from pyroclast_standalone.apiserver.kinds.pod_defaults import default_template
 from pyroclast_standalone.apiserver.kinds.printed import printed
 from pyroclast_standalone.apiserver.kinds.rules import Cells, Rules
 from pyroclast_standalone.apiserver.kinds.strategy import Strategy
+
+_PODS: Final = "pods"
+
+
+@cache
+def _table() -> Mapping[str, Sequence[tuple[Sequence[str], Any]]]:
+    """Return the paths and values by kind. The path of a pod template has no value."""
+    text = resources.files(__package__).joinpath("data", "defaults.yaml").read_text()
+    return {
+        kind: [(value.split("."), None) if path == _PODS else (path.split("."), value) for path, value in entries.items()]
+        for kind, entries in yaml.load(text, Loader=yaml.CSafeLoader).items()
+    }
+
+
+def fill_in(document: dict[str, Any], group: str, kind: str) -> None:
+    """Set the defaults of a kind in an object, in place."""
+    for steps, value in _table().get(f"{group}/{kind}" if group else kind, ()):
+        _set(document, steps, value)
+
+
+def _set(holder: Any, steps: Sequence[str], value: Any) -> None:  # noqa: ANN401  # any JSON
+    first, *rest = steps
+    if first == "*":
+        for each in holder if isinstance(holder, list) else ():
+            _set(each, rest, value)
+    elif rest:
+        if holder.get(first) is not None:
+            _set(holder[first], rest, value)
+    elif value is None:
+        if holder.get(first) is not None:
+            default_template(holder[first])
+    elif holder.get(first) is None:
+        holder[first] = copy.copy(value)
+
 
 _CHECKS: Final = 3  # how often most kinds check changed metadata; each check reports its errors
 _OBJECT_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")

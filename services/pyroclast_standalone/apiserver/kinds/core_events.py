@@ -8,8 +8,7 @@ from typing import Any, Final
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, invalid, required
 from pyroclast_standalone.apiserver.documents.selectors import read_field
-from pyroclast_standalone.apiserver.kinds.checks import named
-from pyroclast_standalone.apiserver.kinds.rules import Rules
+from pyroclast_standalone.apiserver.kinds.rules import Rules, named
 from pyroclast_standalone.times import human_duration, parse_time, since
 
 RENAMED: Final = {

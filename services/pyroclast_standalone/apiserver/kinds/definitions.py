@@ -11,7 +11,7 @@ import orjson
 from pyroclast.rules import names
 from pyroclast.rules.errors import MISSING, FieldError, forbidden, invalid, required, unsupported
 from pyroclast_standalone.apiserver.documents import jsonpath
-from pyroclast_standalone.apiserver.documents.field_paths import BadFieldPath, find_field
+from pyroclast_standalone.apiserver.documents.field_sets import BadFieldPath, find_field
 from pyroclast_standalone.apiserver.documents.schema_check import check_schema
 from pyroclast_standalone.apiserver.documents.schema_rules import check_rules
 from pyroclast_standalone.apiserver.kinds.rules import Rules

@@ -14,10 +14,7 @@ from pyroclast_standalone.apiserver.kinds import (
     core_services,
     definitions,
     hooks,
-    networking,
     pods,
-    scheduling,
-    storage,
     workloads,
 )
 from pyroclast_standalone.apiserver.kinds.builtin import BuiltinStrategy
@@ -34,8 +31,8 @@ _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("", "LimitRange"): core_config.LIMIT_RANGE,
     ("", "Namespace"): core_cluster.NAMESPACE,
     ("", "Node"): core_cluster.NODE,
-    ("", "PersistentVolume"): storage.PERSISTENT_VOLUME,
-    ("", "PersistentVolumeClaim"): storage.PERSISTENT_VOLUME_CLAIM,
+    ("", "PersistentVolume"): core_cluster.PERSISTENT_VOLUME,
+    ("", "PersistentVolumeClaim"): core_cluster.PERSISTENT_VOLUME_CLAIM,
     ("", "Pod"): pods.POD,
     ("", "ReplicationController"): workloads.REPLICATION_CONTROLLER,
     ("", "ResourceQuota"): core_config.RESOURCE_QUOTA,
@@ -54,17 +51,17 @@ _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("autoscaling", "HorizontalPodAutoscaler"): workloads.AUTOSCALER,
     ("batch", "CronJob"): workloads.CRON_JOB,
     ("batch", "Job"): workloads.JOB,
-    ("coordination.k8s.io", "Lease"): scheduling.LEASE,
+    ("coordination.k8s.io", "Lease"): access.LEASE,
     ("events.k8s.io", "Event"): core_events.REGARDING_EVENT,
     ("networking.k8s.io", "Ingress"): workloads.INGRESS,
-    ("networking.k8s.io", "NetworkPolicy"): networking.NETWORK_POLICY,
+    ("networking.k8s.io", "NetworkPolicy"): access.NETWORK_POLICY,
     ("policy", "PodDisruptionBudget"): workloads.BUDGET,
     ("rbac.authorization.k8s.io", "ClusterRole"): access.CLUSTER_ROLE,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.CLUSTER_ROLE_BINDING,
     ("rbac.authorization.k8s.io", "Role"): access.ROLE,
     ("rbac.authorization.k8s.io", "RoleBinding"): access.ROLE_BINDING,
-    ("scheduling.k8s.io", "PriorityClass"): scheduling.PRIORITY_CLASS,
-    ("storage.k8s.io", "StorageClass"): storage.STORAGE_CLASS,
+    ("scheduling.k8s.io", "PriorityClass"): access.PRIORITY_CLASS,
+    ("storage.k8s.io", "StorageClass"): core_cluster.STORAGE_CLASS,
 }
 _UNCOUNTED: Final = {"ControllerRevision", "CSIDriver", "CSINode", "CSIStorageCapacity", "RuntimeClass"}
 

@@ -16,8 +16,7 @@ from pyroclast.rules.podspecs.labels import check_label_selector
 from pyroclast.rules.podspecs.spec import check_pod_spec
 from pyroclast_standalone.apiserver.documents.metadata import check_labels
 from pyroclast_standalone.apiserver.documents.selectors import from_label_selector
-from pyroclast_standalone.apiserver.kinds.checks import immutable
-from pyroclast_standalone.apiserver.kinds.rules import Check, Default, Rules, UpdateCheck
+from pyroclast_standalone.apiserver.kinds.rules import Check, Default, Rules, UpdateCheck, immutable
 
 _NO_PODS: Final = "no pods will be made from this one"
 _MISMATCH: Final = "`selector` does not match template `labels`"

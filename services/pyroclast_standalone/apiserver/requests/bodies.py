@@ -13,8 +13,7 @@ from pyroclast_standalone.apiserver.documents.schema import builtin_schema, defi
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 from pyroclast_standalone.apiserver.kinds import Strategy
 from pyroclast_standalone.apiserver.requests import status
-from pyroclast_standalone.apiserver.requests.context import Context
-from pyroclast_standalone.apiserver.requests.negotiate import JSON, PROTOBUF, YAML
+from pyroclast_standalone.apiserver.requests.context import JSON, PROTOBUF, YAML, Context
 
 MAX_BODY: Final = 3 * 1024 * 1024  # bytes: the limit of the API
 _ACCEPTED: Final = (JSON, YAML, PROTOBUF)
@@ -61,9 +60,7 @@ def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
         if content_type == JSON:
             return strict.parse_json(context.body, duplicates=duplicates)
         if content_type in {YAML, "application/x-yaml", "text/yaml"}:
-            from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - rarely sent
-
-            return yaml.parse_yaml(context.body, duplicates=duplicates)
+            return strict.parse_yaml(context.body, duplicates=duplicates)
         if content_type == PROTOBUF:
             from pyroclast_standalone.apiserver.documents import protobuf  # noqa: PLC0415 - only kubectl sends it
 

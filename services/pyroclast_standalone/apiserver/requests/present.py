@@ -11,8 +11,7 @@ import orjson
 
 from pyroclast_standalone.apiserver.documents import tables
 from pyroclast_standalone.apiserver.requests import status
-from pyroclast_standalone.apiserver.requests.context import Answer, Context
-from pyroclast_standalone.apiserver.requests.negotiate import Form, Wanted
+from pyroclast_standalone.apiserver.requests.context import Answer, Context, Form, Wanted
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import Stored
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any, TypeAlias
 
 import orjson
+import yaml
 
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
 from pyroclast_standalone.apiserver.kinds.builtins import Subresource
 from pyroclast_standalone.apiserver.kinds.strategy import Strategy
+from pyroclast_standalone.apiserver.storage import objectmeta
 from pyroclast_standalone.apiserver.storage.store import Collection, Store
 
 View: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
@@ -194,3 +197,17 @@ def version_order(version: str) -> tuple[int, int, int, str]:
         if found and major.isdigit() and minor.isdigit():
             return rank, -int(major), -int(minor), ""
     return (0, -int(stable), 0, "") if stable.isdigit() and stable != version else (3, 0, 0, version)
+
+
+def ensure_objects(store: Store, registry: Registry, now: float) -> None:
+    """Create the missing default objects."""
+    text = resources.files(__package__).joinpath("data", "bootstrap.yaml").read_text()
+    for body in yaml.load(text, Loader=yaml.CSafeLoader):
+        group, kind = body.pop("apiVersion").rpartition("/")[0], body.pop("kind")
+        resource = registry.of_kind(group, "v1", kind)
+        if resource is None:
+            raise LookupError(f"{kind} is not served")
+        key = body["metadata"]["name"]
+        if key not in resource.collection.items:
+            objectmeta.complete(body["metadata"], now)
+            store.put(resource.collection, key, objectmeta.ordered(body, resource.kind, resource.api_version))

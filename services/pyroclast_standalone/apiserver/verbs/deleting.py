@@ -12,11 +12,10 @@ from pyroclast_standalone.apiserver.documents.errors import DocumentError
 from pyroclast_standalone.apiserver.requests import bodies, status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context
 from pyroclast_standalone.apiserver.requests.present import json_answer, list_answer, object_answer
-from pyroclast_standalone.apiserver.requests.selection import selection
 from pyroclast_standalone.apiserver.storage import objectmeta
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import Collection, Store, Stored
-from pyroclast_standalone.apiserver.verbs.listing import check_list_options, place_of
+from pyroclast_standalone.apiserver.verbs.listing import check_list_options, place_of, selection
 from pyroclast_standalone.apiserver.verbs.write import Writer
 
 ORPHAN: Final = "orphan"

@@ -11,7 +11,7 @@ import orjson
 from pyroclast.resources.go_text import go_kind, go_value
 from pyroclast.rules.errors import FieldError, forbidden, invalid, required
 from pyroclast_standalone.apiserver.documents import apply as server_side
-from pyroclast_standalone.apiserver.documents import json_patch, merge_patch, strategic, strict
+from pyroclast_standalone.apiserver.documents import json_patch, strategic, strict
 from pyroclast_standalone.apiserver.documents.errors import DocumentError, Undecodable
 from pyroclast_standalone.apiserver.documents.typed import WrongType
 from pyroclast_standalone.apiserver.requests import bodies, status
@@ -74,7 +74,7 @@ def patcher(
                     raise status.bad_request(
                         f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}"
                     )
-                return lambda live: _decoded(context, resource, merge_patch.merge(live, patch), live, problems=twice)
+                return lambda live: _decoded(context, resource, json_patch.merge(live, patch), live, problems=twice)
             case content_type if content_type == STRATEGIC and not resource.is_custom:
                 patch, twice = _parsed(context, prefix="")
                 if patch is None:
@@ -174,9 +174,7 @@ def _configuration(body: bytes) -> tuple[Any, list[str]]:
             value, twice = strict.parse_json(body)
             if not twice:
                 return value, []
-    from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - rarely sent
-
-    return yaml.parse_yaml(body)
+    return strict.parse_yaml(body)
 
 
 def _shown(data: bytes, resource: Resource) -> str:

@@ -7,9 +7,8 @@ from typing import Any
 
 from pyroclast.rules.errors import FieldError, invalid
 from pyroclast_standalone import times
-from pyroclast_standalone.apiserver.access.authn import Authenticator
+from pyroclast_standalone.apiserver.access.authn import ISSUER, Authenticator
 from pyroclast_standalone.apiserver.access.authz import Attributes, Authorizer, Verdict
-from pyroclast_standalone.apiserver.access.tokens import ISSUER
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Context, User
 

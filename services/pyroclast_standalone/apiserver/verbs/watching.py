@@ -14,13 +14,11 @@ from typing import Any, Final
 import orjson
 
 from pyroclast_standalone.apiserver.requests import status
-from pyroclast_standalone.apiserver.requests.context import Context
-from pyroclast_standalone.apiserver.requests.negotiate import Form
+from pyroclast_standalone.apiserver.requests.context import Context, Form
 from pyroclast_standalone.apiserver.requests.present import partial, row, served
-from pyroclast_standalone.apiserver.requests.selection import selection
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Compacted, Store, Stored, Subscription
-from pyroclast_standalone.apiserver.verbs.listing import check_list_options, revision_of
+from pyroclast_standalone.apiserver.verbs.listing import check_list_options, revision_of, selection
 
 _BOOKMARK_SECONDS: Final = 60.0
 _LAST_BOOKMARKS: Final = (2.0, 1.0)  # seconds before the end of the watch

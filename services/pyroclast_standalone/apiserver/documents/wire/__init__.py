@@ -5,6 +5,83 @@ a null depends on the types. `python -m tests.unit.apiserver_documents.wire_tabl
 of the API types. The table is loaded on first use.
 """
 
-from pyroclast_standalone.apiserver.documents.wire.table import Field, Message, message_of, messages
+from __future__ import annotations
 
-__all__ = ["Field", "Message", "message_of", "messages"]
+import json
+import lzma
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+TABLE_FILE: Final = "messages.json.xz"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a message.
+
+    Attributes:
+        name: the name in JSON. Empty for a message that is flattened into its parent.
+        number: the number on the wire. 0 if protobuf does not carry the field.
+        type: `string`, `int32`, `int64`, `bool`, `float64`, `bytes`, `int` or the name of a message or named scalar.
+        container: `list`, `map` or empty.
+        is_pointer: whether an empty value differs from a missing one.
+        omits_empty: whether an empty text, number, list or map is omitted from JSON.
+        omits_zero: whether an empty time or other compound value is omitted too.
+    """
+
+    name: str
+    number: int
+    type: str
+    container: str
+    is_pointer: bool
+    omits_empty: bool
+    omits_zero: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message with its fields in order. `name` is as in the OpenAPI definitions (`io.k8s.api.core.v1.Pod`)."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+    @property
+    def short(self) -> str:
+        """The short name of the type in error messages, such as `v1.Pod`."""
+        return ".".join(self.name.split(".")[-2:])
+
+
+@cache
+def _load() -> Mapping[str, Any]:
+    packed = resources.files(__package__).joinpath("data", TABLE_FILE).read_bytes()
+    loaded: dict[str, Any] = json.loads(lzma.decompress(packed))
+    return loaded
+
+
+@cache
+def messages() -> Mapping[str, Message]:
+    """Return the wire forms of all built-in types (messages), by name."""
+    return {
+        name: Message(
+            name,
+            tuple(
+                Field(field, number, kind, container, "p" in flags, "o" in flags or "z" in flags, "z" in flags)
+                for field, number, kind, container, flags in fields
+            ),
+        )
+        for name, fields in _load()["messages"].items()
+    }
+
+
+@cache
+def named_types() -> Mapping[str, tuple[str, str]]:
+    """Return the named types that are not messages, each with its underlying (type, container)."""
+    return {name: (kind, container) for name, (kind, container) in _load()["named"].items()}
+
+
+def message_of(name: str) -> Message | None:
+    """Return the wire form of the type with that name, or None."""
+    return messages().get(name)
