@@ -15,7 +15,6 @@ from typing import Any, Final
 import structlog
 from prometheus_client import CollectorRegistry
 
-from pyroclast.api.records.meta import Meta
 from pyroclast.api.types import ResourceType
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
@@ -25,6 +24,7 @@ from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.lease import LeaseLost
+from pyroclast.kube.watch.decode import Partial, Undecodable
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime import exposition, health, logs, memory, visitors
 from pyroclast.runtime.errors import StartFailure
@@ -116,7 +116,7 @@ class Service:
 
         `is_needed` is False for objects that a cluster may lack, or for which the service has its own readiness check.
         """
-        informer.on_fault(partial(self._left_out, informer.kind))
+        informer.on_fault(partial(self._report_fault, informer.kind))
         self._watched[informer.kind] += 1
         number = self._watched[informer.kind]
         name = f"watch-{informer.kind.plural}" + (f"-{number}" if number > 1 else "")
@@ -183,10 +183,12 @@ class Service:
     async def _admit(self, authorization: str, path: str) -> tuple[int, str] | None:
         return await visitors.refusal(self._client, authorization, path)
 
-    def _left_out(self, kind: ResourceType, metadata: Meta, why: str) -> None:
+    def _report_fault(self, kind: ResourceType, fault: Partial[Any] | Undecodable) -> None:
         if self._recorder is not None:
+            metadata = fault.metadata
             about = Reference(kind.api_version, kind.kind, metadata.namespace, metadata.name, metadata.uid)
-            self._recorder.event(about, "Warning", "Undecodable", f"{self.name} leaves this object out: {why}")
+            action = "leaves this object out" if isinstance(fault, Undecodable) else "reads this object without these fields"
+            self._recorder.event(about, "Warning", "Undecodable", f"{self.name} {action}: {fault.error}")
 
     async def _until_end(self, asked: asyncio.Future[None], work: asyncio.Task[None]) -> None:
         """Wait for a signal and the delay after it, for an unexpected end of a task, or for the end of `main` without spawned

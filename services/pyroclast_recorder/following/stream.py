@@ -14,7 +14,7 @@ from pyroclast.api.types import ResourceType
 from pyroclast.kube.basics.errors import ApiError, KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.native_groups import LOOK_SECONDS
-from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
+from pyroclast.kube.watch.decode import Bookmark, Decoder, Partial, Undecodable
 from pyroclast.kube.watch.follower import Follower, Reader, Timing
 from pyroclast.kube.watch.listing import Listing
 from pyroclast_recorder.database.batches import Cursor
@@ -184,13 +184,16 @@ class Stream(Reader, Generic[T]):
         await self._take(change.object, is_deleted=change.type == "DELETED")
         self._follower.version = change.object.metadata.resource_version or self._follower.version
 
-    async def _take(self, item: T | Undecodable, *, is_deleted: bool) -> None:
-        if isinstance(item, Undecodable):
+    async def _take(self, item: T | Partial[T] | Undecodable, *, is_deleted: bool) -> None:
+        if isinstance(item, Undecodable | Partial):
             self._incident("undecodable")
-            log.error("recorder.undecodable", kind=self._kind.kind, key=str(item.key), error=item.error)
+            event = "recorder.undecodable" if isinstance(item, Undecodable) else "recorder.fields_undecodable"
+            log.error(event, kind=self._kind.kind, key=str(item.key), error=item.error)
+        if isinstance(item, Undecodable):
             return
-        version = version_of(self._epoch, item.metadata.resource_version)
-        await self._sink.take(item, version, self._now(), is_deleted=is_deleted)
+        record = item.record if isinstance(item, Partial) else item
+        version = version_of(self._epoch, record.metadata.resource_version)
+        await self._sink.take(record, version, self._now(), is_deleted=is_deleted)
 
     async def _move(self, resource_version: str) -> None:
         self._follower.version, self._spare = resource_version, None

@@ -210,7 +210,7 @@ async def test_duplicate_and_stale_events_are_dropped(server: FaultServer, clien
     assert observed.incidents == ["stale"] * 4
 
 
-async def test_undecodable_objects_are_removed_until_repaired_and_others_are_kept(
+async def test_undecodable_objects_are_removed_until_repaired_and_unreadable_fields_are_only_reported(
     server: FaultServer, client: Client, observed: Observed
 ) -> None:
     broken = pod("broken", 2) | {"spec": "not a spec"}
@@ -225,9 +225,9 @@ async def test_undecodable_objects_are_removed_until_repaired_and_others_are_kep
     )
     server.on(WATCH, watch)
     async with Running(client) as running:
-        changes = await running.until_changes(5)
+        changes = await running.until_changes(6)
         assert running.informer.undecodable.keys() == {Key("ns", "worse")}
-    assert changes == [(None, "a@1"), (None, "b@3"), ("a@1", None), (None, "broken@8"), ("b@3", "b@11")]
+    assert changes == [(None, "a@1"), (None, "b@3"), ("a@1", None), (None, "broken@8"), (None, "worse@10"), ("b@3", "b@11")]
     assert observed.incidents == ["undecodable"] * 3
 
 

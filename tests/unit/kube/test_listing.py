@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.records import Job, Pod
+from pyroclast.api.records import Job, Node, Pod
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import ConnectionFailed, Expired
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.paging import PAGE_BYTES, Page, each_page, next_limit
-from pyroclast.kube.watch.decode import Decoder, Undecodable
+from pyroclast.kube.watch.decode import Decoder, Partial, Undecodable
 from pyroclast.kube.watch.follower import Timing
 from pyroclast.kube.watch.store import Store
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut, status
@@ -127,7 +127,7 @@ async def test_an_undecodable_object_is_omitted_and_reported_once_and_others_are
     server.on(WATCH, Watch(line("MODIFIED", poison.replace(b'"6"', b'"7"')), event("MODIFIED", pod("good", 8))))
     told = []
     running = Running(client)
-    running.informer.on_fault(lambda meta, why: told.append((meta.key, why)))
+    running.informer.on_fault(lambda fault: told.append((fault.key, fault.error)))
     async with running:
         assert await running.until_changes(2) == [(None, "good@1"), ("good@1", "good@8")]
         assert running.informer.undecodable.keys() == {Key("ns", "bad")}
@@ -230,6 +230,25 @@ def test_a_relist_needs_little_more_memory_than_the_steady_state() -> None:
     finally:
         tracemalloc.stop()
     assert len(store) == 5000
+
+
+def test_null_hides_neither_an_object_nor_its_page_and_an_unreadable_field_only_itself() -> None:
+    status = {"allocatable": {"cpu": "4"}, "images": [{"names": None}]}
+    wrong = {"metadata": {"name": "wrong"}, "spec": {"unschedulable": "no"}, "status": status}
+    body = {"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {"name": "null"}, "status": status}, wrong]}
+    one, other = Decoder(Node).page(json.dumps(body).encode()).items
+    assert isinstance(one, Node)
+    assert (one.status.allocatable, one.status.images[0].names) == ({"cpu": "4"}, ())
+    assert isinstance(other, Partial)
+    assert (other.key, other.error) == (Key("", "wrong"), "spec.unschedulable: Expected `bool`, got `str`")
+    assert other.record.status == one.status
+
+
+def test_null_for_a_template_is_no_template() -> None:
+    raw = b'{"metadata":{"name":"j"},"spec":{"tasks":[{"template":null}]}}'
+    change = Decoder(Job).change(line("ADDED", raw))
+    assert isinstance(change.object, Job)
+    assert not bytes(change.object.spec.tasks[0].template)
 
 
 def test_an_undecodable_job_keeps_its_key_version_and_error() -> None:

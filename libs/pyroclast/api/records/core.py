@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -71,6 +71,8 @@ class PersistentVolumeClaimStatus(Wire, frozen=True, kw_only=True):
 
 class PersistentVolumeClaim(ObjectRecord, frozen=True, kw_only=True):
     """A PersistentVolumeClaim."""
+
+    ESSENTIAL: ClassVar = ("spec",)
 
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -119,6 +119,8 @@ class ResourceClaimStatus(Wire, frozen=True, kw_only=True):
 
 class ResourceClaim(ObjectRecord, frozen=True, kw_only=True):
     """A ResourceClaim, which requests devices."""
+
+    ESSENTIAL: ClassVar = ("spec", "status")
 
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()

@@ -6,7 +6,7 @@ Parts of a status are encoded without zero and empty fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -206,6 +206,8 @@ class FlowStatus(Wire, frozen=True, kw_only=True):
 
 class JobFlow(ObjectRecord, frozen=True, kw_only=True):
     """A flow of Jobs."""
+
+    ESSENTIAL: ClassVar = ("spec", "status")
 
     spec: FlowSpec = FlowSpec()
     status: FlowStatus = FlowStatus()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -53,6 +53,8 @@ class PodGroupStatus(Wire, frozen=True, kw_only=True):
 
 class PodGroup(ObjectRecord, frozen=True, kw_only=True):
     """A gang of pods."""
+
+    ESSENTIAL: ClassVar = ("spec", "status.phase")
 
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
@@ -125,6 +127,8 @@ class QueueStatus(Wire, frozen=True, kw_only=True):
 
 class Queue(ObjectRecord, frozen=True, kw_only=True):
     """A queue."""
+
+    ESSENTIAL: ClassVar = ("spec", "status.state")
 
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import msgspec
 
@@ -62,6 +63,8 @@ class HyperJobStatus(Wire, frozen=True, kw_only=True):
 
 class HyperJob(ObjectRecord, frozen=True, kw_only=True):
     """A HyperJob."""
+
+    ESSENTIAL: ClassVar = ("spec",)
 
     spec: HyperJobSpec = HyperJobSpec()
     status: HyperJobStatus = HyperJobStatus()

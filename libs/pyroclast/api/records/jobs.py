@@ -7,6 +7,7 @@ bytes; otherwise a whole page of a list stays in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import msgspec
 
@@ -192,6 +193,8 @@ class JobStatus(Wire, frozen=True, kw_only=True):
 class Job(ObjectRecord, frozen=True, kw_only=True):
     """A Job."""
 
+    ESSENTIAL: ClassVar = ("spec", "status.state", "status.version", "status.retryCount")
+
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 
@@ -246,12 +249,16 @@ class CronJobStatus(Wire, frozen=True, kw_only=True):
 class CronJob(ObjectRecord, frozen=True, kw_only=True):
     """A CronJob."""
 
+    ESSENTIAL: ClassVar = ("spec", "status")
+
     spec: CronJobSpec = CronJobSpec()
     status: CronJobStatus = CronJobStatus()
 
 
 class Command(ObjectRecord, frozen=True, kw_only=True):
     """A single instruction to a controller. `action` is any text in JSON."""
+
+    ESSENTIAL: ClassVar = ("action", "target")
 
     action: str = ""
     target: OwnerReference | None = None

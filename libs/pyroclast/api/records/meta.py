@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -61,7 +61,13 @@ class Meta(Wire, frozen=True, kw_only=True):
 
 
 class ObjectRecord(Wire, frozen=True, kw_only=True):
-    """Base of the records that are whole objects."""
+    """Base of the records that are whole objects.
+
+    `ESSENTIAL`: paths of fields whose default would do harm, such as "no replicas". When such a field cannot be read, the object
+    is left out; any other field that cannot be read has its default.
+    """
+
+    ESSENTIAL: ClassVar[tuple[str, ...]] = ()
 
     metadata: Meta = Meta()
 

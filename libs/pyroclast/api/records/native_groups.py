@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
 
@@ -82,6 +84,8 @@ class NativePodGroupStatus(Wire, frozen=True, kw_only=True):
 class NativePodGroup(ObjectRecord, frozen=True, kw_only=True):
     """A native PodGroup of Kubernetes."""
 
+    ESSENTIAL: ClassVar = ("spec",)
+
     spec: NativePodGroupSpec = NativePodGroupSpec()
     status: NativePodGroupStatus = NativePodGroupStatus()
 
@@ -116,6 +120,8 @@ class CompositePodGroupSpec(Wire, frozen=True, kw_only=True):
 
 class CompositePodGroup(ObjectRecord, frozen=True, kw_only=True):
     """A native CompositePodGroup: a group of groups."""
+
+    ESSENTIAL: ClassVar = ("spec",)
 
     spec: CompositePodGroupSpec = CompositePodGroupSpec()
     status: NativePodGroupStatus = NativePodGroupStatus()

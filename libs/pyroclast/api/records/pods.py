@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -161,6 +161,8 @@ class PodStatus(Wire, frozen=True, kw_only=True):
 
 class Pod(ObjectRecord, frozen=True, kw_only=True):
     """A pod."""
+
+    ESSENTIAL: ClassVar = ("spec.nodeName", "spec.schedulerName", "status.phase")
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

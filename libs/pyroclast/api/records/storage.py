@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
@@ -43,6 +43,8 @@ class PersistentVolumeStatus(Wire, frozen=True, kw_only=True):
 
 class PersistentVolume(ObjectRecord, frozen=True, kw_only=True):
     """A PersistentVolume."""
+
+    ESSENTIAL: ClassVar = ("spec",)
 
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -123,6 +123,8 @@ class NodeShardStatus(Wire, frozen=True, kw_only=True):
 
 class NodeShard(ObjectRecord, frozen=True, kw_only=True):
     """The nodes of the scheduler of the same name."""
+
+    ESSENTIAL: ClassVar = ("spec",)
 
     spec: NodeShardSpec = NodeShardSpec()
     status: NodeShardStatus = NodeShardStatus()

@@ -5,7 +5,7 @@ selectors.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
@@ -19,6 +19,8 @@ class ReplicaSetSpec(Wire, frozen=True, kw_only=True):
 
 class ReplicaSet(ObjectRecord, frozen=True, kw_only=True):
     """A ReplicaSet."""
+
+    ESSENTIAL: ClassVar = ("spec.replicas",)
 
     spec: ReplicaSetSpec = ReplicaSetSpec()
 
@@ -43,6 +45,8 @@ class StatefulSetStatus(Wire, frozen=True, kw_only=True):
 
 class StatefulSet(ObjectRecord, frozen=True, kw_only=True):
     """A StatefulSet."""
+
+    ESSENTIAL: ClassVar = ("spec.replicas",)
 
     spec: StatefulSetSpec = StatefulSetSpec()
     status: StatefulSetStatus = StatefulSetStatus()
@@ -83,6 +87,8 @@ class BatchJobSpec(Wire, frozen=True, kw_only=True):
 
 class BatchJob(ObjectRecord, frozen=True, kw_only=True):
     """A native Job of Kubernetes."""
+
+    ESSENTIAL: ClassVar = ("spec.parallelism", "spec.suspend")
 
     spec: BatchJobSpec = BatchJobSpec()
 

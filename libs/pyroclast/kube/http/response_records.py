@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-import msgspec
 import structlog
 
 from pyroclast.api.records.meta import Record
+from pyroclast.api.records.reading import UNREADABLE, reader
 from pyroclast.kube.http.client import encode
 
 log = structlog.get_logger()
@@ -16,18 +16,30 @@ R = TypeVar("R", bound=Record)
 
 
 def record_of(answer: dict[str, Any], record: type[R]) -> R:
-    """Return `answer` as `record`. `answer` is encoded first, because some records keep parts of the text."""
-    return msgspec.json.decode(encode(answer), type=record)
+    """Return `answer` as `record`; a field that cannot be read has its default, and is logged.
+
+    Raises:
+        Unreadable: the object cannot be used without a field that cannot be read.
+    """
+    result: R
+    result, faults = reader(record).read(encode(answer))
+    if faults:
+        _log("object.fields_not_readable", answer, faults)
+    return result
 
 
 def readable(answer: dict[str, Any], record: type[R]) -> R | None:
-    """Return `answer` as `record`; None when it does not fit.
+    """Return `answer` as `record`; None when it cannot be read.
 
     A watch skips such an object too, because one object must not stop the program.
     """
     try:
-        return msgspec.convert(answer, record, strict=False)
-    except msgspec.ValidationError as error:
-        metadata = answer.get("metadata") or {}
-        log.warning("object.not_readable", kind=answer.get("kind"), name=metadata.get("name"), error=str(error))
+        return record_of(answer, record)
+    except UNREADABLE as error:
+        _log("object.not_readable", answer, str(error))
         return None
+
+
+def _log(event: str, answer: dict[str, Any], error: str) -> None:
+    metadata = answer.get("metadata") or {}
+    log.warning(event, kind=answer.get("kind"), name=metadata.get("name"), error=error)

@@ -79,7 +79,7 @@ def _owner_of(type_: Any) -> _Mend:  # noqa: ANN401 - any annotation
     """
     origin = get_origin(type_)
     if type_ is msgspec.Raw:
-        return msgspec.Raw.copy
+        return _owned
     if origin in {Union, UnionType}:
         (one,) = (each for each in get_args(type_) if _holds_raw(each))
         inner = _owner_of(one)
@@ -97,6 +97,10 @@ def _owner_of(type_: Any) -> _Mend:  # noqa: ANN401 - any annotation
         return value
 
     return own
+
+
+def _owned(raw: msgspec.Raw) -> msgspec.Raw:
+    return msgspec.Raw() if bytes(raw) == b"null" else raw.copy()
 
 
 def _holds_raw(type_: object) -> bool:

@@ -1,4 +1,4 @@
-"""Decodes the bytes of lists and watches into typed records, so that one invalid object does not affect other objects. Pure."""
+"""Decodes the bytes of lists and watches into typed records, so that one invalid field or object affects nothing else. Pure."""
 
 from __future__ import annotations
 
@@ -9,28 +9,45 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from pyroclast.api.records.meta import Meta, Record, Wire
+from pyroclast.api.records.reading import TOO_DEEP, UNREADABLE, reader
 from pyroclast.api.types import Key
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
 from pyroclast.kube.http.paging import Page
 from pyroclast.kube.watch.compact import Compactor
 from pyroclast.kube.watch.scan import elements, members
 
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The errors of decoding: not JSON, not of that type, not UTF-8, nested too deeply."""
-
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 """The annotation of the bookmark at the end of a list that is sent as a watch."""
 
 T = TypeVar("T", bound=Record)
+R_co = TypeVar("R_co", bound=Record, covariant=True)
 A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """An object that does not fit its record: its metadata, and the error."""
+    """An object that cannot be read: its metadata, and the error."""
 
     metadata: Meta
     error: str
+
+    @property
+    def key(self) -> Key:
+        """The namespace and name of the object."""
+        return self.metadata.key
+
+
+@dataclass(frozen=True, slots=True)
+class Partial(Generic[R_co]):
+    """An object of which some fields cannot be read: the record with the defaults of these fields, and the error."""
+
+    record: R_co
+    error: str
+
+    @property
+    def metadata(self) -> Meta:
+        """The metadata of the object."""
+        return self.record.metadata
 
     @property
     def key(self) -> Key:
@@ -79,17 +96,17 @@ _ANY: Final = msgspec.json.Decoder(dict[str, Any])
 class Decoder(Generic[T]):
     """Decodes objects of one type of record.
 
-    A list is decoded in one pass. Only when that fails, each object is decoded separately. The records are reduced
-    (`pyroclast.kube.watch.compact`), and refer to none of the bytes from which they were decoded.
+    A list is decoded in one pass. Only when that fails, each object is read separately, and then its fields. The records are
+    reduced (`pyroclast.kube.watch.compact`), and refer to none of the bytes from which they were decoded.
     """
 
     def __init__(self, record: type[T]) -> None:
-        self._object = msgspec.json.Decoder(record)
+        self._reader = reader(record)
         self._change = msgspec.json.Decoder(Change[record])  # type: ignore[valid-type]
         self._list = msgspec.json.Decoder(_List[record])  # type: ignore[valid-type]
         self._compact: Callable[[Any], None] = Compactor(record)
 
-    def page(self, body: bytes) -> Page[T | Undecodable]:
+    def page(self, body: bytes) -> Page[T | Partial[T] | Undecodable]:
         """Decode a page of a list.
 
         Raises:
@@ -104,7 +121,7 @@ class Decoder(Generic[T]):
             return self._page_by_object(body)
         return Page(items, whole.metadata.resource_version, whole.metadata.rest or "", len(body))
 
-    def change(self, line: bytes) -> Change[T | Undecodable] | Bookmark:
+    def change(self, line: bytes) -> Change[T | Partial[T] | Undecodable] | Bookmark:
         """Decode a line of a watch.
 
         Raises:
@@ -112,7 +129,7 @@ class Decoder(Generic[T]):
             ConnectionFailed: `line` is not a watch event.
         """
         try:
-            change: Change[T | Undecodable] = self._change.decode(line)
+            change: Change[T | Partial[T] | Undecodable] = self._change.decode(line)
             if change.type in _ABOUT_OBJECTS:
                 self._compact(change.object)
                 return change
@@ -120,7 +137,7 @@ class Decoder(Generic[T]):
             return self._change_by_part(line)
         return self._change_by_part(line)
 
-    def _page_by_object(self, body: bytes) -> Page[T | Undecodable]:
+    def _page_by_object(self, body: bytes) -> Page[T | Partial[T] | Undecodable]:
         try:
             parts = dict(members(body))
             meta = _LIST_META.decode(parts.get("metadata", b"{}"))
@@ -130,7 +147,7 @@ class Decoder(Generic[T]):
             raise ConnectionFailed(f"not a list: {error}") from error
         return Page(found, meta.resource_version, meta.rest or "", len(body))
 
-    def _change_by_part(self, line: bytes) -> Change[T | Undecodable] | Bookmark:
+    def _change_by_part(self, line: bytes) -> Change[T | Partial[T] | Undecodable] | Bookmark:
         try:
             parts = dict(members(line))
             type_, raw = _TEXT.decode(parts["type"]), parts["object"]
@@ -147,15 +164,15 @@ class Decoder(Generic[T]):
             raise ConnectionFailed(f"not a watch event: {error!r}") from error
         raise ConnectionFailed(f'a watch event of the unknown type "{type_}"')
 
-    def _one(self, raw: bytes) -> T | Undecodable:
+    def _one(self, raw: bytes) -> T | Partial[T] | Undecodable:
         try:
-            record = self._object.decode(raw)
+            record, faults = self._reader.read(raw)
             self._compact(record)
         except RecursionError:
-            return Undecodable(_meta(raw), "it is nested too deeply to be read")
+            return Undecodable(_meta(raw), TOO_DEEP)
         except UNREADABLE as error:
             return Undecodable(_meta(raw), str(error))
-        return record
+        return Partial(record, faults) if faults else record
 
 
 def _code(given: object) -> int:

@@ -9,12 +9,12 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from pyroclast.api.records.meta import Meta, Record
+from pyroclast.api.records.meta import Record
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Expired
 from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.kube.http.client import Client, selectors
-from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
+from pyroclast.kube.watch.decode import Bookmark, Decoder, Partial, Undecodable
 from pyroclast.kube.watch.follower import Follower, Reader, Timing
 from pyroclast.kube.watch.listing import Listing
 from pyroclast.kube.watch.store import Handler, Indexer, Store
@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)
 
-FaultHandler = Callable[[Meta, str], None]
+FaultHandler = Callable[[Partial[Record] | Undecodable], None]
 
 SAMPLE: Final = 10
 """The most deleted objects that one log line names."""
@@ -32,8 +32,8 @@ SAMPLE: Final = 10
 class Informer(Reader, Generic[T]):
     """Typed records of one kind by key, with indexes.
 
-    Reading from an informer costs no request. An object that does not decode is left out, logged once per error, and counted; the
-    other objects stay up to date. `run` must be running, as a supervised task.
+    Reading from an informer costs no request. A field that cannot be read has its default; an object without an essential field
+    is left out. Both are logged once per error, and counted. `run` must be running, as a supervised task.
 
     Args:
         client: the API server.
@@ -100,7 +100,7 @@ class Informer(Reader, Generic[T]):
         self._store.on_change(handler)
 
     def on_fault(self, handler: FaultHandler) -> None:
-        """Call `handler(metadata, why)` for each object that cannot be decoded, once per error."""
+        """Call `handler` for each object that cannot be read as a whole, once per error."""
         self._fault_handlers.append(handler)
 
     @property
@@ -114,7 +114,7 @@ class Informer(Reader, Generic[T]):
 
     @property
     def undecodable(self) -> Mapping[Key, str]:
-        """The objects that cannot be decoded, with the error of each."""
+        """The objects that cannot be read as a whole, with the error of each."""
         return self._faults
 
     def stalled_for(self) -> float:
@@ -136,7 +136,7 @@ class Informer(Reader, Generic[T]):
     async def read_list(self) -> None:
         """Replace the copy by the list part by part, so that the list is never in memory as a whole."""
         refill = self._store.refill()
-        faults: dict[Key, Undecodable] = {}
+        faults: dict[Key, Partial[T] | Undecodable] = {}
         turn = Turn()
         outages = self._client.outages
         async with aclosing(self._listing.parts()) as parts:
@@ -146,10 +146,10 @@ class Informer(Reader, Generic[T]):
                     faults.clear()
                 await turn.next()  # other informers list too, at the start all at the same time
                 for item in part.items:
-                    if isinstance(item, Undecodable):
+                    if isinstance(item, Undecodable | Partial):
                         faults[item.key] = item
-                    else:
-                        refill.take(item)
+                    if not isinstance(item, Undecodable):
+                        refill.take(item.record if isinstance(item, Partial) else item)
                     if turn.is_over:
                         await turn.next()
                 self._follower.expect_within(self._timing.list_timeout)
@@ -159,7 +159,7 @@ class Informer(Reader, Generic[T]):
         for key in self._faults.keys() - faults.keys():
             del self._faults[key]
         for fault in faults.values():
-            self._leave_out(fault)
+            self._report(fault)
         self._note(self._listing.version, None)
         if outages != self._outages and refill.dropped:
             sample = [str(key) for key in refill.dropped[:SAMPLE]]
@@ -206,22 +206,19 @@ class Informer(Reader, Generic[T]):
         if isinstance(change, Bookmark):
             self._bookmark(change.resource_version)
             return
-        record = change.object
-        if not self._advance(record.metadata.resource_version, None if change.type == "DELETED" else record.key):
+        item = change.object
+        if not self._advance(item.metadata.resource_version, None if change.type == "DELETED" else item.key):
             return
-        if isinstance(record, Undecodable):
-            self._store.drop(record.key)
-            if change.type == "DELETED":
-                self._faults.pop(record.key, None)
-            else:
-                self._leave_out(record)
-            return
-        if self._faults:
-            self._faults.pop(record.key, None)
-        if change.type == "DELETED":
-            self._store.drop(record.key, record)
+        if isinstance(item, Undecodable):
+            self._store.drop(item.key)
+        elif change.type == "DELETED":
+            self._store.drop(item.key, item.record if isinstance(item, Partial) else item)
         else:
-            self._store.put(record)
+            self._store.put(item.record if isinstance(item, Partial) else item)
+        if change.type != "DELETED" and isinstance(item, Undecodable | Partial):
+            self._report(item)
+        elif self._faults:
+            self._faults.pop(item.key, None)
 
     def _advance(self, version: str, key: Key | None) -> bool:
         """Advance to `version`, at which `key` was written; return False for a version that is not newer than the present one."""
@@ -264,20 +261,21 @@ class Informer(Reader, Generic[T]):
         fields = [self._selectors.get("fieldSelector", ""), *(f"{name}={value}" for name, value in own.items() if value)]
         return {"fieldSelector": ",".join(filter(None, fields))}
 
-    def _is_known(self, items: Sequence[T | Undecodable]) -> bool:
+    def _is_known(self, items: Sequence[T | Partial[T] | Undecodable]) -> bool:
         """Whether the server certainly has the same history: it has, unchanged, the object that was written at the last version.
 
         Otherwise the list is read anew: that object may have changed since, or the last version may be a deletion.
         """
         return self._newest is not None and any(item.metadata.resource_version == self._follower.version for item in items)
 
-    def _leave_out(self, fault: Undecodable) -> None:
+    def _report(self, fault: Partial[T] | Undecodable) -> None:
         if self._faults.get(fault.key) != fault.error:
             self._faults[fault.key] = fault.error
             self._incident("undecodable")
-            log.error("informer.undecodable", kind=self.kind.kind, key=str(fault.key), error=fault.error)
+            event = "informer.undecodable" if isinstance(fault, Undecodable) else "informer.fields_undecodable"
+            log.error(event, kind=self.kind.kind, key=str(fault.key), error=fault.error)
             for handler in self._fault_handlers:
-                handler(fault.metadata, fault.error)
+                handler(fault)
 
     def _incident(self, what: str) -> None:
         self._client.observer.incident(self.kind.qualified, what)

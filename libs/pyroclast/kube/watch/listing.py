@@ -14,7 +14,7 @@ from pyroclast.api.types import ResourceType
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.paging import Page, each_page
-from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
+from pyroclast.kube.watch.decode import Bookmark, Decoder, Partial, Undecodable
 
 log = structlog.get_logger()
 
@@ -36,7 +36,7 @@ NOT_KNOWN: Final = frozenset({400, 422})
 class ListPart(Generic[T]):
     """Some objects of a list, decoded during the iteration. `begins`: whether the list begins (anew) with these objects."""
 
-    items: Iterable[T | Undecodable]
+    items: Iterable[T | Partial[T] | Undecodable]
     begins: bool
 
 
@@ -70,7 +70,7 @@ class Listing(Generic[T]):
         self.version = ""
         """The version of the list; empty until the list has ended."""
 
-    async def page(self, query: Mapping[str, str]) -> Page[T | Undecodable]:
+    async def page(self, query: Mapping[str, str]) -> Page[T | Partial[T] | Undecodable]:
         """Read the page of the list that the query parameters `query` select."""
         return self._decoder.page(await self._client.list_page(self._kind, self._namespace, {**self._selectors, **query}))
 
@@ -106,7 +106,7 @@ class Listing(Generic[T]):
                     return
         raise ConnectionFailed("the server ended the list before its end", verb="GET", path=self._kind.path(self._namespace))
 
-    def _decoded(self, lines: list[bytes]) -> Iterator[T | Undecodable]:
+    def _decoded(self, lines: list[bytes]) -> Iterator[T | Partial[T] | Undecodable]:
         for line in lines:
             change = self._decoder.change(line)
             if not isinstance(change, Bookmark):
