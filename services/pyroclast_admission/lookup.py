@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-import orjson
-
 from pyroclast.api.records import JobFlow, Queue
 from pyroclast.api.types import JOB_FLOWS, QUEUES
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.response_records import record_of
 from pyroclast.runtime.in_process.queues import QueueCache, queue_view
 from pyroclast_admission.caches import flow_view
 from pyroclast_admission.fresh_reads import Doubt, View
@@ -53,7 +51,6 @@ class Fetcher:
                     self._absent.clear()
                 self._absent[key.name] = now + REMEMBERED_SECONDS
             return None
-        body = orjson.dumps(found)
         if kind is JOB_FLOWS:
-            return flow_view(msgspec.json.decode(body, type=JobFlow))
-        return queue_view(msgspec.json.decode(body, type=Queue))
+            return flow_view(record_of(found, JobFlow))
+        return queue_view(record_of(found, Queue))

@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from pyroclast.api.enums import MemberType
-from pyroclast.api.records import HyperNode
+from pyroclast.api.records import HyperNode, reading
 from pyroclast.lifecycle.hypernodes.members import member_names
 
 
 def tier_groups(hyper_nodes: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
     """Return `tier N: NAME` of all HyperNodes that contain each node, by node name. `nodes` maps node names to labels."""
-    known = {each.metadata.name: each for each in msgspec.convert(list(hyper_nodes), list[HyperNode])}
+    records = [reading.convert(each, HyperNode) for each in hyper_nodes]
+    known = {each.metadata.name: each for each in records}
     inside = {name: _nodes_of(each, known, nodes) for name, each in known.items()}
     found: dict[str, list[str]] = {name: [] for name in nodes}
     for hyper_node, names in inside.items():

@@ -15,7 +15,7 @@ import msgspec
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, SplitMode
-from pyroclast.api.records import Condition, HyperJob, Job, JobState, Namespace, ReplicatedJob
+from pyroclast.api.records import Condition, HyperJob, Job, JobState, Namespace, ReplicatedJob, reading
 from pyroclast.api.types import HYPER_JOBS, JOBS
 from pyroclast.lifecycle.ownership import controller_reference
 from pyroclast.lifecycle.times import format_time
@@ -120,7 +120,7 @@ def status(hyper_job: HyperJob, jobs: Mapping[str, Job], problem: Problem | None
         "observedGeneration": hyper_job.metadata.generation,
     }
     there = hyper_job.status
-    same = msgspec.convert(body, type(there)) == there
+    same = reading.convert(body, type(there)) == there
     return {} if same else {"metadata": {"resourceVersion": hyper_job.metadata.resource_version}, "status": body}
 
 

@@ -10,7 +10,7 @@ import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobEventReason
-from pyroclast.api.records import Job, JobStatus, Meta, PersistentVolumeClaim, PodGroup
+from pyroclast.api.records import Job, JobStatus, Meta, PersistentVolumeClaim, PodGroup, reading
 from pyroclast.api.types import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pyroclast.kube.http.client import PatchKind
@@ -211,7 +211,7 @@ class JobActions:
 
 def _own(job: Job, there: dict[str, Any], reason: JobEventReason) -> dict[str, Any]:
     """Return `there`, the existing object, if it belongs to `job`: an earlier creation had no response. Else raise Blocked."""
-    meta = msgspec.convert(there["metadata"], Meta)
+    meta = reading.convert(there["metadata"], Meta)
     if is_ours(job, meta):
         return there
     raise Blocked(reason, f"{there['kind']} {meta.key} exists and does not belong to this job")

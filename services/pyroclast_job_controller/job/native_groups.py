@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-import msgspec
 import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobEventReason
-from pyroclast.api.records import Job, Meta, PodGroup
+from pyroclast.api.records import Job, Meta, PodGroup, reading
 from pyroclast.api.types import NATIVE_POD_GROUPS, Key, ResourceType
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, KubeError, NotFound, is_terminating_namespace, is_transient
 from pyroclast.kube.http.client import Client, PatchKind
@@ -114,7 +113,7 @@ class NativePublisher:
     async def _take_up(self, job: Job, body: dict[str, Any], kind: ResourceType, key: Key) -> str:
         """Use the existing native PodGroup if it belongs to `job`; return why it cannot be used, empty if it can."""
         there = await self._client.get(kind, key)
-        if not is_ours(job, msgspec.convert(there["metadata"], Meta)):
+        if not is_ours(job, reading.convert(there["metadata"], Meta)):
             return f"PodGroup {key} exists and does not belong to this job"
         wanted = body["spec"]["schedulingPolicy"]["gang"]["minCount"]
         found = ((there["spec"].get("schedulingPolicy") or {}).get("gang") or {}).get("minCount")

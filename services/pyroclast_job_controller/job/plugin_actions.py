@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 
-import msgspec
 import structlog
 
 from pyroclast.api.enums import JobEventReason
-from pyroclast.api.records import Job, Meta
+from pyroclast.api.records import Job, Meta, reading
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pyroclast.kube.http.batches import at_once
@@ -190,13 +189,13 @@ def _picked(holder: Json, paths: Iterable[tuple[str, ...]]) -> Json:
 
 def _uid(job: Job, there: Json) -> str:
     """Return the uid of the object `there` if it belongs to `job`; empty when it does not."""
-    meta = msgspec.convert(there["metadata"], Meta)
+    meta = reading.convert(there["metadata"], Meta)
     return meta.uid if is_ours(job, meta) else ""
 
 
 def _makes_room(job: Job, there: Json) -> bool:
     """Whether the object `there` is being deleted, or belongs to an earlier Job with the same name and will be deleted."""
-    meta = msgspec.convert(there["metadata"], Meta)
+    meta = reading.convert(there["metadata"], Meta)
     owner = meta.controller
     of_namesake = owner is not None and owner.kind == JOBS.kind and owner.name == job.metadata.name
     return meta.is_terminating or (of_namesake and not is_ours(job, meta))

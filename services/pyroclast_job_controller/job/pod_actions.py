@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-import msgspec
 import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobEventReason
-from pyroclast.api.records import Job, Pod
+from pyroclast.api.records import Job, Pod, reading
 from pyroclast.api.types import JOBS, PODS, Key
 from pyroclast.kube.basics.errors import (
     AlreadyExists,
@@ -324,4 +323,4 @@ class PodActions:
 
 
 def _pod(body: dict[str, Any]) -> Pod:
-    return msgspec.convert(body, Pod)
+    return reading.convert(body, Pod)

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from pyroclast.api import keys
-from pyroclast.api.records import Job, Pod, PodGroup, Task
+from pyroclast.api.records import Job, Pod, PodGroup, Task, reading
 from pyroclast.api.types import Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.lifecycle.effects import AskSeats, Slot
@@ -118,7 +118,7 @@ class SeatPublisher:
         """Return the template of the pods of `task` for the scheduler, or why the task gets no seats."""
         try:
             manifest = adapted(plugins_of(job), job, task, 0, pods.build(job, task, 0))
-            wanted = msgspec.convert(manifest, Pod)
+            wanted = reading.convert(manifest, Pod)
         except (PluginError, msgspec.ValidationError):
             return SeatRefusal.REFUSED  # the creation of the pods reports the error
         if (way := refusal_of_pod(wanted, schedulers=self._schedulers)) is not None:
@@ -149,7 +149,7 @@ class SeatPublisher:
         until = self._clock() + REMEMBERED_SECONDS
         named = {**manifest, "metadata": {**manifest["metadata"], "name": manifest["metadata"]["name"] + _DRY}}
         try:
-            pod = msgspec.convert(await self._creator.create(named, dry_run=True), Pod)
+            pod = reading.convert(await self._creator.create(named, dry_run=True), Pod)
         except KubeError as error:
             log.info("seats.refused", pod=named["metadata"]["name"], reason=str(error))
             return _Answer({}, {}, None, self._clock(), SeatRefusal.REFUSED)  # the next Job tries again
@@ -163,7 +163,7 @@ class SeatPublisher:
         task = next((each for each in job.spec.tasks if each.name == role), None)
         if task is None:
             return
-        wanted = msgspec.convert(adapted(plugins_of(job), job, task, 0, pods.build(job, task, 0)), Pod)
+        wanted = reading.convert(adapted(plugins_of(job), job, task, 0, pods.build(job, task, 0)), Pod)
         until = self._clock() + REMEMBERED_SECONDS
         self._keep(_key(job, template_of(wanted)), _Answer({}, {}, None, until, SeatRefusal.ADMISSION))
 

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import msgspec
 import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.enums import Action, PodGroupPhase, QueueState
-from pyroclast.api.records import Command, PodGroup, Queue
+from pyroclast.api.records import Command, PodGroup, Queue, reading
 from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.events.correlator import Reference
@@ -223,7 +222,7 @@ class QueueController:
         return self._keep(await self._client.patch(QUEUES, queue.key, patch, PatchKind.MERGE))
 
     def _keep(self, answer: dict[str, Any]) -> Queue:
-        queue = msgspec.convert(answer, Queue)
+        queue = reading.convert(answer, Queue)
         self._caches.queues.put(queue)
         return queue
 

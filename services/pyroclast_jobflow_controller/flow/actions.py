@@ -12,7 +12,7 @@ import structlog
 from pyroclast.api import keys
 from pyroclast.api.commands import authorization
 from pyroclast.api.enums import Action, FlowReason, PodPhase
-from pyroclast.api.records import FlowStatus, Job, JobFlow, Pod
+from pyroclast.api.records import FlowStatus, Job, JobFlow, Pod, reading
 from pyroclast.api.types import COMMANDS, JOB_FLOWS, JOBS, PODS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound, is_broken, is_transient
 from pyroclast.kube.http.batches import at_once, slow_start
@@ -160,7 +160,7 @@ class FlowActions:
         selector = f"{keys.JOB_NAME}={job.metadata.name}"
         ended = f"status.phase={PodPhase.FAILED}"
         items, _ = await self._client.list(PODS, flow.metadata.namespace, label_selector=selector, field_selector=ended)
-        pods = [msgspec.convert(item, Pod) for item in items]
+        pods = [reading.convert(item, Pod) for item in items]
         failed = [pod for pod in pods if _owner_uid(pod) == job.metadata.uid and pod.status.phase is PodPhase.FAILED]
         failed.sort(key=lambda pod: (_finished_at(pod), pod.metadata.name))
         return next((code for pod in failed if (code := members.exit_code(pod))), None)

@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import msgspec
 import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
-from pyroclast.api.records import Pod
+from pyroclast.api.records import Pod, reading
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.shared_reads import SharedReads
@@ -130,7 +129,7 @@ class ProbeController:
         """List the running pods of the Job named `job`. A pod that does not run is never ready."""
         selector, running = f"{keys.JOB_NAME}={job.name}", f"status.phase={PodPhase.RUNNING}"
         items, _ = await self._client.list(PODS, job.namespace, label_selector=selector, field_selector=running)
-        return [msgspec.convert(item, Pod) for item in items]
+        return [reading.convert(item, Pod) for item in items]
 
     async def _missing(self, namespace: str, request: ProbeRequest) -> str:
         """Return the failure of the first probe that does not pass. The text is empty when all probes pass."""

@@ -11,6 +11,7 @@ import orjson
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, PodGroupPhase
+from pyroclast.api.records import reading
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job, Task
 from pyroclast.api.records.meta import Meta, Wire
@@ -129,7 +130,7 @@ def _first_time(job: Job, phase: JobPhase) -> int | None:
 def _template(task: Task) -> PodSpec:
     raw = bytes(task.template)
     try:
-        return msgspec.json.decode(raw, type=_Template).spec if raw else PodSpec()
+        return reading.reader(_Template).read(raw)[0].spec if raw else PodSpec()
     except (msgspec.DecodeError, RecursionError):
         return PodSpec()
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pyroclast.api.records import reading
 from pyroclast.api.records.meta import Meta, Record
 from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.cache.changes import same_but_version
@@ -128,7 +129,7 @@ class ObjectTable:
         body: Any = msgspec.to_builtins(known)
         for patch in patches:
             body = merged(body, patch)
-        return msgspec.convert(body, record, strict=False)
+        return reading.convert(body, record, strict=False)
 
 
 def merged(body: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import orjson
 
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.records import reading
 from pyroclast.lifecycle.gang import members, podgroups, pods
 from pyroclast.lifecycle.times import format_time
 from pyroclast.rules.jobs import defaults
@@ -33,7 +33,7 @@ def job_of(body: Mapping[str, Any]) -> records.Job:
     Raises:
         ValueError: the body is not a valid Job.
     """
-    return members.named(msgspec.json.decode(orjson.dumps(body), type=records.Job, strict=False))
+    return members.named(reading.convert(dict(body), records.Job, strict=False))
 
 
 def as_created(body: Mapping[str, Any], now: float) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def gang_of(
     manifest = podgroups.manifest(job, priorities)
     manifest["metadata"] |= {"uid": f"tried-{job.metadata.uid}", "creationTimestamp": job.metadata.creation_timestamp}
     manifest["status"] = {"phase": str(phase)}
-    group = msgspec.convert(manifest, records.PodGroup, strict=False)
+    group = reading.convert(manifest, records.PodGroup, strict=False)
     book, tasks = ShapeBook(), []
     for task in job.spec.tasks:
         tasks += _tasks(job, task, book, priorities)
@@ -80,7 +80,7 @@ def _tasks(job: records.Job, task: records.Task, book: ShapeBook, priorities: Ma
     manifest["spec"].setdefault("priority", priorities.get(manifest["spec"].get("priorityClassName") or "", 0))
     uid, replace = f"tried-{job.metadata.uid}-{task.name}", msgspec.structs.replace
     manifest["metadata"] |= {"uid": uid, "creationTimestamp": job.metadata.creation_timestamp}
-    first = task_of(msgspec.convert(manifest, records.Pod, strict=False), book)
+    first = task_of(reading.convert(manifest, records.Pod, strict=False), book)
     return [
         replace(
             first,

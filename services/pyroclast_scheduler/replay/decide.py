@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from pyroclast.api import records
+from pyroclast.api.records import reading
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.assumptions import AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
@@ -163,7 +164,7 @@ def _take_objects(cache: Cache, state: State) -> None:
 
 def _converted(body: Any, record: type[Any]) -> Any:  # noqa: ANN401 - JSON, and a record of that type
     try:
-        return msgspec.convert(body, record, strict=False)
+        return reading.convert(body, record, strict=False)
     except msgspec.ValidationError as error:
         raise NotReplayable(f"{record.__name__}: {error}") from error
 

@@ -81,10 +81,6 @@ class Reader(Generic[T]):
         except UNREADABLE:
             return self._descend(raw)
 
-    def convert(self, body: Mapping[str, Any]) -> tuple[T, str]:
-        """Return the record of a decoded object, as `read` does."""
-        return self.read(msgspec.json.encode(body))
-
     def _descend(self, raw: bytes | msgspec.Raw) -> tuple[T, str]:
         faults = Faults()
         record = _value(raw, self._record, "", faults)
@@ -95,10 +91,28 @@ class Reader(Generic[T]):
         return record, str(faults)
 
 
-@cache
 def reader(record: type[T]) -> Reader[T]:
     """Return the reader of a type of record."""
+    result: Reader[T] = _reader(record)  # type: ignore[arg-type]
+    return result
+
+
+@cache
+def _reader(record: Any) -> Reader[Any]:  # noqa: ANN401 - a type
     return Reader(record)
+
+
+def convert(body: Any, record: type[T], *, strict: bool = True) -> T:  # noqa: ANN401 - JSON
+    """Return the record of an object that was decoded before; a field that cannot be read has its default.
+
+    Raises:
+        Unreadable: as `Reader.read`.
+    """
+    try:
+        return msgspec.convert(body, record, strict=strict)
+    except msgspec.ValidationError:  # also where the record keeps raw JSON
+        pass
+    return reader(record).read(msgspec.json.encode(body))[0]
 
 
 def _is_essential(path: str, essential: tuple[str, ...]) -> bool:

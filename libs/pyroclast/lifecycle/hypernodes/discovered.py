@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from pyroclast.api import keys
 from pyroclast.api.enums import MemberType
-from pyroclast.api.records import HyperNode, HyperNodeSpec
+from pyroclast.api.records import HyperNode, HyperNodeSpec, reading
 from pyroclast.api.types import HYPER_NODES
 
 
@@ -77,6 +75,6 @@ def manifest(found: Found, source: str) -> dict[str, Any]:
 def _patch(old: HyperNode, body: Mapping[str, Any]) -> dict[str, Any]:
     labels = {key: value for key, value in body["metadata"]["labels"].items() if old.metadata.labels.get(key) != value}
     patch: dict[str, Any] = {"metadata": {"labels": labels}} if labels else {}
-    if msgspec.convert(body["spec"], HyperNodeSpec) != old.spec:
+    if reading.convert(body["spec"], HyperNodeSpec) != old.spec:
         patch["spec"] = {"tierName": None, **body["spec"]}
     return patch

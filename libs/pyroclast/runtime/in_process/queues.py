@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Final
 
-import msgspec
-
 from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
-from pyroclast.api.records import Queue
+from pyroclast.api.records import Queue, reading
 from pyroclast.api.types import QUEUES
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
@@ -104,4 +102,4 @@ async def judged(rule: Callable[[QueueLookup], Verdict], queues: QueueLookup, cl
 async def _read(client: Client, name: str) -> QueueView | None:
     # the service account may list queues, but not get a queue
     items, _ = await client.list(QUEUES, field_selector=f"metadata.name={name}")
-    return queue_view(msgspec.convert(items[0], Queue)) if items else None
+    return queue_view(reading.convert(items[0], Queue)) if items else None
