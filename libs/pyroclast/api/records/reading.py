@@ -60,7 +60,7 @@ class Faults:
         return "; ".join(self.texts) + (f"; and {others} more" if others else "")
 
 
-class Reader(Generic[T]):
+class RecordReader(Generic[T]):
     """Reads objects of one type of record."""
 
     def __init__(self, record: type[T]) -> None:
@@ -91,22 +91,22 @@ class Reader(Generic[T]):
         return record, str(faults)
 
 
-def reader(record: type[T]) -> Reader[T]:
+def reader(record: type[T]) -> RecordReader[T]:
     """Return the reader of a type of record."""
-    result: Reader[T] = _reader(record)  # type: ignore[arg-type]
+    result: RecordReader[T] = _reader(record)  # type: ignore[arg-type]
     return result
 
 
 @cache
-def _reader(record: Any) -> Reader[Any]:  # noqa: ANN401 - a type
-    return Reader(record)
+def _reader(record: Any) -> RecordReader[Any]:  # noqa: ANN401 - a type
+    return RecordReader(record)
 
 
 def convert(body: Any, record: type[T], *, strict: bool = True) -> T:  # noqa: ANN401 - JSON
     """Return the record of an object that was decoded before; a field that cannot be read has its default.
 
     Raises:
-        Unreadable: as `Reader.read`.
+        Unreadable: as `RecordReader.read`.
     """
     try:
         return msgspec.convert(body, record, strict=strict)
