@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import cast
+from typing import Any, Final, cast
 
 import structlog
 
 from pyroclast.api.schedulers import SCHEDULER_NAMES
-from pyroclast.api.types import LEASES
+from pyroclast.api.types import LEASES, QUEUES, Key
+from pyroclast.kube.basics.errors import AlreadyExists, KubeError, NotFound
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
@@ -29,34 +30,59 @@ from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import debug
 from pyroclast_scheduler.shell.binder import Binder
-from pyroclast_scheduler.shell.bootstrap import ensure_queues
 from pyroclast_scheduler.shell.change_trials import ChangeTrials
-from pyroclast_scheduler.shell.configfile import ConfigurationFile
-from pyroclast_scheduler.shell.configuration_events import Complaints
-from pyroclast_scheduler.shell.estimates import Estimates
+from pyroclast_scheduler.shell.configfile import Complaints, ConfigurationFile
+from pyroclast_scheduler.shell.estimates import Estimates, WaitingText, follow_run_lengths
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.explain_server import AUDIENCE, PATH, ExplainServer, finder
 from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-from pyroclast_scheduler.shell.native_watch import NativeWatch
-from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
-from pyroclast_scheduler.shell.run_lengths import follow_run_lengths
-from pyroclast_scheduler.shell.seat_keeper import SeatKeeper
-from pyroclast_scheduler.shell.session_gaps import SessionGaps
-from pyroclast_scheduler.shell.session_inputs import SessionInputs
+from pyroclast_scheduler.shell.object_metrics import WaitingSeries
+from pyroclast_scheduler.shell.seat_keeper import SeatKeeper, Verifier
+from pyroclast_scheduler.shell.session_inputs import ReservedNodes, SessionGaps, SessionInputs
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
-from pyroclast_scheduler.shell.verifier import Verifier
-from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
-from pyroclast_scheduler.shell.waiting_text import WaitingText
-from pyroclast_scheduler.shell.watches import PluginWatches, watch
+from pyroclast_scheduler.shell.watches import NativeWatch, PluginWatches, watch
 from pyroclast_scheduler.shell.writer import Writer
 
 log = structlog.get_logger()
 
+
+_TRIES: Final = 60  # a minute: CRDs and webhooks of a new installation need some seconds to start
+_PAUSE_SECONDS: Final = 1.0
 _ALL_NODES = "--place-before-pods: one scheduler must know all nodes: take it away, or --scheduler-sharding-mode and the ring"
+
+
+async def ensure_queues(client: Client, default_queue: str) -> None:
+    """Create the queue `root` and the default queue if they do not exist.
+
+    Raises:
+        KubeError: the queues could not be created within a minute.
+    """
+    await _ensure(client, "root", {"weight": 1, "reclaimable": False})
+    await _ensure(client, default_queue, {"weight": 1, "reclaimable": True})
+
+
+async def _ensure(client: Client, name: str, spec: Mapping[str, Any]) -> None:
+    body = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": spec}
+    for left in reversed(range(_TRIES)):
+        try:
+            try:
+                await client.get(QUEUES, Key("", name))
+            except NotFound:
+                await client.create(QUEUES, body)
+                log.info("queue.created", queue=name)
+        except AlreadyExists:
+            return
+        except KubeError as error:
+            if not left:
+                raise
+            log.warning("queue.not_created", queue=name, error=str(error))
+            await asyncio.sleep(_PAUSE_SECONDS)
+        else:
+            return
 
 
 async def main(service: Service) -> None:

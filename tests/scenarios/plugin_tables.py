@@ -29,7 +29,7 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import NodeUsage, Ports
 from pyroclast_scheduler.session.session import Session
-from pyroclast_scheduler.shell.extender import LARGEST_ANSWER, HttpExtender
+from pyroclast_scheduler.shell.session_inputs import LARGEST_ANSWER, HttpExtender
 from tests.scenarios import objects
 
 from .runner import Result, feed

@@ -26,8 +26,7 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.session import Action, PluginFactory
-from pyroclast_scheduler.shell.session_gaps import SessionGaps
-from pyroclast_scheduler.shell.session_inputs import SessionInputs
+from pyroclast_scheduler.shell.session_inputs import SessionGaps, SessionInputs
 
 T = TypeVar("T")
 

@@ -7,14 +7,62 @@ times are parameters.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-_MOST: Final = 50  # values that `due` returns at once; they cost some milliseconds of the event loop
+from pyroclast.api.types import JOBS
+from pyroclast.api.waiting_reasons import PendingReason, reason_of
+from pyroclast_scheduler.model.groups import Group, GroupStatus
+from pyroclast_scheduler.session.outcome import WaitingTask
 
+_FEW: Final = 1024
+HOLD_SECONDS: Final = 1.0
+_ORDER_SECONDS: Final = 10.0
+"""For reasons that change for all waiting jobs whenever a job ends: there is room until it is reserved for the first job."""
+_EARLY_SECONDS: Final = 2.5
+"""The time after the creation of a member before a gang counts as stuck."""
+_MADE_SECONDS: Final = 30.0
+"""The same time for the gang of a Job, whose status reports why pods are not created."""
+_ROOM: Final = frozenset({PendingReason.QUEUE_FULL, PendingReason.CLUSTER_FULL, PendingReason.BEHIND_ANOTHER})
+_MOST: Final = 50  # values that `due` returns at once; they cost some milliseconds of the event loop
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class Pruner:
+    """Checks one table each time that its size has doubled, so that the cost per entry is constant."""
+
+    limit: int = _FEW
+
+    def prune(self, table: dict[K, V], is_there: Callable[[K], bool]) -> None:
+        """Remove the entries of `table` whose key does not exist by `is_there`, if the table is large enough."""
+        if len(table) <= self.limit:
+            return
+        for key in [key for key in table if not is_there(key)]:
+            del table[key]
+        self.limit = max(_FEW, 2 * len(table))
+
+
+def seconds_of_reason(said: str, reason: str) -> float:
+    """Return for how many seconds the reason of a group must last. `said`: the present reason in its object, empty for none."""
+    return _ORDER_SECONDS if said != reason and {said, reason} <= _ROOM else HOLD_SECONDS
+
+
+def seconds_of_pod(waiting: WaitingTask, group: Group | None) -> float:
+    """Return for how many seconds the reason of a pod of `group` must last."""
+    if waiting.nominated:
+        return 0.0
+    if waiting.members is None:
+        return HOLD_SECONDS
+    maker = group.metadata.controller if group is not None else None
+    return _MADE_SECONDS if maker is not None and maker.kind == JOBS.kind else _EARLY_SECONDS
+
+
+def waiting_reason(status: GroupStatus) -> str:
+    """Return the reason of a waiting group in its conditions; empty if there is none."""
+    return next(filter(None, (reason_of(each.message) for each in status.conditions)), "")
 
 
 @dataclass(slots=True)

@@ -1,4 +1,7 @@
-"""Estimates the starts of waiting jobs between sessions, with a small share of one CPU core."""
+"""Estimates the starts of waiting jobs between sessions, and writes them, with the cause, into the explanation of a PodGroup.
+
+The estimates use a small share of one CPU core, and run times that the recorder writes to a ConfigMap.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,29 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from pyroclast.api.run_lengths import RunLengths
+import structlog
+
+from pyroclast.api import records
+from pyroclast.api.run_lengths import CONFIG_MAP, DATA_KEY, BadRunLengths, RunLengths, read_run_lengths
+from pyroclast.api.types import CONFIG_MAPS
+from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
+from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.explaining.annotations import Start
+from pyroclast_scheduler.explaining.annotations import Start, is_worth_a_write, said_of, waiting_of
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
+from pyroclast_scheduler.model.amount_text import number
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.session.outcome import Outcome
-from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
-from pyroclast_scheduler.shell.session_gaps import SessionGaps
+from pyroclast_scheduler.shell.session_inputs import ReservedNodes, SessionGaps
+
+log = structlog.get_logger()
+
 
 T = TypeVar("T")
-
 _PART: Final = 0.05  # the part of a core that is used
 _PAUSE_SECONDS: Final = 1.0
 _BETWEEN_SECONDS: Final = 5.0  # the pause between two passes
@@ -100,3 +114,62 @@ class Estimates:
         found = work()
         self._spent = time.thread_time() - begun
         return found
+
+
+def follow_run_lengths(client: Client, namespace: str, estimates: Estimates) -> Informer[records.ConfigMap]:
+    """Return an informer of the ConfigMap that updates `estimates`. A missing ConfigMap is no error."""
+    informer = Informer(client, CONFIG_MAPS, records.ConfigMap, namespace=namespace, field_selector=f"metadata.name={CONFIG_MAP}")
+    informer.on_change(lambda old, new: take_run_lengths(estimates, old, new))
+    return informer
+
+
+def take_run_lengths(estimates: Estimates, old: records.ConfigMap | None, new: records.ConfigMap | None) -> None:
+    """Use the content of the ConfigMap. A malformed one is ignored, with one warning until it changes."""
+    if new is None:
+        estimates.recorded(RunLengths())
+        return
+    text = new.data.get(DATA_KEY, "")
+    if old is not None and old.data.get(DATA_KEY, "") == text:
+        return
+    try:
+        estimates.recorded(read_run_lengths(text))
+    except BadRunLengths as error:
+        log.warning("run_lengths.passed_over", configmap=str(new.metadata.key), error=str(error)[:500])
+
+
+class WaitingText:
+    """Makes the explanations of waiting jobs from the waiting book, which contains their causes.
+
+    `estimates`: the estimated starts, None if they are disabled.
+    """
+
+    def __init__(self, book: WaitingBook, estimates: Estimates | None) -> None:
+        self._book = book
+        self._estimates = estimates
+
+    def of(self, group: Group) -> str:
+        """Return the explanation that a group should have, empty for none; the present one if a change is not worth a write."""
+        said, new = said_of(group), self._waiting(group)
+        if new is None:
+            return ""
+        old = read_waiting(said) if said else None
+        return said if said and not is_worth_a_write(old, new) else written_waiting(new)
+
+    def start(self, key: str) -> Start | str:
+        """Return the estimated start of a job, or a text that says why there is none."""
+        entry = self._book.get(key)
+        if entry is not None and entry.is_never:
+            return "waiting alone does not help"
+        if entry is not None and entry.code is PendingReason.BUDGET_SPENT:
+            return "a budget keeps it out, until the date that is named or until it is raised"
+        return "no estimate is made" if self._estimates is None else self._estimates.start(key)
+
+    def _waiting(self, group: Group) -> Waiting | None:
+        entry, start = self._book.get(group.key), self.start(group.key)
+        if entry is None:
+            return None
+        known = None if isinstance(start, str) else start
+        if group.keeps_phase:  # its object has fields for queue and minimum resources
+            return waiting_of(self._book, entry, known)
+        asked = {name: number(name, amount) for name, amount in (group.spec.member_resources or {}).items() if amount}
+        return waiting_of(self._book, entry, known, queue=entry.record.queue or group.spec.queue, requests=asked)

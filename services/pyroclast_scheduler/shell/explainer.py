@@ -19,19 +19,18 @@ from pyroclast_scheduler.explaining.book import PastCode, WaitingBook
 from pyroclast_scheduler.explaining.run_times import declared_end
 from pyroclast_scheduler.explaining.waits import measured
 from pyroclast_scheduler.session.outcome import Outcome
-from pyroclast_scheduler.shell.estimates import Estimates
-from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
-from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
-from pyroclast_scheduler.shell.waiting_text import WaitingText
+from pyroclast_scheduler.shell.estimates import Estimates, WaitingText
+from pyroclast_scheduler.shell.object_metrics import WaitingSeries
+from pyroclast_scheduler.shell.session_inputs import ReservedNodes
 from pyroclast_scheduler.shell.writer import Writer
+
+log = structlog.get_logger()
+
 
 _PAUSE_SECONDS: Final = 1.0  # at most one write for changed numbers per pause
 _MEASURE_SECONDS: Final = 2.0
 _FAILED_SECONDS: Final = 60.0  # the pause after an error
 _AT_ONCE: Final = 250  # jobs whose numbers are checked in one step of about a millisecond
-
-
-log = structlog.get_logger()
 
 
 class Explainer:

@@ -1,4 +1,4 @@
-"""Metrics of single queues and jobs, which are removed together with their objects."""
+"""Metrics of single queues and jobs, running and waiting, which are removed together with their objects."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from pyroclast_scheduler.explaining.waits import Waits
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.node_columns import Floats
@@ -19,8 +20,66 @@ from pyroclast_scheduler.model.tasks import readable_seconds
 from pyroclast_scheduler.session.measures import CardUse, Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 
+_KEPT_SECONDS: Final = 600.0  # how long an ended series shows 0 before it is removed, so that dashboards see its end
 _AMOUNTS: Final = ("allocated", "request", "deserved", "inqueue", "capacity", "real_capacity")
 _NUMBERS: Final = ("share", "weight", "overused")
+_JOB_LABELS: Final = ("job_name", "queue", "job_namespace")
+_SHARE_LABELS: Final = ("job_ns", "job_id")
+_OF_JOBS: Final[tuple[tuple[str, str, Callable[[_Job], float | None]], ...]] = (
+    ("e2e_job_scheduling_duration", "From a job's creation to its last placement", attrgetter("duration")),
+    ("e2e_job_scheduling_start_time", "Creation of the job, seconds since the epoch", attrgetter("start")),
+    ("e2e_job_scheduling_last_time", "Last placement, seconds since the epoch", attrgetter("last")),
+)
+
+
+class WaitingSeries:
+    """Gauges that `show` updates. Amounts are in cores, bytes and whole devices."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str, *labels: str) -> KeptSeries:
+            return KeptSeries(Gauge(f"pyroclast_{name}", text, ("queue", *labels), registry=registry))
+
+        self._jobs = gauge("waiting_jobs", "Waiting Jobs by waiting code", "code")
+        self._resources = gauge("waiting_resources", "Resources that the waiting Jobs request", "resource")
+        self._oldest = gauge("oldest_waiting_seconds", "Waiting time of the oldest waiting Job")
+        self._held = gauge("estimate_held_ratio", "Part of the last estimates of starts that were correct")
+        self._width = gauge("estimate_width_seconds", "Median width of the last estimates of starts")
+        self._unexamined = gauge(
+            "longest_unexamined_seconds", "Longest time that a new or changed Job has not been examined by a session"
+        )
+
+    def show_estimates(self, quality: Mapping[str, tuple[float, float]], now: float) -> None:
+        """Export by queue the fraction of the last estimates that were right, and the width of their intervals."""
+        self._held.show({(queue,): held for queue, (held, _) in quality.items()}, now)
+        self._width.show({(queue,): width for queue, (_, width) in quality.items()}, now)
+
+    def show(self, measured: Waits, now: float) -> None:
+        """Export the sums that were measured at `now`."""
+        self._jobs.show(measured.jobs, now)
+        self._resources.show(measured.resources, now)
+        self._oldest.show(measured.oldest, now)
+        self._unexamined.show(measured.unexamined, now)
+
+
+class KeptSeries:
+    """A gauge whose ended series show 0 for some time before they are removed."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._last: dict[tuple[str, ...], float] = {}
+
+    def show(self, values: Mapping[tuple[str, ...], float], now: float) -> None:
+        """Set `values` by labels. Earlier labels that are missing have ended."""
+        for labels, value in values.items():
+            self._gauge.labels(*labels).set(value)
+            self._last[labels] = now
+        for labels, at in list(self._last.items()):
+            if labels in values:
+                continue
+            self._gauge.labels(*labels).set(0)
+            if now > at + _KEPT_SECONDS:
+                self._gauge.remove(*labels)
+                del self._last[labels]
 
 
 class QueueSeries:
@@ -175,15 +234,6 @@ class JobSeries(Collector):
             self.gone((key,))
             job = self._jobs[key] = _Job(labels, readable_seconds(group.metadata.creation_timestamp) or 0.0)
         return job
-
-
-_JOB_LABELS: Final = ("job_name", "queue", "job_namespace")
-_SHARE_LABELS: Final = ("job_ns", "job_id")
-_OF_JOBS: Final[tuple[tuple[str, str, Callable[[_Job], float | None]], ...]] = (
-    ("e2e_job_scheduling_duration", "From a job's creation to its last placement", attrgetter("duration")),
-    ("e2e_job_scheduling_start_time", "Creation of the job, seconds since the epoch", attrgetter("start")),
-    ("e2e_job_scheduling_last_time", "Last placement, seconds since the epoch", attrgetter("last")),
-)
 
 
 def _family(name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float | None]]) -> Metric:

@@ -13,8 +13,9 @@ import msgspec
 import structlog
 
 from pyroclast.api import keys, records
-from pyroclast.api.types import POD_GROUPS, Key
-from pyroclast.kube.basics.errors import KubeError
+from pyroclast.api.types import POD_GROUPS, PODS, Key
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
@@ -29,6 +30,9 @@ from pyroclast_scheduler.model.shapes import Toleration
 
 log = structlog.get_logger()
 
+
+_OVERDUE_SECONDS: Final = 5.0
+_READ_SECONDS: Final = 10.0
 PATIENCE_SECONDS: Final = 30.0
 """How long seats stay placed while none of their pods is created."""
 ABANDONED_SECONDS: Final = 60.0
@@ -42,6 +46,39 @@ _SAID: Final = {
     SeatRefusal.STALLED: f"no pod of the gang was created on its node for {PATIENCE_SECONDS:.0f} s: {_THEN}",
     SeatRefusal.NODE_LOST: f"a node went, or takes no new pods, before the pods of the gang were created: {_THEN}",
 }
+
+
+class Verifier:
+    """Reads the pods whose assumption was not confirmed in time, and ends the assumption; `run` must be running."""
+
+    def __init__(self, client: Client, cache: Cache, *, now: Callable[[], float]) -> None:
+        self._client = client
+        self._cache = cache
+        self._now = now
+
+    async def run(self) -> None:
+        """Check for overdue assumptions until cancelled."""
+        while True:
+            await asyncio.sleep(_OVERDUE_SECONDS)
+            for uid in self._cache.assumptions.overdue(self._now()):
+                await self._verify(uid)
+
+    async def _verify(self, uid: str) -> None:
+        task = self._cache.tasks.get(uid)
+        if task is None:
+            self._cache.assumptions.end(uid)
+            return
+        pod: records.Pod | None = None
+        try:
+            body = await self._client.get(PODS, Key(task.namespace, task.name), deadline=Deadline.after(_READ_SECONDS))
+            pod = readable(body, records.Pod)
+        except NotFound:
+            log.debug("pod.gone", pod=task.key)
+        except KubeError as error:  # the assumption has a new deadline
+            log.warning("pod.not_read", pod=task.key, error=str(error))
+            return
+        log.info("assumption.ended", pod=task.key, status=task.status.label)
+        self._cache.pods.read(uid, pod)
 
 
 class SeatKeeper:

@@ -1,21 +1,109 @@
-"""The inputs of sessions besides the snapshot: the time, the memory of plugins, and data of other components."""
+"""The inputs of sessions besides the snapshot: time, the memory of plugins, reservations, extenders and other components."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from http.client import HTTPException
+from typing import Any, Final
 
+from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.outcome import Commit
 from pyroclast_scheduler.session.ports import Ports, UsageSource, WaitingPlaces, remembered
-from pyroclast_scheduler.shell.extender import HttpExtender
-from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
+from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.sharding import ShardKeeper
 
+_PATIENCE_SECONDS: Final = 1.0  # how long other threads wait for the end of a session
+LARGEST_ANSWER: Final = 10 * 2**20  # bytes, the limit of Volcano
 Observe = Callable[[str, str, Callable[[], Any]], Any]
+
+
+class ReservedNodes:
+    """The reservations between sessions. `current`: by job; None before the first session of this leader."""
+
+    def __init__(self, cache: Cache, metrics: SchedulerMetrics, *, now: Callable[[], float]) -> None:
+        self.current: Mapping[str, Reservation] | None = None
+        self._cache = cache
+        self._metrics = metrics
+        self._now = now
+        self._locks: Mapping[str, tuple[str, float]] = {}
+
+    @property
+    def by_job(self) -> Mapping[str, Reservation]:
+        """The reservation of each job that has one."""
+        return self.current or {}
+
+    def lock(self, node: str) -> tuple[str, float]:
+        """Return the job for which a node is locked, empty for none, and the time of the lock."""
+        return self._locks.get(node, ("", 0.0))
+
+    def forget(self) -> None:
+        """Forget all reservations, since another leader may have changed them."""
+        self._cache.reserve(self.by_job, {})
+        self.current = None
+
+    def take(self, reservations: Mapping[str, Reservation]) -> None:
+        """Store `reservations`, the result of a session, and export them as metrics."""
+        self._cache.reserve(self.by_job, reservations)
+        self.current = reservations
+        self._locks = {lock.node: (key, lock.since) for key, each in reservations.items() for lock in each.locks}
+        self._metrics.reserved_nodes.clear()
+        self._metrics.reserved_seconds.clear()
+        for key, each in reservations.items():
+            self._metrics.reserved_nodes.labels(key).set(len(each.locks))
+            self._metrics.reserved_seconds.labels(key).set(self._now() - each.since)
+
+
+class SessionGaps:
+    """Knows whether a session is running."""
+
+    def __init__(self) -> None:
+        self._is_free = threading.Event()
+        self._is_free.set()
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Mark the session as running within the block."""
+        self._is_free.clear()
+        try:
+            yield
+        finally:
+            self._is_free.set()
+
+    def wait(self) -> None:
+        """Wait until no session is running, for a second at most. Must be called in another thread than the event loop's."""
+        self._is_free.wait(_PATIENCE_SECONDS)
+
+
+class HttpExtender:
+    """The port that the plugin extender uses. Only http and https are allowed, and redirects are followed."""
+
+    def post(self, url: str, body: bytes, *, timeout: float) -> bytes:
+        """Send a request and return the body of the response.
+
+        Raises:
+            OSError: there was no response within `timeout` seconds, its status was not 200, or it was too large.
+        """
+        if not url.startswith(("http://", "https://")):
+            raise OSError(f"{url}: an address that begins with http:// or https:// is wanted")
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")  # noqa: S310 - checked
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310 - checked above
+                if answer.status != 200:
+                    raise OSError(f"status {answer.status}")
+                text: bytes = answer.read(LARGEST_ANSWER + 1)
+        except HTTPException as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
+        if len(text) > LARGEST_ANSWER:
+            raise OSError(f"the answer is larger than {LARGEST_ANSWER} bytes")
+        return text
 
 
 class SessionInputs:

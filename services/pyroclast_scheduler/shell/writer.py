@@ -30,11 +30,9 @@ from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, was_preempted
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
-from pyroclast_scheduler.shell.debounce import Debounce
-from pyroclast_scheduler.shell.evicted_groups import EvictedGroups
-from pyroclast_scheduler.shell.hold_seconds import HOLD_SECONDS, seconds_of_pod, seconds_of_reason, waiting_reason
-from pyroclast_scheduler.shell.native_conditions import conditions_patch, said_class
-from pyroclast_scheduler.shell.patch_queue import Patch, PatchQueue
+from pyroclast_scheduler.shell.debounce import HOLD_SECONDS, Debounce, Pruner, seconds_of_pod, seconds_of_reason, waiting_reason
+from pyroclast_scheduler.shell.native_conditions import EvictedGroups, conditions_patch, said_class
+from pyroclast_scheduler.shell.patch_queue import Patch, PatchQueue, Placements
 from pyroclast_scheduler.shell.patches import (
     group_patch,
     queue_patch,
@@ -44,8 +42,6 @@ from pyroclast_scheduler.shell.patches import (
     waiting_patch,
     without_queue_gate,
 )
-from pyroclast_scheduler.shell.placements import Placements
-from pyroclast_scheduler.shell.pruning import Pruner
 
 log = structlog.get_logger()
 

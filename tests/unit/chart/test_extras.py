@@ -32,10 +32,9 @@ from pyroclast_board.metrics import BoardMetrics
 from pyroclast_job_controller import selftest
 from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_recorder.metrics import RecorderMetrics
-from pyroclast_scheduler.shell.budget_reports import BudgetReports
+from pyroclast_scheduler.shell.loop import BudgetReports
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-from pyroclast_scheduler.shell.object_metrics import QueueSeries
-from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
+from pyroclast_scheduler.shell.object_metrics import QueueSeries, WaitingSeries
 from tests.unit.chart import render
 from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, container_of, of_kind, rendered
 

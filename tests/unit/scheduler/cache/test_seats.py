@@ -10,7 +10,7 @@ from pyroclast.lifecycle.seats.pods import is_seat, template_of
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.seats import LINGER_SECONDS, has_seats
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.shell.placements import Placements
+from pyroclast_scheduler.shell.patch_queue import Placements
 from tests.scenarios import objects
 from tests.scenarios.taking import assume_all
 from tests.unit.scheduler.cache.test_cache import changed, used

@@ -24,10 +24,10 @@ from pyroclast_scheduler.explaining.lengths import Lengths, keys_of
 from pyroclast_scheduler.explaining.waits import measured
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.tasks import native_key
+from pyroclast_scheduler.shell.estimates import WaitingText
 from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.native_conditions import conditions_patch
-from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
-from pyroclast_scheduler.shell.waiting_text import WaitingText
+from pyroclast_scheduler.shell.object_metrics import WaitingSeries
 from pyroclast_scheduler.shell.writer import Writer
 from tests.scenarios import objects
 from tests.unit.ending import ended

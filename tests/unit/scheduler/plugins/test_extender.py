@@ -17,7 +17,7 @@ from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.waiting_causes import cause_of
-from pyroclast_scheduler.shell.extender import LARGEST_ANSWER, HttpExtender
+from pyroclast_scheduler.shell.session_inputs import LARGEST_ANSWER, HttpExtender
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.plugins.extender import VERBS
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
-from pyroclast_scheduler.shell.extender import HttpExtender
+from pyroclast_scheduler.shell.session_inputs import HttpExtender
 from tests.counts import examples
 from tests.scenarios.runner import feed
 from tests.unit.scheduler import deciding

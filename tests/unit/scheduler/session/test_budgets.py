@@ -16,7 +16,7 @@ from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT, RUNNING_ESTIMAT
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.budgets import BudgetStanding
 from pyroclast_scheduler.session.outcome import Outcome
-from pyroclast_scheduler.shell.budget_reports import BudgetReports
+from pyroclast_scheduler.shell.loop import BudgetReports
 from tests.scenarios import objects
 from tests.scenarios.taking import take
 from tests.unit.scheduler.deciding import committed, configured, evicted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pyroclast_scheduler.model.features import NodeFeatures
-from pyroclast_scheduler.shell.pruning import Pruner
+from pyroclast_scheduler.shell.debounce import Pruner
 from tests.scenarios import objects
 
 ALIVE = 20

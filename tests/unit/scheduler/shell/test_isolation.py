@@ -16,9 +16,7 @@ from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.outcome import Commit
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
-from pyroclast_scheduler.shell.session_gaps import SessionGaps
-from pyroclast_scheduler.shell.session_inputs import SessionInputs
+from pyroclast_scheduler.shell.session_inputs import ReservedNodes, SessionGaps, SessionInputs
 from tests.scenarios import objects
 from tests.scenarios.taking import assume_all, take_statuses
 

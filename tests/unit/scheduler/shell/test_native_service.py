@@ -9,7 +9,7 @@ import pytest
 
 from pyroclast.api.types import COMPOSITE_POD_GROUPS, CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.http.native_groups import composite_kind_served, kind_served
-from pyroclast_scheduler.shell import native_watch
+from pyroclast_scheduler.shell import watches
 from pyroclast_standalone.apiserver.kinds import pod_defaults
 from tests.unit.logs import captured
 from tests.unit.scheduler.conftest import Cluster
@@ -115,9 +115,9 @@ async def test_a_kubernetes_podgroup_is_bound_only_once_all_its_pods_exist(clust
 
 
 async def test_a_missing_podgroup_api_is_logged_once_and_found_when_served_later(cluster: Cluster, monkeypatch):
-    monkeypatch.setattr(native_watch, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
-    logs = captured(monkeypatch, native_watch)
+    monkeypatch.setattr(watches, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(watches.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
+    logs = captured(monkeypatch, watches)
     async with cluster.scheduler():
         await cluster.node("n1")
 
@@ -152,7 +152,7 @@ async def test_podgroup_api_v1_is_preferred_to_v1beta1(cluster: Cluster):
 
 
 async def test_a_compositepodgroup_is_bound_whole_when_its_api_is_served_later(cluster: Cluster, monkeypatch):
-    monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
+    monkeypatch.setattr(watches.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
     parent = {"parentCompositePodGroupName": "c"}
     await serve(cluster, "v1beta1")
     await cluster.node("n1")

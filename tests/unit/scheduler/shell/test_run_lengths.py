@@ -9,9 +9,8 @@ import pytest
 from pyroclast.api import records
 from pyroclast.api.run_lengths import CONFIG_MAP, DATA_KEY, QUANTILES, Known, RunLengths, digest, written_run_lengths
 from pyroclast_scheduler.explaining.lengths import GRID, Lengths, keys_of
-from pyroclast_scheduler.shell import run_lengths
-from pyroclast_scheduler.shell.estimates import Estimates
-from pyroclast_scheduler.shell.run_lengths import take_run_lengths
+from pyroclast_scheduler.shell import estimates as estimates_module
+from pyroclast_scheduler.shell.estimates import Estimates, take_run_lengths
 from tests.unit.logs import captured
 from tests.unit.scheduler.explaining.test_estimates import facts_of
 
@@ -64,7 +63,7 @@ def test_an_invalid_run_lengths_configmap_is_ignored_with_one_warning(monkeypatc
     take_run_lengths(found, None, good)
     assert recorded(found).seconds["k"].count == 30
     bad = config_map("{")
-    logs = captured(monkeypatch, run_lengths)
+    logs = captured(monkeypatch, estimates_module)
     take_run_lengths(found, good, bad)
     take_run_lengths(found, bad, bad)
     assert [(log["event"], log["configmap"]) for log in logs] == [("run_lengths.passed_over", f"pyroclast-system/{CONFIG_MAP}")]

@@ -12,9 +12,8 @@ from aiohttp.test_utils import TestServer
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
 from pyroclast_scheduler.session.configuration import Configuration
-from pyroclast_scheduler.shell.usage import Collector, adaptor, elasticsearch, prometheus
-from pyroclast_scheduler.shell.usage import collector as collecting
-from pyroclast_scheduler.shell.usage.sources import BadAnswer
+from pyroclast_scheduler.shell import usage as collecting
+from pyroclast_scheduler.shell.usage import BadAnswer, Collector, read_adaptor, read_elasticsearch, read_prometheus
 from tests.unit.logs import captured
 
 
@@ -122,21 +121,21 @@ async def test_an_unusable_metrics_source_is_logged_and_yields_no_usage(metrics,
 @pytest.mark.parametrize("answer", [{}, {"status": "error", "error": "bad"}, {"status": "success", "data": []}])
 def test_a_prometheus_response_without_a_vector_raises_badanswer(answer):
     with pytest.raises(BadAnswer):
-        prometheus.read(answer)
+        read_prometheus(answer)
 
 
 def test_malformed_prometheus_rows_are_ignored():
     rows = [None, {"metric": {}}, {"metric": {"instance": "a:9100"}, "value": [0, "3"]}, {"metric": {"instance": 3}, "value": []}]
-    assert prometheus.read({"status": "success", "data": {"result": rows}}) == {"a": 3.0}
+    assert read_prometheus({"status": "success", "data": {"result": rows}}) == {"a": 3.0}
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}"])
 def test_a_custom_metrics_response_without_a_list_raises_badanswer(body):
     with pytest.raises(BadAnswer):
-        adaptor.read(body)
+        read_adaptor(body)
 
 
 @pytest.mark.parametrize("answer", [{}, {"aggregations": None}, {"aggregations": {"nodes": {"buckets": [3]}}}])
 def test_an_elasticsearch_response_without_averages_raises_badanswer(answer):
     with pytest.raises(BadAnswer):
-        elasticsearch.read(answer)
+        read_elasticsearch(answer)
