@@ -47,6 +47,7 @@ TRACED: Final = {BEGINS_TRACE: "admission.mutate", "/jobs/validate": "admission.
 """The name of the span for the review of a new Job, by webhook path."""
 
 Fetch = Callable[[Doubt], Awaitable[View | None]]
+Authorize = Callable[[Review], Awaitable[Answer | None]]
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -64,6 +65,7 @@ class Engine:
         webhooks: the webhooks that are served.
         known: returns the current objects and options for the rules; called for each review.
         fetch: reads one object from the API server.
+        authorize: returns the denial of a request whose user lacks rights, for the webhooks that need them.
         overload: decides whether requests are refused because the service is late.
         metrics: counts the answers.
         traces: records a span for each review of a new Job.
@@ -75,12 +77,14 @@ class Engine:
         known: Callable[[], Known],
         fetch: Fetch,
         *,
+        authorize: Authorize,
         overload: Overload,
         metrics: ReviewMetrics,
         traces: Traces | None = None,
     ) -> None:
         self._webhooks = {webhook.path: webhook for webhook in webhooks}
         self._known, self._fetch, self._overload, self._metrics = known, fetch, overload, metrics
+        self._authorize = authorize
         self._traces = traces or Traces("admission")
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-review")
         self._large = 0
@@ -96,7 +100,7 @@ class Engine:
         try:
             if self._overload.sheds or (is_large and self._large >= MAX_LARGE):
                 return self._shed(webhook, decode(body))
-            if is_large:
+            if is_large and not webhook.is_authorized:
                 return await self._reply_large(webhook, body)
             return await self._reply(webhook, decode(body))
         except BadReview as bad:
@@ -119,6 +123,8 @@ class Engine:
             return with_trace(result, review.object, self._traces.annotations()) if webhook.path == BEGINS_TRACE else result
 
     async def _answer(self, webhook: Webhook, review: Review) -> Answer:
+        if webhook.is_authorized and review.operation == "CREATE" and (denial := await self._authorize(review)) is not None:
+            return denial
         doubts: set[Doubt] = set()
         result = answer(webhook, review, noting(self._known(), doubts))
         is_all_well = result.verdict.allowed and not (webhook.is_advice and result.verdict.warnings)

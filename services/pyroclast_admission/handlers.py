@@ -11,6 +11,7 @@ from pyroclast.api.types import (
     BATCH_JOBS,
     COMMANDS,
     CRON_JOBS,
+    HYPER_JOBS,
     HYPER_NODES,
     JOB_FLOWS,
     JOB_TEMPLATES,
@@ -21,7 +22,19 @@ from pyroclast.api.types import (
     QUEUES,
     ResourceType,
 )
-from pyroclast.rules import commands, cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, pods, queues, submitters
+from pyroclast.rules import (
+    commands,
+    cronjobs,
+    hyperjobs,
+    hypernodes,
+    jobflows,
+    jobs,
+    jobtemplates,
+    podgroups,
+    pods,
+    queues,
+    submitters,
+)
 from pyroclast.rules.jobs.warnings import class_warnings, scheduler_warnings
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.named_queues import queue_warnings
@@ -53,6 +66,7 @@ class Webhook:
         unexpected: the message that denies any other operation. When it is empty, other operations are allowed.
         handle: returns the answer to a review.
         is_advice: whether the webhook only warns, so that it must never delay or deny a request.
+        is_authorized: whether the rights of the user are checked first. For an update, they were checked at the creation.
     """
 
     path: str
@@ -63,6 +77,7 @@ class Webhook:
     unexpected: str
     handle: Handler
     is_advice: bool = False
+    is_authorized: bool = False
 
     @property
     def configuration(self) -> str:
@@ -123,14 +138,8 @@ def _guarded(handler: Handler) -> Handler:
 @_guarded
 def _check_job(review: Review, known: Known) -> Answer:
     if review.operation == "UPDATE":
-        return Answer(jobs.validate_update(review.object, review.old_object))
-    options = known.options
-    verdict = jobs.validate_create(
-        review.object,
-        known.queues,
-        pod_level_resources=options.pod_level_resources,
-        plugins=options.job_plugins,
-    )
+        return Answer(jobs.validate_update(review.object, review.old_object, known.options.jobs))
+    verdict = jobs.validate_create(review.object, known.queues, known.options.jobs)
     return Answer(_with_warnings(verdict, review.object.get("spec"), "spec", known))
 
 
@@ -154,7 +163,10 @@ def _restore_pod_group(review: Review, known: Known) -> Answer:
     return Answer(patch=podgroups.default_update(review.object, review.old_object, annotations))
 
 
+@_guarded
 def _check_pod_group(review: Review, known: Known) -> Answer:
+    if review.operation == "UPDATE":
+        return Answer(podgroups.validate_update(review.object, review.old_object, known.queues))
     return Answer(podgroups.validate_create(review.object, known.queues))
 
 
@@ -178,9 +190,16 @@ def _check_queue(review: Review, known: Known) -> Answer:
 
 @_guarded
 def _check_cron_job(review: Review, known: Known) -> Answer:
-    verdict = cronjobs.validate(review.object, known.time_zones, plugins=known.options.job_plugins)
+    old = review.old_object if review.operation == "UPDATE" else None
+    verdict = cronjobs.validate(review.object, known.time_zones, known.options.jobs, old=old)
     template = mapping(mapping(review.object.get("spec")).get("jobTemplate"))
     return Answer(_with_warnings(verdict, template.get("spec"), "spec.jobTemplate.spec", known))
+
+
+@_guarded
+def _check_hyper_job(review: Review, known: Known) -> Answer:
+    old = review.old_object if review.operation == "UPDATE" else None
+    return Answer(hyperjobs.validate(review.object, known.options.jobs, old=old))
 
 
 def _check_hyper_node(review: Review, _: Known) -> Answer:
@@ -202,8 +221,8 @@ def _check_flow(review: Review, known: Known) -> Answer:
         guarded = _is_guarded(review, known)
         return Answer(jobflows.validate_delete(review.old_object, review.name)) if guarded else Answer()
     if review.operation == "UPDATE":
-        return Answer(jobflows.validate_update(review.object, review.old_object, known.flow_knowledge))
-    return Answer(jobflows.validate_create(review.object, known.flow_knowledge))
+        return Answer(jobflows.validate_update(review.object, review.old_object, known.flow_knowledge, known.options.jobs))
+    return Answer(jobflows.validate_create(review.object, known.flow_knowledge, known.options.jobs))
 
 
 def _check_template(review: Review, known: Known) -> Answer:
@@ -214,13 +233,20 @@ def _check_template(review: Review, known: Known) -> Answer:
         return Answer(jobtemplates.validate_delete(review.old_object, review.name, flows))
     if review.operation == "UPDATE" and same_meaning(review.object.get("spec"), review.old_object.get("spec")):
         return Answer()
-    pod_resources, plugins = known.options.pod_level_resources, known.options.job_plugins
-    verdict = jobtemplates.validate(review.object, known.queues, pod_level_resources=pod_resources, plugins=plugins)
+    verdict = jobtemplates.validate(review.object, known.queues, known.options.jobs)
     return Answer(_with_warnings(verdict, review.object.get("spec"), "spec", known))
 
 
+def _mark_command(review: Review, _: Known) -> Answer:
+    verdict = commands.validate(review.object)
+    return Answer(verdict, commands.mark(review.object) if verdict.allowed else [])
+
+
 def _check_command(review: Review, _: Known) -> Answer:
-    return Answer(commands.validate(review.object))
+    if review.operation == "UPDATE":
+        return Answer(commands.validate_update(review.object, review.old_object))
+    verdict = commands.validate(review.object)
+    return Answer(verdict if not verdict.allowed else commands.validate_mark(review.object))
 
 
 def _warn_of_queues(review: Review, known: Known) -> Answer:
@@ -265,7 +291,7 @@ WEBHOOKS: tuple[Webhook, ...] = (
         "validatepodgroup.volcano.sh",
         _V,
         POD_GROUPS,
-        _CREATE,
+        _WRITE,
         "unsupported operation {}",
         _check_pod_group,
     ),
@@ -273,13 +299,18 @@ WEBHOOKS: tuple[Webhook, ...] = (
     Webhook("/queues/validate", "validatequeue.volcano.sh", _V, QUEUES, _ALL, _INVALID_FOR_QUEUE, _check_queue),
     Webhook("/pods/mutate", "mutatepod.volcano.sh", _M, PODS, _CREATE, _ONLY_CREATE, _default_pod),
     Webhook("/pods/validate", "validatepod.volcano.sh", _V, PODS, _CREATE, _ONLY_CREATE.strip(), _check_pod),
+    Webhook("/hyperjobs/mutate", "mutatehyperjob.pyroclast.dev", _M, HYPER_JOBS, _WRITE, _CREATE_OR_UPDATE, _write_submitter),
+    Webhook("/hyperjobs/validate", "validatehyperjob.pyroclast.dev", _V, HYPER_JOBS, _WRITE, _CREATE_OR_UPDATE, _check_hyper_job),
     Webhook("/hypernodes/validate", "validatehypernode.volcano.sh", _V, HYPER_NODES, _WRITE, "", _check_hyper_node),
     Webhook("/jobflows/mutate", "mutatejobflow.volcano.sh", _M, JOB_FLOWS, _WRITE, _ONLY_CREATE, _write_submitter),
     Webhook("/jobflows/validate", "validatejobflow.volcano.sh", _V, JOB_FLOWS, _ALL, _CREATE_OR_UPDATE, _check_flow),
     Webhook(
         "/jobtemplates/validate", "validatejobtemplate.volcano.sh", _V, JOB_TEMPLATES, _ALL, _CREATE_OR_UPDATE, _check_template
     ),
-    Webhook("/commands/validate", "validatecommand.volcano.sh", _V, COMMANDS, _CREATE, "", _check_command),
+    Webhook(
+        "/commands/mutate", "mutatecommand.pyroclast.dev", _M, COMMANDS, _CREATE, _ONLY_CREATE, _mark_command, is_authorized=True
+    ),
+    Webhook("/commands/validate", "validatecommand.volcano.sh", _V, COMMANDS, _WRITE, "", _check_command, is_authorized=True),
     Webhook("/batchjobs/validate", "warnofjob.pyroclast.dev", _V, BATCH_JOBS, _CREATE, "", _warn_of_queues, is_advice=True),
     Webhook(
         "/nativegroups/validate",

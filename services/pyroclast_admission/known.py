@@ -8,9 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.schedulers import Schedulers
-from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge, FlowLookup, QueueLookup
+from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge, FlowLookup, JobOptions, QueueLookup
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.rules.resourcegroups import ResourceGroup
 
@@ -29,10 +28,9 @@ class Options:
 
     scheduler_names: tuple[str, ...] = ("volcano",)
     queue_limits: QueueLimits = field(default_factory=QueueLimits)
-    pod_level_resources: bool = True
+    jobs: JobOptions = field(default_factory=JobOptions)
     queue_gates: bool = False
     guard_flows: bool = True
-    job_plugins: tuple[str, ...] = tuple(BUILT_IN)
     namespace: str = ""
 
 

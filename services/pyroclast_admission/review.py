@@ -42,6 +42,7 @@ class Review(msgspec.Struct, frozen=True):
     user: str
     object: Mapping[str, Any] = EMPTY
     old_object: Mapping[str, Any] = EMPTY
+    user_info: Mapping[str, Any] = EMPTY
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -86,6 +87,7 @@ def decode(body: bytes) -> Review:
         user=text(mapping(request.get("userInfo")).get("username")),
         object=asked,
         old_object=old,
+        user_info=mapping(request.get("userInfo")),
     )
 
 

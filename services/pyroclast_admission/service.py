@@ -25,6 +25,7 @@ from pyroclast.runtime.in_process.server_version import has_pod_resources
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.time_zones import TimeZones
 from pyroclast.runtime.tls import ServingTls, TlsFiles
+from pyroclast_admission.authorization import Authorizer
 from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, TemplateCache
 from pyroclast_admission.certificates.inject import BundleInjector
 from pyroclast_admission.configuration import parse_configuration
@@ -83,15 +84,24 @@ class AdmissionService:
         self._follow_configuration()
         await self._provide_certificates()
         if POD_LEVEL_RESOURCES not in self._settings.feature_gates:
-            options = dataclasses.replace(self._known.options, pod_level_resources=await known_pod_resources(self._client))
-            self._known = structs.replace(self._known, options=options)
+            options = self._known.options
+            jobs = dataclasses.replace(options.jobs, pod_level_resources=await known_pod_resources(self._client))
+            self._known = structs.replace(self._known, options=dataclasses.replace(options, jobs=jobs))
         overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
         fetcher = Fetcher(self._client, self._queues)
 
         def known() -> Known:
             return structs.replace(self._known, schedulers=self._schedulers.current)
 
-        engine = Engine(self._webhooks, known, fetcher.fetch, overload=overload, metrics=metrics, traces=self._service.traces)
+        engine = Engine(
+            self._webhooks,
+            known,
+            fetcher.fetch,
+            authorize=Authorizer(self._client, self._settings.webhook_namespace).refusal,
+            overload=overload,
+            metrics=metrics,
+            traces=self._service.traces,
+        )
         server = WebhookServer(engine, metrics, self._tls.context, lambda: self._service.is_stopping)
         self._service.spawn("overload", overload.run())
         if NAMING_SCHEDULERS & set(self._settings.enabled_admission):

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.rules.lookups import MOST_PODS, JobOptions
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.runtime.addresses import Address
 from pyroclast.runtime.durations import Duration
@@ -46,6 +47,10 @@ class AdmissionSettings(ServiceSettings):
         default=False, description="reject the deletion of queues with allocated pods"
     )
     job_plugins: CommaSeparated = Field((), description="names of third-party plugins that are installed in the job controller")
+    max_pods_per_job: int = Field(MOST_PODS, ge=1, description="most pods of one Job, and of all Jobs of one HyperJob")
+    allow_job_placement: bool = Field(
+        default=False, description="let Jobs name the node of a pod, and schedulers other than --scheduler-name"
+    )
     enable_flow_protection: bool = Field(
         default=True, description="reject the deletion of running flows and of the templates that they use"
     )
@@ -79,13 +84,19 @@ class AdmissionSettings(ServiceSettings):
             keep_allocated=self.enable_queue_allocated_pods_check,
         )
         gates = self.feature_gates
-        return Options(
-            scheduler_names=self.scheduler_name or ("volcano",),
-            queue_limits=limits,
+        schedulers = self.scheduler_name or ("volcano",)
+        jobs = JobOptions(
+            plugins=(*BUILT_IN, *self.job_plugins, *installed_plugins()),
             pod_level_resources=gates.get(POD_LEVEL_RESOURCES, True),
+            max_pods=self.max_pods_per_job,
+            schedulers=None if self.allow_job_placement else schedulers,
+        )
+        return Options(
+            scheduler_names=schedulers,
+            queue_limits=limits,
+            jobs=jobs,
             queue_gates=gates.get("SchedulingGatesQueueAdmission", False),
             guard_flows=self.enable_flow_protection,
-            job_plugins=(*BUILT_IN, *self.job_plugins, *installed_plugins()),
             namespace=self.webhook_namespace,
         )
 

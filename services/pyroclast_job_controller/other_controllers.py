@@ -36,6 +36,7 @@ def _job_creator(service: Service, settings: ControllerSettings, shared: Shared)
         webhooks=webhooks,
         exempt=exempt_namespaces(settings),
         scheduler=next(iter(settings.scheduler_name), DEFAULT_SCHEDULER),
+        options=settings.job_options(settings.scheduler_name or (DEFAULT_SCHEDULER,)),
     )
 
 

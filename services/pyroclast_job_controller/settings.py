@@ -10,15 +10,15 @@ from pyroclast.runtime.durations import Duration
 from pyroclast.runtime.fields import CommaSeparated, Names
 from pyroclast.runtime.in_process.creation import PODS_MUTATE, PODS_VALIDATE, known_paths
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
+from pyroclast.runtime.in_process.jobs import JobCreatorSettings
 from pyroclast.runtime.selection import Controllers
-from pyroclast.runtime.settings import LeaderElectionSettings
 from pyroclast_job_controller.core.sharding.configuration import DEFAULT as DEFAULT_SHARES
 from pyroclast_job_controller.core.sharding.configuration import ShardingError, from_flags
 from pyroclast_job_controller.podgroup.admission import PATHS as GROUPS
 from pyroclast_job_controller.selection import DEFAULT
 
 
-class ControllerSettings(LeaderElectionSettings):
+class ControllerSettings(JobCreatorSettings):
     """The flags of the job controller.
 
     A flag for a missing feature is accepted without effect, as its help says.

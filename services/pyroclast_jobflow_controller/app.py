@@ -110,5 +110,7 @@ def _creators(service: Service, settings: JobFlowSettings, shared: Shared) -> Cr
     if VALIDATE in webhooks:
         queues = QueueCache(Informer(shared.client, QUEUES, Queue))
         shared.caches.watch(queues.informer)
-    jobs = JobCreator(shared.client, queues, service.traces, webhooks=webhooks, exempt=exempt, scheduler=settings.scheduler_name)
+    name = settings.scheduler_name
+    options = settings.job_options((name,))
+    jobs = JobCreator(shared.client, queues, service.traces, webhooks=webhooks, exempt=exempt, scheduler=name, options=options)
     return Creators(jobs, commands_checked(shared.client, webhooks, exempt))

@@ -9,16 +9,16 @@ from pydantic import Field, field_validator
 
 from pyroclast.runtime.durations import Duration
 from pyroclast.runtime.fields import CommaSeparated
-from pyroclast.runtime.in_process.creation import COMMANDS_VALIDATE, known_paths
+from pyroclast.runtime.in_process.creation import COMMANDS_MUTATE, COMMANDS_VALIDATE, known_paths
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
+from pyroclast.runtime.in_process.jobs import JobCreatorSettings
 from pyroclast.runtime.selection import Controllers
-from pyroclast.runtime.settings import LeaderElectionSettings
 
 FLOW: Final = "jobflow-controller"
 TEMPLATE: Final = "jobtemplate-controller"
 
 
-class JobFlowSettings(LeaderElectionSettings):
+class JobFlowSettings(JobCreatorSettings):
     """The flags of the jobflow controller."""
 
     leader_elect_resource_name: str = Field("pyroclast-jobflow-controller", description="name of the Lease")
@@ -50,7 +50,7 @@ class JobFlowSettings(LeaderElectionSettings):
     @field_validator("in_process_webhooks")
     @classmethod
     def _known_webhooks(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
-        return known_paths(paths, (*JOBS, COMMANDS_VALIDATE))
+        return known_paths(paths, (*JOBS, COMMANDS_MUTATE, COMMANDS_VALIDATE))
 
     @field_validator("probe_period", "probe_timeout")
     @classmethod

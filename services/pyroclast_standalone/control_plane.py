@@ -234,20 +234,30 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
     seats = ("--place-before-pods",) if options.place_before_pods else ()
     published = ("--publish-native-groups",) if options.publish_native_groups else ()
     checked = installation.in_process_webhooks
+    # one user, who may do everything: a Job may try out another scheduler
+    placed = "--allow-job-placement"
     services = [
-        _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
+        _Service("admission", "pyroclast_admission", f"{release}-admission", (*webhooks, placed), "--metrics-address"),
         _Service("board", "pyroclast_board", f"{release}-board", pages),
         _Service(
             "job-controller",
             "pyroclast_job_controller",
             f"{release}-controllers",
-            (*discovery, *seats, *published, *checked("pyroclast_job_controller"), *lease, *_wait_for("vc-controller-manager")),
+            (
+                placed,
+                *discovery,
+                *seats,
+                *published,
+                *checked("pyroclast_job_controller"),
+                *lease,
+                *_wait_for("vc-controller-manager"),
+            ),
         ),
         _Service(
             "jobflow-controller",
             "pyroclast_jobflow_controller",
             f"{release}-jobflow",
-            (*probes, *checked("pyroclast_jobflow_controller"), *lease, *_wait_for("vc-controller-manager")),
+            (placed, *probes, *checked("pyroclast_jobflow_controller"), *lease, *_wait_for("vc-controller-manager")),
         ),
         _Service("recorder", "pyroclast_recorder", f"{release}-recorder", (*history, *lease)),
         _Service(

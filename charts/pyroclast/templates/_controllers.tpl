@@ -55,6 +55,12 @@
 {{- else if $custom.scheduler_enable }}true{{ end }}
 {{- end }}
 
+{{- /* what Jobs may have: the same flags for admission and for all that creates Jobs */}}
+{{- define "pyroclast.jobLimits" -}}
+- --max-pods-per-job={{ int .Values.custom.max_pods_per_job }}
+- --allow-job-placement={{ .Values.custom.allow_job_placement }}
+{{- end }}
+
 {{- /* whether nodes are divided among schedulers: not by default */}}
 {{- define "pyroclast.sharding" -}}
 {{- include "pyroclast.controllers.any" (list . (list "sharding-controller")) }}

@@ -29,6 +29,12 @@ and those that the resource groups of the configuration select. No other pod wai
 {{- end }}
 {{- end }}
 
+{{- /* Paths of all webhooks, separated by commas. Those of Commands are always among them: the controllers execute none unmarked. */}}
+{{- define "pyroclast.webhookPaths" -}}
+{{- $paths := compact (splitList "," (nospace (default "" .Values.custom.enabled_admissions))) }}
+{{- if $paths }}{{ join "," (uniq (concat $paths (list "/commands/mutate" "/commands/validate"))) }}{{ end }}
+{{- end }}
+
 {{- /*
 Paths of the webhooks that leave out what a program (controller or jobflow) creates, as a list in YAML: it applies their rules in process.
 None where expressions of the user choose namespaces: the program does not know these. Those of Jobs not where admission alone is told of
@@ -40,8 +46,8 @@ job plugins or of what pods may have; that which changes pods not where resource
 {{- $custom := $root.Values.custom }}
 {{- $paths := list }}
 {{- if and (include "pyroclast.installed" (list $root "admission")) (include "pyroclast.installed" (list $root $program)) (not $custom.webhooks_namespace_selector_expressions) }}
-{{- $enabled := splitList "," (nospace $custom.enabled_admissions) }}
-{{- $known := ternary (list "/podgroups/mutate" "/podgroups/validate" "/pods/validate") (list "/commands/validate") (eq $program "controller") }}
+{{- $enabled := splitList "," (include "pyroclast.webhookPaths" $root) }}
+{{- $known := ternary (list "/podgroups/mutate" "/podgroups/validate" "/pods/validate") (list "/commands/mutate" "/commands/validate") (eq $program "controller") }}
 {{- if and (eq $program "controller") (not (include "pyroclast.configuration" (list $root "admission") | fromYaml).resourceGroups) }}
 {{- $known = append $known "/pods/mutate" }}
 {{- end }}

@@ -5,13 +5,14 @@ creation.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
-from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.resources.cron import CronError, Fields, parse
 from pyroclast.rules.errors import invalid, required
 from pyroclast.rules.jobs import check_template_spec
+from pyroclast.rules.lookups import ANY_JOB, JobOptions
+from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
@@ -23,18 +24,27 @@ _ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 _LOCAL = "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones"
 
 
-def validate(cron_job: Mapping[str, Any], zones: Container[str], *, plugins: Collection[str] = BUILT_IN) -> Verdict:
-    """Return the verdict on a new or changed CronJob.
+def validate(
+    cron_job: Mapping[str, Any], zones: Container[str], options: JobOptions = ANY_JOB, *, old: Mapping[str, Any] | None = None
+) -> Verdict:
+    """Return the verdict on a new CronJob, or on changing `old`. `zones`: the names of the known time zones.
 
-    `zones` and `plugins`: the names of the known time zones and job plugins.
+    Faults of a template that does not change are warnings, so that the CronJob can still be suspended.
     """
     spec = mapping(cron_job.get("spec"))
     name = text(mapping(cron_job.get("metadata")).get("name"))
     findings, in_name = list(_check_spec(spec, zones)), list(_check_name(name))
+    template = mapping(mapping(spec.get("jobTemplate")).get("spec"))
+    in_template = check_template_spec(template, "spec.jobTemplate.spec", options, name=name)
+    warnings = list(_schedule_warnings(spec))
+    if old is not None and same_meaning(template, mapping(mapping(mapping(old.get("spec")).get("jobTemplate")).get("spec"))):
+        problems = [error for finding in in_template for error in finding.errors]
+        warnings += [f"{error}; its jobs will be refused" for error in problems[:SHOWN_PROBLEMS]]
+        in_template = []
     said = "".join(finding.sentence for finding in findings).strip()
-    verdict = verdict_of([*findings, *in_name], warnings=tuple(_warnings(spec, name, plugins)))
-    message = "; ".join(filter(None, [said, *(finding.sentence for finding in in_name)]))
-    return Verdict(message, verdict.causes, verdict.warnings)
+    verdict = verdict_of([*findings, *in_name, *in_template], warnings=tuple(warnings))
+    sentences = (finding.sentence.strip() for finding in (*in_name, *in_template))
+    return Verdict("; ".join(filter(None, [said, *sentences])), verdict.causes, verdict.warnings)
 
 
 def _check_spec(spec: Mapping[str, Any], zones: Container[str]) -> Iterator[Finding]:
@@ -86,16 +96,10 @@ def _check_name(name: str) -> Iterator[Finding]:
         yield found(sentence, invalid(path, name, sentence))
 
 
-def _warnings(spec: Mapping[str, Any], name: str, plugins: Collection[str]) -> Iterator[str]:
+def _schedule_warnings(spec: Mapping[str, Any]) -> Iterator[str]:
     try:
         schedule = parse(text(spec.get("schedule")))
     except CronError:
         schedule = None
     if isinstance(schedule, Fields) and not schedule.can_fire:
         yield f"spec.schedule: {text(spec.get('schedule'))} never fires"
-    template = mapping(mapping(spec.get("jobTemplate")).get("spec"))
-    path = "spec.jobTemplate.spec"
-    findings = check_template_spec(template, path, name=name, plugins=plugins)
-    problems = [error for finding in findings for error in finding.errors]
-    for error in problems[:SHOWN_PROBLEMS]:
-        yield f"{error}; its jobs will be refused"

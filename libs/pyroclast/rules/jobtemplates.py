@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.keys import FORCE_DELETE
 from pyroclast.rules.jobs import check_template_spec
 from pyroclast.rules.jobs.defaults import DEFAULT_QUEUE
 from pyroclast.rules.jobs.warnings import spec_warnings
-from pyroclast.rules.lookups import FlowView, QueueLookup, queue_not_found
+from pyroclast.rules.lookups import ANY_JOB, FlowView, JobOptions, QueueLookup, queue_not_found
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import ALLOWED, Verdict, denied, verdict_of
 
 SHOWN_FLOWS = 3
 
 
-def validate(
-    template: Mapping[str, Any],
-    queues: QueueLookup,
-    *,
-    pod_level_resources: bool = True,
-    plugins: Collection[str] = BUILT_IN,
-) -> Verdict:
+def validate(template: Mapping[str, Any], queues: QueueLookup, options: JobOptions = ANY_JOB) -> Verdict:
     """Return the verdict on a new or changed JobTemplate.
 
     A missing or closed queue is a warning, because the queue may be open when the Job is created.
     """
     spec = mapping(template.get("spec"))
     name = text(mapping(template.get("metadata")).get("name"))
-    findings = check_template_spec(spec, "spec", name=name, pod_level_resources=pod_level_resources, plugins=plugins)
+    findings = check_template_spec(spec, "spec", options, name=name)
     queue_name = text(spec.get("queue")) or DEFAULT_QUEUE
     queue = queues.get(queue_name)
     warnings = list(spec_warnings(spec, "spec", queue))

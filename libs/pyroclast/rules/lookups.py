@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_BUDGET
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.values import mapping, text
 
 ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "default"
+
+MOST_PODS: Final = 50_000
+"""The most pods of one Job by default: ten times the nodes that Kubernetes supports, and far below what stops a controller."""
 
 COMPLETE_PHASES = ("Succeed", "Failed")
 """Phases in which a JobFlow starts no more Jobs."""
@@ -92,6 +96,28 @@ class FlowLookup(Protocol):
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
         """Return the JobFlows of `namespace` that use the JobTemplate `template` and are not being deleted."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What an installation allows in Jobs.
+
+    Attributes:
+        plugins: the names of the installed job plugins.
+        pod_level_resources: whether the cluster supports resources of whole pods.
+        max_pods: the most pods of one Job.
+        schedulers: the schedulers that may place pods of Jobs, so that no pod escapes its queue; None allows every scheduler, and
+            pods that name their node.
+    """
+
+    plugins: Collection[str] = tuple(BUILT_IN)
+    pod_level_resources: bool = True
+    max_pods: int = MOST_PODS
+    schedulers: Collection[str] | None = None
+
+
+ANY_JOB: Final = JobOptions()
+"""The options for checks without a cluster."""
 
 
 class FlowKnowledge(Protocol):

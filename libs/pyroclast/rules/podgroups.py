@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from pyroclast.api.keys import SCHEDULING_QUEUE_NAME
+from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import forbidden, invalid
-from pyroclast.rules.lookups import QueueLookup, queue_not_found
+from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, queue_not_found
 from pyroclast.rules.topology import BOTH_TIERS, check_topology
-from pyroclast.rules.values import mapping, mappings, text
-from pyroclast.rules.verdicts import Finding, Patch, Verdict, found, verdict_of
+from pyroclast.rules.values import integer, mapping, mappings, text
+from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, found, verdict_of
 
 DEFAULT_QUEUE = "default"
+NOT_NEGATIVE = "must be greater than or equal to 0"
 
 
 def takes_queue_of_namespace(pod_group: Mapping[str, Any]) -> bool:
@@ -39,8 +41,20 @@ def default_update(pod_group: Mapping[str, Any], old: Mapping[str, Any], namespa
 
 def validate_create(pod_group: Mapping[str, Any], queues: QueueLookup) -> Verdict:
     """Return the verdict on a new PodGroup."""
-    spec = mapping(pod_group.get("spec"))
-    parts = [list(_check_queue(text(spec.get("queue")), queues)), list(_check_topologies(spec))]
+    return _validate(mapping(pod_group.get("spec")), queues)
+
+
+def validate_update(pod_group: Mapping[str, Any], old: Mapping[str, Any], queues: QueueLookup) -> Verdict:
+    """Return the verdict on changing `old`. A queue that stays may be closed or deleted meanwhile."""
+    spec, before = mapping(pod_group.get("spec")), mapping(old.get("spec"))
+    if spec == before:
+        return ALLOWED
+    return _validate(spec, queues if spec.get("queue") != before.get("queue") else None)
+
+
+def _validate(spec: Mapping[str, Any], queues: QueueLookup | None) -> Verdict:
+    in_queue = list(_check_queue(text(spec.get("queue")), queues)) if queues is not None else []
+    parts = [in_queue, list(_check_topologies(spec)), list(_check_amounts(spec))]
     findings = [finding for part in parts for finding in part]
     verdict = verdict_of(findings)
     said = ("".join(finding.sentence for finding in part).strip() for part in parts)
@@ -54,9 +68,26 @@ def _check_queue(name: str, queues: QueueLookup) -> Iterator[Finding]:
     if queue is None:
         sentence = f"unable to find queue: {queue_not_found(name)}"
         yield found(sentence, invalid("spec.queue", name, sentence))
+    elif name == ROOT_QUEUE:
+        sentence = "can not submit PodGroup to root queue"
+        yield found(sentence, invalid("spec.queue", name, f"{sentence}; name a queue below it"))
     elif queue.state not in ("", "Open"):
         sentence = f"can only submit PodGroup to queue with state `Open`, queue `{name}` status is `{queue.state}`."
         yield replace(found(f" {sentence} ", forbidden("spec.queue", sentence)), about_fields=False)
+
+
+def _check_amounts(spec: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a fault for each number below 0: it would lower the sum of the queue, and so let others above its limits."""
+    counts = [("spec.minMember", spec.get("minMember"))]
+    counts += [(f"spec.minTaskMember[{task}]", value) for task, value in mapping(spec.get("minTaskMember")).items()]
+    negative = [(path, value) for path, value in counts if integer(value) < 0]
+    for resource, value in mapping(spec.get("minResources")).items():
+        quantity = amount(value)
+        if quantity is not None and quantity.millis < 0:
+            negative.append((f"spec.minResources[{resource}]", value))
+    for path, value in negative:
+        error = invalid(path, value, NOT_NEGATIVE)
+        yield Finding(f"{error}. ", (error,), extra=True)
 
 
 def _check_topologies(spec: Mapping[str, Any]) -> Iterator[Finding]:

@@ -11,6 +11,9 @@ from pyroclast.rules.errors import FieldError
 SHOWN_PLACES = 5
 """The most fields that a message names; the causes name all of them."""
 
+MAX_SHOWN = 16 * 1024
+"""The most characters of a message that users are shown."""
+
 Patch: TypeAlias = list[dict[str, Any]]
 """The operations of a JSON patch (RFC 6902)."""
 
@@ -49,7 +52,8 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The message, followed by the faulty fields that it does not name. For several objects, kubectl shows only this text."""
-        paths = [path for path in dict.fromkeys(cause.path for cause in self.causes) if path not in self.message]
+        begin = self.message[:MAX_SHOWN]  # a bound, as every path is searched in it
+        paths = [path for path in dict.fromkeys(cause.path for cause in self.causes) if path not in begin]
         more = f" and {len(paths) - SHOWN_PLACES} more" if len(paths) > SHOWN_PLACES else ""
         return f"{self.message} ({', '.join(paths[:SHOWN_PLACES])}{more})" if paths else self.message
 
@@ -91,8 +95,7 @@ def verdict_of(findings: Sequence[Finding], *, warnings: tuple[str, ...] = (), t
     message = "".join(said)
     if trim:
         message = message.strip()
-    for sentence in more:
-        message = _joined(message, sentence.strip())
+    message = _joined(message, [sentence.strip() for sentence in more])
     causes = tuple({str(error): error for error in errors}.values()) if about_fields else ()
     return Verdict(message, causes, warnings)
 
@@ -104,7 +107,12 @@ def field_verdict(errors: list[FieldError], *, warnings: tuple[str, ...] = ()) -
     return Verdict(message, tuple(errors), warnings)
 
 
-def _joined(message: str, sentence: str) -> str:
-    if not message:
-        return sentence
-    return f"{message} {sentence}" if message.endswith((";", ".")) else f"{message}; {sentence}"
+def _joined(message: str, sentences: Sequence[str]) -> str:
+    parts = [message]
+    before = message
+    for sentence in sentences:
+        if before:
+            parts.append(" " if before.endswith((";", ".")) else "; ")
+        parts.append(sentence)
+        before = sentence or before
+    return "".join(parts)

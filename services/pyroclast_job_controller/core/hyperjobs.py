@@ -91,6 +91,8 @@ def manifest(hyper_job: HyperJob, part: HyperJobPart, namespace: str) -> dict[st
         "labels": {keys.HYPER_JOB_UID: meta.uid},
         "annotations": {keys.HYPER_JOB: str(meta.key)},
     }
+    if by := meta.annotations.get(keys.SUBMITTED_BY):
+        made["annotations"][keys.SUBMITTED_BY] = by
     if namespace == meta.namespace:
         made["ownerReferences"] = [controller_reference(HYPER_JOBS, meta)]
     spec = msgspec.json.decode(part.entry.template_spec) if part.entry.template_spec else {}

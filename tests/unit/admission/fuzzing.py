@@ -19,7 +19,7 @@ from pyroclast_admission.engine import Engine
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
-from tests.bench.admission_server import known, reader
+from tests.bench.admission_server import everybody, known, reader
 
 __all__ = ["MAX_SECONDS", "PATHS", "answered", "engine"]
 
@@ -29,7 +29,14 @@ MAX_SECONDS = 0.1
 
 def engine() -> Engine:
     state = known(QueueView("closed", "root", "Closed"), QueueView("parent", "root", "Open"), QueueView("leaf", "parent", "Open"))
-    return Engine(WEBHOOKS, lambda: state, reader(state), overload=Overload(), metrics=ReviewMetrics(CollectorRegistry()))
+    return Engine(
+        WEBHOOKS,
+        lambda: state,
+        reader(state),
+        authorize=everybody,
+        overload=Overload(),
+        metrics=ReviewMetrics(CollectorRegistry()),
+    )
 
 
 async def answered(fuzzed: Engine, path: str, body: bytes) -> dict[str, Any] | None:

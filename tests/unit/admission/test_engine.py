@@ -20,7 +20,7 @@ from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Known
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
-from tests.bench.admission_server import FixedFlows, known
+from tests.bench.admission_server import FixedFlows, everybody, known
 from tests.unit.admission.clients import review, status_of
 from tests.unit.rules.builders import job
 
@@ -41,7 +41,7 @@ def an_engine(cached: Known, read: Mapping[str, View]) -> Iterator[tuple[engines
         return read.get(key.name)
 
     metrics = ReviewMetrics(CollectorRegistry())
-    engine = engines.Engine(WEBHOOKS, lambda: cached, fetch, overload=Overload(), metrics=metrics)
+    engine = engines.Engine(WEBHOOKS, lambda: cached, fetch, authorize=everybody, overload=Overload(), metrics=metrics)
     try:
         yield engine, asked
     finally:

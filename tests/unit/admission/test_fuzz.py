@@ -66,6 +66,10 @@ OBJECTS: dict[str, dict[str, Any]] = {
         "metadata": {"annotations": {"volcano.sh/jdb-min-available": "50%"}},
         "spec": {"schedulerName": "volcano", **template()["spec"]},
     },
+    "hyperjobs": {
+        "metadata": {"name": "h"},
+        "spec": {"minAvailable": 1, "replicatedJobs": [{"name": "a", "replicas": 2, "templateSpec": full_job(1)["spec"]}]},
+    },
     "hypernodes": {
         "spec": {"tier": 1, "members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "^a(b|c)+[0-9]{1,3}$"}}}]}
     },

@@ -156,7 +156,10 @@ UNEXPECTED = {
     "/jobflows/mutate": "expect operation to be 'CREATE' ",
     "/cronjobs/mutate": "expect operation to be 'CREATE' ",
     "/jobtemplates/validate": "expect operation to be 'CREATE' or 'UPDATE'",
+    "/commands/mutate": "expect operation to be 'CREATE' ",
     "/commands/validate": "",
+    "/hyperjobs/mutate": "expect operation to be 'CREATE' or 'UPDATE'",
+    "/hyperjobs/validate": "expect operation to be 'CREATE' or 'UPDATE'",
     "/batchjobs/validate": "",
     "/nativegroups/validate": "",
 }

@@ -14,4 +14,4 @@ def test_job_plugins_are_the_built_in_configured_and_installed_ones(monkeypatch:
     installed = [metadata.EntryPoint("stamp", "somewhere:Stamp", ENTRY_POINTS)]
     monkeypatch.setattr(metadata, "entry_points", lambda group: installed if group == ENTRY_POINTS else [])
     given = AdmissionSettings(webhook_url="https://here", job_plugins="audit, trace")
-    assert given.options().job_plugins == (*BUILT_IN, "audit", "trace", "stamp")
+    assert given.options().jobs.plugins == (*BUILT_IN, "audit", "trace", "stamp")

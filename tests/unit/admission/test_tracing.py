@@ -17,7 +17,7 @@ from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
 from pyroclast_admission.review import Answer
 from pyroclast_admission.tracing import trace_of, with_trace
-from tests.bench.admission_server import known, reader
+from tests.bench.admission_server import everybody, known, reader
 from tests.unit.admission.clients import patch_of, review
 from tests.unit.rules.builders import job
 
@@ -64,7 +64,9 @@ class Spans(Traces):
 async def test_only_reviews_of_a_job_creation_are_spans_and_the_first_starts_the_trace() -> None:
     state, spans = known(), Spans()
     metrics = ReviewMetrics(CollectorRegistry())
-    engine = Engine(WEBHOOKS, lambda: state, reader(state), overload=Overload(), metrics=metrics, traces=spans)
+    engine = Engine(
+        WEBHOOKS, lambda: state, reader(state), authorize=everybody, overload=Overload(), metrics=metrics, traces=spans
+    )
     new, carrying = job(), {**job(), "metadata": {"name": "job-1", "annotations": CONTEXT}}
     first = await engine.reply("/jobs/mutate", orjson.dumps(review("/jobs/mutate", object=new)))
     assert patch_of(orjson.loads(first.body))[-1] == {"op": "add", "path": "/metadata/annotations", "value": CONTEXT}

@@ -115,7 +115,7 @@ WEBHOOKS = {
     "/cronjobs/validate": ("validatecronjob.volcano.sh", "cronjobs", ["CREATE", "UPDATE"]),
     "/podgroups/mutate": ("mutatepodgroup.volcano.sh", "podgroups", ["CREATE"]),
     "/podgroups/restore": ("restorepodgroup.volcano.sh", "podgroups", ["UPDATE"]),
-    "/podgroups/validate": ("validatepodgroup.volcano.sh", "podgroups", ["CREATE"]),
+    "/podgroups/validate": ("validatepodgroup.volcano.sh", "podgroups", ["CREATE", "UPDATE"]),
     "/queues/mutate": ("mutatequeue.volcano.sh", "queues", ["CREATE"]),
     "/queues/validate": ("validatequeue.volcano.sh", "queues", ["CREATE", "UPDATE", "DELETE"]),
     "/pods/mutate": ("mutatepod.volcano.sh", "pods", ["CREATE"]),
@@ -123,7 +123,8 @@ WEBHOOKS = {
     "/hypernodes/validate": ("validatehypernode.volcano.sh", "hypernodes", ["CREATE", "UPDATE"]),
     "/jobflows/validate": ("validatejobflow.volcano.sh", "jobflows", ["CREATE", "UPDATE", "DELETE"]),
     "/jobtemplates/validate": ("validatejobtemplate.volcano.sh", "jobtemplates", ["CREATE", "UPDATE", "DELETE"]),
-    "/commands/validate": ("validatecommand.volcano.sh", "commands", ["CREATE"]),
+    "/commands/mutate": ("mutatecommand.pyroclast.dev", "commands", ["CREATE"]),
+    "/commands/validate": ("validatecommand.volcano.sh", "commands", ["CREATE", "UPDATE"]),
     "/batchjobs/validate": ("warnofjob.pyroclast.dev", "jobs", ["CREATE"]),
     "/nativegroups/validate": ("warnofpodgroup.pyroclast.dev", "podgroups", ["CREATE"]),
 }

@@ -201,6 +201,7 @@ def test_priority_classes_and_pod_priority_follow_the_values(helm):
 
 OF_JOBS = {"/jobs/mutate", "/jobs/validate"}
 OF_GROUPS = {"/podgroups/mutate", "/podgroups/validate"}
+OF_COMMANDS = {"/commands/mutate", "/commands/validate"}  # always installed, as no Command is executed without them
 OF_PODS = {"/pods/mutate", "/pods/validate"}
 WITH_RESOURCE_GROUPS = (
     "custom.admission_config_override=resourceGroups: [{resourceGroup: gpu, object: {key: namespace, value: [gpu]}}]"
@@ -210,15 +211,15 @@ WITH_RESOURCE_GROUPS = (
 @pytest.mark.parametrize(
     ("options", "of_controllers", "of_flows"),
     [
-        ((), {*OF_JOBS, *OF_GROUPS, *OF_PODS}, {*OF_JOBS, "/commands/validate"}),
+        ((), {*OF_JOBS, *OF_GROUPS, *OF_PODS}, {*OF_JOBS, *OF_COMMANDS}),
         (
             ("custom.enabled_admissions=/jobs/mutate\\,/podgroups/validate",),
             {"/jobs/mutate", "/podgroups/validate"},
-            {"/jobs/mutate"},
+            {"/jobs/mutate", *OF_COMMANDS},
         ),
-        (("custom.job_plugins=mine",), {*OF_GROUPS, *OF_PODS}, {"/commands/validate"}),
-        (("custom.admission_feature_gates=PodLevelResources=false",), {*OF_GROUPS, *OF_PODS}, {"/commands/validate"}),
-        ((WITH_RESOURCE_GROUPS.replace(",", "\\,"),), {*OF_JOBS, *OF_GROUPS, "/pods/validate"}, {*OF_JOBS, "/commands/validate"}),
+        (("custom.job_plugins=mine",), {*OF_GROUPS, *OF_PODS}, OF_COMMANDS),
+        (("custom.admission_feature_gates=PodLevelResources=false",), {*OF_GROUPS, *OF_PODS}, OF_COMMANDS),
+        ((WITH_RESOURCE_GROUPS.replace(",", "\\,"),), {*OF_JOBS, *OF_GROUPS, "/pods/validate"}, {*OF_JOBS, *OF_COMMANDS}),
         (("custom.jobflow_enable=false",), {*OF_JOBS, *OF_GROUPS, *OF_PODS}, set()),
         (("custom.webhooks_namespace_selector_expressions[0].key=batch",), set(), set()),
         (("custom.admission_enable=false", "custom.vap_enable=true"), set(), set()),

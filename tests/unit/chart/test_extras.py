@@ -178,7 +178,7 @@ def test_user_role_grants_exactly_the_rights_of_client_and_command_line(helm):
         for resource in rule["resources"]:
             rights[rule["apiGroups"][0], resource] = set(rule["verbs"])
     reads, writes = {"get", "list", "watch"}, {"create", "get", "list", "watch", "patch", "delete"}
-    work = {(kind.group, kind.plural): writes for kind in (JOBS, JOB_FLOWS)}
+    work = {(JOBS.group, JOBS.plural): {*writes, "update"}, (JOB_FLOWS.group, JOB_FLOWS.plural): writes}
     work |= {(JOB_TEMPLATES.group, JOB_TEMPLATES.plural): writes - {"watch"}}
     shown = {(kind.group, kind.plural): reads for kind in (POD_GROUPS, QUEUES, PODS)}
     shown |= {(EVENTS.group, EVENTS.plural): {"list", "watch"}}

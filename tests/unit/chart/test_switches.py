@@ -82,10 +82,12 @@ SETTINGS = {
     "basic.admission_port": ("admission", "port", 9443),
     "basic.admission_secret_name": ("admission", "webhook-secret-name", "other"),
     "custom.max_queue_depth": ("admission", "max-queue-depth", 3),
+    "custom.max_pods_per_job": ("admission", "max-pods-per-job", 7),
+    "custom.allow_job_placement": ("admission", "allow-job-placement", True),
     "custom.enable_root_queue_protection": ("admission", "enable-root-queue-protection", False),
     "custom.enable_queue_allocated_pods_check": ("admission", "enable-queue-allocated-pods-check", True),
     "custom.enable_flow_protection": ("admission", "enable-flow-protection", False),
-    "custom.enabled_admissions": ("admission", "enabled-admission", "/jobs/validate"),
+    "custom.enabled_admissions": ("admission", "enabled-admission", "/jobs/validate,/commands/mutate,/commands/validate"),
     "custom.job_plugins": ("admission", "job-plugins", "stamp"),
     "custom.admission_feature_gates": ("admission", "feature-gates", "A=true"),
     "custom.controller_shards": ("controller", "leader-elect-shards", 2),
@@ -239,7 +241,7 @@ def test_configuration_values_are_rendered_into_config_maps_flags_and_webhooks(h
         if each["kind"].endswith("WebhookConfiguration"):
             assert each["metadata"]["annotations"] == {"a": "b"}
             (hook,) = each["webhooks"]
-            if hook["rules"][0]["scope"] == "Namespaced":
+            if hook["rules"][0]["scope"] == "Namespaced" and hook["rules"][0]["resources"] != ["commands"]:
                 assert {"key": "batch", "operator": "Exists"} in hook["namespaceSelector"]["matchExpressions"]
 
 

@@ -1,26 +1,28 @@
-"""Commands: an order is taken when its target's kind knows it."""
+"""Commands: a Command is complete, known to its target, and bears no mark but admission's."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from pyroclast.api.keys import AUTHORIZED_FOR
 from pyroclast.rules import commands
+from pyroclast.rules.patches import applied
 
 
-def command(action: str | None, kind: str = "Job") -> dict[str, object]:
-    return {"metadata": {"name": "c"}, "action": action, "target": {"kind": kind, "name": "x"}}
+def command(action: str | None, kind: str = "Job", **annotations: str) -> dict[str, Any]:
+    metadata = {"name": "c", **({"annotations": annotations} if annotations else {})}
+    return {"metadata": metadata, "action": action, "target": {"kind": kind, "name": "x", "uid": "u"}}
+
+
+def marked(value: str) -> dict[str, Any]:
+    return command("AbortJob", **{AUTHORIZED_FOR: value})
 
 
 @pytest.mark.parametrize(
     ("action", "kind"),
-    [
-        ("AbortJob", "Job"),
-        ("ResumeJob", "Job"),
-        ("RestartTask", "Job"),
-        ("CloseQueue", "Queue"),
-        ("OpenQueue", "Queue"),
-        ("SyncJobFlow", "JobFlow"),
-    ],
+    [("AbortJob", "Job"), ("ResumeJob", "Job"), ("RestartTask", "Job"), ("CloseQueue", "Queue"), ("OpenQueue", "Queue")],
 )
 def test_command_with_an_action_of_its_target_kind_is_allowed(action: str, kind: str) -> None:
     assert commands.validate(command(action, kind)).allowed
@@ -34,7 +36,6 @@ def test_command_with_an_action_of_its_target_kind_is_allowed(action: str, kind:
         ("AbortJob", "Queue", 'unknown action "AbortJob" of a Queue; there are CloseQueue, OpenQueue, SyncQueue'),
         ("", "Job", "a command needs an action; there are AbortJob, "),
         (None, "Queue", "a command needs an action; there are CloseQueue, "),
-        ("Explode", "", 'unknown action "Explode"; there are AbortJob, CloseQueue, '),
     ],
 )
 def test_command_with_an_unknown_or_missing_action_is_refused_with_the_known_actions(
@@ -46,6 +47,48 @@ def test_command_with_an_unknown_or_missing_action_is_refused_with_the_known_act
     assert verdict.sentence.startswith(verdict.message)
 
 
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ({"kind": "Queue", "name": "default"}, "target.uid"),
+        ({"kind": "Queue", "name": "default", "uid": ""}, "target.uid"),
+        ({"kind": "Queue", "uid": "u"}, "target.name"),
+        ({"kind": "JobFlow", "name": "f", "uid": "u"}, "target.kind"),
+    ],
+)
+def test_command_with_an_incomplete_target_is_refused(target: dict[str, str], path: str) -> None:
+    verdict = commands.validate({"action": "CloseQueue", "target": target})
+    assert [cause.path for cause in verdict.causes] == [path]
+
+
 def test_malformed_command_is_refused() -> None:
     assert not commands.validate({}).allowed
     assert not commands.validate({"action": ["AbortJob"], "target": "Job"}).allowed
+
+
+@pytest.mark.parametrize("given", [command("AbortJob"), marked("u/CloseQueue"), marked("other/AbortJob"), marked("u/AbortJob")])
+def test_admission_marks_a_command_whatever_its_user_wrote(given: dict[str, Any]) -> None:
+    after = applied(given, commands.mark(given))
+    assert after["metadata"]["annotations"][AUTHORIZED_FOR] == "u/AbortJob"
+    assert commands.validate_mark(after).allowed
+
+
+def test_mark_of_another_target_or_action_is_refused_where_no_webhook_writes_it() -> None:
+    assert commands.validate_mark(command("AbortJob")).allowed
+    assert not commands.validate_mark(marked("u/TerminateJob")).allowed
+    assert not commands.validate_mark(marked("")).allowed
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"action": "TerminateJob"}, "action"),
+        ({"target": {"kind": "Queue", "name": "default", "uid": "q"}}, "target"),
+        ({"metadata": {"annotations": {}}}, f"metadata.annotations[{AUTHORIZED_FOR}]"),
+        ({"metadata": {"annotations": {AUTHORIZED_FOR: "q/AbortJob"}}}, f"metadata.annotations[{AUTHORIZED_FOR}]"),
+    ],
+)
+def test_authorized_command_cannot_be_changed(change: dict[str, Any], path: str) -> None:
+    old = marked("u/AbortJob")
+    assert commands.validate_update({**old, "message": "why"}, old).allowed
+    assert [cause.path for cause in commands.validate_update({**old, **change}, old).causes] == [path]

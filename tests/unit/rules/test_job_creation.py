@@ -9,6 +9,7 @@ import pytest
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.rules import jobs
 from pyroclast.rules.jobs.warnings import class_warnings, scheduler_warnings
+from pyroclast.rules.lookups import JobOptions
 from tests.unit.rules.builders import QUEUES, job, task, template
 
 BOTH_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
@@ -411,7 +412,7 @@ def test_pod_level_resources_are_validated_only_if_the_cluster_supports_them() -
         "containers": [{"name": name, "image": "x", "resources": {"requests": {"cpu": "2"}}} for name in ("a", "b")],
     }
     given = job(task(template={"spec": spec}))
-    assert jobs.validate_create(given, QUEUES, pod_level_resources=False).allowed
+    assert jobs.validate_create(given, QUEUES, JobOptions(pod_level_resources=False)).allowed
     assert (
         'spec.task[0].template.spec.resources.requests[cpu]: Invalid value: "2": '
         "must be greater than or equal to aggregate container requests of 4." in jobs.validate_create(given, QUEUES).message
@@ -423,7 +424,7 @@ def test_pod_level_resources_are_validated_only_if_the_cluster_supports_them() -
 
 def test_custom_plugin_is_allowed_only_if_admission_is_configured_with_it() -> None:
     given = job(plugins={"stamp": ["--any"]})
-    assert jobs.validate_create(given, QUEUES, plugins=("svc", "stamp")).allowed
+    assert jobs.validate_create(given, QUEUES, JobOptions(plugins=("svc", "stamp"))).allowed
     (cause,) = jobs.validate_create(given, QUEUES).causes
     assert str(cause).endswith("; there are env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow")
 

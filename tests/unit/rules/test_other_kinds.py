@@ -109,10 +109,13 @@ def test_cron_job_with_an_invalid_schedule_time_zone_or_name_is_refused(given: d
     assert bool(verdict.causes) == bool(message)
 
 
-def test_cron_job_that_never_fires_or_makes_invalid_jobs_gets_a_warning() -> None:
+def test_cron_job_is_refused_for_an_invalid_template_and_warned_of_one_that_stays() -> None:
     given = cron_job("0 0 31 2 *")
     given["spec"]["jobTemplate"]["spec"]["tasks"][0]["template"] = {}
-    warnings = cronjobs.validate(given, ZONES).warnings
+    assert [cause.path for cause in cronjobs.validate(given, ZONES).causes] == [
+        "spec.jobTemplate.spec.tasks[0].template.spec.containers"
+    ]
+    warnings = cronjobs.validate(given, ZONES, old=given).warnings
     assert warnings[0] == "spec.schedule: 0 0 31 2 * never fires"
     assert "spec.jobTemplate.spec.tasks[0].template.spec.containers: Required value; its jobs will be refused" in warnings
 

@@ -8,16 +8,17 @@ from typing import Any
 from pyroclast.rules.cycles import find_cycle
 from pyroclast.rules.errors import invalid
 from pyroclast.rules.jobflows.entries import (
+    EntrySpecs,
     check_entry,
     check_probes,
     check_size,
     check_stored_size,
     probe_warnings,
-    round_named,
+    round_of,
     rounds,
 )
 from pyroclast.rules.jobflows.graph import references
-from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge
+from pyroclast.rules.lookups import ANY_JOB, NOTHING_KNOWN, FlowKnowledge, JobOptions
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import mapping, mappings, text
@@ -26,16 +27,16 @@ from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
 NOT_A_GRAPH = "jobflow Flow is not DAG"
 
 
-def validate_create(flow: Mapping[str, Any], known: FlowKnowledge = NOTHING_KNOWN) -> Verdict:
+def validate_create(flow: Mapping[str, Any], known: FlowKnowledge = NOTHING_KNOWN, options: JobOptions = ANY_JOB) -> Verdict:
     """Return the verdict on a new JobFlow. Its templates need not exist yet."""
     spec = mapping(flow.get("spec"))
     metadata = mapping(flow.get("metadata"))
     name = text(metadata.get("name"))
-    findings = list(check_entries(spec, text(metadata.get("namespace")), known))
+    findings = list(check_entries(spec, text(metadata.get("namespace")), known, options))
     return verdict_of(findings, warnings=tuple(_warnings(spec, name)))
 
 
-def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
+def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge, options: JobOptions) -> Iterator[Finding]:
     """Yield all faults of the entries. The first sentence is Volcano's, which does not mention duplicates."""
     entries: dict[str, tuple[int, Mapping[str, Any]]] = {}
     latest: dict[str, tuple[int, Mapping[str, Any]]] = {}
@@ -51,9 +52,10 @@ def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge)
     yield from _check_graph(latest)  # of several entries with the same name, Volcano uses the last
     yield from duplicates
     yield from _check_generated_names(entries)
+    specs = EntrySpecs(namespace, known)
     for index, entry in entries.values():
-        yield from check_entry(entry, f"spec.flows[{index}]", namespace, known)
-    yield from check_probes(entries, namespace, known)
+        yield from check_entry(entry, f"spec.flows[{index}]", specs, options)
+    yield from check_probes(entries, specs)
     yield from check_size(entries)
     yield from check_stored_size(spec, entries)
 
@@ -81,13 +83,17 @@ def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterat
 
 def _check_generated_names(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
     """Yield a fault for each entry that has the name of a round (`<name>-0`, `<name>-1` …) of a loop."""
+    numbered: dict[str, list[tuple[int, str]]] = {}
+    for other in entries:
+        loop_name, number = round_of(other)
+        if number is not None:
+            numbered.setdefault(loop_name, []).append((number, other))
     for name, (index, entry) in entries.items():
         loop = entry.get("for")
         if not isinstance(loop, dict):
             continue
-        for other in entries:
-            number = round_named(other, name)
-            if number is not None and number < rounds(entry):
+        for number, other in numbered.get(name, ()):
+            if number < rounds(entry):
                 sentence = f"round {number} of the loop {name} would be named {other}, which is an entry already"
                 error = invalid(f"spec.flows[{index}].for", loop, sentence)
                 yield Finding(f"{sentence};", (error,), extra=True)

@@ -15,24 +15,51 @@ from pyroclast.api.records import MOST_ROUNDS
 from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast.rules.errors import FieldError, invalid, required
 from pyroclast.rules.jobs import check_template_spec
-from pyroclast.rules.lookups import FlowKnowledge
+from pyroclast.rules.lookups import FlowKnowledge, JobOptions
 from pyroclast.rules.values import items, mapping, mappings, string_items, text
 from pyroclast.rules.verdicts import Finding
 
 _MOST_STORED: Final = 1_450_000
 """The most bytes of a flow with its status. The store accepts 1.5 MiB, including the object's metadata."""
+_MOST_PATCHED: Final = 4 * 1024 * 1024
+"""The most bytes of specs that are made to check one flow: enough for 1,000 ordinary templates, or three of the largest."""
 _ROW_BYTES: Final = 200
 """Bytes of one Job in the shortest form of the status, besides the name of its entry."""
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,9}")
 _PROBES: Final = ("httpGetList", "tcpSocketList", "taskStatusList")
 
 
-def check_entry(entry: Mapping[str, Any], path: str, namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
+class EntrySpecs:
+    """The specs of the Jobs of entries, each made once from its template and patch.
+
+    A small flow may name a large template thousands of times, so only specs of `_MOST_PATCHED` bytes together are made. The rest
+    is checked when the Jobs are created.
+    """
+
+    def __init__(self, namespace: str, known: FlowKnowledge) -> None:
+        self._namespace, self.known, self._left = namespace, known, _MOST_PATCHED
+        self._specs: dict[str, Mapping[str, Any] | None] = {}
+
+    def of(self, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the spec; None when the template does not exist, or when too much was made.
+
+        Raises:
+            ValueError: the patch does not fit the template.
+        """
+        name = text(entry.get("name"))
+        if name not in self._specs:
+            spec = self.known.patched(self._namespace, entry) if self._left > 0 else None
+            self._left -= len(msgspec.json.encode(spec)) if spec is not None else 0
+            self._specs[name] = spec
+        return self._specs[name]
+
+
+def check_entry(entry: Mapping[str, Any], path: str, specs: EntrySpecs, options: JobOptions) -> Iterator[Finding]:
     """Yield all faults of the entry at `path`. The template is checked if it exists already."""
     name = text(entry.get("name"))
-    for error in (*_statements(entry, path), *_expressions(entry, path, known)):
+    for error in (*_statements(entry, path), *_expressions(entry, path, specs.known)):
         yield Finding(f"entry {name}: {error};", (_of_entry(error, name),), extra=True)
-    yield from _patch(entry, path, namespace, known)
+    yield from _patch(entry, path, specs, options)
 
 
 def check_size(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
@@ -54,22 +81,25 @@ def check_stored_size(spec: Mapping[str, Any], entries: Mapping[str, tuple[int, 
         yield Finding(f"{sentence};", (error,), extra=True)
 
 
-def check_probes(entries: Mapping[str, tuple[int, Mapping[str, Any]]], namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
+def check_probes(entries: Mapping[str, tuple[int, Mapping[str, Any]]], specs: EntrySpecs) -> Iterator[Finding]:
     """Yield a fault for each probe of a task that no target has. Entries with a target whose tasks are unknown are skipped."""
+    tasks_of: dict[str, set[str] | None] = {}
     for name, (index, entry) in entries.items():
         depends = mapping(entry.get("dependsOn"))
         probe = mapping(depends.get("probe"))
-        targets = [entries[target][1] for target in string_items(depends.get("targets")) if target in entries]
+        targets = [target for target in string_items(depends.get("targets")) if target in entries]
         if not probe or not targets:
             continue
-        tasks = [_tasks(target, namespace, known) for target in targets]
+        for target in targets:
+            if target not in tasks_of:
+                tasks_of[target] = _tasks(entries[target][1], specs)
+        tasks = [tasks_of[target] for target in targets]
         if any(each is None for each in tasks):
             continue
-        there = {task for each in tasks if each is not None for task in each}
         for kind in _PROBES:
             for number, one in mappings(probe.get(kind)):
                 task = text(one.get("taskName"))
-                if task and task not in there:
+                if task and not any(task in each for each in tasks if each is not None):
                     path = f"spec.flows[{index}].dependsOn.probe.{kind}[{number}].taskName"
                     error = invalid(path, task, f"no target of {name} has a task of this name")
                     yield Finding(f"entry {name}: {error};", (_of_entry(error, name),), extra=True)
@@ -94,10 +124,10 @@ def rounds(entry: Mapping[str, Any]) -> int:
     return len(values) if values else count if isinstance(count, int) else 0
 
 
-def round_named(name: str, loop: str) -> int | None:
-    """Return the round of the entry `loop` to which a name such as `NAME-3` belongs; None for any other name."""
-    number = name.removeprefix(f"{loop}-")
-    return int(number) if number != name and _NUMBER.fullmatch(number) else None
+def round_of(name: str) -> tuple[str, int | None]:
+    """Return the name of the loop and the number of the round in a name such as `LOOP-3`; the number is None for any other."""
+    loop, _, number = name.rpartition("-")
+    return loop, int(number) if _NUMBER.fullmatch(number) else None
 
 
 def _statements(entry: Mapping[str, Any], path: str) -> Iterator[FieldError]:
@@ -135,13 +165,13 @@ def _expressions(entry: Mapping[str, Any], path: str, known: FlowKnowledge) -> I
             yield invalid(where, source, fault)
 
 
-def _patch(entry: Mapping[str, Any], path: str, namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
+def _patch(entry: Mapping[str, Any], path: str, specs: EntrySpecs, options: JobOptions) -> Iterator[Finding]:
     """Yield the faults of the Job that results from the template and the patch."""
     name = text(entry.get("name"))
     if not mapping(entry.get("patch")):
         return
     try:
-        spec = known.patched(namespace, entry)
+        spec = specs.of(entry)
     except ValueError as error:
         fault = _of_entry(invalid(f"{path}.patch", entry.get("patch"), str(error)), name)
         yield Finding(f"entry {name}: the patch does not fit: {error};", (fault,), extra=True)
@@ -152,7 +182,7 @@ def _patch(entry: Mapping[str, Any], path: str, namespace: str, known: FlowKnowl
         for fault in faults:
             yield Finding(f"entry {name}: the patch makes an invalid Job: {fault};", (_of_entry(fault, name),), extra=True)
         return
-    for finding in check_template_spec(spec, f"{path}.patch.spec", name=name):
+    for finding in check_template_spec(spec, f"{path}.patch.spec", options, name=name):
         sentence = f"entry {name}: the patch makes an invalid Job: {finding.sentence.strip()}"
         yield Finding(sentence, tuple(_of_entry(error, name) for error in finding.errors), extra=True)
 
@@ -172,10 +202,10 @@ def _schema_faults(spec: Mapping[str, Any], path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}{where}", problem["input"], problem["msg"])
 
 
-def _tasks(entry: Mapping[str, Any], namespace: str, known: FlowKnowledge) -> set[str] | None:
+def _tasks(entry: Mapping[str, Any], specs: EntrySpecs) -> set[str] | None:
     """Return the tasks of an entry's Job; None when they are unknown."""
     try:
-        spec = known.patched(namespace, entry)
+        spec = specs.of(entry)
     except ValueError:
         return None  # the fault is reported for the entry itself
     if spec is None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyroclast.rules.jobflows.creation import validate_create
-from pyroclast.rules.jobflows.entries import round_named, rounds
-from pyroclast.rules.lookups import COMPLETE_PHASES, NOTHING_KNOWN, FlowKnowledge
+from pyroclast.rules.jobflows.entries import round_of, rounds
+from pyroclast.rules.lookups import ANY_JOB, COMPLETE_PHASES, NOTHING_KNOWN, FlowKnowledge, JobOptions
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import mapping, mappings, string_items, text
 from pyroclast.rules.verdicts import ALLOWED, Verdict, denied
@@ -16,7 +16,12 @@ _LISTS = ("pendingJobs", "runningJobs", "failedJobs", "completedJobs", "terminat
 _WAITING = "Waiting"
 
 
-def validate_update(flow: Mapping[str, Any], old: Mapping[str, Any], known: FlowKnowledge = NOTHING_KNOWN) -> Verdict:
+def validate_update(
+    flow: Mapping[str, Any],
+    old: Mapping[str, Any],
+    known: FlowKnowledge = NOTHING_KNOWN,
+    options: JobOptions = ANY_JOB,
+) -> Verdict:
     """Return the verdict on changing `old` to `flow`. The status of `old` shows which entries have started."""
     spec, before = mapping(flow.get("spec")), mapping(old.get("spec"))
     if same_meaning(spec, before):
@@ -26,7 +31,7 @@ def validate_update(flow: Mapping[str, Any], old: Mapping[str, Any], known: Flow
     phase = text(mapping(mapping(old.get("status")).get("state")).get("phase"))
     if phase in COMPLETE_PHASES:
         return denied(f"the entries of a jobflow that is {phase} can not be changed: it starts nothing any more; make a new flow")
-    verdict = validate_create(flow, known)
+    verdict = validate_create(flow, known, options)
     if not verdict.allowed:
         return verdict
     touched = list(_touched(spec, old))
@@ -55,11 +60,16 @@ def _started(flow: Mapping[str, Any]) -> frozenset[str]:
 def _touched(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
     flow_name = text(mapping(old.get("metadata")).get("name"))
     started = _started(old)
+    first_rounds: dict[str, int] = {}
+    for job in started:
+        loop, number = round_of(job)
+        if number is not None:
+            first_rounds[loop] = min(number, first_rounds.get(loop, number))
     entries = {text(entry.get("name")): entry for _, entry in mappings(spec.get("flows"))}
     seen: set[str] = set()
     for _, entry in mappings(mapping(old.get("spec")).get("flows")):
         name = text(entry.get("name"))
-        if name in seen or not _has_started(f"{flow_name}-{name}", entry, started):
+        if name in seen or not _has_started(f"{flow_name}-{name}", entry, started, first_rounds):
             continue
         seen.add(name)
         if name not in entries:
@@ -68,10 +78,8 @@ def _touched(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} (changed)"
 
 
-def _has_started(job_name: str, entry: Mapping[str, Any], started: frozenset[str]) -> bool:
+def _has_started(job_name: str, entry: Mapping[str, Any], started: frozenset[str], first_rounds: Mapping[str, int]) -> bool:
+    """Whether the Job of the entry exists, or a round of its loop. `first_rounds`: the first started round of each loop."""
     if job_name in started:
         return True
-    if not isinstance(entry.get("for"), dict):
-        return False
-    numbers = (round_named(name, job_name) for name in started)
-    return any(number is not None and number < rounds(entry) for number in numbers)
+    return isinstance(entry.get("for"), dict) and job_name in first_rounds and first_rounds[job_name] < rounds(entry)

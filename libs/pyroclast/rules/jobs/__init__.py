@@ -7,4 +7,11 @@ from pyroclast.rules.jobs.defaults import default, default_update
 from pyroclast.rules.jobs.templates import check_template_spec
 from pyroclast.rules.jobs.update import validate_update
 
-__all__ = ["check_spec", "check_template_spec", "default", "default_update", "validate_create", "validate_update"]
+__all__ = [
+    "check_spec",
+    "check_template_spec",
+    "default",
+    "default_update",
+    "validate_create",
+    "validate_update",
+]

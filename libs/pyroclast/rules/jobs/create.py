@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyroclast.api.jobplugins import BUILT_IN
-from pyroclast.rules.errors import invalid, required
+from pyroclast.rules.errors import forbidden, invalid, required, unsupported
 from pyroclast.rules.jobs.defaults import DEFAULT_QUEUE
 from pyroclast.rules.jobs.graph import check_dependencies
 from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins, host_list_warnings
@@ -17,7 +16,7 @@ from pyroclast.rules.jobs.tasks import check_minimum, check_task, pod_name_warni
 from pyroclast.rules.jobs.timing import check_estimate, check_retry
 from pyroclast.rules.jobs.volumes import check_volumes
 from pyroclast.rules.jobs.warnings import spec_warnings
-from pyroclast.rules.lookups import QueueLookup
+from pyroclast.rules.lookups import ANY_JOB, JobOptions, QueueLookup
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.topology import BOTH_TIERS, check_topology
 from pyroclast.rules.values import integer, mapping, mappings, text
@@ -27,23 +26,14 @@ NO_TASKS = "No task specified in job spec"
 TOO_FEW_REPLICAS = "job 'minAvailable' should not be greater than total replicas in tasks"
 
 
-def validate_create(
-    job: Mapping[str, Any],
-    queues: QueueLookup,
-    *,
-    pod_level_resources: bool = True,
-    plugins: Collection[str] = BUILT_IN,
-) -> Verdict:
+def validate_create(job: Mapping[str, Any], queues: QueueLookup, options: JobOptions = ANY_JOB) -> Verdict:
     """Return the verdict on a new Job.
-
-    `pod_level_resources`: whether the cluster supports resources of whole pods. `plugins`: the names of the installed job
-    plugins.
 
     All faults are reported at once. The message begins with Volcano's sentences in Volcano's order.
     """
     spec = mapping(job.get("spec"))
     name = text(mapping(job.get("metadata")).get("name"))
-    findings = check_spec(spec, "spec", name=name, queues=queues, pod_level_resources=pod_level_resources, plugins=plugins)
+    findings = check_spec(spec, "spec", options, name=name, queues=queues)
     queue = queues.get(text(spec.get("queue")) or DEFAULT_QUEUE)
     warnings = (
         *spec_warnings(spec, "spec", queue),
@@ -54,13 +44,7 @@ def validate_create(
 
 
 def check_spec(
-    spec: Mapping[str, Any],
-    path: str,
-    *,
-    name: str,
-    queues: QueueLookup | None = None,
-    pod_level_resources: bool = True,
-    plugins: Collection[str] = BUILT_IN,
+    spec: Mapping[str, Any], path: str, options: JobOptions, *, name: str, queues: QueueLookup | None = None
 ) -> list[Finding]:
     """Return all faults of the spec of a Job at `path`, in Volcano's order.
 
@@ -70,16 +54,18 @@ def check_spec(
     prelude = check_mpi_master(spec.get("plugins"), tasks, f"{path}.plugins") if tasks else _no_tasks(path)
     rest = [
         *_check_topology(spec, path),
-        *_check_tasks(tasks, path, name, named=queues is not None, pod_level_resources=pod_level_resources),
+        *_check_tasks(tasks, path, name, named=queues is not None, pod_level_resources=options.pod_level_resources),
         *(_check_name(name) if queues is not None else ()),
         *_check_total(spec, tasks, path),
         *check_policies(spec.get("policies"), f"{path}.policies", said_path="spec.policies"),
-        *check_plugins(spec.get("plugins"), f"{path}.plugins", plugins),
+        *check_plugins(spec.get("plugins"), f"{path}.plugins", options.plugins),
         *check_volumes(spec.get("volumes"), f"{path}.volumes"),
         *(check_queue(text(spec.get("queue")) or DEFAULT_QUEUE, queues, f"{path}.queue") if queues is not None else ()),
         *check_dependencies(tasks, f"{path}.tasks"),
         *check_estimate(spec, path),
         *check_retry(spec, path),
+        *check_pods(tasks, path, options),
+        *_check_placement(spec, tasks, path, options),
     ]
     return [*prelude, *_extra(rest)] if prelude else rest
 
@@ -137,6 +123,37 @@ def _check_total(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], path: 
     up_to = f" up to task {len(counted) - 1}, whose name is taken" if len(counted) < len(tasks) else ""
     error = invalid(f"{path}.minAvailable", minimum, f"{TOO_FEW_REPLICAS}; there are {total} replicas{up_to}")
     return [found(f" {TOO_FEW_REPLICAS};", error)]
+
+
+def check_pods(tasks: Iterable[Mapping[str, Any]], path: str, options: JobOptions) -> Sequence[Finding]:
+    """Return a fault when the tasks at `path` have more pods than the installation allows for one Job."""
+    total = total_replicas(tasks)
+    if total <= options.max_pods:
+        return ()
+    sentence = f"the replicas of all tasks sum up to {total} pods; one Job may have at most {options.max_pods}"
+    return [Finding(f"{sentence};", (invalid(f"{path}.tasks", total, sentence),), extra=True)]
+
+
+def _check_placement(
+    spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], path: str, options: JobOptions
+) -> Iterator[Finding]:
+    """Yield a fault for each part of the Job by which its pods would evade the scheduler, and so the limits of their queue."""
+    if options.schedulers is None:
+        return
+    templates = [
+        (f"{path}.tasks[{index}].template.spec", mapping(mapping(task.get("template")).get("spec")))
+        for index, task in enumerate(tasks)
+    ]
+    for place, holder in ((path, spec), *templates):
+        name = text(holder.get("schedulerName"))
+        if name and name not in options.schedulers:
+            error = unsupported(f"{place}.schedulerName", name, sorted(options.schedulers))
+            yield Finding(f"{error};", (error,), extra=True)
+    for place, pod in templates:
+        if node := text(pod.get("nodeName")):
+            why = f"the scheduler chooses the node; select {node} by its labels, with nodeSelector or affinity"
+            error = forbidden(f"{place}.nodeName", why)
+            yield Finding(f"{error};", (error,), extra=True)
 
 
 def _until_name_comes_again(tasks: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pyroclast.rules.errors import FieldError, invalid, required, unsupported
@@ -34,8 +35,12 @@ _Fault: TypeAlias = tuple[str, FieldError, int]
 """Volcano's sentence, the error of the field, and the number of events that Volcano had read before the fault."""
 
 
-_Seen: TypeAlias = dict[str | int, int]
-"""The events and exit codes that policies name, each with the position of the first policy that names it."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The events and exit codes that policies name, each with the position of the first policy that names it."""
+
+    events: dict[str, int] = field(default_factory=dict)
+    codes: dict[int, int] = field(default_factory=dict)
 
 
 def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Finding]:
@@ -48,7 +53,7 @@ def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Fin
         return ()
     said: list[_Fault] = []
     more: list[Finding] = []
-    seen: _Seen = {}
+    seen = _Seen()
     for index, policy in mappings(policies):
         if faults := _faults(policy, f"{path}[{index}]", seen, index, said_path):
             if not said:
@@ -56,10 +61,10 @@ def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Fin
             more += [Finding(f"{sentence};", (error,), extra=True) for sentence, error, _ in faults]
         if policy.get("timeout") is not None:
             more += _check_timeout(policy, f"{path}[{index}]")
-    events = _named(seen)
-    if "*" in seen and len(events) > 1:
+    events = list(seen.events)
+    if "*" in seen.events and len(events) > 1:
         known = events[: said[0][2]] if said else events
-        error = invalid(f"{path}[{seen['*']}]", "*", f"{_STAR}; leave either * or the other events")
+        error = invalid(f"{path}[{seen.events['*']}]", "*", f"{_STAR}; leave either * or the other events")
         if "*" in known and len(known) > 1:
             said.append((_STAR, error, len(known)))
         else:
@@ -90,7 +95,7 @@ def policy_warnings(policies: Json, path: str) -> list[str]:
 
 
 def _faults(policy: Mapping[str, Any], where: str, seen: _Seen, index: int, said_path: str) -> list[_Fault]:
-    events, has_code, known = _events(policy), policy.get("exitCode") is not None, len(_named(seen))
+    events, has_code, known = _events(policy), policy.get("exitCode") is not None, len(seen.events)
     if events and has_code:
         return [(_BOTH, invalid(f"{where}.exitCode", policy["exitCode"], f"{_BOTH}; keep one of them"), known)]
     if events:
@@ -106,16 +111,16 @@ def _faults_with_events(
     faults: list[_Fault] = []
     action = text(policy.get("action"))
     for event in events:
-        known = len(_named(seen))
+        known = len(seen.events)
         if event not in EVENTS:
             faults.append((*_unknown(event, f"{where}.event", "invalid policy event", EVENTS, said_path), known))
         if action not in ACTIONS:
             faults.append((*_unknown(action, f"{where}.action", "invalid policy action", ACTIONS, said_path), known))
-        if event in seen:
+        if event in seen.events:
             sentence = f"duplicate event {event}  across different policy"
-            error = invalid(f"{where}.event", event, f"{sentence}; policy {seen[event]} handles it already")
+            error = invalid(f"{where}.event", event, f"{sentence}; policy {seen.events[event]} handles it already")
             faults.append((sentence, error, known))
-        seen.setdefault(event, index)
+        seen.events.setdefault(event, index)
     return faults
 
 
@@ -124,15 +129,15 @@ def _faults_with_exit_code(policy: Mapping[str, Any], where: str, seen: _Seen, i
     if code is None:
         return []
     faults: list[_Fault] = []
-    known = len(_named(seen))
+    known = len(seen.events)
     if code == 0:
         sentence = "0 is not a valid error code"
         faults.append((sentence, invalid(f"{where}.exitCode", 0, f"{sentence}: it means success"), known))
-    elif code in seen:
+    elif code in seen.codes:
         sentence = f"duplicate exitCode {code}"
-        error = invalid(f"{where}.exitCode", code, f"{sentence}; policy {seen[code]} handles it already")
+        error = invalid(f"{where}.exitCode", code, f"{sentence}; policy {seen.codes[code]} handles it already")
         faults.append((sentence, error, known))
-    seen.setdefault(code, index)
+    seen.codes.setdefault(code, index)
     action = text(policy.get("action"))
     if action not in ACTIONS:
         faults.append((*_unknown(action, f"{where}.action", "invalid policy action", ACTIONS, said_path), known))
@@ -149,11 +154,6 @@ def _events(policy: Mapping[str, Any]) -> list[str]:
     single, several = text(policy.get("event")), policy.get("events")
     ones = [single] if single else []
     return list(dict.fromkeys([*string_items(several), *ones])) if several else ones
-
-
-def _named(seen: _Seen) -> list[str]:
-    """Return the events in `seen`, in their order."""
-    return [each for each in seen if isinstance(each, str)]
 
 
 def _unknown(value: str, path: str, sentence: str, known: tuple[str, ...], said_path: str) -> tuple[str, FieldError]:

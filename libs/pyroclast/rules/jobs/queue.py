@@ -14,6 +14,7 @@ from pyroclast.rules.values import mapping, mappings
 from pyroclast.rules.verdicts import Finding, found
 
 SHOWN_CHILDREN = 3
+ROOT_REFUSED = "can not submit job to root queue"
 
 
 def check_queue(name: str, queues: QueueLookup, path: str) -> Iterator[Finding]:
@@ -27,8 +28,7 @@ def check_queue(name: str, queues: QueueLookup, path: str) -> Iterator[Finding]:
         sentence = f"can only submit job to queue with state `Open`, queue `{name}` status is `{queue.state}`"
         yield replace(found(f" {sentence};", forbidden(path, sentence)), about_fields=False)
     if name == ROOT_QUEUE:
-        sentence = "can not submit job to root queue"
-        yield found(f" {sentence};", invalid(path, name, f"{sentence}; name a queue below it"))
+        yield found(f" {ROOT_REFUSED};", invalid(path, name, f"{ROOT_REFUSED}; name a queue below it"))
         return
     if children := queues.children(name):
         sentence = f"can only submit job to leaf queue, queue `{name}` has {len(children)} child queues"

@@ -7,10 +7,12 @@ from itertools import chain
 from typing import Any
 
 from pyroclast.rules.errors import invalid
+from pyroclast.rules.jobs.create import check_pods
 from pyroclast.rules.jobs.defaults import default
 from pyroclast.rules.jobs.differences import changed_fields
 from pyroclast.rules.jobs.partitions import check_partitions
 from pyroclast.rules.jobs.tasks import total_replicas
+from pyroclast.rules.lookups import ANY_JOB, JobOptions
 from pyroclast.rules.patches import applied
 from pyroclast.rules.topology import BOTH_TIERS, check_topology
 from pyroclast.rules.values import integer, mapping, mappings, optional_integer, text
@@ -23,7 +25,7 @@ FIELDS_CHANGED = (
 SHOWN_FIELDS = 5
 
 
-def validate_update(job: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
+def validate_update(job: Mapping[str, Any], old: Mapping[str, Any], options: JobOptions = ANY_JOB) -> Verdict:
     """Return the verdict on changing `old` to `job`. Metadata and status may change freely; an unchanged spec has no findings."""
     spec, before = mapping(job.get("spec")), mapping(old.get("spec"))
     if spec == before:
@@ -33,6 +35,8 @@ def validate_update(job: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
     findings = list(
         chain(*(_check_task(task, f"spec.tasks[{n}]", name) for n, task in enumerate(tasks)), _check_spec(spec, tasks, before))
     )
+    if total_replicas(tasks) > total_replicas(task for _, task in mappings(before.get("tasks"))):
+        findings += check_pods(tasks, "spec", options)
     verdict = verdict_of(first_only(findings), trim=False)
     if not verdict.allowed:
         return verdict

@@ -51,7 +51,7 @@ def check_tolerations(tolerations: Json, path: str, errors: list[FieldError]) ->
 
 def check_spread(constraints: Json, path: str, errors: list[FieldError], options: Options) -> None:
     """Check `topologySpreadConstraints` of a pod at `path`."""
-    pairs = [(text(each.get("topologyKey")), text(each.get("whenUnsatisfiable"))) for _, each in mappings(constraints)]
+    last = {(text(each.get("topologyKey")), text(each.get("whenUnsatisfiable"))): index for index, each in mappings(constraints)}
     for index, constraint in mappings(constraints):
         where = f"{path}[{index}]"
         skew, topology = integer(constraint.get("maxSkew")), text(constraint.get("topologyKey"))
@@ -62,7 +62,7 @@ def check_spread(constraints: Json, path: str, errors: list[FieldError], options
             errors.append(required(f"{where}.topologyKey", "can not be empty"))
         if action not in _UNSATISFIABLE:
             errors.append(unsupported(f"{where}.whenUnsatisfiable", action, _UNSATISFIABLE))
-        if (topology, action) in pairs[index + 1 :]:
+        if last[topology, action] > index:
             errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{topology}, {action}}}"))
         _check_domains(constraint, action, where, errors)
         for key in ("nodeAffinityPolicy", "nodeTaintsPolicy"):

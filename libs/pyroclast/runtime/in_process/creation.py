@@ -15,6 +15,7 @@ from pyroclast.runtime.settings import LeaderElectionSettings
 
 PODS_MUTATE: Final = "/pods/mutate"
 PODS_VALIDATE: Final = "/pods/validate"
+COMMANDS_MUTATE: Final = "/commands/mutate"
 COMMANDS_VALIDATE: Final = "/commands/validate"
 
 

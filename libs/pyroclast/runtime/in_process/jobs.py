@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from importlib import metadata
 from typing import Any, Final
 
 import msgspec
+from pydantic import Field
 
 from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
 from pyroclast.api.types import JOBS
 from pyroclast.kube.http.client import Client, encode
 from pyroclast.rules import jobs
-from pyroclast.rules.lookups import QueueLookup
+from pyroclast.rules.lookups import ANY_JOB, MOST_PODS, JobOptions, QueueLookup
 from pyroclast.rules.patches import applied
 from pyroclast.rules.verdicts import Verdict
 from pyroclast.runtime.in_process.creation import ensure_allowed
 from pyroclast.runtime.in_process.queues import QueueCache, judged
 from pyroclast.runtime.in_process.server_version import has_pod_resources
+from pyroclast.runtime.settings import LeaderElectionSettings
 from pyroclast.runtime.traces import Traces, context_of
 
 MUTATE: Final = "/jobs/mutate"
@@ -27,6 +30,19 @@ PATHS: Final = (MUTATE, VALIDATE)
 """The webhooks of Jobs."""
 
 _NAME: Final = "validatejob.volcano.sh"
+
+
+class JobCreatorSettings(LeaderElectionSettings):
+    """The flags of a service that creates Jobs by the rules of their webhooks, which has the same flags."""
+
+    max_pods_per_job: int = Field(MOST_PODS, ge=1, description="most pods of one Job that this service creates")
+    allow_job_placement: bool = Field(
+        default=False, description="let Jobs name the node of a pod, and schedulers other than --scheduler-name"
+    )
+
+    def job_options(self, schedulers: Collection[str]) -> JobOptions:
+        """Return what Jobs may have, where the pods of Jobs belong to these schedulers."""
+        return JobOptions(max_pods=self.max_pods_per_job, schedulers=None if self.allow_job_placement else schedulers)
 
 
 class JobCreator:
@@ -39,6 +55,7 @@ class JobCreator:
         webhooks: paths of the webhooks that skip this program; the API server calls the others.
         exempt: namespaces for which no webhook is called.
         scheduler: the default scheduler of Jobs.
+        options: what Jobs may have, besides the installed plugins and the features of the cluster.
     """
 
     def __init__(
@@ -50,10 +67,11 @@ class JobCreator:
         webhooks: Collection[str],
         exempt: Collection[str],
         scheduler: str,
+        options: JobOptions = ANY_JOB,
     ) -> None:
         self._client, self._queues, self._traces, self._scheduler = client, queues, traces, scheduler
         self._mutates, self._validates, self._exempt = MUTATE in webhooks, VALIDATE in webhooks, frozenset(exempt)
-        self._plugins = (*BUILT_IN, *installed_plugins()) if self._validates else BUILT_IN
+        self._options = replace(options, plugins=(*BUILT_IN, *(installed_plugins() if self._validates else ())))
         self._pod_resources: bool | None = None
 
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -80,10 +98,10 @@ class JobCreator:
     async def _check(self, job: dict[str, Any], queues: QueueCache) -> None:
         if self._pod_resources is None:
             self._pod_resources = await has_pod_resources(self._client)
-        pod_resources = self._pod_resources
+        options = replace(self._options, pod_level_resources=self._pod_resources)
 
         def rule(found: QueueLookup) -> Verdict:
-            return jobs.validate_create(job, found, pod_level_resources=pod_resources, plugins=self._plugins)
+            return jobs.validate_create(job, found, options)
 
         with self._span("admission.validate", job):
             ensure_allowed(_NAME, await judged(rule, queues, self._client))

@@ -1,0 +1,74 @@
+"""Checks that the user of a Command may do by hand what the Command asks for.
+
+The controllers carry Commands out with their own rights, so without this check a user could let them do what the user may not:
+close a queue of the cluster, for example (a confused deputy).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from pyroclast.api.types import JOBS, QUEUES, Key, ResourceType
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.http.client import Client
+from pyroclast.rules import commands, submitters
+from pyroclast.rules.values import mapping, text
+from pyroclast.rules.verdicts import Verdict
+from pyroclast.runtime.visitors import is_allowed
+from pyroclast_admission.review import Answer, Review, refusal
+
+SECONDS: Final = 2.0
+"""Time limit of the look at the target, in seconds. The API server waits for the review meanwhile."""
+
+RETRY_SECONDS: Final = 1
+
+_KINDS: Final = {"Job": JOBS, "Queue": QUEUES}
+
+
+class Authorizer:
+    """Asks the API server about the target of a Command and the rights of its user. `namespace`: of our own programs."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client, self._namespace = client, namespace
+
+    async def refusal(self, review: Review) -> Answer | None:
+        """Return the denial of the Command in `review`; None when its target exists and the user may update it.
+
+        Faults of the Command itself are left to the rules.
+        """
+        target = mapping(review.object.get("target"))
+        kind, name, uid = _KINDS.get(text(target.get("kind"))), text(target.get("name")), text(target.get("uid"))
+        if kind is None or not name or not uid:
+            return None
+        if kind is JOBS and submitters.is_ours(review.user, self._namespace) and review.user.endswith("-jobflow"):
+            return None  # the flow of a Job may end it
+        key = Key(review.namespace if kind.namespaced else "", name)
+        try:
+            allowed, why = await asyncio.gather(self._may_update(review, kind, key), self._fault(kind, key, uid))
+        except KubeError as error:
+            message = f"{kind.kind} {key} and the rights of the user cannot be looked up now, try again: {error}"
+            return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
+        if not allowed:
+            where = f' in the namespace "{key.namespace}"' if key.namespace else ""
+            message = (
+                f'user "{review.user}" may not update {kind.qualified} "{name}"{where}: '
+                f"a Command needs the verb update on its target, as a Role or ClusterRole grants it"
+            )
+            return refusal(message, code=403, reason="Forbidden")
+        return Answer(why) if why is not None else None
+
+    async def _may_update(self, review: Review, kind: ResourceType, key: Key) -> bool:
+        what = {"group": kind.group, "version": kind.version, "resource": kind.plural, "name": key.name, "verb": "update"}
+        if key.namespace:
+            what["namespace"] = key.namespace
+        return await is_allowed(self._client, review.user_info, {"resourceAttributes": what})
+
+    async def _fault(self, kind: ResourceType, key: Key, uid: str) -> Verdict | None:
+        try:
+            target = await self._client.get(kind, key, deadline=Deadline.after(SECONDS))
+        except NotFound:
+            return commands.absent(kind.kind, str(key))
+        there = text(mapping(target.get("metadata")).get("uid"))
+        return None if there == uid else commands.replaced(kind.kind, str(key), uid, there)
