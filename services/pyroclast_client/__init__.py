@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyroclast_client.jobs import Job
     from pyroclast_client.nodes import otherwise, when
     from pyroclast_client.planes import local
-    from pyroclast_client.ranks import rank, world
+    from pyroclast_client.runner.standin import rank, world
     from pyroclast_client.sweeps import Sweep
     from pyroclast_client.synchronous import Client
     from pyroclast_client.torch import torchrun
@@ -54,11 +54,11 @@ _HOMES: Final = {
     "job": "defaults",
     "local": "planes",
     "otherwise": "nodes",
-    "rank": "ranks",
+    "rank": "runner.standin",
     "task": "functions",
     "torchrun": "torch",
     "when": "nodes",
-    "world": "ranks",
+    "world": "runner.standin",
 }
 
 

@@ -18,18 +18,15 @@ from pyroclast.kube.credentials.config import ClusterConfig, find_config
 from pyroclast.rules import jobs as rules
 from pyroclast.rules.patches import applied
 from pyroclast_client import errors
-from pyroclast_client.calls import Call, SweepCall
-from pyroclast_client.checking import checked_job
+from pyroclast_client.checking import Fit, checked_job, fit_of
 from pyroclast_client.compilation import Compiled, Surroundings, compiled
-from pyroclast_client.creating import create
-from pyroclast_client.documents import Document, Submittable, documents_of, fresh_name, label_of
-from pyroclast_client.fit import Fit, fit_of
+from pyroclast_client.documents import SUBMISSION, Document, Submittable, documents_of, fresh_name, label_of
 from pyroclast_client.flow_compilation import FlowCall
 from pyroclast_client.flow_handles import AsyncFlow
 from pyroclast_client.handles import AsyncJob
-from pyroclast_client.labels import SUBMISSION
+from pyroclast_client.options import Call, SweepCall
 from pyroclast_client.sessions import Session, here, user_of
-from pyroclast_client.submission import create_job, give_to, key_of_secret, make_secret, remove_secret
+from pyroclast_client.submission import create, create_job, give_to, key_of_secret, make_secret, remove_secret
 from pyroclast_client.sweeps import AsyncSweep
 from pyroclast_client.translation import translating
 

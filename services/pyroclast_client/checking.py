@@ -1,19 +1,67 @@
-"""Checks a Job by the schema and the rules before any request, so that all faults are reported together. Pure."""
+"""Before any request: checks a Job by the schema and the rules, and computes whether it would start now.
+
+All faults are reported together. Nothing is created.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from pyroclast.api import jobs as job_kind
 from pyroclast.api.crds import custom_resource_definition
+from pyroclast.api.types import QUEUES
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.waiting_queries import fits_of_objects, schedulers_at_work
 from pyroclast.rules import jobs
 from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
 from pyroclast.rules.patches import applied
 from pyroclast.rules.schema_check import schema_faults
+from pyroclast.views.fitting import fits_lines
+from pyroclast.views.jobs import absence_of
 from pyroclast_client.documents import label_of
 from pyroclast_client.errors import Cause, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether a Job would start now. In a condition the object is true if the Job would start.
+
+    Attributes:
+        job: NAMESPACE/NAME of the Job.
+        queue: the queue of the Job.
+        code: the documented code of the reason why the Job would wait. Empty if it would start.
+        sentence: the reason as a sentence.
+        never: whether the Job could never start by waiting alone.
+        help: the remedy.
+        document: the complete result, as `vcctl fits -o json` prints it.
+    """
+
+    job: str
+    queue: str
+    code: str
+    sentence: str
+    never: bool
+    help: str
+    document: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __bool__(self) -> bool:
+        return not self.code
+
+    def __str__(self) -> str:
+        return "\n".join(fits_lines(self.document))
+
+
+async def fit_of(kube: Client, job: Mapping[str, Any]) -> Fit:
+    """Return whether `job`, whose defaults are set, would start now."""
+    (queues, _), schedulers = await asyncio.gather(kube.list(QUEUES), schedulers_at_work(kube))
+    absence = absence_of(job, schedulers)
+    told = await fits_of_objects(kube, job, queues, namespace=job["metadata"]["namespace"], absence=absence)
+    name = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
+    return Fit(name, told["queue"], told["code"] or "", told["sentence"], told["never"], told["help"], told)
 
 
 class _AnyQueue:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pyroclast.api.types import Key
 from pyroclast.kube.http.client import Client
 from pyroclast_client import errors
-from pyroclast_client.labels import STORE, SUBMISSION
+from pyroclast_client.documents import STORE, SUBMISSION
 from pyroclast_client.podreading import Pod, log_of
 from pyroclast_client.results import Envelope, Outcome, decoded, envelope
 from pyroclast_client.runner import sealing

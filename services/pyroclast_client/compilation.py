@@ -12,13 +12,11 @@ from pyroclast.api import keys
 from pyroclast.api.types import JOBS, SECRETS
 from pyroclast.lifecycle.flow.patch import PatchError, patched
 from pyroclast.resources.durations import DurationError, nanoseconds
-from pyroclast_client.claims import claim_of
-from pyroclast_client.documents import Document
+from pyroclast_client.documents import PAYLOAD, SERIALIZER, STORE, SUBMISSION, Document, secret_name
 from pyroclast_client.errors import Usage
-from pyroclast_client.labels import PAYLOAD, SERIALIZER, STORE, SUBMISSION, secret_name
 from pyroclast_client.modules import project_archive
 from pyroclast_client.options import Gang, TaskOptions
-from pyroclast_client.payload import Arguments, packed, secret_data
+from pyroclast_client.payload import Arguments, claim_of, packed, secret_data
 from pyroclast_client.runner import sealing
 
 TASK: Final = "main"
@@ -262,3 +260,34 @@ def with_patch(spec: dict[str, Any], patch: Mapping[str, Any], option: str = "pa
         return dict(patched(spec, {"spec": patch})) if patch else spec
     except PatchError as error:
         raise Usage(f"task: {option}: {error}") from error
+
+
+CODE: Final = "pyroclast"  # name of the volume and the mount of the function's Secret, which a command does not have
+
+
+def command_job(
+    command: Sequence[str],
+    options: TaskOptions,
+    surroundings: Surroundings,
+    *,
+    name: str,
+    policies: Mapping[str, Any] | None = None,
+) -> Document:
+    """Return a Job whose pods run `command`. Each pod has its index in `PYROCLAST_INDEX`.
+
+    Raises:
+        Usage: no image is named, or an option is invalid.
+    """
+    gang: Gang = options.gang
+    template = pod_template(options, surroundings, secret="", world=gang.size)
+    spec = template["spec"]
+    (container,) = spec["containers"]
+    container["command"] = list(command)
+    container["volumeMounts"] = [each for each in container["volumeMounts"] if each["name"] != CODE]
+    spec["volumes"] = [each for each in spec["volumes"] if each["name"] != CODE]
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {"name": name, "namespace": surroundings.namespace},
+        "spec": job_spec(options, surroundings, gang, template, policies=policies or {}),
+    }

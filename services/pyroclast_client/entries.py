@@ -10,11 +10,40 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from pyroclast_client.calls import Definition
-from pyroclast_client.choices import Choice
 from pyroclast_client.documents import Document
 from pyroclast_client.nodes import Builder, Case, Cases, Condition, Item, Loop, Node, Order, refuse
+from pyroclast_client.options import Definition
 from pyroclast_client.payload import Arguments
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A `switch`. The first case that matches is chosen, and `default` when no case matches."""
+
+    name: str
+    on: Node
+    cases: list[Case] = field(default_factory=list)
+    default: list[Node] = field(default_factory=list)
+
+
+def choice_manifest(choice: Choice, names: Mapping[str, str]) -> Document:
+    """Return the entry of the JobFlow for a choice. The entry has no template.
+
+    `names` maps names of nodes to names of entries.
+    """
+    cases = [{**dict(_outcome(case)), "entries": [names[node.name] for node in case.nodes]} for case in choice.cases]
+    switch: Document = {"on": names[choice.on.name], "cases": cases}
+    if choice.default:
+        switch["default"] = [names[node.name] for node in choice.default]
+    return {"name": names[choice.name], "switch": switch}
+
+
+def _outcome(case: Case) -> Iterator[tuple[str, str | int]]:
+    if case.phase is not None:
+        yield "phase", case.phase
+    if case.exit_code is not None:
+        yield "exitCode", case.exit_code
+
 
 _TARGET = re.compile(r'targets\["([^"]+)"\]')
 

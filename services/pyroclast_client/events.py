@@ -12,9 +12,8 @@ from pyroclast.api import keys
 from pyroclast.api.types import EVENTS, PODS, Key, ResourceType
 from pyroclast.kube.http.client import Client, selectors
 from pyroclast_client.loops import end
-from pyroclast_client.selections import SelectionWatch
 from pyroclast_client.states import status_of
-from pyroclast_client.watching import Watcher
+from pyroclast_client.watching import SelectionWatch, Watcher
 
 GRACE_SECONDS: Final = 0.5  # Events about the end of a Job arrive after its last phase
 PHASE, EVENT, POD, DELETED = "phase", "event", "pod", "deleted"

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 import cloudpickle
 
 from pyroclast_client import defaults, errors
-from pyroclast_client.calls import SweepCall
 from pyroclast_client.documents import fresh_name
 from pyroclast_client.loops import background_loop, run
-from pyroclast_client.options import TaskOptions, options_of
+from pyroclast_client.options import SweepCall, TaskOptions, options_of
 from pyroclast_client.payload import Arguments
 from pyroclast_client.results import Outcome, Started
 

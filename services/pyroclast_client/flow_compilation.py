@@ -14,12 +14,10 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, SECRETS
 from pyroclast.rules import jobflows
 from pyroclast_client.checking import checked_spec
-from pyroclast_client.choices import choice_manifest
 from pyroclast_client.compilation import Surroundings, function_name, job_spec, modules_of, pod_template, with_patch
-from pyroclast_client.documents import Document
-from pyroclast_client.entries import Entry, Gathered, entry_manifest, reference
+from pyroclast_client.documents import PAYLOAD, RETURNS, STORE, SUBMISSION, Document, secret_name
+from pyroclast_client.entries import Entry, Gathered, choice_manifest, entry_manifest, reference
 from pyroclast_client.errors import Cause, FlowError, Rejected, Usage
-from pyroclast_client.labels import PAYLOAD, RETURNS, STORE, SUBMISSION, secret_name
 from pyroclast_client.nodes import Node, building
 from pyroclast_client.options import TaskOptions
 from pyroclast_client.payload import KEY_BYTES, FlowPart, Payload, packed, secret_data, shared_modules

@@ -16,23 +16,18 @@ from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_client import errors
 from pyroclast_client.collecting import Collector
+from pyroclast_client.documents import PAYLOAD, gives_json
 from pyroclast_client.events import JobEvent, job_events
-from pyroclast_client.explaining import explained
-from pyroclast_client.failures import failure
-from pyroclast_client.handle import Connection, Handle
-from pyroclast_client.labels import PAYLOAD, gives_json
 from pyroclast_client.log_following import followed
 from pyroclast_client.loops import end
-from pyroclast_client.podreading import LogLine, Pod, log_of, pod_of, pods_of, text_of
-from pyroclast_client.progress import ProgressLine
+from pyroclast_client.podreading import LogLine, Pod, failure, log_of, pod_of, pods_of, text_of
 from pyroclast_client.results import Outcome, Started
-from pyroclast_client.selections import SelectionWatch
-from pyroclast_client.sessions import Session
-from pyroclast_client.states import Explanation, JobStatus, explanation_of, status_of
+from pyroclast_client.sessions import Connection, Handle, Session
+from pyroclast_client.states import Explanation, JobStatus, ProgressLine, explained, explanation_of, status_of
 from pyroclast_client.stores import fetched
 from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
-from pyroclast_client.watching import Watcher
+from pyroclast_client.watching import SelectionWatch, Watcher
 
 R = TypeVar("R")
 Until = Literal["finished", "running", "placed"]

@@ -10,9 +10,8 @@ from pyroclast_client.errors import PyroclastError, Usage
 from pyroclast_client.events import JobEvent
 from pyroclast_client.handles import AsyncJob, Until
 from pyroclast_client.loops import iterated, run
-from pyroclast_client.notebook import job_html
 from pyroclast_client.podreading import LogLine
-from pyroclast_client.states import Explanation, JobStatus, status_of
+from pyroclast_client.states import Explanation, JobStatus, job_html, status_of
 
 R = TypeVar("R")
 

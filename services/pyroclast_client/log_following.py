@@ -14,7 +14,7 @@ from pyroclast.kube.basics.errors import ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.http.client import Client, selectors
 from pyroclast_client.loops import end as end_tasks
 from pyroclast_client.podreading import LogLine, Pod, pod_of, pods_of, without_frame
-from pyroclast_client.selections import SelectionWatch
+from pyroclast_client.watching import SelectionWatch
 
 PAUSE: Final = 0.5
 

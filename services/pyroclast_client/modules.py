@@ -1,4 +1,4 @@
-"""A zip of the project's own modules: the modules that are loaded from files below the project's root.
+"""A zip of the project's own modules: those loaded from files below the project's root, unless `.gitignore` excludes them.
 
 Installed modules are not included, because the image must have them.
 """
@@ -7,15 +7,65 @@ from __future__ import annotations
 
 import fnmatch
 import io
+import re
 import sys
 import sysconfig
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Final, TypeAlias
 
-from pyroclast_client.ignoring import ignored_in
+FILE: Final = ".gitignore"
+
+_PART: Final = re.compile(r"\*\*/|/\*\*$|\*|\?|\[[^\]]+\]|.")
+_WILD: Final = {"**/": "(?:.*/)?", "/**": "/.*", "*": "[^/]*", "?": "[^/]"}
+
+Rule: TypeAlias = tuple[re.Pattern[str], bool]
+
+
+def ignored_in(root: Path) -> Callable[[str], bool]:
+    """Return a function that takes a path relative to `root` and returns whether `.gitignore` files exclude it.
+
+    The `.gitignore` files of the root and of the folders below it are used.
+    """
+    rules = cache(lambda folder: _rules(root / folder / FILE))
+
+    def is_ignored(path: str) -> bool:
+        parts = path.split("/")
+        for length in range(1, len(parts) + 1):  # an ignored folder excludes all files in it
+            verdict = False
+            for depth in range(length):
+                rest = "/".join(parts[depth:length]) + ("/" if length < len(parts) else "")
+                for pattern, hides in rules("/".join(parts[:depth])):
+                    if pattern.fullmatch(rest):
+                        verdict = hides
+            if verdict:
+                return True
+        return False
+
+    return is_ignored
+
+
+def _rules(path: Path) -> list[Rule]:
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [_rule(line) for line in map(str.strip, lines) if line and not line.startswith("#")]
+
+
+def _rule(line: str) -> Rule:
+    """Return the pattern of a line, for paths relative to the `.gitignore` file. The path of a folder ends with a slash."""
+    hides = not line.startswith("!")
+    text = line.removeprefix("!").removeprefix("\\")
+    is_anchored = "/" in text.rstrip("/")
+    end = "/" if text.endswith("/") else "/?"
+    core = text.strip("/") if not text.endswith("/**") else text.lstrip("/")
+    pattern = "".join(_WILD.get(part) or (part if part[0] == "[" else re.escape(part)) for part in _PART.findall(core))
+    return re.compile(("" if is_anchored else "(?:.*/)?") + pattern.replace("[!", "[^") + end), hides
+
 
 OURS: Final = "pyroclast"  # is never the project's own module, also when it is installed from a checkout
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same modules result in the same bytes

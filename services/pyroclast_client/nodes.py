@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 from pyroclast_client.errors import FlowError
 
 if TYPE_CHECKING:
-    from pyroclast_client.calls import Definition
+    from pyroclast_client.options import Definition
     from pyroclast_client.payload import Arguments
 
 

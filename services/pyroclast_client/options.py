@@ -1,12 +1,13 @@
-"""The run options of a function, which are checked when they are given."""
+"""The run options of a function, which are checked when they are given, and calls of such functions that have not run yet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from pyroclast_client.errors import Usage
+from pyroclast_client.payload import Arguments
 
 SERIALIZERS: Final = ("pickle", "json")
 
@@ -102,3 +103,40 @@ def _gang(given: object) -> Gang:
         case (int() as least, int() as size) if 1 <= least <= size:
             return Gang(size, least)
     raise Usage(f"task: gang: {given!r} is no size; give a number of pods, or (least, most) for an elastic one")
+
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)  # noqa: PLC0105 - as short as in the standard library
+
+
+class Definition(Generic[P, R]):
+    """A function with its run options."""
+
+    def __init__(self, function: Callable[P, R], options: TaskOptions) -> None:
+        self.function = function
+        self.options = options
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return str(getattr(self.function, "__name__", "") or type(self.function).__name__)
+
+
+@dataclass(frozen=True)
+class Call(Generic[R]):
+    """A call that has not run yet. `client.submit` creates a Job for it. The result of the Job has the function's return type."""
+
+    function: Callable[..., Any]
+    arguments: Arguments
+    options: TaskOptions
+    name: str
+
+
+@dataclass(frozen=True)
+class SweepCall(Generic[R]):
+    """Calls of one function with several sets of arguments: one Job with a pod for each set."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Arguments, ...]
+    options: TaskOptions
+    name: str

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import json
 import pickle
+import pickletools
+import re
 import secrets
 import sys
 import zipfile
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -22,8 +25,57 @@ import cloudpickle
 from pyroclast_client import runner
 from pyroclast_client.errors import Usage
 from pyroclast_client.modules import EPOCH
-from pyroclast_client.packages import used_packages
 from pyroclast_client.runner import sealing
+
+CARRIED: Final = frozenset({"cloudpickle", "pyroclast", "pyroclast_client"})  # the runner contains these packages
+_SEARCHED_BYTES: Final = 256 << 10  # larger pickles are not searched: most of their content is data
+
+
+def used_packages(pickles: Iterable[bytes]) -> dict[str, str]:
+    """Return the versions of the distributions whose modules the pickles name."""
+    found = {name.partition(".")[0] for each in pickles if len(each) <= _SEARCHED_BYTES for name in _names(each)}
+    tops = {top for top in found if top in sys.modules and top not in sys.stdlib_module_names | CARRIED}
+    if not tops:
+        return {}
+    known = _distributions()
+    return {name: importlib.metadata.version(name) for top in sorted(tops) for name in known.get(top, ())}
+
+
+def _names(pickle: bytes) -> Iterable[str]:
+    """Return the strings in a pickle, which include the names of modules."""
+    return [argument for _, argument, _ in pickletools.genops(pickle) if isinstance(argument, str)]
+
+
+@cache
+def _distributions() -> Mapping[str, Sequence[str]]:
+    return importlib.metadata.packages_distributions()
+
+
+_STORE: Final = re.compile(r"pvc://(?P<claim>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(?P<path>/.*)?")
+
+
+def claim_of(store: str | None) -> str:
+    """Return the claim of a store. The name is empty for a store outside of claims.
+
+    Raises:
+        Usage: the URL names no claim, or its path contains `..`.
+    """
+    if not store or not store.startswith(sealing.CLAIM):
+        return ""
+    found = _STORE.fullmatch(store)
+    if found is None or ".." in (found["path"] or "").split("/"):
+        raise Usage(f"store: {store!r} names no claim; give `pvc://CLAIM/folder` with the name of a PersistentVolumeClaim")
+    return found["claim"]
+
+
+def is_elsewhere(store: str) -> bool:
+    """Whether the store is in a claim that this machine does not mount."""
+    try:
+        sealing.folder_of(store)
+    except sealing.NotMounted:
+        return True
+    return False
+
 
 MOST_BYTES: Final = 700 << 10
 """Most bytes of payloads in a Secret. The limit of a Secret is 1 MiB, including the base64 encoding and the other fields."""

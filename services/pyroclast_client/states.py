@@ -1,15 +1,59 @@
-"""The phase, the counts and the waiting reason in a Job object. Pure."""
+"""The state of a Job: its phase, counts and waiting reason, and how a handle shows them, in a line and in HTML.
+
+The HTML has no scripts and needs no other files. Every text in it is escaped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import os
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
-from pyroclast.views.explanation import explanation_lines
+from pyroclast.api.types import QUEUES, Key
+from pyroclast.kube.basics.errors import Forbidden, NotFound
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.waiting_queries import read_groups, schedulers_at_work
+from pyroclast.views.explanation import explanation, explanation_lines
+from pyroclast.views.jobs import view_of
 from pyroclast.views.waiting_causes import WaitingCause, is_waiting, waiting_cause
-from pyroclast_client.cards import card
+
+COLOURS: Final[Mapping[str, str]] = {
+    "succeeded": "#2e7d32",
+    "running": "#1565c0",
+    "pending": "#9e9e9e",
+    "failed": "#c62828",
+}
+GOOD: Final = frozenset({"Completed", "Succeed", "Succeeded"})
+BAD: Final = frozenset({"Failed", "Terminated", "Aborted"})
+
+
+def card(kind: str, name: str, phase: str, content: str) -> str:
+    """Return a box with a title. `content` is HTML."""
+    title = f"<b>{escape(kind)} {escape(name)}</b> {badge(phase)}"
+    return f'<div style="border:1px solid #ccc;border-radius:4px;padding:8px;max-width:48em">{title}{content}</div>'
+
+
+def badge(phase: str) -> str:
+    """Return the HTML of a phase, in the colour of the phase."""
+    colour = COLOURS["succeeded"] if phase in GOOD else COLOURS["failed"] if phase in BAD else COLOURS["running"]
+    return f'<span style="color:{colour}">{escape(phase)}</span>'
+
+
+def bar(counts: Mapping[str, int]) -> str:
+    """Return a bar with a section for each state, and the counts in words."""
+    total = sum(counts.values()) or 1
+    parts = "".join(
+        f'<div style="background:{COLOURS[name]};width:{100 * count / total:.1f}%"></div>'
+        for name, count in counts.items()
+        if count
+    )
+    words = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "no pod yet"
+    return f'<div style="display:flex;height:8px;background:#eee;margin:4px 0">{parts}</div><div>{escape(words)}</div>'
+
 
 FINISHED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
 """The phases in which no pod runs and none will run, unless a user resumes an Aborted Job."""
@@ -96,3 +140,86 @@ def explanation_of(
         return Explanation(name, queue, phase, "", f"it is {phase} and does not wait", document=document or {})
     cause = cause or waiting_cause(job, None)
     return Explanation(name, queue, phase, cause.code, cause.sentence, cause.is_final, document or {})
+
+
+BOLD, PLAIN, CLEAR = "\x1b[1m", "\x1b[0m", "\r\x1b[K"
+WIDTH: Final = 100
+
+
+class ProgressLine:
+    """One line that is overwritten with each change. Nothing is shown if the output is not a terminal."""
+
+    def __init__(self, output: TextIO | None = None, environ: Mapping[str, str] = os.environ) -> None:
+        self._output = sys.stderr if output is None else output
+        self.is_shown = self._output.isatty()
+        self._is_plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+        self._last = ""
+
+    def show(self, job: Mapping[str, Any] | None) -> None:
+        """Show the state of `job` in the line on the terminal."""
+        if not self.is_shown or job is None:
+            return
+        name, text = job["metadata"]["name"], line_of(job)[:WIDTH]
+        if text != self._last:
+            self._last = text
+            start = "\r" if self._is_plain else CLEAR
+            shown = name if self._is_plain else f"{BOLD}{name}{PLAIN}"
+            self._output.write(f"{start}{shown} {text:<{WIDTH if self._is_plain else 0}}")
+            self._output.flush()
+
+    def end(self) -> None:
+        """End the line, so that its last state stays visible."""
+        if self._last:
+            self._output.write("\n")
+            self._output.flush()
+
+
+def line_of(job: Mapping[str, Any]) -> str:
+    """Return the phase, the pod counts, and why the Job waits, in one line."""
+    status = status_of(job)
+    counts = (
+        (status.pending, "pending"),
+        (status.running, "running"),
+        (status.succeeded, "succeeded"),
+        (status.failed, "failed"),
+    )
+    pods = ", ".join(f"{number} {word}" for number, word in counts if number)
+    waits = explanation_of(job) if status.phase == "Pending" else None
+    why = f"{waits.code}: {waits.sentence}" if waits is not None and waits.code else ""
+    return "; ".join(filter(None, (status.phase, pods, why))).replace("\n", " ")
+
+
+async def explained(kube: Client, job: Mapping[str, Any]) -> Explanation:
+    """Return why the Job waits, from the Job, its PodGroup, its queue, the other PodGroups and the running schedulers."""
+    reading, schedulers = await asyncio.gather(read_groups(kube, job["metadata"]["namespace"]), schedulers_at_work(kube))
+    group = reading.by_owner().get(job["metadata"]["uid"])
+    view = view_of(job, group, schedulers)
+    try:
+        queue: Mapping[str, Any] | None = await kube.get(QUEUES, Key("", view.queue))
+    except (Forbidden, NotFound):
+        queue = None
+    return explanation_of(job, view.cause, explanation(view, queue, reading, kube.now()))
+
+
+def job_html(kind: str, name: str, status: JobStatus, explanation: Explanation | None) -> str:
+    """Return the HTML of a Job: its phase, a bar of its pods, and why it waits."""
+    counts = {each: int(getattr(status, each)) for each in COLOURS}
+    why = escape(explanation.summary if explanation is not None else status.message)
+    return card(kind, name, status.phase, f"{bar(counts)}<div>{why}</div>")
+
+
+def sweep_html(name: str, statuses: Iterable[JobStatus]) -> str:
+    """Return the HTML of a sweep: the pods of all its Jobs in one bar."""
+    every = list(statuses)
+    counts = {each: sum(int(getattr(status, each)) for status in every) for each in COLOURS}
+    phases = ", ".join(sorted({status.phase for status in every}))
+    return card("Sweep", name, phases, bar(counts))
+
+
+def flow_html(name: str, phase: str, entries: Mapping[str, str], messages: Mapping[str, str]) -> str:
+    """Return the HTML of a flow: its entries with their phases."""
+    rows = "".join(
+        f"<tr><td>{escape(entry)}</td><td>{badge(state)}</td><td>{escape(messages.get(entry, ''))}</td></tr>"
+        for entry, state in sorted(entries.items())
+    )
+    return card("Flow", name, phase, f"<table>{rows}</table>")

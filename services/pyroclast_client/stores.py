@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pyroclast_client.claims import claim_of, is_elsewhere
 from pyroclast_client.compilation import compiled
 from pyroclast_client.documents import fresh_name
 from pyroclast_client.errors import ResultTooLarge
-from pyroclast_client.handle import Connection
 from pyroclast_client.options import TaskOptions
-from pyroclast_client.payload import Arguments
+from pyroclast_client.payload import Arguments, claim_of, is_elsewhere
 from pyroclast_client.runner import sealing
+from pyroclast_client.sessions import Connection
 
 SLICE_BYTES: Final = sealing.LOG_BYTES - 1024  # the most that one pod returns by its log
 MOST_SLICES: Final = 64

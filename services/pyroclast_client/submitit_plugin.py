@@ -13,9 +13,8 @@ from typing import Any, Final
 from submitit.core import core, utils
 
 from pyroclast_client import defaults
-from pyroclast_client.calls import Call, SweepCall
 from pyroclast_client.documents import fresh_name
-from pyroclast_client.options import options_of
+from pyroclast_client.options import Call, SweepCall, options_of
 from pyroclast_client.payload import Arguments
 
 OWN_OPTIONS: Final = frozenset(

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from pyroclast_client import errors
-from pyroclast_client.calls import SweepCall
 from pyroclast_client.documents import fresh_name
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.jobs import Job
 from pyroclast_client.loops import end, iterated, run
-from pyroclast_client.notebook import sweep_html
+from pyroclast_client.options import SweepCall
 from pyroclast_client.results import Outcome
+from pyroclast_client.states import sweep_html
 
 R = TypeVar("R")
 

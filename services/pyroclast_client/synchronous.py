@@ -6,14 +6,14 @@ import threading
 from typing import Any, Final, Self, TypeVar, cast, overload
 
 from pyroclast_client.asynchronous import AsyncClient
-from pyroclast_client.calls import Call, SweepCall
+from pyroclast_client.checking import Fit
 from pyroclast_client.documents import Submittable
-from pyroclast_client.fit import Fit
 from pyroclast_client.flow_compilation import FlowCall
 from pyroclast_client.flow_handles import AsyncFlow, Flow
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.jobs import Job
 from pyroclast_client.loops import run
+from pyroclast_client.options import Call, SweepCall
 from pyroclast_client.sweeps import AsyncSweep, Sweep
 
 R = TypeVar("R")

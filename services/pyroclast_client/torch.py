@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyroclast_client import defaults
-from pyroclast_client.calls import Call
 from pyroclast_client.errors import Usage
-from pyroclast_client.options import options_of
+from pyroclast_client.options import Call, options_of
 from pyroclast_client.payload import Arguments
 
 if TYPE_CHECKING:

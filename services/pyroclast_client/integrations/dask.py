@@ -16,7 +16,7 @@ from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface, SpecCluster
 
 from pyroclast_client import defaults
-from pyroclast_client.commands import command_job
+from pyroclast_client.compilation import command_job
 from pyroclast_client.documents import fresh_name
 from pyroclast_client.options import Gang, TaskOptions, options_of
 

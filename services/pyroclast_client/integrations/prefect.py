@@ -14,7 +14,7 @@ from pydantic import Field
 
 from pyroclast_client import errors
 from pyroclast_client.asynchronous import AsyncClient
-from pyroclast_client.commands import command_job
+from pyroclast_client.compilation import command_job
 from pyroclast_client.documents import fresh_name
 from pyroclast_client.handles import COMPLETED
 from pyroclast_client.options import options_of

@@ -19,7 +19,7 @@ from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase, SharedFSUsage
 
 from pyroclast_client import errors
-from pyroclast_client.commands import command_job
+from pyroclast_client.compilation import command_job
 from pyroclast_client.documents import Document, fresh_name
 from pyroclast_client.handles import COMPLETED
 from pyroclast_client.jobs import Job

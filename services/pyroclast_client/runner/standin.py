@@ -1,4 +1,4 @@
-"""Replaces the client in images that do not have it, with the functions that code in a pod needs."""
+"""The functions that code in a pod needs of the client. In images without the client, this module replaces it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 def rank() -> int:
-    """Return the index of this pod in its gang or sweep, from 0."""
+    """Return the index of this pod in its gang or sweep, from 0. Outside of a pod, return 0."""
     return int(os.environ.get("PYROCLAST_INDEX") or 0)
 
 
 def world() -> int:
-    """Return the number of pods of this gang or sweep."""
+    """Return the number of pods of this gang or sweep. Outside of a pod, return 1."""
     return int(os.environ.get("PYROCLAST_WORLD") or 1)
 
 

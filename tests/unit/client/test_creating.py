@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyroclast_client.creating import unknown_fields, without
+from pyroclast_client.submission import unknown_fields, without
 
 REFUSAL = (
     'Job in version "v1alpha1" cannot be handled as a Job: strict decoding error: unknown field "spec.retry", '

@@ -11,7 +11,7 @@ import yaml
 import pyroclast.client as pc
 from pyroclast_client import errors
 from pyroclast_client.compilation import Surroundings
-from pyroclast_client.flow_retrying import remaining_flow
+from pyroclast_client.flow_handles import remaining_flow
 from pyroclast_client.results import decoded, envelope
 from pyroclast_client.runner import sealing
 

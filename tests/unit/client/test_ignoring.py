@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from pyroclast_client.ignoring import ignored_in
+from pyroclast_client.modules import ignored_in
 
 ROOT = """
 # comments and blanks are nothing

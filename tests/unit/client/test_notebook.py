@@ -3,9 +3,7 @@
 import io
 import re
 
-from pyroclast_client.notebook import flow_html, job_html, sweep_html
-from pyroclast_client.progress import ProgressLine, line_of
-from pyroclast_client.states import JobStatus, explanation_of
+from pyroclast_client.states import JobStatus, ProgressLine, explanation_of, flow_html, job_html, line_of, sweep_html
 
 EVIL = '<script>alert("x")</script>'
 

@@ -1,7 +1,7 @@
 """Notes of Secrets that no Job owns yet."""
 
 from pyroclast.api.types import Key
-from pyroclast_client.pending import PendingSecrets
+from pyroclast_client.orphans import PendingSecrets
 
 ONE, TWO, OTHER = Key("team", "a-code"), Key("team", "b-code"), Key("team-b", "a-code")
 

@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from pyroclast_client import errors, packages
+from pyroclast_client import errors, payload
 from pyroclast_client.modules import project_archive
 from pyroclast_client.payload import Arguments, packed, secret_data
 from pyroclast_client.results import decoded, envelope, stored_value
@@ -250,10 +250,10 @@ def test_missing_package_raises_version_mismatch_and_another_version_only_warns(
     (place / "odd_tools-1.2.dist-info" / "RECORD").write_text("odd.py,,\n")
     (place / "odd.py").write_text("def three():\n    return 3\n")
     monkeypatch.syspath_prepend(str(place))
-    packages._distributions.cache_clear()
+    payload._distributions.cache_clear()
     import odd
 
-    assert packages.used_packages([pickle.dumps(odd.three)]) == {"odd-tools": "1.2"}
+    assert payload.used_packages([pickle.dumps(odd.three)]) == {"odd-tools": "1.2"}
     text, _, _ = run(tmp_path, odd.three)  # the pod does not see the folder
     error = read(text).error
     assert isinstance(error, errors.VersionMismatch)
@@ -261,12 +261,12 @@ def test_missing_package_raises_version_mismatch_and_another_version_only_warns(
     text, _, _ = run(tmp_path, lambda: (json.dumps([1]), pytest.__name__))
     assert read(text).value == ("[1]", "pytest")
     assert (tmp_path / "stderr").read_text() == ""
-    there = packages.importlib.metadata.version("pytest")
-    monkeypatch.setattr(packages.importlib.metadata, "version", lambda name: "0.1")
+    there = payload.importlib.metadata.version("pytest")
+    monkeypatch.setattr(payload.importlib.metadata, "version", lambda name: "0.1")
     text, _, _ = run(tmp_path, lambda: pytest.__name__)  # another version is told, and may do
     assert read(text).value == "pytest"
     assert (tmp_path / "stderr").read_text() == f"pyroclast: the image has pytest {there} and the client 0.1\n"
-    packages._distributions.cache_clear()
+    payload._distributions.cache_clear()
 
 
 def test_project_modules_are_archived_for_the_pod_and_excluded_files_are_not(tmp_path, monkeypatch):

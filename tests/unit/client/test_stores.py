@@ -6,10 +6,9 @@ import os
 import pytest
 
 from pyroclast_client import errors
-from pyroclast_client.claims import claim_of
 from pyroclast_client.compilation import Surroundings, compiled
 from pyroclast_client.options import options_of
-from pyroclast_client.payload import Arguments, secret_data
+from pyroclast_client.payload import Arguments, claim_of, secret_data
 from pyroclast_client.runner import sealing
 
 
