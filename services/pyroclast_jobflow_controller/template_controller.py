@@ -6,10 +6,10 @@ from pyroclast.api.records import Job, JobTemplate
 from pyroclast.api.types import JOB_TEMPLATES, Key
 from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.names import template_of
 from pyroclast.lifecycle.flow.templates import made_from
+from pyroclast.runtime.reconciler import Pace
 from pyroclast_jobflow_controller.caches import TEMPLATE
 from pyroclast_jobflow_controller.shared import Shared
 

@@ -12,9 +12,9 @@ from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.shards import Shards
+from pyroclast.kube.workqueue.queue import run_workers
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.kube.workqueue.workers import run_workers
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import LeaderElectionSettings

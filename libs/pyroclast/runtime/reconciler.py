@@ -1,5 +1,6 @@
-"""The common part of all controllers that decide on facts: when to decide, when to decide again, and what to remember
-meanwhile.
+"""What all controllers that decide on facts share: when to decide, when to decide again, what to remember, and when to write.
+
+Status changes that follow closely are written together.
 """
 
 from __future__ import annotations
@@ -17,13 +18,56 @@ from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.watch.own_writes import Recent
-from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.notices import Notice
+from pyroclast.resources.backoff import Backoff
 from pyroclast.runtime.controllers import ControllerContext
 
 log = structlog.get_logger()
+
+R = TypeVar("R", bound=Record)
+F = TypeVar("F")
+D = TypeVar("D")
+
+
+SHORTEST: Final = 0.2
+"""Seconds between two writes of a status that rarely changes."""
+LONGEST: Final = 2.0
+"""Seconds between two writes of a status that changes all the time."""
+
+
+class Pace:
+    """The write interval of one object's status. Each delayed write doubles the interval; two intervals without a change reset
+    it.
+
+    `clock` returns seconds of any clock.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self._last = float("-inf")
+        self._backoff = Backoff(SHORTEST, LONGEST)
+        self._interval = self._backoff.next()
+        self._waited = False
+
+    def wait(self) -> float:
+        """Return the seconds until the next write is allowed; 0 when it is allowed now."""
+        left = self._last + self._interval - self.clock()
+        self._waited = self._waited or left > 0
+        return max(0.0, left)
+
+    def written(self) -> None:
+        """Record that the status was written now, and adapt the write interval."""
+        now = self.clock()
+        if self._waited:
+            self._interval = self._backoff.next()
+        elif now - self._last > 2 * self._interval:
+            self._backoff.reset()
+            self._interval = self._backoff.next()
+        self._last = now
+        self._waited = False
+
 
 NOW: Final = 0.0
 """Decide again at once."""
@@ -42,9 +86,6 @@ class Memory:
     """Seconds that the last decision took, including the collection of its facts."""
 
 
-R = TypeVar("R", bound=Record)
-F = TypeVar("F")
-D = TypeVar("D")
 M = TypeVar("M", bound=Memory)
 
 

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from pyroclast.api.types import Key
-from pyroclast.kube.basics.yaml_files import NotYaml, read_yaml
+from pyroclast.kube.credentials.config import NotYaml, read_yaml
 from pyroclast.runtime.addresses import Address
 from pyroclast.runtime.durations import Duration, format_duration
 from pyroclast.runtime.fields import CommaSeparated, FeatureGates

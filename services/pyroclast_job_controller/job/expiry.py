@@ -9,8 +9,8 @@ import structlog
 from pyroclast.api.records import Job, JobFlow
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
 from pyroclast.kube.basics.errors import Conflict, NotFound
+from pyroclast.kube.http.batches import SharedReads
 from pyroclast.kube.http.response_records import record_of
-from pyroclast.kube.http.shared_reads import SharedReads
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.ends import end_is_recorded, flow_of
 from pyroclast.lifecycle.job import ttl

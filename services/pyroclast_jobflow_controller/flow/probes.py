@@ -13,8 +13,8 @@ from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Pod, reading
 from pyroclast.api.types import PODS, Key
+from pyroclast.kube.http.batches import SharedReads
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.http.shared_reads import SharedReads
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbedJob, ProbeRequest
 from pyroclast.lifecycle.flow.sizes import shortened

@@ -14,8 +14,7 @@ from pyroclast.api.types import LEASES, NODES, Key
 from pyroclast.kube.basics.errors import AlreadyExists, Conflict, KubeError, NotFound
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
-from pyroclast.kube.workqueue.queue import WorkQueue
-from pyroclast.kube.workqueue.workers import run_workers
+from pyroclast.kube.workqueue.queue import WorkQueue, run_workers
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.capacity import Ledger

@@ -18,8 +18,7 @@ from pydantic import Field, field_validator, model_validator
 from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
-from pyroclast.kube.workqueue.queue import WorkQueue
-from pyroclast.kube.workqueue.workers import run_workers
+from pyroclast.kube.workqueue.queue import WorkQueue, run_workers
 from pyroclast.resources import quantity
 from pyroclast.resources.backoff import Backoff
 from pyroclast.runtime.durations import Duration

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyroclast.kube.lease.shard_leases import ShardLeases
+from pyroclast.kube.lease.shards import ShardLeases
 from pyroclast.runtime.settings import parse
 from tests.unit.chart import values_schema
 from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, container_of, of_kind, pod_of, rendered, settings_of

@@ -7,9 +7,9 @@ from typing import Any
 from pyroclast.api.types import PODS, Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.lifecycle.effects import DeletePods, Victim
 from pyroclast.runtime.in_process.creation import pods_checked
+from pyroclast.runtime.reconciler import Pace
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.pod_actions import PodActions
 

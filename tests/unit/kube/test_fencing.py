@@ -11,8 +11,8 @@ import pytest
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import ConnectionFailed
-from pyroclast.kube.basics.fence import closed_because, fenced
-from pyroclast.kube.basics.ratelimit import TokenBucket
+from pyroclast.kube.basics.retry import TokenBucket
+from pyroclast.kube.http.caller import closed_because, fenced
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.runtime.leadership import lead

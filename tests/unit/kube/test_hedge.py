@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from pyroclast.kube.basics.errors import Conflict, ConnectionFailed, KubeError
-from pyroclast.kube.basics.hedge import first_answer
+from pyroclast.kube.lease.lease import first_answer
 from tests.unit.ending import ended
 
 pytestmark = pytest.mark.looptime

@@ -20,8 +20,7 @@ from pyroclast.kube.basics.errors import AlreadyExists, Conflict, ConnectionFail
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.kube.lease.record import LeaseView, Watcher, held_by, released
-from pyroclast.kube.lease.shard_leases import ShardLeases
-from pyroclast.kube.lease.shards import shard_of
+from pyroclast.kube.lease.shards import ShardLeases, shard_of
 from tests.counts import examples
 from tests.unit.ending import ended
 

@@ -10,9 +10,9 @@ import pytest
 
 from pyroclast.api.types import Key
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.lease import predecessors
 from pyroclast.kube.lease.lease import LeaseLost
-from pyroclast.kube.lease.predecessors import Predecessors
+from pyroclast.runtime import leadership
+from pyroclast.runtime.leadership import Predecessors
 from tests.unit.kube.fault_server import FaultServer, answer, status
 
 LEASE = Key("volcano-system", "volcano")
@@ -26,8 +26,8 @@ def lease(version: int, *, holder: str = "vc-scheduler_1", renewed: str = "2999-
 
 @pytest.fixture
 async def client(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
-    monkeypatch.setattr(predecessors, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(predecessors, "FREE_SECONDS", 0.1)
+    monkeypatch.setattr(leadership, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(leadership, "FREE_SECONDS", 0.1)
     async with server.client() as client:
         yield client
 

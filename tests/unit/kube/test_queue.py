@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast.kube.basics.errors import Conflict, TooManyRequests
-from pyroclast.kube.workqueue.queue import QueueClosed, WorkQueue
-from pyroclast.kube.workqueue.workers import run_workers
+from pyroclast.kube.workqueue.queue import QueueClosed, WorkQueue, run_workers
 
 pytestmark = pytest.mark.looptime
 

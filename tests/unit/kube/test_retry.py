@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError
-from pyroclast.kube.basics.ratelimit import TokenBucket
-from pyroclast.kube.basics.retry import LONGEST_ASKED, Repeat, jittered_backoff, pause_before_retry
-from pyroclast.kube.http.lines import LineSplitter
+from pyroclast.kube.basics.retry import LONGEST_ASKED, Repeat, TokenBucket, jittered_backoff, pause_before_retry
+from pyroclast.kube.http.caller import LineSplitter
 from pyroclast.resources.backoff import Backoff
 
 LATER = 3.0
@@ -72,7 +71,7 @@ def test_line_splitter_yields_the_same_lines_for_any_chunks(lines: list[bytes], 
 
 
 def test_a_line_longer_than_the_limit_raises_connection_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyroclast.kube.http.lines.LONGEST_LINE", 10)
+    monkeypatch.setattr("pyroclast.kube.http.caller.LONGEST_LINE", 10)
     splitter = LineSplitter()
     splitter.feed(b"1234567890")
     with pytest.raises(ConnectionFailed, match="longer than 10 bytes"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyroclast.kube.basics.server_clock import ServerClock
+from pyroclast.kube.http.transport import ServerClock
 
 AT = 1_700_000_000.0
 DATE = "Tue, 14 Nov 2023 22:13:20 GMT"

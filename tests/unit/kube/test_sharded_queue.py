@@ -6,8 +6,8 @@ import pytest
 
 from pyroclast.api.types import Key
 from pyroclast.kube.lease.shards import Shards
+from pyroclast.kube.workqueue.queue import run_workers
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.kube.workqueue.workers import run_workers
 from tests.unit.ending import ended
 
 SHARDS = Shards(2)

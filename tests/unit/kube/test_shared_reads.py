@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pyroclast.kube.basics.errors import NotFound
-from pyroclast.kube.http.shared_reads import SharedReads
+from pyroclast.kube.http.batches import SharedReads
 
 pytestmark = pytest.mark.looptime
 

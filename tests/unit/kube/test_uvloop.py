@@ -17,8 +17,7 @@ from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import ConnectionFailed
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
-from pyroclast.kube.workqueue.queue import WorkQueue
-from pyroclast.kube.workqueue.workers import run_workers
+from pyroclast.kube.workqueue.queue import WorkQueue, run_workers
 from tests.unit.ending import ended
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut
 

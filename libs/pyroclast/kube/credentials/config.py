@@ -12,9 +12,31 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from pyroclast.kube.basics.yaml_files import NotYaml, read_yaml
 from pyroclast.kube.credentials.authorization import Anonymous, Credentials, StaticCredentials, TokenFile
 from pyroclast.kube.credentials.certificates import NO_PEM, Identity, Pem, load_identity
+
+
+class NotYaml(ValueError):
+    """The file is not YAML; the message names the error and the line."""
+
+
+def read_yaml(path: Path) -> Any:  # noqa: ANN401 - a YAML value
+    """Return the document in the file.
+
+    Raises:
+        OSError: the file cannot be read.
+        NotYaml: the file is not one YAML document.
+    """
+    import yaml  # noqa: PLC0415 - a pod in a cluster reads no YAML file
+
+    content = path.read_bytes()
+    try:
+        return yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise NotYaml(f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}{where}") from error
+
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

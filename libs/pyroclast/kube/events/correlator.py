@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from pyroclast.api.records.meta import Meta
 from pyroclast.api.types import EVENTS, Key, ResourceType
-from pyroclast.kube.basics.ratelimit import TokenBucket
+from pyroclast.kube.basics.retry import TokenBucket
 
 # similar events have the same object, type and reason but different messages; more than this many are combined …
 SIMILAR: Final = 10

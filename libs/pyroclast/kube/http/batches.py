@@ -1,12 +1,64 @@
-"""Runs the same action for many objects, first in small batches."""
+"""Many equal requests: reads that several callers share, and actions that begin in small batches."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
 
 from pyroclast.kube.basics.errors import KubeError
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Entry(Generic[V]):
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+    answers: list[V] = field(default_factory=list)
+    asked: float = float("-inf")
+
+
+class SharedReads(Generic[K, V]):
+    """Responses by key, each of which is valid for `seconds` after its request; older responses are dropped.
+
+    Args:
+        ask: reads the value of a key.
+        clock: returns seconds of any clock.
+        seconds: the greatest age of a response.
+    """
+
+    def __init__(self, ask: Callable[[K], Awaitable[V]], clock: Callable[[], float], seconds: float) -> None:
+        self._ask, self._clock, self._seconds = ask, clock, seconds
+        self._entries: dict[K, _Entry[V]] = {}
+
+    async def get(self, key: K) -> V:
+        """Return the value of `key`: a response that is still valid, else the new response for which all callers wait.
+
+        Raises:
+            KubeError: the error of the API server; the next caller tries again.
+        """
+        self._forget_old()
+        entry = self._entries.setdefault(key, _Entry())
+        entry.users += 1
+        try:
+            async with entry.lock:
+                if not entry.answers or self._clock() >= entry.asked + self._seconds:
+                    entry.answers.clear()
+                    entry.asked = self._clock()
+                    entry.answers.append(await self._ask(key))
+                return entry.answers[0]
+        finally:
+            entry.users -= 1
+
+    def _forget_old(self) -> None:
+        oldest = self._clock() - self._seconds
+        for key in [key for key, entry in self._entries.items() if not entry.users and entry.asked <= oldest]:
+            del self._entries[key]
+
 
 FIRST_BATCH: Final = 8
 """Size of the first batch. If the action fails, for example because a quota is used up, only so many requests are refused."""
@@ -16,8 +68,6 @@ LARGEST_BATCH: Final = 512
 
 MOST_AT_ONCE: Final = 64
 """Actions at a time: more than a client sends at a time, so that the client is never idle."""
-
-T = TypeVar("T")
 
 
 async def at_once(items: Sequence[T], action: Callable[[T], Awaitable[None]]) -> list[KubeError]:

@@ -1,24 +1,76 @@
-"""Calls to the API server: limited in number, retried where that is safe, and counted."""
+"""Calls to the API server: limited in number, retried where that is safe, fenced, and counted.
+
+A task that leads by a Lease begins no write once that Lease may have been lost. The fence is stored in the context of the leading
+task and of every task that it starts, so callers need not name it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from typing import Final
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, Protocol
 
 import msgspec
 
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError
-from pyroclast.kube.basics.fence import closed_because
 from pyroclast.kube.basics.observer import Observer
-from pyroclast.kube.basics.ratelimit import TokenBucket
-from pyroclast.kube.basics.retry import Repeat, jittered_backoff, pause_before_retry
+from pyroclast.kube.basics.retry import Repeat, TokenBucket, jittered_backoff, pause_before_retry
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.connections import Request
-from pyroclast.kube.http.lines import LineSplitter
 from pyroclast.kube.http.transport import Transport
 from pyroclast.resources.backoff import Backoff
+
+
+class Fence(Protocol):
+    """Decides whether writes may begin."""
+
+    def closed_because(self) -> str | None:
+        """Return why no write may begin now; None when writes may begin."""
+
+
+_current: ContextVar[Fence | None] = ContextVar("fence", default=None)
+
+
+@contextmanager
+def fenced(fence: Fence) -> Iterator[None]:
+    """Refuse every write of this block, and of the tasks that the block starts, while `fence` is closed."""
+    token = _current.set(fence)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def closed_because() -> str | None:
+    """Return why the current task may not begin a write; None when the task may."""
+    fence = _current.get()
+    return None if fence is None else fence.closed_because()
+
+
+LONGEST_LINE: Final = 16 * 1024 * 1024  # bytes; the API server refuses objects of more than 3 MiB
+
+
+class LineSplitter:
+    """Splits arriving chunks into complete lines without line ends; `rest` is the incomplete last line."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that `chunk` completes, without empty lines.
+
+        Raises:
+            ConnectionFailed: a line is longer than any object can be.
+        """
+        lines = (self.rest + chunk if self.rest else chunk).split(b"\n")
+        self.rest = lines.pop()
+        if len(self.rest) > LONGEST_LINE:
+            raise ConnectionFailed(f"a line of the stream is longer than {LONGEST_LINE} bytes")
+        return [line for line in lines if line]
+
 
 CALL_SECONDS: Final = 30.0  # the webhooks of a write may take up to 10 s each
 FIRST_PAUSE: Final = 0.1

@@ -50,7 +50,7 @@ class Client:
 
     A call is retried after connection errors, 5xx, and 429 with Retry-After, until its `deadline` (by default 30 seconds from
     now), unless a second request could do harm. The deadline includes the wait for a free slot. A write under a Lease that may
-    have been lost does not begin (`pyroclast.kube.basics.fence`). Bodies may contain msgspec structs and raw JSON.
+    have been lost does not begin (`pyroclast.kube.http.caller`). Bodies may contain msgspec structs and raw JSON.
 
     Args:
         config: the API server and the credentials.

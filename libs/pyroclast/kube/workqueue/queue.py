@@ -1,4 +1,4 @@
-"""A work queue of keys with rate limits."""
+"""A work queue of keys with rate limits, and the workers that reconcile its keys and retry after failures."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import asyncio
 import heapq
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
+import structlog
+
 from pyroclast.kube.basics.deadline import loop_time
+from pyroclast.kube.basics.errors import ApiError, KubeError, is_transient
 from pyroclast.kube.basics.observer import SILENT, QueueObserver
+from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.resources.backoff import Backoff
 
+log = structlog.get_logger()
+
 K = TypeVar("K", bound=Hashable)
+
 
 FEW: Final = 64
 """How many outdated timers may remain, besides as many as there are valid ones, before they are removed."""
@@ -223,3 +230,59 @@ class WorkQueue(Generic[K]):
                 self.add(key)
         if self._timers:
             self._set_alarm()
+
+
+async def run_workers(
+    queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[object]], workers: int, refusals: Refusals[K] | None = None
+) -> None:
+    """Reconcile the keys of `queue` with `workers` tasks, until the queue is closed and empty, or until cancelled.
+
+    A key whose reconciliation raises is tried again after a delay that doubles, or that the API server requested. Such an error
+    never ends a worker. `refusals` records permanent errors as Events, and decides when the key is tried again: not earlier, even
+    if its object changes.
+    """
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(_work(queue, reconcile, refusals))
+
+
+async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[object]], refusals: Refusals[K] | None) -> None:
+    while True:
+        try:
+            key = await _next(queue, refusals)
+        except QueueClosed:
+            return
+        failures = queue.failures(key)
+        failed, asked, pause = True, 0.0, 0.0
+        try:
+            await reconcile(key)
+            failed = False
+            if refusals is not None:
+                refusals.forget(key)
+        except KubeError as error:
+            if refusals is not None and not is_transient(error):
+                pause = refusals.take(key, error)
+            else:
+                asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
+                log.warning("reconcile.failed", queue=queue.name, key=str(key), error=str(error), retries=failures)
+        except Exception:  # any other error concerns only this key
+            log.exception("reconcile.crashed", queue=queue.name, key=str(key), retries=failures)
+        finally:
+            queue.done(key, failed=failed)
+        if pause:
+            queue.add_after(key, pause)
+        elif failed:
+            queue.add_rate_limited(key, after=asked)
+        elif queue.failures(key) == failures:
+            queue.forget(key)  # unless the reconciliation itself requested a delayed retry
+
+
+async def _next(queue: WorkQueue[K], refusals: Refusals[K] | None) -> K:
+    """Return the next key that may be tried now."""
+    while True:
+        key = await queue.get()
+        left = refusals.left(key) if refusals is not None else 0.0
+        if not left:
+            return key
+        queue.done(key)
+        queue.add_after(key, left)
