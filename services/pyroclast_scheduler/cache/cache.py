@@ -12,7 +12,7 @@ from typing import Any
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
-from pyroclast.api.types import NODES, PODS, QUEUES
+from pyroclast.api.types import NODES, PODS, QUEUES, Key
 from pyroclast_scheduler.cache.assumptions import Assumptions
 from pyroclast_scheduler.cache.changes import alike, same_queue
 from pyroclast_scheduler.cache.group_readers import volcano
@@ -55,6 +55,7 @@ class Cache:
         seats: the tasks of pods that do not exist yet.
         objects: the objects that plugins watch.
         retry_triggers: decides which unschedulable jobs the next session tries again.
+        undecodable_nodes: the nodes that the watch cannot read as a whole, with the reasons.
 
     Args:
         scheduler_names: the names of this scheduler in the specs of pods.
@@ -80,6 +81,7 @@ class Cache:
         self.priorities: dict[str, records.PriorityClass] = {}
         self.assumptions = Assumptions()
         self._faults = Faults()
+        self.undecodable_nodes: Mapping[Key, str] = {}
         self._names = frozenset(scheduler_names)
         self._shapes = ShapeBook()
         roots: dict[str, str] = {}
@@ -341,7 +343,8 @@ class Cache:
         """Return a snapshot that only serves to read the state: changes do not count as seen by it."""
         self._refresh()
         tables = self.nodes, self.jobs, self.queues, self.holds, self.objects
-        return view_of(*tables, features=self._features, is_coupled=self._shapes.is_any_coupled)
+        unread = self._faults.of_kind(NODES) | {key.name: why for key, why in self.undecodable_nodes.items()}
+        return view_of(*tables, features=self._features, is_coupled=self._shapes.is_any_coupled, unread_nodes=unread)
 
     def read_anew(self) -> None:
         """Discard the node features after a session failed, since they may be incomplete."""

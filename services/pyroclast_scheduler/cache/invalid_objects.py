@@ -40,6 +40,10 @@ class Faults:
         """Return the reasons by kind and key (`pod namespace/name`)."""
         return {what: fault.reason for what, fault in self._by_object.items()}
 
+    def of_kind(self, kind: ResourceType) -> dict[str, str]:
+        """Return the reasons of the invalid objects of a kind by name."""
+        return {fault.name: fault.reason for fault in self._by_object.values() if fault.kind is kind}
+
     def all(self) -> frozenset[Fault]:
         """Return the faults of all invalid objects."""
         return frozenset(self._by_object.values())

@@ -58,11 +58,10 @@ class NodeTable:
     def set_node(self, node: records.Node) -> bool:
         """Set a new or changed node. Return whether anything changed that sessions examine.
 
-        Raises:
-            ValueError: a quantity of the node is invalid; nothing was changed.
+        A resource with an invalid quantity counts as absent.
         """
         node = self._read.noting(node)
-        amounts = amounts_of(node.status.allocatable)
+        amounts, _ = allocatable_of(node)
         self.learn(amounts)
         for name, amount in oversubscription(node)[0].items():
             amounts[name] = amounts.get(name, 0) + amount
@@ -124,7 +123,8 @@ class NodeTable:
 
     def faults(self, node: records.Node) -> list[str]:
         """Return the faults of a known node. The invalid fields of the node are ignored."""
-        return [*oversubscription(node)[1], *uncounted(self.dimensions, amounts_of(node.status.allocatable))]
+        amounts, faults = allocatable_of(node)
+        return [*faults, *oversubscription(node)[1], *uncounted(self.dimensions, amounts)]
 
     def may_be_roomier(self, name: str) -> None:
         """Record that node `name`, if it is known, may accept pods that it did not accept before."""
@@ -264,6 +264,22 @@ class NodeTable:
         self._clock += 1
         self.stamps[row] = self._clock
         self._changes.rows.add(row)
+
+
+def allocatable_of(node: records.Node) -> tuple[dict[str, int], list[str]]:
+    """Return the allocatable amounts of a node, and the faults of its invalid quantities, which are left out."""
+    try:
+        return amounts_of(node.status.allocatable), []
+    except ValueError:
+        pass
+    amounts: dict[str, int] = {}
+    faults = []
+    for name, quantity in node.status.allocatable.items():
+        try:
+            amounts |= amounts_of({name: quantity})
+        except ValueError as error:
+            faults.append(f"status.allocatable: {error}; it counts as 0")
+    return amounts, faults
 
 
 def oversubscription(node: records.Node) -> tuple[dict[str, int], list[str]]:

@@ -23,10 +23,12 @@ def view_of(
     *,
     features: NodeFeatures,
     is_coupled: bool,
+    unread_nodes: Mapping[str, str],
 ) -> Snapshot:
     """Return a snapshot of the present state. The cost grows with the number of nodes, whose arrays are copied.
 
     `features`: the node features that sessions share. `is_coupled`: whether the placement of some pod depends on other pods.
+    `unread_nodes`: the nodes that cannot be read as a whole, with the reasons.
     """
     count = len(nodes.names)
     return Snapshot(
@@ -49,4 +51,5 @@ def view_of(
         held=frozenset(holds.held),
         refused=frozenset(holds.refused),
         objects=objects.view(),
+        unread_nodes=unread_nodes,
     )

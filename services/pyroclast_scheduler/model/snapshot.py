@@ -41,6 +41,7 @@ class Snapshot:
         held: the pods that wait because a bind of theirs was refused a moment ago.
         refused: the pods whose bind was refused and that have no node yet.
         objects: the objects that plugins watch.
+        unread_nodes: the nodes of which some fields cannot be read, with the reasons; what such a node offers is uncertain.
     """
 
     dimensions: Dimensions
@@ -65,6 +66,7 @@ class Snapshot:
     held: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     objects: Objects = field(default_factory=Objects)
+    unread_nodes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_placeholders(self) -> bool:

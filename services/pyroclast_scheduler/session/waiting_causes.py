@@ -1,17 +1,20 @@
 """The cause of a waiting job, from the results of a session: a code of the closed list, with its numbers.
 
-A cause that says "never" is proved by the amounts of empty nodes. A cause without a proof says "not now".
+A cause that says "never" is proved by the amounts of empty nodes, all of which can be read. A cause without a proof says "not
+now".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.waiting_codes import NEVER, NOT_NOW, says_never
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model import quotas
@@ -33,6 +36,15 @@ from pyroclast_scheduler.session.session import Session
 _NO_NODE = Cause(PendingReason.NO_NODE_READY, lambda: "no node is ready")
 _NO_NODE_OF_SHARD = Cause(PendingReason.NO_NODE_READY, lambda: "no node of this scheduler's NodeShard is ready")
 _MOST = 4  # resources that a cause lists
+_LONGEST = 300  # characters of the reason for which a node cannot be read
+_BY_NODES = {  # the reasons that can deny for good what the nodes offer
+    PendingReason.ABOVE_CLUSTER,
+    PendingReason.NO_NODE_READY,
+    PendingReason.NO_NODE_ALLOWED,
+    PendingReason.NO_NODE_BIG_ENOUGH,
+    PendingReason.TOO_FEW_NODES,
+    PendingReason.TOPOLOGY_TOO_NARROW,
+}
 _ROOM = ("Insufficient ", "node(s) pod number exceeded")  # prefixes of refusals that evictions resolve
 
 
@@ -42,9 +54,28 @@ def cause_of(session: Session, job: Job) -> Cause | None:
     Pods that may not be evicted for the job yet are part of the explanation.
     """
     cause, withheld = _cause_of(session, job), session.once(withheld_by_job).get(job.facts.key)
+    if cause is not None and cause.reason in _BY_NODES and session.snapshot.unread_nodes:
+        cause = _unproved(cause, session.snapshot.unread_nodes)
     if cause is None or withheld is None or job.tally[TaskStatus.PIPELINED]:
         return cause
     return Cause(cause.reason, lambda: f"{cause.explain()}; {withheld}", cause.sentence)
+
+
+def _unproved(cause: Cause, unread: Mapping[str, str]) -> Cause:
+    """Return `cause` without its "never": a node that cannot be read may have what the job asks for."""
+    name = min(unread)
+    node = f"node {name}" if len(unread) == 1 else f"{len(unread)} nodes, {name} among them,"
+    why = f"{node} cannot be read as a whole: {unread[name][:_LONGEST]}"
+
+    def explain() -> str:
+        text = cause.explain()
+        if says_never(text):
+            text = f"{NOT_NOW}{text.removeprefix(NEVER)}"
+        elif cause.reason is not PendingReason.NO_NODE_READY:
+            return text
+        return f"{text}; {why}"
+
+    return replace(cause, explain=explain)
 
 
 def _cause_of(session: Session, job: Job) -> Cause | None:

@@ -161,6 +161,8 @@ def watch(
     wanted = _labels(settings.node_selector)
     nodes = Informer(client, NODES, records.Node)
     nodes.on_change(lambda old, new: taker.node_changed(_kept(old, wanted), _kept(new, wanted)))
+    nodes.on_fault(lambda _: cache.stale())
+    cache.undecodable_nodes = nodes.undecodable
     queues = Informer(client, QUEUES, records.Queue)
     queues.on_change(taker.queue_changed)
     groups = Informer(client, POD_GROUPS, records.PodGroup)

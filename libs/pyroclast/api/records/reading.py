@@ -2,9 +2,9 @@
 
 Go writes an empty list, map or pointer without `omitempty` as null, and a newer API may have values that this version lacks.
 Types such as `tuple[str, ...] | None` in every record would move the question into each reader of a record. So a record is first
-decoded strictly, which costs one pass in C and succeeds for nearly every object. Only when that fails, the object is descended:
-a value that fits its type is taken whole, null is the default of its field, and a value of a wrong type is left out and reported
-with its path. The descent decodes each byte at most twice per level of the record's type.
+decoded strictly, which costs one pass in C and succeeds for nearly every object. Only when that fails, its fields are read one by
+one. A value that fits its type is taken whole, null is the default of its field, and a value of a wrong type is left out and
+reported with its path. The descent decodes each byte at most twice per level of the record's type.
 """
 
 from __future__ import annotations

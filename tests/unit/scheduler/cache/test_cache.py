@@ -104,7 +104,8 @@ def test_invalid_objects_are_excluded_with_a_reason_until_corrected(cache):
     cache.queue_changed(None, changed(objects.queue(["bad"]), spec__capability={"cpu": "1e40"}))
     snapshot = cache.snapshot()
     assert [job.name for job in snapshot.jobs] == ["g"]
-    assert sorted(name for name, row in snapshot.rows.items() if snapshot.is_ready[row]) == ["n1", "n2"]
+    assert sorted(name for name, row in snapshot.rows.items() if snapshot.is_ready[row]) == ["bad", "n1", "n2"]
+    assert snapshot.columns.allocatable[:, snapshot.rows["bad"]].max() == 0
     assert set(snapshot.queues) == {"q"}
     assert set(cache.problems) == {"node bad", "pod t/bad", "podgroup t/bad", "podgroup t/lost", "queue bad"}
     assert "queue nowhere does not exist" in cache.problems["podgroup t/lost"]

@@ -3,6 +3,7 @@
 import pytest
 
 from pyroclast.api import waiting_reasons as pending
+from pyroclast.api.types import Key
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.rules import Rules
@@ -197,6 +198,60 @@ def test_podgroup_condition_pods_and_event_give_the_same_waiting_reason(case):
 def test_the_capacity_plugin_gives_the_same_waiting_reasons(name):
     outcome, _ = decide(CASES[name], CAPACITY)
     assert said(outcome).message == CASES[name]["want"]
+
+
+UNREAD = {
+    "more than the cluster has": (
+        {"podgroups": [["j", "q", 4, {**PENDING, "minRes": {"cpu": 64}}]]},
+        "AboveCluster: not now: it asks for 64 cpu in all, and the cluster has 24 cpu; ",
+    ),
+    "a pod that no node is big enough for": (
+        {"podgroups": [["j", "q", 1, {"phase": "Inqueue"}]], "pods": pods("j", 1, 10)},
+        "NoNodeBigEnough: not now: j-0 asks for 10 cpu; the biggest node, n1, has 8 cpu; ",
+    ),
+    "a gang that the nodes do not hold": (
+        {"podgroups": [["j", "q", 3, {"phase": "Inqueue"}]], "pods": pods("j", 3, 5)},
+        "TooFewNodes: not now: its gang needs 3 pods of 5 cpu, 1Gi memory, and 4 nodes hold 2 of them even when empty; ",
+    ),
+    "no node is allowed": (
+        {"podgroups": [["j", "q", 1, {"phase": "Inqueue"}]], "pods": pods("j", 1, 1, sel={"zone": "nowhere"})},
+        "NoNodeAllowed: not now: no node takes j-0: 4 node(s) didn't match Pod's node affinity/selector; ",
+    ),
+    "no node at all": (
+        {"nodes": [], "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]], "pods": pods("j", 1, 1)},
+        "NoNodeReady: no node is ready; ",
+    ),
+    "more than the queue may have": (
+        {key: CASES["more than the queue may have"][key] for key in ("queues", "podgroups")},
+        CASES["more than the queue may have"]["want"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("case", "want"), UNREAD.values(), ids=UNREAD)
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_node_that_cannot_be_read_makes_no_never(case, want, count):
+    cache = Cache()
+    cache.undecodable_nodes = {Key("", f"odd{index}"): "status.capacity: Expected `object`, got `int`" for index in range(count)}
+    feed(cache, {"nodes": NODES, "queues": [["q", {}]], "pods": [], **case})
+    outcome, _ = decided(cache, configured(DEFAULT), now=0.0, period=1)
+    node = "node odd0" if count == 1 else "2 nodes, odd0 among them,"
+    why = f"{node} cannot be read as a whole: status.capacity: Expected `object`, got `int`" if want.endswith("; ") else ""
+    assert pending.parted(said(outcome).message)[1] == want + why
+
+
+def test_an_invalid_quantity_of_a_node_hides_only_that_resource():
+    cache = Cache()
+    feed(cache, {"nodes": [["n1", 8, "16Gi"], ["n2", "many", "16Gi"], ["n3", 4, "16Gi"]], "queues": [["q", {}]], "pods": []})
+    fault = cache.problems["node n2"]
+    assert fault.startswith("status.allocatable: cpu: 'many': quantities must match")
+    assert fault.endswith("; it counts as 0")
+    feed(cache, {"podgroups": [["j", "q", 1, {"phase": "Inqueue"}]], "pods": pods("j", 1, 10)})
+    outcome, _ = decided(cache, configured(DEFAULT), now=0.0, period=1)
+    assert pending.parted(said(outcome).message)[1] == (
+        "NoNodeBigEnough: not now: j-0 asks for 10 cpu; the biggest node, n1, has 8 cpu; "
+        f"node n2 cannot be read as a whole: {fault}"
+    )
 
 
 def test_the_unschedulable_condition_is_removed_when_a_gang_is_admitted():
