@@ -196,6 +196,7 @@ class AsyncClient:
 
         Raises:
             Rejected: the object breaks rules. The error has the path of each field.
+            NoCluster: the scheduler, which alone can try the Job, gives no answer.
         """
         if isinstance(anything, Call):
             made = compiled(anything.function, [anything.arguments], anything.options, self.surroundings, name=anything.name)

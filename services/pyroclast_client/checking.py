@@ -1,11 +1,10 @@
-"""Before any request: checks a Job by the schema and the rules, and computes whether it would start now.
+"""Before any request: checks a Job by the schema and the rules, and asks the scheduler whether it would start now.
 
 All faults are reported together. Nothing is created.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,17 +12,17 @@ from typing import Any
 
 from pyroclast.api import jobs as job_kind
 from pyroclast.api.crds import custom_resource_definition
-from pyroclast.api.types import QUEUES
+from pyroclast.kube.http import servers
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.http.waiting_queries import fits_of_objects, schedulers_at_work
+from pyroclast.kube.http.waiting_queries import schedulers_at_work
 from pyroclast.rules import jobs
 from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
 from pyroclast.rules.patches import applied
 from pyroclast.rules.schema_check import schema_faults
-from pyroclast.views.fitting import fits_lines
+from pyroclast.views.explanation import explanation_lines, unserved
 from pyroclast.views.jobs import absence_of
 from pyroclast_client.documents import label_of
-from pyroclast_client.errors import Cause, Rejected
+from pyroclast_client.errors import Cause, NoCluster, Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +51,29 @@ class Fit:
         return not self.code
 
     def __str__(self) -> str:
-        return "\n".join(fits_lines(self.document))
+        return "\n".join(explanation_lines(self.document, verb="would wait"))
 
 
 async def fit_of(kube: Client, job: Mapping[str, Any]) -> Fit:
-    """Return whether `job`, whose defaults are set, would start now."""
-    (queues, _), schedulers = await asyncio.gather(kube.list(QUEUES), schedulers_at_work(kube))
-    absence = absence_of(job, schedulers)
-    told = await fits_of_objects(kube, job, queues, namespace=job["metadata"]["namespace"], absence=absence)
-    name = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
-    return Fit(name, told["queue"], told["code"] or "", told["sentence"], told["never"], told["help"], told)
+    """Return the result of the scheduler's trial of `job`, whose defaults are set.
+
+    Raises:
+        Rejected: the scheduler refuses to try the Job.
+        NoCluster: the scheduler gives no answer.
+    """
+    document: Mapping[str, Any] | None
+    if absence := absence_of(job, await schedulers_at_work(kube)):
+        document = unserved(job, absence, kube.now())
+    else:
+        answer = await servers.explained(kube, await servers.explainers(kube), "fits", body=job)
+        document = answer.document
+        if answer.is_refused:
+            raise Rejected(f"{answer.complaint}. Correct that and try again")
+        if document is None:
+            why = answer.complaint or "no address of it is known: set PYROCLAST_BOARD to the URL of the board"
+            raise NoCluster(f"only the scheduler can try a Job, and it gives no answer; {why}")
+    name, code, remedy = f"{job['metadata']['namespace']}/{job['metadata']['name']}", document["code"], document.get("help")
+    return Fit(name, document["queue"], code or "", document["sentence"], document["never"], remedy or "", document)
 
 
 class _AnyQueue:

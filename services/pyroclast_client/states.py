@@ -5,7 +5,6 @@ The HTML has no scripts and needs no other files. Every text in it is escaped.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,13 +12,11 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Final, TextIO
 
-from pyroclast.api.types import QUEUES, Key
-from pyroclast.kube.basics.errors import Forbidden, NotFound
+from pyroclast.kube.http import servers
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.http.waiting_queries import read_groups, schedulers_at_work
-from pyroclast.views.explanation import explanation, explanation_lines
-from pyroclast.views.jobs import view_of
-from pyroclast.views.waiting_causes import WaitingCause, is_waiting, waiting_cause
+from pyroclast.kube.http.waiting_queries import group_of, schedulers_at_work
+from pyroclast.views.explanation import explanation_lines, stored_explanation
+from pyroclast.views.jobs import is_waiting, running_cause, view_of, waiting_cause
 
 COLOURS: Final[Mapping[str, str]] = {
     "succeeded": "#2e7d32",
@@ -129,17 +126,17 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
     )
 
 
-def explanation_of(
-    job: Mapping[str, Any], cause: WaitingCause | None = None, document: Mapping[str, Any] | None = None
-) -> Explanation:
-    """Return why the Job waits. With `cause` None, the reason is read from the Job alone."""
+def explanation_of(job: Mapping[str, Any], document: Mapping[str, Any] | None = None) -> Explanation:
+    """Return why the Job waits, from the document `Explanation`. Without one, the cause is read from the Job alone."""
     phase, metadata = status_of(job).phase, job["metadata"]
     name = f"{metadata.get('namespace', '')}/{metadata['name']}"
     queue = str((job.get("spec") or {}).get("queue") or "default")
     if not is_waiting(job):
         return Explanation(name, queue, phase, "", f"it is {phase} and does not wait", document=document or {})
-    cause = cause or waiting_cause(job, None)
-    return Explanation(name, queue, phase, cause.code, cause.sentence, cause.is_final, document or {})
+    if document is not None:
+        return Explanation(name, queue, phase, document["code"], document["sentence"], document["never"], document)
+    cause = waiting_cause(job, None)
+    return Explanation(name, queue, phase, cause.code, cause.sentence, cause.is_final)
 
 
 BOLD, PLAIN, CLEAR = "\x1b[1m", "\x1b[0m", "\r\x1b[K"
@@ -190,15 +187,13 @@ def line_of(job: Mapping[str, Any]) -> str:
 
 
 async def explained(kube: Client, job: Mapping[str, Any]) -> Explanation:
-    """Return why the Job waits, from the Job, its PodGroup, its queue, the other PodGroups and the running schedulers."""
-    reading, schedulers = await asyncio.gather(read_groups(kube, job["metadata"]["namespace"]), schedulers_at_work(kube))
-    group = reading.by_owner().get(job["metadata"]["uid"])
-    view = view_of(job, group, schedulers)
-    try:
-        queue: Mapping[str, Any] | None = await kube.get(QUEUES, Key("", view.queue))
-    except (Forbidden, NotFound):
-        queue = None
-    return explanation_of(job, view.cause, explanation(view, queue, reading, kube.now()))
+    """Return why the Job waits: the answer of the scheduler, or the cause that stands in the Job and its PodGroup."""
+    waiter = view_of(job, await group_of(kube, job), await schedulers_at_work(kube)).waiter
+    document = None
+    if waiter.cause is not None and waiter.cause.is_scheduling:
+        addresses = await servers.explainers(kube)
+        document = (await servers.explained(kube, addresses, "jobs", waiter.namespace, waiter.name)).document
+    return explanation_of(job, document or stored_explanation(waiter, kube.now(), trouble=running_cause(job)))
 
 
 def job_html(kind: str, name: str, status: JobStatus, explanation: Explanation | None) -> str:

@@ -9,7 +9,7 @@ from pyroclast.api.budgets import Budget, BudgetError, Span, Spent, period_at, r
 from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
 from pyroclast.lifecycle.times import format_time, parse_time
 from pyroclast.views.documents import Row
-from pyroclast.views.usage_hours import hours_text, is_in_mebibytes
+from pyroclast.views.readable import hours_text, is_in_mebibytes
 
 DAY: Final = 86_400.0
 LEAST_SECONDS: Final = 600

@@ -8,9 +8,8 @@ from pyroclast.pictures.flow_graph import flow_graph
 from pyroclast.pictures.layers import FlowNode
 from pyroclast.pictures.queue_bars import QueueBar, queue_bars
 from pyroclast.pictures.svg import Picture
-from pyroclast.views.amounts import amount
 from pyroclast.views.documents import Row
-from pyroclast.views.human_durations import human_duration
+from pyroclast.views.readable import amount, human_duration
 
 
 def draw_queues(title: str, rows: Iterable[Row]) -> Picture:

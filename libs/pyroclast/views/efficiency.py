@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast.views.amounts import readable
 from pyroclast.views.documents import Row
-from pyroclast.views.usage_hours import in_hours, is_in_mebibytes
+from pyroclast.views.readable import in_hours, is_in_mebibytes, readable
 
 ENOUGH_SAMPLES: Final = 20
 HEADROOM: Final = 1.25

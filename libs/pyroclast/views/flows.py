@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from pyroclast.api.enums import FlowReason
+from pyroclast.api.types import JOBS
+from pyroclast.api.waiting_codes import NEVER, NOT_NOW
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.pictures.layers import depths_of
-from pyroclast.views.human_durations import human_duration
-from pyroclast.views.jobs import seconds_since
+from pyroclast.views.jobs import Waiter, WaitingCause, seconds_since
+from pyroclast.views.readable import human_duration
 
 ICONS: Final[Mapping[str, str]] = {
     "Completed": "✔",
@@ -29,27 +30,13 @@ OPEN: Final = frozenset({FlowReason.DEPENDENCIES, FlowReason.CHOICE_OPEN, FlowRe
 """Reasons of entries that wait for other entries."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenEntry:
-    """An entry whose Job does not exist yet, because the entry waits for others. `created`: the creation of the flow, an API
-    timestamp.
+def open_entries(flow: Mapping[str, Any]) -> list[Waiter]:
+    """Return the entries of a flow that wait for other entries, in the order of the flow, as the Jobs that they will be.
 
-    `name`: the name of the future Job. `is_final`: whether a dependency is not an entry, or there is a cycle, so that the entry
-    waits forever.
+    A cause is final if a dependency is not an entry, or there is a cycle. Queue and pods are only known from a JobTemplate.
     """
-
-    namespace: str
-    name: str
-    entry: str
-    sentence: str
-    created: str
-    is_final: bool
-
-
-def open_entries(flow: Mapping[str, Any]) -> list[OpenEntry]:
-    """Return the entries of a flow that wait for other entries, in the order of the flow."""
     metadata, conditions = flow["metadata"], (flow.get("status") or {}).get("conditions") or {}
-    found = []
+    waiters = []
     for entry in (flow.get("spec") or {}).get("flows") or ():
         name = f"{metadata['name']}-{entry['name']}"
         said = conditions.get(name) or {}
@@ -57,11 +44,11 @@ def open_entries(flow: Mapping[str, Any]) -> list[OpenEntry]:
             continue
         is_final = said["reason"] in {FlowReason.UNKNOWN_TARGET, FlowReason.CYCLE}
         text = said.get("message") or f"waits for {', '.join(_targets(entry)) or 'other entries'}"
-        sentence = f"{'never' if is_final else 'not now'}: entry {entry['name']} of flow {metadata['name']}: {text}"
-        found.append(
-            OpenEntry(metadata["namespace"], name, entry["name"], sentence, metadata["creationTimestamp"], is_final=is_final)
-        )
-    return found
+        sentence = f"{NEVER if is_final else NOT_NOW}: entry {entry['name']} of flow {metadata['name']}: {text}"
+        created = metadata["creationTimestamp"]
+        cause = WaitingCause(PendingReason.WAITS_FOR_ENTRY, sentence, created, is_final)
+        waiters.append(Waiter(JOBS.qualified, metadata["namespace"], name, created, cause))
+    return waiters
 
 
 def flow_rows(flow: Mapping[str, Any], now: float, codes: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -72,13 +59,13 @@ def flow_rows(flow: Mapping[str, Any], now: float, codes: Mapping[str, str] | No
         now: seconds since the epoch.
         codes: the codes of waiting Jobs, by the name of the Job.
     """
-    told = {**(codes or {}), **{each.name: str(PendingReason.WAITS_FOR_ENTRY) for each in open_entries(flow)}}
+    code_of = {**(codes or {}), **{each.name: str(PendingReason.WAITS_FOR_ENTRY) for each in open_entries(flow)}}
     entries = {each["name"]: each for each in (flow.get("spec") or {}).get("flows") or ()}
     conditions = _conditions(flow.get("status") or {})
     depths = depths_of({name: _targets(entry) for name, entry in entries.items()})
     prefix = flow["metadata"]["name"]
     found = [
-        _row(prefix, entry, conditions, depths[name], now) | {"code": told.get(f"{prefix}-{name}")}
+        _row(prefix, entry, conditions, depths[name], now) | {"code": code_of.get(f"{prefix}-{name}")}
         for name, entry in entries.items()
     ]
     return sorted(found, key=lambda row: int(row["depth"]))

@@ -1,23 +1,152 @@
-"""A Job with its PodGroup and its cause, on which every view of Jobs is based."""
+"""A Job with its PodGroup and the cause for which it waits, on which every view of Jobs is based."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from pyroclast.api import waiting_reasons as pending
+from pyroclast.api.enums import JobPhase, JobReason
 from pyroclast.api.schedulers import SILENT_SECONDS, Schedulers
-from pyroclast.views.amounts import main_resources
-from pyroclast.views.waiting_causes import WAITS, WaitingCause, waiting_cause
+from pyroclast.api.types import JOBS
+from pyroclast.api.waiting_codes import TOLD_BY_SCHEDULER, says_never
+from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast.views.readable import main_resources
 
-JOB_KIND: Final = "Job"
+Group = Mapping[str, Any]
+
+WAITS: Final = "waits: "
+"""The beginning of a Job's message that says why the Job waits."""
+
+_BESIDE: Final = f"; {WAITS}"
+
+_WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase.ABORTING, ""})
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCause:
+    """The cause for which a Job waits, as it stands in the objects. `sentence` does not contain the code.
+
+    `is_final`: whether waiting alone does not help. `since`: when the cause began, as an API timestamp.
+    """
+
+    code: str
+    sentence: str
+    since: str
+    is_final: bool = False
+
+    @property
+    def is_scheduling(self) -> bool:
+        """Whether the scheduler finds this cause, so that it knows more and newer facts than the objects.
+
+        Every other cause is written by a controller, or follows from what is missing, and the scheduler knows nothing of it.
+        """
+        return self.code in TOLD_BY_SCHEDULER or self.code == PendingReason.NOT_EXAMINED
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """A Job, a Job that its flow has not created yet, or a native PodGroup: one record for lists and explanations.
+
+    Attributes:
+        object: the kind.
+        created: its creation, for an entry of a flow that of the flow, as an API timestamp.
+        cause: why it waits. None when it does not wait.
+        sentence: what it does instead of waiting.
+        queue, priority, pods: None when unknown.
+        asks: the requests of the pods that must start together.
+        phase: the phase of the Job.
+        since: when the present state began, as an API timestamp.
+        group: the PodGroup, with what the scheduler wrote on it.
+    """
+
+    object: str
+    namespace: str
+    name: str
+    created: str
+    cause: WaitingCause | None
+    sentence: str = ""
+    queue: str | None = None
+    priority: str | None = None
+    pods: int | None = None
+    asks: Mapping[str, str] = field(default_factory=dict)
+    phase: str = ""
+    since: str = ""
+    group: Group | None = None
+
+
+def is_waiting(job: Mapping[str, Any]) -> bool:
+    """Whether a Job has not started, or was suspended."""
+    return _state(job).get("phase", "") in _WAITING_PHASES
+
+
+def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, absence: str = "") -> WaitingCause:
+    """Return the cause of the earliest stage.
+
+    A code in the objects is used as it is; without a code, the cause follows from what is missing. `absence`: why no scheduler
+    places the pods of the Job; empty when a scheduler does, or when that is unknown.
+    """
+    state, created = _state(job), job["metadata"].get("creationTimestamp", "")
+    since = state.get("lastTransitionTime") or created
+    phase, message = state.get("phase", ""), state.get("message", "")
+    if phase in {JobPhase.ABORTED, JobPhase.ABORTING}:
+        return WaitingCause(PendingReason.SUSPENDED, f"it was suspended: {message}" if message else "it was suspended", since)
+    if state.get("reason") == JobReason.VOLUME_CLAIM_NOT_FOUND:
+        return WaitingCause(PendingReason.CLAIM_MISSING, message, since)
+    stored = _coded(message.removeprefix(WAITS), since) if message.startswith(WAITS) else None
+    is_placed = (group.get("status") or {}).get("phase") == "Running" if group is not None else False
+    if absence and not is_placed and (stored is None or stored.code != PendingReason.PODS_REFUSED):
+        return WaitingCause(PendingReason.NO_SCHEDULER, absence, created)
+    if stored is not None:
+        return stored
+    condition = _condition(group)
+    if condition is not None:
+        return _coded(pending.summary_of(condition.get("message", "")), condition.get("lastTransitionTime") or since)
+    if is_placed:
+        return WaitingCause(PendingReason.STARTING, _starting(job), since)
+    return WaitingCause(PendingReason.NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)
+
+
+def running_cause(job: Mapping[str, Any]) -> WaitingCause | None:
+    """Return the problem of a running Job: its containers crash, or further pods are refused; None when there is no problem."""
+    state = _state(job)
+    message = state.get("message", "").partition(_BESIDE)[2] if state.get("phase") == JobPhase.RUNNING else ""
+    return _coded(message, state.get("lastTransitionTime") or "") if message else None
+
+
+def _coded(message: str, since: str) -> WaitingCause:
+    code, _, sentence = message.partition(": ")
+    if code not in set(PendingReason):
+        return WaitingCause(PendingReason.PODS_REFUSED, message, since)
+    return WaitingCause(PendingReason(code), sentence, since, is_final=says_never(sentence))
+
+
+def _starting(job: Mapping[str, Any]) -> str:
+    """Return how many pods of the Job run. A Job is Running once as many pods run as its gang needs."""
+    running = int((job.get("status") or {}).get("running") or 0)
+    total = sum(int(task.get("replicas", 1)) for task in (job.get("spec") or {}).get("tasks") or ())
+    return f"its pods have their nodes, and {running} of {total} {'runs' if running == 1 else 'run'}: containers are starting"
+
+
+def _condition(group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    conditions = ((group or {}).get("status") or {}).get("conditions") or ()
+    known = set(PendingReason)
+    return next(
+        (each for each in conditions if each.get("status") == "True" and pending.reason_of(each.get("message", "")) in known),
+        None,
+    )
+
+
+def _state(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (job.get("status") or {}).get("state") or {}
+
+
 JUDGED_SECONDS: Final = SILENT_SECONDS + 5
 """Seconds after which the job controller has reported a missing scheduler."""
 WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
 """Phases of PodGroups that are not allocated yet."""
-
-Group = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +192,35 @@ class JobView:
         """The minimum requests of the gang; empty while there is no PodGroup."""
         return main_resources(((self.group or {}).get("spec") or {}).get("minResources") or {})
 
+    @property
+    def waiter(self) -> Waiter:
+        """The Job in the form of everything that waits."""
+        waits, created = is_waiting(self.job), str(self.job["metadata"].get("creationTimestamp") or "")
+        return Waiter(
+            JOBS.qualified,
+            self.namespace,
+            self.name,
+            created,
+            self.cause if waits else None,
+            sentence="" if waits else f"it is {self.phase} and does not wait",
+            queue=self.queue,
+            priority=self.priority_class or None,
+            pods=self.pods,
+            asks=self.asks,
+            phase=self.phase,
+            since=_state(self.job).get("lastTransitionTime") or created,
+            group=self.group,
+        )
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """PodGroups. `is_complete`: whether these are all PodGroups of the cluster; otherwise the user may not read all."""
 
-    groups: Sequence[Group]
-    is_complete: bool
-
-    def by_owner(self) -> dict[str, Group]:
-        """Return the PodGroups of Jobs, by the Job's UID."""
-        return {
-            owner["uid"]: group
-            for group in self.groups
-            for owner in group["metadata"].get("ownerReferences") or ()
-            if owner.get("kind") == JOB_KIND
-        }
+def groups_by_owner(groups: Iterable[Group]) -> dict[str, Group]:
+    """Return the PodGroups of Jobs, by the Job's UID."""
+    return {
+        owner["uid"]: group
+        for group in groups
+        for owner in group["metadata"].get("ownerReferences") or ()
+        if owner.get("kind") == JOBS.kind
+    }
 
 
 def seconds_since(timestamp: str, now: float) -> int:

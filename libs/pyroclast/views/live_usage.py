@@ -10,8 +10,8 @@ from pyroclast.api import keys
 from pyroclast.resources import quantity
 from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity
-from pyroclast.views.amounts import amount
 from pyroclast.views.documents import Row
+from pyroclast.views.readable import amount
 
 Document = Mapping[str, Any]
 AT_WORK = frozenset({"Running"})

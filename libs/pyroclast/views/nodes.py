@@ -12,9 +12,8 @@ from pyroclast.api import keys
 from pyroclast.resources import quantity
 from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity
-from pyroclast.views.amounts import added, amount
 from pyroclast.views.documents import Row
-from pyroclast.views.name_ranges import ranges_of
+from pyroclast.views.readable import added, amount, ranges_of
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 SHOWN: Final = ("cpu", "memory")

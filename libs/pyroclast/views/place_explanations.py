@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.resources.pods import effective
-from pyroclast.views.amounts import added, as_text
 from pyroclast.views.documents import Row, document
-from pyroclast.views.human_durations import human_duration
-from pyroclast.views.jobs import Group, JobView
+from pyroclast.views.jobs import Group, JobView, is_waiting
 from pyroclast.views.nodes import node_rows, state_of
 from pyroclast.views.queues import queue_rows
-from pyroclast.views.waiting_causes import is_waiting
+from pyroclast.views.readable import added, as_text, human_duration
 
 SHOWN: Final = 3
 JOB_NAME: Final = "volcano.sh/job-name"

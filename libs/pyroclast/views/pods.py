@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pyroclast.pictures.timeline import Lane, Span
 from pyroclast.views.documents import Row
-from pyroclast.views.human_durations import human_duration
+from pyroclast.views.readable import human_duration
 
 STAGES: Final = (("boundSeconds", "placed"), ("startedSeconds", "started"), ("readySeconds", "ready"), ("endedSeconds", "ended"))
 

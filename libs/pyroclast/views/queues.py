@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pyroclast.views.amounts import amount, main_resources, readable
 from pyroclast.views.documents import Row
 from pyroclast.views.jobs import WAITING_PHASES, Group, seconds_since
+from pyroclast.views.readable import amount, main_resources, readable
 
 ROOT: Final = "root"
 INDENT: Final = "  "

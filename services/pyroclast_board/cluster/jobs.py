@@ -10,9 +10,8 @@ import msgspec
 
 from pyroclast.api import keys
 from pyroclast.api.schedulers import Schedulers
-from pyroclast.views.jobs import view_of
-from pyroclast.views.starts import start_of
-from pyroclast.views.waiting_causes import is_waiting
+from pyroclast.views.groups import start_of
+from pyroclast.views.jobs import Waiter, is_waiting, view_of
 from pyroclast_board.cluster.records import ShownGroup, ShownJob
 
 ENDED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
@@ -100,6 +99,11 @@ class JobTable:
     def group(self, uid: str) -> ShownGroup | None:
         """Return the PodGroup of the Job with this UID. None when it does not exist."""
         return self._groups.get(uid)
+
+    def waiter(self, uid: str) -> Waiter | None:
+        """Return a Job in the form of everything that waits. None when it does not exist."""
+        job, group = self._jobs.get(uid), self._groups.get(uid)
+        return None if job is None else view_of(as_object(job), as_object(group) if group else None, self._at_work).waiter
 
     def put_job(self, old: ShownJob | None, new: ShownJob | None) -> None:
         """Handle an added, updated or deleted Job."""

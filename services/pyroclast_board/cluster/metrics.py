@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.runtime.job_ends import SECONDS, JobEndSeries
-from pyroclast.views.amounts import amount
+from pyroclast.views.readable import amount
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.cluster.records import ShownQueue

@@ -14,7 +14,7 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.native_groups import LOOK_SECONDS, kind_served
 from pyroclast.kube.watch.informer import Informer
-from pyroclast.views.native_groups import native_state, own_groups, queue_of_pod
+from pyroclast.views.groups import native_waiter, own_groups, queue_of_pod, start_of
 from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.cluster.records import ShownNative, ShownPod
 
@@ -113,31 +113,31 @@ def _row(group: ShownNative, phases: Counter[str], queue: str) -> JobRow | None:
     None for a group that represents a Job of Pyroclast, that no scheduler of Pyroclast handles, or whose pods have ended. `queue`
     is the queue of the group's pods, which is used when the group names none.
     """
-    found = as_object(group)
-    state = native_state(found) if own_groups([found]) else None
-    if state is None or (not state.code and not phases.total()):
+    shown = as_object(group)
+    native = native_waiter(shown) if own_groups([shown]) else None
+    if native is None or (native.cause is None and not phases.total()):
         return None
-    meta = group.metadata
+    meta, cause = group.metadata, native.cause
     return JobRow(
         kind=PODGROUP,
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
-        queue=state.queue or queue,
+        queue=native.queue or queue,
         user="",
         flow="",
-        phase="Pending" if state.code else "Running",
+        phase=native.phase,
         reason="",
-        code=state.code,
-        is_final=state.is_final,
-        start=state.start,
-        sentence=state.sentence,
-        priority=str(group.spec.get("priorityClassName") or ""),
-        pods=state.minimum if state.code else phases.total(),
+        code="" if cause is None else cause.code,
+        is_final=cause is not None and cause.is_final,
+        start=tuple(start_of(shown) or ()) if cause is not None and not cause.is_final else (),
+        sentence="" if cause is None else cause.sentence,
+        priority=native.priority or "",
+        pods=phases.total() if cause is None else native.pods or 1,
         ready=phases["Running"],
         retries=0,
-        asks=state.asks,
+        asks=native.asks,
         created=meta.creation_timestamp or "",
-        changed=state.since or meta.creation_timestamp or "",
+        changed=native.since or meta.creation_timestamp or "",
         labels=meta.labels,
     )

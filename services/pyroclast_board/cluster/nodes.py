@@ -8,7 +8,7 @@ from typing import Final
 from pyroclast.api.types import Key
 from pyroclast.resources.pods import Amounts, effective
 from pyroclast.resources.quantity import ZERO
-from pyroclast.views.amounts import amount
+from pyroclast.views.readable import amount
 from pyroclast_board.cluster.jobs import as_object
 from pyroclast_board.cluster.records import ShownNode, ShownPod
 

@@ -11,10 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pyroclast.pictures.svg import Picture
-from pyroclast.views.amounts import Amounts, amount, as_text, readable
-from pyroclast.views.human_durations import human_duration
-from pyroclast.views.native_groups import is_native
-from pyroclast.views.usage_hours import hours_text
+from pyroclast.views.groups import is_native
+from pyroclast.views.readable import Amounts, amount, as_text, hours_text, human_duration, readable
 
 EMPTY: Final = Markup()
 MOST_ROWS: Final = 20_000

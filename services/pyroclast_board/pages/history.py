@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast.views.usage_hours import hours_text, in_hours
+from pyroclast.views.readable import hours_text, in_hours
 from pyroclast_board.pages.base import Page, Section, Templates, checked
 
 OF: Final = "history.html"

@@ -18,16 +18,14 @@ from pyroclast.pictures.run_bars import Run, run_bars
 from pyroclast.pictures.timeline import timeline
 from pyroclast.runtime.traces import context_of
 from pyroclast.views.efficiency import advice_of, efficiency_rows
-from pyroclast.views.explanation import explanation
-from pyroclast.views.human_durations import human_duration
-from pyroclast.views.jobs import Reading, view_of
-from pyroclast.views.native_groups import is_native, native_explanation
+from pyroclast.views.groups import is_native
 from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
+from pyroclast.views.readable import human_duration
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import JobDetails
-from pyroclast_board.cluster.jobs import JobRow, as_object
+from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.cluster.natives import group_of
-from pyroclast_board.pages.base import Page, Scope, Section, Templates, shown_moment
+from pyroclast_board.pages.base import Page, Section, Templates, shown_moment
 
 OF: Final = "job.html"
 MOST_LANES: Final = 64
@@ -39,25 +37,24 @@ MOST_CHARACTERS: Final = 64 * 1024
 def job(
     cluster: Cluster,
     templates: Templates,
-    scope: Scope,
     row: JobRow,
     *,
     details: JobDetails,
     runs: Sequence[Mapping[str, Any]],
-    told: Mapping[str, Any] | None = None,
+    why: Mapping[str, Any] | None,
     trace_url: str = "",
 ) -> Page:
     """Return the page of an existing Job.
 
-    `runs` are the recorder's entries for all Jobs of the same name. `told` is the scheduler's explanation why the Job waits, None
-    to compute the explanation from objects. For `trace_url` see `trace_of`.
+    `runs` are the recorder's entries for all Jobs of the same name. `why` is the explanation why the Job waits, None for a Job
+    that does not wait. For `trace_url` see `trace_of`.
     """
     key = f"{row.namespace}/{row.name}"
     record = cluster.table.job(row.uid)
     trace = trace_of(record.metadata.annotations if record else {}, trace_url)
     sections = [
         Section("job", templates.macro(OF, "about")(row, details.missing, trace), is_half=True),
-        Section("why", templates.macro(OF, "why")(told or _explanation(cluster, scope, row)), is_half=True),
+        Section("why", templates.macro(OF, "why")(why), is_half=True),
         *_pods(cluster, templates, row, details, Section("runs", templates.macro(OF, "runs")(*_runs(key, runs)), is_half=True)),
         *(
             Section("efficiency", templates.macro(OF, "efficiency")(rows, advice_of(each)))
@@ -71,19 +68,16 @@ def job(
 
 
 def native_gang(
-    cluster: Cluster, templates: Templates, row: JobRow, *, events: JobDetails, told: Mapping[str, Any] | None = None
+    cluster: Cluster, templates: Templates, row: JobRow, *, events: JobDetails, why: Mapping[str, Any] | None
 ) -> Page:
-    """Return the page of a native PodGroup. `told` is the scheduler's explanation, None to use the group's conditions."""
+    """Return the page of a native PodGroup. `why` is the explanation why it waits, None when it does not wait."""
     key = Key(row.namespace, row.name)
     pods = [
         (each.metadata.name, each.spec.node_name, each.status.phase) for each in cluster.pods.values() if group_of(each) == key
     ]
-    group = cluster.natives.group(row.uid)
-    by_conditions = None if group is None else native_explanation(as_object(group), cluster.now())
-    why = templates.macro(OF, "native_why")(by_conditions) if told is None else templates.macro(OF, "why")(told)
     sections = [
         Section("job", templates.macro(OF, "native_about")(row, events.missing), is_half=True),
-        Section("why", why, is_half=True),
+        Section("why", templates.macro(OF, "why")(why), is_half=True),
         Section("pods", templates.macro(OF, "native_pods")(sorted(pods)[:MOST_PODS], len(pods))),
         Section("events", templates.macro(OF, "events")([_event(each) for each in events.events])),
     ]
@@ -115,23 +109,6 @@ def trace_of(annotations: Mapping[str, str], url: str) -> dict[str, str] | None:
         return None
     id_ = context.split("-")[1]
     return {"id": id_, "url": url.replace("{trace}", id_)}
-
-
-def _explanation(cluster: Cluster, scope: Scope, row: JobRow) -> Mapping[str, Any] | None:
-    """Return why the Job waits. None for a Job that does not wait."""
-    record, group = cluster.table.job(row.uid), cluster.table.group(row.uid)
-    if record is None or not row.is_waiting:
-        return None
-    view = view_of(as_object(record), as_object(group) if group is not None else None, None)
-    queue = cluster.queues.get(Key("", row.queue))
-    groups = [
-        as_object(each) for each in cluster.groups.values() if each.spec.queue == row.queue or each.status.phase == "Running"
-    ]
-    told = explanation(
-        view, None if queue is None else as_object(queue), Reading(groups, is_complete=True), cluster.now(), scope.sees
-    )
-    sentence = row.sentence.removeprefix("never: " if row.is_final else "not now: ")
-    return {**told, "code": row.code, "never": row.is_final, "sentence": sentence}
 
 
 def _pods(cluster: Cluster, templates: Templates, row: JobRow, details: JobDetails, earlier: Section) -> list[Section]:

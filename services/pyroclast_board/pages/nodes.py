@@ -10,8 +10,7 @@ from pyroclast.lifecycle.hypernodes.members import member_names
 from pyroclast.lifecycle.times import format_time
 from pyroclast.pictures.heat_map import Cell, heat_map
 from pyroclast.resources.quantity import ZERO
-from pyroclast.views.amounts import amount, readable
-from pyroclast.views.natural_order import natural_order
+from pyroclast.views.readable import amount, natural_order, readable
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.records import ShownNode
 from pyroclast_board.pages.base import BadRequest, Page, Scope, Section, Templates, checked

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyroclast.pictures.resource_bars import ResourceBar, resource_bars
 from pyroclast.pictures.svg import Picture
 from pyroclast.resources.quantity import ZERO, Quantity
-from pyroclast.views.amounts import amount
+from pyroclast.views.readable import amount
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.records import ShownNode
 from pyroclast_board.pages.base import Page, Section, Templates, shown_amount

@@ -7,9 +7,12 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from pyroclast.api.types import Key
+from pyroclast.views.explanation import stored_explanation
+from pyroclast.views.groups import native_waiter
+from pyroclast.views.jobs import Waiter
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
-from pyroclast_board.cluster.jobs import JobRow
+from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.pages.base import Page, Scope, Templates, checked
 from pyroclast_board.pages.flows import flow, flows
 from pyroclast_board.pages.history import history, history_questions
@@ -109,13 +112,23 @@ class Pages:
             return await self._native(scope, row)
         details = await self._details.of(Key(row.namespace, row.name))
         runs = await self._runs(row.namespace, row.name)
-        told = await self.scheduler.explanation(scope, row.namespace, row.name) if row.is_waiting else None
-        return job(self.cluster, self._templates, scope, row, details=details, runs=runs, told=told, trace_url=self._trace_url)
+        why = await self._why(scope, "jobs", self.cluster.table.waiter(uid))
+        return job(self.cluster, self._templates, row, details=details, runs=runs, why=why, trace_url=self._trace_url)
 
     async def _native(self, scope: Scope, row: JobRow) -> Page:
         events = await self._details.events_of(Key(row.namespace, row.name), row.uid)
-        told = await self.scheduler.explanation(scope, row.namespace, row.name, "podgroups") if row.is_waiting else None
-        return native_gang(self.cluster, self._templates, row, events=events, told=told)
+        group = self.cluster.natives.group(row.uid)
+        why = await self._why(scope, "podgroups", None if group is None else native_waiter(as_object(group)))
+        return native_gang(self.cluster, self._templates, row, events=events, why=why)
+
+    async def _why(self, scope: Scope, kind: str, waiter: Waiter | None) -> Mapping[str, Any] | None:
+        """Return why a Job or PodGroup waits, from the scheduler or else from the objects. None when it does not wait."""
+        if waiter is None or waiter.cause is None:
+            return None
+        answer = None
+        if waiter.cause.is_scheduling:
+            answer = await self.scheduler.explanation(scope, waiter.namespace, waiter.name, kind)
+        return stored_explanation(waiter, self.cluster.now()) if answer is None else answer
 
     async def _past_job(self, scope: Scope, uid: str) -> Page | None:
         found = await self._recorder.job(scope, uid)

@@ -49,26 +49,27 @@ class Peers:
         for client in self._clients.values():
             await client.__aexit__()
 
-    async def ask(self, path: str, query: Mapping[str, str]) -> tuple[int, bytes] | None:
-        """Return the status and body of an answer. None when no replica answers."""
+    async def ask(self, path: str, query: Mapping[str, str], body: bytes | None = None) -> tuple[int, bytes] | None:
+        """Return the status and body of an answer. None when no replica answers. With `body`, the request is a POST."""
         await self._resolve()
         answer: tuple[int, bytes] | None = None
         deadline = Deadline.after(SECONDS)
         for url in list(self._order):
             try:
-                body = await self._clients[url].request("GET", path, query=query, deadline=deadline)
+                verb = "GET" if body is None else "POST"
+                answered = await self._clients[url].request(verb, path, query=query, body=body, deadline=deadline)
             except ApiError as error:
-                found = error.status, orjson.dumps({"message": error.message})
+                refusal = error.status, orjson.dumps({"message": error.message})
                 if error.status not in ELSEWHERE:
-                    return found
+                    return refusal
                 if answer is None or answer[0] == 503:
-                    answer = found
+                    answer = refusal
             except KubeError:
                 continue
             else:
                 self._order.remove(url)
                 self._order.insert(0, url)
-                return 200, body
+                return 200, answered
         return None if answer is None or answer[0] == 503 else answer
 
     async def _resolve(self) -> None:

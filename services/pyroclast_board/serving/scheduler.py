@@ -63,14 +63,25 @@ class Scheduler:
         asked_at, answer = self._known.get(key, (float("-inf"), (0, b"")))
         if time.monotonic() - asked_at <= FRESH_SECONDS:
             return answer
-        only = {} if scope.is_all else {"namespaces": ",".join(sorted(scope.namespaces)[:MOST_NAMESPACES])}
-        found = await self._peers.ask(PREFIX + path, {**query, **only})
-        if found is None:
+        asked = await self._request(scope, path, query)
+        if asked is None:
             self._away_until = time.monotonic() + AWAY_SECONDS
             return None
-        answer = found
+        answer = asked
         self._known[key] = (time.monotonic(), answer)
         self._known.move_to_end(key)
         while len(self._known) > MOST:
             self._known.popitem(last=False)
         return answer
+
+    async def fits(self, scope: Scope, body: bytes) -> tuple[int, bytes] | None:
+        """Return the status and JSON of the answer whether the Job in `body` would start. None without an answer."""
+        return await self._request(scope, "fits", {}, body)
+
+    async def _request(
+        self, scope: Scope, path: str, query: Mapping[str, str], body: bytes | None = None
+    ) -> tuple[int, bytes] | None:
+        if self._peers is None:
+            return None
+        only = {} if scope.is_all else {"namespaces": ",".join(sorted(scope.namespaces)[:MOST_NAMESPACES])}
+        return await self._peers.ask(PREFIX + path, {**query, **only}, body)

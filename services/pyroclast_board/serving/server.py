@@ -10,10 +10,12 @@ from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, quote, urlsplit
 
+import orjson
 import structlog
 from aiohttp import web
 
 from pyroclast.runtime.access import Denied
+from pyroclast.runtime.bodies import read_at_most
 from pyroclast.runtime.listener import Listener
 from pyroclast_board.metrics import BoardMetrics
 from pyroclast_board.pages.base import BadRequest, NoPage, Page, Scope, Section, Templates
@@ -51,12 +53,14 @@ LINE_BYTES: Final = 16 * 1024
 FORM_BYTES: Final = 16 * 1024
 LIVE: Final = "/live"
 EXPLAIN: Final = "/explain/"
+FITS: Final = "/explain/fits"
+JOB_BYTES: Final = 1 << 20
 OLD_SECONDS: Final = 30.0
 """Seconds without news from a watch after which pages show the age of their data."""
 
 
 class BoardServer:
-    """Answers GET and HEAD, and the two forms that start and end a login session.
+    """Answers GET and HEAD, the two forms that start and end a login session, and the question whether a Job would start.
 
     Args:
         pages: makes the pages.
@@ -133,7 +137,8 @@ class BoardServer:
         path = request.path
         if request.method == "POST" and path in {"/login", "/logout"} and self._viewers.has_form:
             return await self._form(request)
-        if request.method not in {"GET", "HEAD"}:
+        is_trial = request.method == "POST" and path == FITS
+        if request.method not in {"GET", "HEAD"} and not is_trial:
             return self._told(405, "Only for reading", "this page can only be read")
         if path.startswith("/static/"):
             return self._static.answer(request, HEADERS)
@@ -146,6 +151,8 @@ class BoardServer:
                 return web.Response(content_type="text/event-stream", headers=HEADERS)
             return await self._follow(request, reader.name)
         scope = await scope_of(reader, self._pages.namespaces_of(path))
+        if is_trial:
+            return await self._tried(request, scope)
         if path.startswith(EXPLAIN):
             return await self._explained(request, scope)
         if path == "/jobs.csv":
@@ -176,6 +183,24 @@ class BoardServer:
         answer = await self._pages.scheduler.ask(scope, path, query)
         if answer is None:
             raise NoPage
+        return web.Response(status=answer[0], body=answer[1], content_type="application/json", headers=HEADERS)
+
+    async def _tried(self, request: web.BaseRequest, scope: Scope) -> web.Response:
+        """Return the scheduler's answer whether the Job in the body would start. Nothing is written."""
+        content = await read_at_most(request.content, JOB_BYTES)
+        if content is None:
+            return _json(413, f"a Job has at most {JOB_BYTES} bytes")
+        try:
+            job = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            return _json(400, f"the body is no JSON: {error}")
+        metadata = job.get("metadata") if isinstance(job, dict) else None
+        namespace = str((metadata.get("namespace") if isinstance(metadata, dict) else None) or "default")
+        if not scope.sees(namespace):
+            return _json(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
+        answer = await self._pages.scheduler.fits(scope, content)
+        if answer is None:
+            return _json(503, "the scheduler gives no answer")
         return web.Response(status=answer[0], body=answer[1], content_type="application/json", headers=HEADERS)
 
     async def _follow(self, request: web.BaseRequest, viewer: str) -> web.StreamResponse:
@@ -253,6 +278,11 @@ class BoardServer:
     def _login(self, status: int, message: str) -> web.Response:
         html = self._templates.render("login.html", message=message)
         return web.Response(status=status, text=html, content_type="text/html", headers=HEADERS)
+
+
+def _json(status: int, message: str) -> web.Response:
+    body = orjson.dumps({"message": message})
+    return web.Response(status=status, body=body, content_type="application/json", headers=HEADERS)
 
 
 def _place(path: str) -> str:

@@ -15,7 +15,7 @@ import yaml
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, Key, ResourceType
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast.views.human_durations import age
+from pyroclast.views.readable import age
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import fitted

@@ -11,7 +11,7 @@ import orjson
 
 from pyroclast.api.types import EVENTS, JOBS, Key
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast.views.human_durations import age
+from pyroclast.views.readable import age
 
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster

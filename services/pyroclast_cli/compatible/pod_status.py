@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from pyroclast.views.human_durations import age
+from pyroclast.views.readable import age
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 

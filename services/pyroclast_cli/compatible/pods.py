@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import PODS
-from pyroclast.views.human_durations import age
+from pyroclast.views.readable import age
 from pyroclast_cli.compatible.pod_status import pod_cells
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag

@@ -7,9 +7,8 @@ import sys
 from typing import Final
 
 from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.servers import BOARD, RECORDER
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.board import BOARD
-from pyroclast_cli.views.recorder import RECORDER
 from pyroclast_cli.views.scope import SCOPE_FLAGS
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from pyroclast.api.types import QUEUES
 from pyroclast.views.budgets import budget_rows, signed_hours
-from pyroclast.views.usage_hours import hours_text
+from pyroclast.views.readable import hours_text
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf

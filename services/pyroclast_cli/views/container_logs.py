@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyroclast.api import keys
 from pyroclast.api.types import PODS, Key
-from pyroclast.views.natural_order import natural_order
+from pyroclast.views.readable import natural_order
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.views.log_lines import LogLine, read_line
 

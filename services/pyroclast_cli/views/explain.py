@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyroclast.api.types import JOBS, NODES, PODS, QUEUES, Key
-from pyroclast.kube.basics.errors import Forbidden, NotFound
+from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.native_groups import kind_served
 from pyroclast.kube.http.waiting_queries import group_of, read_groups, schedulers_at_work
-from pyroclast.views.explanation import entry_explanation, explanation, explanation_lines, with_trail
-from pyroclast.views.jobs import JobView, view_of
-from pyroclast.views.native_groups import OBJECT, native_explanation, native_lines
+from pyroclast.views.explanation import explanation_lines, stored_explanation, with_trail
+from pyroclast.views.groups import OBJECT, native_waiter, unseen_waiter
+from pyroclast.views.jobs import Waiter, is_waiting, running_cause, view_of
 from pyroclast.views.nodes import reservations_of
 from pyroclast.views.place_explanations import explain_node, explain_queue, node_lines, queue_lines
-from pyroclast.views.waiting_causes import is_waiting
 from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.servers import BOARD, RECORDER, causes_of, explained
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.board import BOARD, explained
 from pyroclast_cli.views.output import OUTPUT, write_one
 from pyroclast_cli.views.reading import entries_that_wait, views_in
-from pyroclast_cli.views.recorder import RECORDER, causes_of
 from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, existing, job_key, namespace_of
 
 NEVER: Final = 3
@@ -35,38 +33,34 @@ async def _explain(context: Context) -> int:
     if kind.lower() in NODE_KINDS and name:
         return await _explain_node(context, name)
     if kind.lower() in GROUP_KINDS and name:
-        return await _explain_group(context, name)
-    key = job_key(context)
-    try:
-        answer = await _of_job(context, key, await context.client.get(JOBS, key))
-    except NotFound:
-        answer = await _of_entry(context, key)
-    write_one(context, answer, explanation_lines(answer), reference=f"vcjob.batch.volcano.sh/{key.name}")
+        key, reference = Key(namespace_of(context), name), f"{OBJECT}/{name}"
+        answer = await _of_group(context, key)
+    else:
+        key = job_key(context)
+        reference = f"vcjob.batch.volcano.sh/{key.name}"
+        try:
+            answer = await _of_job(context, key, await context.client.get(JOBS, key))
+        except NotFound:
+            answer = await _of_entry(context, key)
+    write_one(context, answer, explanation_lines(answer), reference=reference)
     return NEVER if answer["never"] else 0
 
 
 async def _of_job(context: Context, key: Key, job: dict[str, Any]) -> dict[str, Any]:
-    """Return why a Job waits.
-
-    The answer is the scheduler's if it names the same cause as the objects. Otherwise it follows from the objects.
-    """
     client = context.client
     view = view_of(job, await group_of(client, job), await schedulers_at_work(client))
-    if is_waiting(job):
-        answer = await explained(context, "jobs", key.namespace, key.name, query={"changes": "true"})
-        if answer is None or answer.get("code") != view.cause.code:
-            answer = await _from_objects(context, view)
-        return with_trail(answer, await causes_of(context, key, job["metadata"]["uid"]))
-    return await _from_objects(context, view)
+    if not is_waiting(job):
+        return stored_explanation(view.waiter, client.now(), trouble=running_cause(job))
+    answer = await _answered(context, "jobs", view.waiter)
+    return with_trail(answer, await causes_of(context, key, job["metadata"]["uid"]))
 
 
-async def _from_objects(context: Context, view: JobView) -> dict[str, Any]:
-    client = context.client
-    try:
-        queue = await client.get(QUEUES, Key("", view.queue))
-    except (NotFound, Forbidden):
-        queue = None
-    return explanation(view, queue, await read_groups(client, view.namespace), client.now())
+async def _answered(context: Context, kind: str, waiter: Waiter) -> dict[str, Any]:
+    """Return the scheduler's answer; the stored cause when the scheduler gives none, or when the cause is not its own."""
+    answer = None
+    if waiter.cause is not None and waiter.cause.is_scheduling:
+        answer = await explained(context, kind, waiter.namespace, waiter.name, query={"changes": "true"})
+    return stored_explanation(waiter, context.client.now()) if answer is None else answer
 
 
 async def _of_entry(context: Context, key: Key) -> dict[str, Any]:
@@ -77,32 +71,29 @@ async def _of_entry(context: Context, key: Key) -> dict[str, Any]:
     """
     for entry in await entries_that_wait(context.client, key.namespace):
         if entry.name == key.name:
-            return entry_explanation(entry, context.client.now())
+            return stored_explanation(entry, context.client.now())
     raise Failure(f"there is no Job {key}", status=NO_SUCH_OBJECT)
 
 
-async def _explain_group(context: Context, name: str) -> int:
-    """Explain why a native PodGroup waits, from the answer of the scheduler or from its conditions."""
-    key = Key(namespace_of(context), name)
+async def _of_group(context: Context, key: Key) -> dict[str, Any]:
+    """Return why a native PodGroup waits.
+
+    Raises:
+        Failure: the API server does not serve the kind, or the PodGroup does not exist.
+    """
     kind = await kind_served(context.client)
     if kind is None:
         raise Failure(f"the API server has no {OBJECT}; name a Job: vcctl explain NAME", status=NO_SUCH_OBJECT)
     group = await existing(context, kind, key, f"PodGroup {key} of {kind.group}")
-    answer = native_explanation(group, context.client.now())
-    told = await explained(context, "podgroups", key.namespace, name, query={"changes": "true"}) if answer["code"] else None
-    if told is not None and told.get("code") == answer["code"]:
-        write_one(context, told, explanation_lines(told), reference=f"{OBJECT}/{name}")
-        return NEVER if told["never"] else 0
-    write_one(context, answer, native_lines(answer), reference=f"{OBJECT}/{name}")
-    return 0
+    return await _answered(context, "podgroups", native_waiter(group) or unseen_waiter(group))
 
 
 async def _explain_queue(context: Context, name: str) -> int:
     client = context.client
     queue = await existing(context, QUEUES, Key("", name), f'queue "{name}"')
-    reading = await read_groups(client, client.config.namespace)
-    jobs = await views_in(client, "" if reading.is_complete else client.config.namespace)
-    answer = explain_queue(queue, reading.groups, jobs, client.now())
+    groups, is_complete = await read_groups(client, client.config.namespace)
+    jobs = await views_in(client, "" if is_complete else client.config.namespace)
+    answer = explain_queue(queue, groups, jobs, client.now())
     write_one(context, answer, queue_lines(answer), reference=f"queue.scheduling.volcano.sh/{name}")
     return 0
 
@@ -112,8 +103,8 @@ async def _explain_node(context: Context, name: str) -> int:
     node = await existing(context, NODES, Key("", name), f'node "{name}"')
     ended = "status.phase!=Succeeded,status.phase!=Failed"
     pods, _ = await client.list(PODS, field_selector=f"spec.nodeName={name},{ended}")
-    reading = await read_groups(client, client.config.namespace)
-    answer = explain_node(node, pods, reservations_of(reading.groups))
+    groups, _ = await read_groups(client, client.config.namespace)
+    answer = explain_node(node, pods, reservations_of(groups))
     write_one(context, answer, node_lines(answer), reference=f"node/{name}")
     return 0
 

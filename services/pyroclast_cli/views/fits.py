@@ -6,13 +6,14 @@ import asyncio
 from typing import Any, Final
 
 from pyroclast.api.types import JOBS, QUEUES
-from pyroclast.kube.http.waiting_queries import fits_of_objects, schedulers_at_work
-from pyroclast.views.fitting import explained_lines, fits_lines
+from pyroclast.kube.http.servers import BOARD as BOARD_SERVER
+from pyroclast.kube.http.waiting_queries import schedulers_at_work
+from pyroclast.views.explanation import explanation_lines, unserved
 from pyroclast.views.jobs import absence_of
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
+from pyroclast_cli.servers import BOARD, UNREACHABLE, answered
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.board import BOARD, explained
 from pyroclast_cli.views.lint import documents_in
 from pyroclast_cli.views.output import OUTPUT, write_one
 from pyroclast_cli.views.scope import NAMESPACE, namespace_of
@@ -26,12 +27,25 @@ async def _fits(context: Context) -> int:
     (queues, _), schedulers = await asyncio.gather(client.list(QUEUES), schedulers_at_work(client))
     job = _checked(job, queues)
     absence = absence_of(job, schedulers)
-    answer = None if absence else await explained(context, "fits", body=job)
-    if answer is None:
-        answer = await fits_of_objects(client, job, queues, namespace=client.config.namespace, absence=absence)
-    lines = fits_lines(answer) if not answer["complete"] else explained_lines(answer)
+    answer = unserved(job, absence, client.now()) if absence else await _tried(context, job)
+    lines = explanation_lines(answer, verb="would wait")
     write_one(context, answer, lines, reference=f"vcjob.batch.volcano.sh/{job['metadata']['name']}")
     return NEVER if answer["never"] else 0
+
+
+async def _tried(context: Context, job: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of the scheduler's trial.
+
+    Raises:
+        Failure: the scheduler refuses the Job, or gives no answer, with status 5.
+    """
+    answer = await answered(context, "fits", body=job)
+    if answer.document is not None:
+        return answer.document
+    if answer.is_refused:
+        raise Failure(answer.complaint)
+    why = answer.complaint or f"it is not known where the board is: {BOARD_SERVER.how}"
+    raise Failure(f"only the scheduler can try a Job: {why}", status=UNREACHABLE)
 
 
 def _job(context: Context) -> dict[str, Any]:

@@ -10,14 +10,13 @@ from typing import Any, Final
 
 from pyroclast.views.documents import Row, document
 from pyroclast.views.efficiency import advice_of, efficiency_rows
-from pyroclast.views.human_durations import human_duration
-from pyroclast.views.native_groups import OBJECT, is_native
-from pyroclast.views.usage_hours import hours_text, in_hours
+from pyroclast.views.groups import OBJECT, is_native
+from pyroclast.views.readable import hours_text, human_duration, in_hours
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
+from pyroclast_cli.servers import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, with_kind, write, write_one
-from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.views.scope import ALL_NAMESPACES, NAMESPACE, NO_SUCH_OBJECT, job_key, namespaces_of
 
 GPU: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915")

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pyroclast.api.types import HYPER_NODES, NODES, PODS
 from pyroclast.kube.http.waiting_queries import read_groups
-from pyroclast.views.amounts import as_text, readable
 from pyroclast.views.nodes import label_groups, node_rows, reservations_of
+from pyroclast.views.readable import as_text, readable
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
@@ -36,7 +36,7 @@ async def nodes_table(context: Context) -> Table:
     client, by = context.client, context.text("by")
     nodes, _ = await client.list(NODES, label_selector=context.text("selector"))
     pods, _ = await client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
-    reserved = reservations_of((await read_groups(client, client.config.namespace)).groups)
+    reserved = reservations_of((await read_groups(client, client.config.namespace))[0])
     groups: Mapping[str, Sequence[str]] | None = None
     if by == TIER:
         groups = await _tiers(context, nodes)

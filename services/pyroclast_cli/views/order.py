@@ -7,17 +7,18 @@ from contextlib import suppress
 from typing import Any, Final
 
 from pyroclast.api.types import POD_GROUPS, QUEUES, Key
+from pyroclast.api.waiting_codes import NEVER
 from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.http.waiting_queries import read_groups
-from pyroclast.views.amounts import as_text, main_resources
 from pyroclast.views.documents import Row
-from pyroclast.views.human_durations import human_duration
+from pyroclast.views.explanation import listed_start
+from pyroclast.views.groups import position_of, said_of, start_of
 from pyroclast.views.jobs import WAITING_PHASES, Group, seconds_since
-from pyroclast.views.starts import position_of, start_of, start_text
+from pyroclast.views.readable import as_text, human_duration, main_resources, start_text
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
+from pyroclast_cli.servers import BOARD, explained
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.board import BOARD, explained
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.scope import existing
 from pyroclast_cli.views.watching import WATCH, show
@@ -37,15 +38,16 @@ TAIL: Final = (
 )
 
 
-def order_rows(groups: Sequence[Group], queue: str, now: float) -> list[Row]:
-    """Return the waiting Jobs of a queue by priority and age, or by their positions if the scheduler wrote these."""
+def stored_order(groups: Sequence[Group], queue: str, now: float) -> list[Row]:
+    """Return the waiting Jobs of a queue by the positions that the scheduler wrote last; without these, by priority and age."""
     waiting = [group for group in groups if _queue(group) == queue and _phase(group) in WAITING_PHASES]
     places = {group["metadata"]["uid"]: position_of(group) for group in waiting}
-    is_told = None not in places.values()
-    waiting.sort(key=lambda group: (places[group["metadata"]["uid"]] if is_told else 0, *_rank(group)))
+    has_places = None not in places.values()
+    waiting.sort(key=lambda group: (places[group["metadata"]["uid"]] if has_places else 0, *_rank(group)))
     rows: list[Row] = []
     for at, group in enumerate(waiting, 1):
         owner: dict[str, Any] = next(iter(group["metadata"].get("ownerReferences") or ()), {})
+        said = said_of(group)
         rows.append(
             {
                 "position": at,
@@ -54,8 +56,8 @@ def order_rows(groups: Sequence[Group], queue: str, now: float) -> list[Row]:
                 "priority": (group.get("spec") or {}).get("priority", 0),
                 "waitedSeconds": seconds_since(group["metadata"]["creationTimestamp"], now),
                 "asks": main_resources((group.get("spec") or {}).get("minResources") or {}),
-                "code": None,
-                "start": start_of(group),
+                "code": said.get("code"),
+                "start": NEVER if said.get("never") else start_of(group),
             }
         )
     return rows
@@ -74,7 +76,7 @@ def _phase(group: Group) -> str:
     return str((group.get("status") or {}).get("phase", ""))
 
 
-def _from_scheduler(answer: Row, now: float) -> tuple[list[Row], tuple[Column, ...]]:
+def _from_scheduler(answer: Row) -> tuple[list[Row], tuple[Column, ...]]:
     """Return the scheduler's rows, and a column for each plugin that orders the jobs."""
     rows: list[Row] = []
     plugins: dict[str, None] = {}
@@ -82,10 +84,7 @@ def _from_scheduler(answer: Row, now: float) -> tuple[list[Row], tuple[Column, .
         # the priority has a column of its own
         ranks = {name: rank for name, rank in (each.get("ranks") or {}).items() if name != "priority"}
         plugins |= dict.fromkeys(ranks)
-        start = each.get("start") or {}
-        times = [start[name] for name in ("earliest", "likely", "latest")] if start else None
-        shown = {**each, **ranks, "waitedSeconds": seconds_since(each["since"], now), "start": times}
-        rows.append({**shown, "namespace": each["namespace"] or "(hidden)"})
+        rows.append({**each, **ranks, "start": listed_start(each), "namespace": each["namespace"] or "(hidden)"})
     return rows, tuple(Column(name.upper(), name, _short) for name in plugins)
 
 
@@ -106,10 +105,10 @@ async def _order(context: Context) -> None:
         limit = min(context.number("limit") or MOST, MOST)
         answer = await explained(context, "queues", queue, query={"limit": str(max(1, limit))})
         if answer is not None:
-            rows, plugins = _from_scheduler(answer, now)
+            rows, plugins = _from_scheduler(answer)
         else:
-            reading = await read_groups(context.client, context.client.config.namespace)
-            rows, plugins = order_rows(reading.groups, queue, now), ()
+            groups, _ = await read_groups(context.client, context.client.config.namespace)
+            rows, plugins = stored_order(groups, queue, now), ()
         columns = (*HEAD, *plugins, *TAIL)
         return Table("WaitingPlace", columns, rows, "vcjob.batch.volcano.sh", f"No Job waits in queue {queue}")
 

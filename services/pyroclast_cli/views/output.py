@@ -12,8 +12,8 @@ import orjson
 import yaml
 
 from pyroclast.resources import quantity
-from pyroclast.views.amounts import amount
 from pyroclast.views.documents import Row, document
+from pyroclast.views.readable import amount
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import fitted

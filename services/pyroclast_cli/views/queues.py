@@ -8,8 +8,8 @@ from typing import Final
 from pyroclast.api.types import QUEUES
 from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.views.drawings import draw_queues
-from pyroclast.views.human_durations import human_duration
 from pyroclast.views.queues import queue_rows
+from pyroclast.views.readable import human_duration
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
@@ -38,8 +38,8 @@ async def queues_table(context: Context) -> Table:
     queues, _ = await context.client.list(QUEUES, label_selector=context.text("selector"))
     if wanted := context.text("queue"):
         queues = [each for each in queues if wanted in {each["metadata"]["name"], (each.get("spec") or {}).get("parent")}]
-    reading = await read_groups(context.client, context.client.config.namespace)
-    rows = queue_rows(queues, reading.groups, context.client.now(), is_tree=context.is_set("tree"))
+    groups, _ = await read_groups(context.client, context.client.config.namespace)
+    rows = queue_rows(queues, groups, context.client.now(), is_tree=context.is_set("tree"))
     return Table("QueueShare", COLUMNS, rows, "queue.scheduling.volcano.sh")
 
 

@@ -8,9 +8,9 @@ from pyroclast.api.types import JOB_FLOWS, JOBS, POD_GROUPS
 from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.http.native_groups import kind_served
 from pyroclast.kube.http.waiting_queries import schedulers_at_work
-from pyroclast.views.flows import OpenEntry, open_entries
-from pyroclast.views.jobs import Group, JobView, Reading, view_of
-from pyroclast.views.native_groups import own_groups, queue_of
+from pyroclast.views.flows import open_entries
+from pyroclast.views.groups import own_groups, queue_of
+from pyroclast.views.jobs import Group, JobView, Waiter, groups_by_owner, view_of
 from pyroclast_cli.context import Context
 from pyroclast_cli.views.scope import is_selected, namespaces_of
 
@@ -28,12 +28,12 @@ async def views_in(client: Client, namespace: str, selector: str = "") -> list[J
     """Return the Jobs of a namespace, or of all namespaces if `namespace` is empty."""
     jobs, _ = await client.list(JOBS, namespace, label_selector=selector)
     groups, _ = await client.list(POD_GROUPS, namespace)
-    by_owner = Reading(groups, is_complete=not namespace).by_owner()
+    by_owner = groups_by_owner(groups)
     at_work = await schedulers_at_work(client)
     return [view_of(job, by_owner.get(job["metadata"]["uid"]), at_work) for job in jobs]
 
 
-async def entries_that_wait(client: Client, namespace: str, selector: str = "") -> list[OpenEntry]:
+async def entries_that_wait(client: Client, namespace: str, selector: str = "") -> list[Waiter]:
     """Return the entries of flows whose Jobs were not created yet. Empty when the user may not list flows."""
     try:
         flows, _ = await client.list(JOB_FLOWS, namespace, label_selector=selector)

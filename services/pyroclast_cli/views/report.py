@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.views.documents import Row
-from pyroclast.views.human_durations import human_duration
-from pyroclast.views.usage_hours import hours_text, in_hours
+from pyroclast.views.readable import hours_text, human_duration, in_hours
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
+from pyroclast_cli.servers import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.tree import Group, Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
-from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
 
 GROUPS: Final = {
     "queue": Column("QUEUE", "queue"),

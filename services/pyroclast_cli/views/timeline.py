@@ -15,8 +15,8 @@ from pyroclast.api import keys
 from pyroclast.api.types import PODS
 from pyroclast.pictures.timeline import Lane, timeline
 from pyroclast.views.documents import Row
-from pyroclast.views.human_durations import human_duration
 from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
+from pyroclast.views.readable import human_duration
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf

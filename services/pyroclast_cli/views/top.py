@@ -10,9 +10,9 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.types import JOBS, NODES, PODS, ResourceType
 from pyroclast.kube.basics.errors import ApiError
-from pyroclast.views.amounts import readable
 from pyroclast.views.documents import Row
 from pyroclast.views.live_usage import Usage, job_usage, node_usage, queue_usage, task_usage
+from pyroclast.views.readable import readable
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Group, Leaf

@@ -10,8 +10,8 @@ from typing import Any, Final
 from pyroclast.api.waiting_codes import CODES, Stage
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.times import format_time
-from pyroclast.views.amounts import main_resources
 from pyroclast.views.documents import document
+from pyroclast.views.readable import main_resources
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
 from pyroclast_scheduler.model.amount_text import number
@@ -122,6 +122,7 @@ def queue_rows(source: Answerer, queue: str, names: Names, offset: int, limit: i
             "code": str(entry.code),
             "never": entry.is_never,
             "since": format_time(entry.since),
+            "waitedSeconds": 0 if facts is None else max(0, int(source.now - facts.created)),
             "priority": None if facts is None else facts.priority,
             "ranks": source.book.ranks(entry),
             "asks": {} if facts is None else _asks(facts),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api.budgets import HOUR, AtEnd, Budget, Period, Span, period_at, zoned
-from pyroclast.views.usage_hours import hours_text
+from pyroclast.views.readable import hours_text
 from pyroclast_scheduler.model.queues import QueueFacts
 
 _THOUSANDTHS: Final = 1000.0

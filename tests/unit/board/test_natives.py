@@ -183,6 +183,7 @@ async def test_native_podgroup_page_shows_the_scheduler_explanation_and_events_o
                 "start": None,
                 "startReason": "it is not estimated",
                 "help": "",
+                "asOf": "2026-11-24T12:00:00Z",
             }
         )
 

@@ -13,7 +13,7 @@ from pyroclast.api.budgets import Spent, period_at, read_budget, written_spent
 from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
 from pyroclast.api.types import HYPER_NODES, JOBS, NATIVE_POD_GROUPS, POD_GROUPS, QUEUES, Key, ResourceType
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.views.starts import WAITING_ANNOTATION
+from pyroclast.views.groups import WAITING_ANNOTATION
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.pages.history import history, history_questions
 from pyroclast_board.pages.job import past_job, trace_of
@@ -33,7 +33,7 @@ async def test_pages_show_the_queues_jobs_flows_and_nodes_of_the_cluster(board: 
     page = await board.get("/queues/research")
     assert f'href="/jobs/{uids["train"]}">team/train</a>' in page
     page = await board.until(f"/jobs/{uids['train']}", "QueueFull", "may use 8 cpu and uses 7")
-    assert "of 2 in its queue" in page
+    assert "the last that the scheduler wrote: it gives no answer now" in page
     assert "by ann" in page
     page = await board.until(f"/jobs/{uids['big']}", "big-worker-0: waiting from", "node-0")
     assert "image: i" in page

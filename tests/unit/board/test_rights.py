@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from aiohttp import web
 
 from pyroclast.api.types import JOB_FLOWS, SERVICE_ACCOUNTS, Key
+from pyroclast.runtime.listener import Listener
 from pyroclast_board.serving.sessions import COOKIE, Sessions
 
 from .conftest import Board, fill, running_board
@@ -121,3 +126,41 @@ def test_session_cookie_is_refused_when_expired_altered_or_of_another_key() -> N
     for wrong in ("", "x", cookie[:-4], cookie.swapcase(), "A" * 5000, "ü"):
         assert sessions.open(wrong, 1000.0) is None
     assert sessions.seal("the-token", 1000.0) != cookie
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"kind": "Job", "metadata": {"name": "new", "namespace": "team"}}, 200, "it would start at once"),
+        ({"kind": "Job", "metadata": {"name": "new", "namespace": "secret"}}, 403, "namespace secret"),
+        ({"kind": "Job", "metadata": {"name": "new"}}, 403, "namespace default"),
+        ([], 403, "namespace default"),
+        ("x" * (1 << 20), 413, "at most 1048576 bytes"),
+    ],
+    ids=["own namespace", "forbidden namespace", "default namespace", "no object", "too large"],
+)
+async def test_board_passes_on_the_question_whether_a_job_would_start(body: Any, status: int, words: str) -> None:
+    asked: list[tuple[str, str, str, bytes]] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append((request.method, request.path, request.query_string, await request.read()))
+        return web.json_response({"sentence": "it would start at once"})
+
+    scheduler = Listener(answer)
+    await scheduler.start("127.0.0.1", 0)
+    try:
+        async with running_board(login="token", scheduler_url=f"http://127.0.0.1:{scheduler.port}") as board:
+            await fill(board)
+            token = await board.token("member", "team")
+            assert board.session is not None
+            headers = {"Authorization": f"Bearer {token}"}
+            async with board.session.post(
+                f"{board.url}/explain/fits", data=io.BytesIO(json.dumps(body).encode()), headers=headers
+            ) as answered:
+                assert (answered.status, words in await answered.text()) == (status, True)
+            async with board.session.post(f"{board.url}/explain/fits", json={}) as answered:
+                assert answered.status == 401, "without a user"
+    finally:
+        await scheduler.stop()
+    want = [("POST", "/explain/fits", "namespaces=team", json.dumps(body).encode())] if status == 200 else []
+    assert asked == want

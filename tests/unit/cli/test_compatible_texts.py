@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pyroclast.views.human_durations import age, human_duration
+from pyroclast.views.readable import age, human_duration
 from pyroclast_cli.compatible.job_tables import job_table
 from pyroclast_cli.compatible.job_view import event_lines, job_lines
 from pyroclast_cli.compatible.pod_status import pod_cells

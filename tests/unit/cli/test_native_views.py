@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pyroclast.views.native_groups import native_explanation, native_lines, own_groups, running_native_rows, waiting_native_rows
+from pyroclast.views.explanation import explanation_lines, stored_explanation
+from pyroclast.views.groups import native_waiter, own_groups, unseen_waiter
+from pyroclast.views.rows import running_native_rows, waiting_rows
 
 BEGIN = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 NOW = (BEGIN + timedelta(minutes=10)).timestamp()
@@ -42,6 +44,14 @@ def pod(name, of, *, phase="Running", node="n"):
         "spec": {"nodeName": node, "schedulingGroup": {"podGroupName": of}},
         "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]},
     }
+
+
+def waiting_native_rows(groups, now):
+    return waiting_rows(filter(None, map(native_waiter, groups)), now)
+
+
+def native_explanation(found, now):
+    return stored_explanation(native_waiter(found) or unseen_waiter(found), now)
 
 
 def test_waiting_native_podgroups_are_listed_by_age_with_code_and_sentence():
@@ -102,12 +112,12 @@ def test_native_podgroup_of_a_vcjob_has_no_separate_row(owner, is_own):
 def test_native_podgroup_explanation_is_read_from_its_conditions():
     answer = native_explanation(group("g", *WAITS), NOW)
     assert (answer["kind"], answer["code"], answer["sentence"], answer["complete"]) == ("Explanation", "NodesFull", WHY, False)
-    first, why, start, help_, as_of = native_lines(answer)
-    assert first == "t/g waits for 10m: NodesFull"
-    assert why == f"why      {WHY}"
+    first, why, start, help_, as_of = explanation_lines(answer)
+    assert first == "t/g waits for 10m: NodesFull, not now"
+    assert f"{why.split(maxsplit=1)[1]}" == WHY.removeprefix("not now: ")
     assert start == "start    not known: no estimate is made"
     assert "docs/codes.md#nodesfull" in help_
-    assert as_of.endswith("from the objects in the API server")
+    assert as_of.endswith("the last that the scheduler wrote: it gives no answer now")
 
 
 def waits_by(**said):
@@ -125,7 +135,7 @@ def test_waiting_condition_gives_position_queue_requests_and_start_of_a_native_p
     assert (row["position"], row["queue"], row["asks"], row["start"]) == (3, "q", {"cpu": "6"}, START)
     answer = native_explanation(told, NOW)
     assert (answer["queue"], answer["start"]["likely"]) == ("q", START[1])
-    (line,) = (line for line in native_lines(answer) if line.startswith("start "))
+    (line,) = (line for line in explanation_lines(answer) if line.startswith("start "))
     assert line.endswith("by: 1 declared run time")
 
 
@@ -133,7 +143,7 @@ def test_native_podgroup_that_can_never_start_shows_start_never():
     never = group("g", *waits_by(never=True, start=START))
     (row,) = waiting_native_rows([never], NOW)
     assert (row["start"], row["never"]) == ("never", True)
-    assert "start    never: waiting alone does not help" in native_lines(native_explanation(never, NOW))
+    assert "start    never: waiting alone does not help" in explanation_lines(native_explanation(never, NOW))
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"requests": 3, "start": "soon"}'])
@@ -146,5 +156,5 @@ def test_invalid_waiting_condition_of_a_native_podgroup_is_ignored(text):
     ("said", "sentence"), [(RUNS, "its pods have their nodes"), ((), "no scheduler of ours has looked at it")]
 )
 def test_explanation_of_a_placed_or_unexamined_native_podgroup_says_so(said, sentence):
-    (line,) = native_lines(native_explanation(group("g", *said), NOW))
+    (line,) = explanation_lines(native_explanation(group("g", *said), NOW))
     assert line.startswith(f"t/g: {sentence}")

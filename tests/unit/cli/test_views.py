@@ -9,21 +9,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pyroclast.views.drawings import draw_flow, draw_queues
-from pyroclast.views.explanation import entry_explanation, explanation, explanation_lines, with_trail
+from pyroclast.views.explanation import explanation_lines, stored_explanation, with_trail
 from pyroclast.views.flows import flow_rows, flow_tree_lines, open_entries
-from pyroclast.views.health import health_of
-from pyroclast.views.jobs import Reading, view_of
-from pyroclast.views.name_ranges import ranges_of
-from pyroclast.views.natural_order import natural_order
+from pyroclast.views.groups import position_of, start_of
+from pyroclast.views.jobs import running_cause, view_of, waiting_cause
 from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
 from pyroclast.views.queues import in_tree_order, queue_rows
-from pyroclast.views.starts import clock_text, position_of, start_of, start_text
-from pyroclast.views.waiting_causes import waiting_cause
+from pyroclast.views.readable import clock_text, natural_order, ranges_of, start_text
+from pyroclast.views.rows import health_of, running_rows, waiting_rows
 from pyroclast_cli.views.tiers import tier_groups
 from pyroclast_cli.views.timeline import trace_events
 from pyroclast_cli.views.wait import is_out_of_reach
-from pyroclast_cli.views.waiting_and_running import entry_rows, running_rows, waiting_rows
+from pyroclast_cli.views.waiting_and_running import with_order
 
 START = datetime(2026, 11, 24, 12, tzinfo=UTC)
 NOW = (START + timedelta(minutes=10)).timestamp()
@@ -61,8 +59,8 @@ FULL = "QueueFull: not now: it asks for 4 cpu; queue research may have at most 8
 
 
 def test_explanation_of_a_running_job_with_crashing_containers_has_code_crashing():
-    view = view_of(job(phase="Running", message="1 of 1; waits: Crashing: containers end on 1 pod"), None, None)
-    answer = explanation(view, None, Reading([], is_complete=True), NOW)
+    runs = job(phase="Running", message="1 of 1; waits: Crashing: containers end on 1 pod")
+    answer = stored_explanation(view_of(runs, None, None).waiter, NOW, trouble=running_cause(runs))
     assert (answer["code"], answer["sentence"]) == ("Crashing", "it is Running; containers end on 1 pod")
     assert explanation_lines(answer) == [
         "team/train in queue research: Crashing",
@@ -107,11 +105,24 @@ def test_waiting_rows_list_unstarted_jobs_oldest_first():
         (job("early"), group("early", message=FULL)),
         (job("runs", phase="Running"), group("runs", phase="Running")),
     )
-    rows = waiting_rows(found, NOW)
+    rows = waiting_rows((each.waiter for each in found), NOW)
     assert [(row["name"], row["waitedSeconds"], row["code"], row["asks"]) for row in rows] == [
         ("early", 600, "QueueFull", {"cpu": "4"}),
         ("late", 300, "QueueFull", {"cpu": "4"}),
     ]
+
+
+def test_waiting_rows_take_position_and_start_from_the_order_of_the_scheduler():
+    wrote = group("one", message=FULL)
+    wrote["metadata"]["annotations"] = {
+        "scheduling.volcano.sh/waiting": json.dumps({"ahead": 20, "start": [at(20), at(30), at(40)]})
+    }
+    rows = waiting_rows((each.waiter for each in views((job("one"), wrote), (job("other"), group("other", message=FULL)))), NOW)
+    start = {"earliest": at(21), "likely": at(31), "latest": at(41)}
+    live = {"object": "jobs.batch.volcano.sh", "namespace": "team", "position": 24, "never": False, "start": start}
+    shown = with_order(rows, [{**live, "name": "one"}, {**live, "name": None, "namespace": None}])
+    assert [(row["position"], row["start"]) for row in rows] == [(21, [at(20), at(30), at(40)]), (None, None)]
+    assert [(row["position"], row["start"]) for row in shown] == [(24, [at(21), at(31), at(41)]), (None, None)]
 
 
 def test_running_row_counts_elapsed_time_from_the_last_start():
@@ -191,56 +202,77 @@ def test_estimated_start_is_shown_as_time_with_the_date_unless_today(monkeypatch
     assert start_text("never") == "never"
 
 
-def test_explanation_lists_jobs_ahead_and_holders_of_the_scarce_resource():
-    own = group(message=FULL, minutes=3)
-    others = [
-        group("first", minutes=1),
-        group("urgent", minutes=4, priority=10),
-        group("behind", minutes=5),
-        group("elsewhere", queue="other"),
-        group("holder", phase="Running", cpu="6"),
-        group("small", phase="Running", cpu="1"),
+SCHEDULERS = {
+    "metadata": {"namespace": "team", "name": "train"},
+    "queue": "research",
+    "code": "QueueFull",
+    "never": False,
+    "since": at(2),
+    "waitedSeconds": 420,
+    "sentence": "not now: it asks for 4 cpu",
+    "position": {"position": 3, "total": 4},
+    "ahead": {
+        "jobs": [{"namespace": "team", "name": "urgent", "asks": {"cpu": "4"}}],
+        "others": 1,
+        "resource": "cpu",
+        "amount": "8",
+    },
+    "holders": [
+        {"namespace": "team", "name": "holder", "amount": "6", "resource": "cpu"},
+        {"namespace": None, "name": None, "others": 2, "amount": "1", "resource": "cpu"},
+    ],
+    "start": None,
+    "startReason": "the run time of team/holder is not known",
+    "help": "wait",
+    "doc": "docs/codes.md#queuefull",
+    "asOf": at(10),
+    "complete": True,
+}
+
+
+def test_explanation_of_the_scheduler_lists_jobs_ahead_and_holders(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert explanation_lines(SCHEDULERS)[:6] == [
+        "team/train waits for 7m in queue research: QueueFull, not now",
+        "why      it asks for 4 cpu",
+        "before   3 of 4 in its queue by the scheduler's order; before it team/urgent (4 cpu), 1 more, 8 cpu in all",
+        "holds    team/holder 6 cpu, 2 more 1 cpu",
+        "start    not known: the run time of team/holder is not known",
+        "help     wait; see docs/codes.md#queuefull",
     ]
-    view = view_of(job(minutes=3), own, None)
-    queue = {"spec": {"capability": {"cpu": "8"}}, "status": {"allocated": {"cpu": "7"}}}
-    answer = explanation(view, queue, Reading([own, *others], is_complete=True), NOW)
-    assert answer["position"] == {"position": 3, "total": 4}
-    assert [each["name"] for each in answer["ahead"]["jobs"]] == ["urgent", "first"]
-    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [("holder", "6"), ("small", "1")]
-    assert answer["resources"] == [{"resource": "cpu", "asked": "4", "used": "7", "limit": "8"}]
-    text = "\n".join(explanation_lines(answer))
-    assert "team/train waits for 7m in queue research: QueueFull, not now" in text
-    assert "3 of 4 in its queue by priority and age; before it team/urgent (4 cpu), team/first (4 cpu)" in text
-    assert "team/holder 6 cpu, team/small 1 cpu" in text
-    assert "docs/codes.md#queuefull" in text
+    assert explanation_lines(SCHEDULERS, verb="would wait")[0] == "team/train would wait in queue research: QueueFull, not now"
 
 
-def test_explanation_counts_but_does_not_name_jobs_in_forbidden_namespaces():
-    own = group(message=FULL, minutes=3)
-    secret = {"namespace": "secret"}
-    others = [group("first", minutes=1), group("hidden", minutes=2), group("holder", phase="Running", cpu="6")]
-    others[1]["metadata"] |= secret
-    others[2]["metadata"] |= secret
-    reading = Reading([own, *others], is_complete=True)
-    answer = explanation(view_of(job(minutes=3), own, None), None, reading, NOW, lambda namespace: namespace != "secret")
-    assert answer["position"] == {"position": 3, "total": 3}
-    assert answer["ahead"]["others"] == 1
-    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [(None, "6")]
-    assert answer["holders"][0]["others"] == 1
-    assert "secret" not in str(answer)
-    assert "hidden" not in str(answer)
-    assert "before it team/first (4 cpu), 1 more" in "\n".join(explanation_lines(answer))
+LAST_KNOWN = "the last that the scheduler wrote: it gives no answer now"
 
 
-def test_incomplete_explanation_says_other_namespaces_are_not_counted():
-    view = view_of(job(), group(message=FULL), None)
-    answer = explanation(view, None, Reading([view.group], is_complete=False), NOW)
-    assert "Jobs of other namespaces are not counted" in explanation_lines(answer)[-1]
+@pytest.mark.parametrize(
+    ("waiting", "its_group", "seen", "source"),
+    [
+        (job(), group(message=FULL), at(2), "the last that the scheduler wrote: it gives no answer now"),
+        (
+            job(),
+            group(message=FULL) | {"said": {"seen": at(8)}},
+            at(8),
+            "the last that the scheduler wrote: it gives no answer now",
+        ),
+        (job(message="waits: pods is forbidden"), None, None, "from the objects in the API server"),
+    ],
+    ids=["since its condition", "when a session last saw it", "a cause of a controller"],
+)
+def test_stored_cause_is_shown_as_the_last_known_with_its_time(waiting, its_group, seen, source):
+    if its_group is not None and (said := its_group.pop("said", None)):
+        its_group["metadata"] |= note(json.dumps(said))["metadata"]
+    waiter = view_of(waiting, its_group, None).waiter
+    answer = stored_explanation(waiter, NOW)
+    assert (answer.get("seen"), answer["complete"], answer["asOf"]) == (seen, False, at(10))
+    assert "position" not in answer, "the order is the scheduler's"
+    assert explanation_lines(answer)[-1].endswith(source)
 
 
 def test_explanation_of_a_running_job_says_it_does_not_wait():
-    view = view_of(job(phase="Running"), None, None)
-    answer = explanation(view, None, Reading([], is_complete=True), NOW)
+    answer = stored_explanation(view_of(job(phase="Running"), None, None).waiter, NOW)
     assert explanation_lines(answer) == ["team/train in queue research: it is Running and does not wait"]
 
 
@@ -407,17 +439,17 @@ OPEN_FLOW = {
 
 def test_flow_entry_with_unmet_dependencies_has_code_waits_for_entry():
     load, odd = open_entries(OPEN_FLOW)
-    assert (load.name, load.sentence) == ("etl-load", "not now: entry load of flow etl: waits for extract")
-    assert (odd.is_final, odd.sentence.partition(":")[0]) == (True, "never")
-    assert [(row["name"], row["code"], row["start"]) for row in entry_rows([load, odd], NOW)] == [
+    assert (load.name, load.cause.sentence) == ("etl-load", "not now: entry load of flow etl: waits for extract")
+    assert (odd.cause.is_final, odd.cause.sentence.partition(":")[0]) == (True, "never")
+    assert [(row["name"], row["code"], row["start"]) for row in waiting_rows([load, odd], NOW)] == [
         ("etl-load", "WaitsForEntry", None),
         ("etl-odd", "WaitsForEntry", "never"),
     ]
     rows = {row["name"]: row["code"] for row in flow_rows(OPEN_FLOW, NOW, {"etl-told": "QueueFull"})}
     assert rows == {"load": "WaitsForEntry", "odd": "WaitsForEntry", "late": None, "told": "QueueFull"}
-    answer = entry_explanation(odd, NOW)
+    answer = stored_explanation(odd, NOW)
     assert (answer["code"], answer["never"]) == ("WaitsForEntry", True)
-    assert explanation_lines(answer)[0] == "team/etl-odd: WaitsForEntry"
+    assert explanation_lines(answer)[0] == "team/etl-odd waits for 10m: WaitsForEntry, never"
 
 
 def test_explanation_trail_merges_recorded_codes_with_the_current_code():

@@ -110,8 +110,9 @@ class PastCause(Record, frozen=True, kw_only=True):
 class Explanation(Record, frozen=True, kw_only=True):
     """Why a Job waits. `code` is null for a Job that does not wait; then only the first fields are present.
 
-    `complete`: true when the scheduler answered; false when the answer follows from the objects of the API server. `startReason`,
-    `changeReason` and `trailReason` say why there is no start, no change, or no older code.
+    `complete`: true when the scheduler answered; false for the cause that stands in the objects of the API server, which was last
+    `seen` by the scheduler at that time. `startReason`, `changeReason` and `trailReason` say why there is no start, no change, or
+    no older code.
     """
 
     api_version: ApiVersion
@@ -140,21 +141,6 @@ class Explanation(Record, frozen=True, kw_only=True):
     help: str | UnsetType = UNSET
     doc: str | UnsetType = UNSET
     seen: str | UnsetType = UNSET
-
-
-class Fit(Record, frozen=True, kw_only=True):
-    """Whether a Job that does not exist yet would start, according to the objects of the API server."""
-
-    api_version: ApiVersion
-    kind: Literal["Fit"]
-    metadata: NamedObject
-    queue: str
-    code: PendingReason | None
-    never: bool
-    sentence: str
-    as_of: str
-    complete: bool
-    help: str
 
 
 class QueueResource(Record, frozen=True, kw_only=True):

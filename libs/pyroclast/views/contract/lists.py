@@ -62,7 +62,7 @@ class WaitingPlace(Record, frozen=True, kw_only=True):
     waited_seconds: int
     asks: Quantities
     code: PendingReason | None
-    start: list[str] | None
+    start: list[str] | Literal["never"] | None
 
 
 class QueueShare(Record, frozen=True, kw_only=True):

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
-from pyroclast.views.contract.explanations import Explanation, Fit, FlowTree, NodeExplanation, QueueExplanation
+from pyroclast.views.contract.explanations import Explanation, FlowTree, NodeExplanation, QueueExplanation
 from pyroclast.views.contract.lists import LISTS
 from pyroclast.views.documents import API_VERSION
 
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 PREFIX: Final = "#/$defs/"
-SINGLE: Final = (Explanation, Fit, QueueExplanation, NodeExplanation, FlowTree)
+SINGLE: Final = (Explanation, QueueExplanation, NodeExplanation, FlowTree)
 
 
 def schema() -> dict[str, Any]:

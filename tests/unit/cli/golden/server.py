@@ -61,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        if url.path.startswith("/api/v1/") and url.path in self.answers:
+        if url.path.startswith(("/api/v1/", "/explain/")) and url.path in self.answers:
             self.answer(200, self.answers[url.path])
             return
         parts = url.path.strip("/").split("/")
@@ -86,6 +86,14 @@ class Handler(BaseHTTPRequestHandler):
         one = next((each for each in found if each["metadata"]["name"] == rest[1]), None)
         self.answer(200, one) if one else self.answer(404, self.not_found(rest))
 
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path.endswith("/selfsubjectaccessreviews"):
+            self.answer(201, {"status": {"allowed": True}})
+            return
+        found = self.answers.get(urlsplit(self.path).path, {"message": "no session runs", "code": 503})
+        self.answer(found.get("code") if isinstance(found.get("code"), int) else 200, found)
+
     def not_found(self, rest: list[str]) -> dict[str, Any]:
         text = f'{rest[0]} "{rest[1]}" not found'
         return {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": text, "reason": "NotFound", "code": 404}
@@ -100,15 +108,15 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(*, is_empty: bool = False) -> Iterator[str]:
-    """The URL of a server with the cluster, or with nothing in it."""
+def serving(*, is_empty: bool = False, fits: dict[str, Any] | None = None) -> Iterator[str]:
+    """The URL of a server with the cluster, or with nothing in it; the scheduler answers `fits` for any Job."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Fixed", (Handler,), {}))
     url = f"http://127.0.0.1:{server.server_address[1]}"
     fixed = yaml.safe_load(FIXED.read_text().replace("@SERVER@", url))
     kept = [each for each in fixed["objects"] if each["kind"] == "ConfigMap"] if is_empty else fixed["objects"]
     handler: Any = server.RequestHandlerClass
     handler.objects = tuple(kept)
-    handler.answers = fixed["empty" if is_empty else "answers"]
+    handler.answers = fixed["empty" if is_empty else "answers"] | ({"/explain/fits": fits} if fits else {})
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -1,0 +1,178 @@
+"""Rows of what waits and of what runs: Jobs, Jobs that a flow will create, and native PodGroups, in one form."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pyroclast.api.types import JOBS
+from pyroclast.api.waiting_codes import NEVER
+from pyroclast.resources import durations
+from pyroclast.views.documents import Row
+from pyroclast.views.groups import OBJECT, native_waiter, position_of, queue_of_pod, start_of
+from pyroclast.views.jobs import Group, JobView, Waiter, seconds_since
+
+AT_WORK: Final = frozenset({"Running", "Restarting", "Completing", "Terminating"})
+
+
+def waiting_rows(waiters: Iterable[Waiter], now: float) -> list[Row]:
+    """Return a row for each of `waiters` that waits, the oldest first. `now` is in seconds since the epoch."""
+    rows: list[Row] = []
+    for each in sorted(waiters, key=lambda waiter: waiter.created):
+        if (cause := each.cause) is None:
+            continue
+        row = {
+            "object": each.object,
+            "position": position_of(each.group),
+            "namespace": each.namespace,
+            "name": each.name,
+            "queue": each.queue,
+            "priority": each.priority,
+            "pods": each.pods,
+            "asks": each.asks,
+            "waitedSeconds": seconds_since(each.created, now),
+            "code": cause.code,
+            "start": NEVER if cause.is_final else start_of(each.group),
+            "never": cause.is_final,
+            "sentence": cause.sentence,
+            "since": cause.since,
+        }
+        rows.append(row)
+    return rows
+
+
+def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
+    """Return a row for each Job that has started and not ended, longest running first. `pods` are the pods of all Jobs."""
+    by_job: dict[str, list[Mapping[str, Any]]] = {}
+    for pod in pods:
+        for owner in pod["metadata"].get("ownerReferences") or ():
+            by_job.setdefault(owner["uid"], []).append(pod)
+    found = [(each, each.job["status"]) for each in jobs if each.phase in AT_WORK]
+    found.sort(key=lambda pair: pair[1]["state"].get("lastTransitionTime", ""))
+    return [
+        {
+            "object": JOBS.qualified,
+            "namespace": each.namespace,
+            "name": each.name,
+            "queue": each.queue,
+            "pods": each.pods,
+            "ready": status.get("running", 0),
+            "nodes": nodes_of(by_job.get(each.job["metadata"]["uid"], ())),
+            "asks": each.asks,
+            "elapsedSeconds": seconds_since(_started(each), now),
+            "ends": _ends(each),
+            "health": health_of(each.pods, by_job.get(each.job["metadata"]["uid"], ())),
+            "phase": each.phase,
+            "retries": status.get("retryCount", 0),
+        }
+        for each, status in found
+    ]
+
+
+def _started(view: JobView) -> str:
+    """Return the time at which the Job entered its first phase after Pending, since it last waited."""
+    conditions = view.job["status"].get("conditions") or ()
+    times = [
+        each["lastTransitionTime"] for each in conditions if each.get("status") == "Running" and each.get("lastTransitionTime")
+    ]
+    return str(times[-1] if times else view.job["metadata"]["creationTimestamp"])
+
+
+def _ends(view: JobView) -> str | None:
+    """Return the estimated end of the Job as an API timestamp. None when the Job has no running estimate."""
+    try:
+        seconds = durations.nanoseconds(str((view.job.get("spec") or {}).get("runningEstimate") or "")) / 10**9
+    except durations.DurationError:
+        return None
+    return (datetime.fromisoformat(_started(view)) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def running_native_rows(groups: Iterable[Group], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
+    """Return a row in the form of a Job's row for each native PodGroup that has started and has unfinished pods.
+
+    `pods`: the pods of all PodGroups.
+    """
+    by_group: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for pod in pods:
+        named = ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")
+        if named and (pod.get("status") or {}).get("phase") not in ENDED:
+            by_group.setdefault((pod["metadata"]["namespace"], named), []).append(pod)
+    rows: list[Row] = []
+    for each in groups:
+        group = native_waiter(each)
+        own = by_group.get((each["metadata"]["namespace"], each["metadata"]["name"]))
+        if group is None or group.cause is not None or not own:
+            continue
+        rows.append(
+            {
+                "object": OBJECT,
+                "namespace": group.namespace,
+                "name": group.name,
+                "priority": group.priority,
+                "queue": group.queue or next(filter(None, (queue_of_pod(pod["metadata"]) for pod in own)), None),
+                "pods": len(own),
+                "ready": sum((pod.get("status") or {}).get("phase") == "Running" for pod in own),
+                "nodes": nodes_of(own),
+                "asks": {},
+                "elapsedSeconds": seconds_since(group.since, now),
+                "ends": None,
+                "health": health_of(len(own), own),
+                "phase": "Running",
+                "retries": 0,
+            }
+        )
+    return sorted(rows, key=lambda row: -row["elapsedSeconds"])
+
+
+Pod = Mapping[str, Any]
+REFUSED_IMAGES: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
+RESTARTING: Final = "CrashLoopBackOff"
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+def nodes_of(pods: Iterable[Pod]) -> int:
+    """Return how many nodes have at least one of the pods that have not ended."""
+    at_work = (pod for pod in pods if (pod.get("status") or {}).get("phase") not in ENDED)
+    return len({name for pod in at_work if (name := (pod.get("spec") or {}).get("nodeName"))})
+
+
+def health_of(wanted: int, pods: Sequence[Pod]) -> str:
+    """Return `ok`, or the problems of the `wanted` pods with the number of pods for each, the worst first."""
+    counts = {
+        "failed": sum(_phase(pod) == "Failed" for pod in pods),
+        "crash": sum(_waits_for(pod, {RESTARTING}) for pod in pods),
+        "without image": sum(_waits_for(pod, REFUSED_IMAGES) for pod in pods),
+        "missing": max(0, wanted - len(pods)),
+        "not placed": sum(_phase(pod) == "Pending" and not (pod.get("spec") or {}).get("nodeName") for pod in pods),
+    }
+    known = sum(counts.values())
+    counts["not ready"] = max(0, wanted - known - sum(_is_well(pod) for pod in pods))
+    counts["restarted"] = sum(_restarts(pod) > 0 for pod in pods if _is_well(pod))
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "ok"
+
+
+def _is_well(pod: Pod) -> bool:
+    """Whether a pod works or has succeeded."""
+    if _phase(pod) == "Succeeded":
+        return True
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    is_ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return _phase(pod) == "Running" and is_ready
+
+
+def _waits_for(pod: Pod, reasons: Container[str]) -> bool:
+    states = (each.get("state") or {} for each in _statuses(pod))
+    return any(str((state.get("waiting") or {}).get("reason")) in reasons for state in states)
+
+
+def _restarts(pod: Pod) -> int:
+    return sum(int(each.get("restartCount", 0)) for each in _statuses(pod))
+
+
+def _statuses(pod: Pod) -> Sequence[Mapping[str, Any]]:
+    return (pod.get("status") or {}).get("containerStatuses") or ()
+
+
+def _phase(pod: Pod) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))
