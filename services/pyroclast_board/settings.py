@@ -57,7 +57,7 @@ class BoardSettings(ServiceSettings):
     recorder_token_file: str = Field("", description="file with a token for the recorder")
     scheduler_url: str = Field(
         "",
-        description="URL of the scheduler, for explanations; all addresses of its name are tried; empty: show the last known causes",
+        description="URL of the scheduler, for explanations; all its addresses are tried; empty: show the last known causes",
     )
     scheduler_token_file: str = Field("", description="file with a token for the scheduler")
     trace_url: str = Field(
