@@ -38,10 +38,10 @@ class Authorizer:
 
         Faults of the Command itself are left to the rules.
         """
-        target = mapping(review.object.get("target"))
-        kind, name, uid = _KINDS.get(text(target.get("kind"))), text(target.get("name")), text(target.get("uid"))
-        if kind is None or not name or not uid:
+        if not commands.validate(review.object).allowed:
             return None
+        target = mapping(review.object.get("target"))
+        kind, name, uid = _KINDS[text(target.get("kind"))], text(target.get("name")), text(target.get("uid"))
         if kind is JOBS and submitters.is_ours(review.user, self._namespace) and review.user.endswith("-jobflow"):
             return None  # the flow of a Job may end it
         key = Key(review.namespace if kind.namespaced else "", name)

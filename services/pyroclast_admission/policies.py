@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from pyroclast.rules.policies import mutating_manifests, validating_manifests
+from pyroclast.rules.policies.commands import commands_manifests
 from pyroclast.rules.policies.page import coverage_page
 from pyroclast.rules.policies.schedulers import scheduler_manifests
 from pyroclast.rules.policies.seats import seats_manifests
@@ -23,6 +24,12 @@ RELEASE = "{{ .Release.Name }}"
 VERSION = (
     '{{ if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" }}v1{{ else }}v1beta1{{ end }}'
 )
+WITH_POLICIES = (
+    "and .Values.custom.account_policies_enable (or "
+    '(.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") '
+    '(not (.Capabilities.APIVersions.Has "v1/Pod")))'
+)
+"""As for the policies of accounts: without a cluster no kind is known, and every version that the chart is for has policies."""
 NOTE = "{{- /* made by `python -m pyroclast_admission.policies`; do not edit */}}"
 
 
@@ -32,12 +39,14 @@ def files() -> dict[str, str]:
     checks = validating_manifests(schedulers=(SCHEDULER,), job_plugins=("JOB_PLUGINS",), exempt=exempt, namespace=NAMESPACE)
     defaults = mutating_manifests(scheduler=SCHEDULER, exempt=exempt, namespace=NAMESPACE, version="VERSION")
     seats = seats_manifests(namespace=NAMESPACE, release=RELEASE)
+    commands = commands_manifests(namespace=NAMESPACE, release=RELEASE)
     schedulers = scheduler_manifests(exempt=exempt, version="VERSION")
     return {
         "charts/pyroclast/templates/policies.yaml": "\n".join(
             [NOTE, _switched("vap_enable", checks), _switched("map_enable", defaults), ""]
         ),
         "charts/pyroclast/templates/seats-policy.yaml": "\n".join([NOTE, _switched("place_before_pods", seats), ""]),
+        "charts/pyroclast/templates/commands-policy.yaml": "\n".join([NOTE, _if(WITH_POLICIES, commands), ""]),
         "charts/pyroclast/templates/namespace-scheduler-policy.yaml": "\n".join(
             [NOTE, _switched("namespace_scheduler_enable", schedulers), ""]
         ),
@@ -55,8 +64,12 @@ def main() -> int:
 
 
 def _switched(value: str, objects: list[dict[str, Any]]) -> str:
+    return _if(f".Values.custom.{value}", objects)
+
+
+def _if(condition: str, objects: list[dict[str, Any]]) -> str:
     documents = "".join(f"---\n{_dumped(document)}" for document in objects)
-    return f"{{{{- if .Values.custom.{value} }}}}\n{documents}{{{{- end }}}}"
+    return f"{{{{- if {condition} }}}}\n{documents}{{{{- end }}}}"
 
 
 def _dumped(document: dict[str, Any]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from copy import deepcopy
 from typing import Any
@@ -11,19 +13,35 @@ from typing import Any
 import pytest
 
 from pyroclast.api.crds import custom_resource_definitions
-from pyroclast.api.keys import QUEUE_BUDGET_SPENT
-from pyroclast.api.types import CRDS, CRON_JOBS, JOB_FLOWS, JOBS, PODS, QUEUES, Key, ResourceType
+from pyroclast.api.keys import AUTHORIZED_FOR, QUEUE_BUDGET_SPENT
+from pyroclast.api.types import (
+    COMMANDS,
+    CRDS,
+    CRON_JOBS,
+    JOB_FLOWS,
+    JOBS,
+    PODS,
+    QUEUES,
+    Key,
+    ResourceType,
+)
 from pyroclast.kube.basics.errors import ApiError
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.rules.patches import applied
 from pyroclast.rules.policies import mutating_manifests, validating_manifests
+from pyroclast.rules.policies.commands import commands_manifests
 from pyroclast.rules.policies.manifests import GROUP
 from pyroclast.rules.queues import default as default_queue
 from tests.control_plane import build
 from tests.e2e.support.server import real_server
 from tests.unit.rules import test_flows, test_job_creation, test_job_update, test_other_kinds, test_queues
 from tests.unit.rules.builders import template
+
+CLUSTER_ROLES = ResourceType("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = ResourceType(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
 
 needs_server = pytest.mark.skipif(
     bool(build.missing(["etcd", "kube-apiserver", "kube-controller-manager"])),
@@ -66,7 +84,8 @@ async def _install(kubeconfig: str) -> None:
             await client.create(CRDS, definition)
         served = await client.request("GET", f"/apis/{GROUP}/v1")
         version = "v1" if b"mutatingadmissionpolicies" in served else "v1beta1"
-        for manifest in [*validating_manifests(), *mutating_manifests(version=version)]:
+        commands = commands_manifests(namespace="volcano-system", release="pyroclast")
+        for manifest in [*validating_manifests(), *mutating_manifests(version=version), *commands]:
             await client.create(_type_of(manifest), manifest)
         await _until_active(client)
 
@@ -138,6 +157,51 @@ async def test_admission_policy_lets_only_the_recorder_write_the_budget_spent_an
         await client.patch(QUEUES, Key("", name), {"metadata": {"annotations": {"a": "b"}}}, PatchKind.MERGE)
     finally:
         await client.delete(QUEUES, Key("", name))
+
+
+@needs_server
+async def test_command_needs_the_right_to_update_its_target_and_bears_no_forged_mark(client: Client, kubeconfig: str) -> None:
+    for kind, name, rules in (
+        (CLUSTER_ROLES, "submits-commands", [(COMMANDS.group, COMMANDS.plural, ["create", "update", "get"])]),
+        (CLUSTER_ROLES, "updates-queues", [(QUEUES.group, QUEUES.plural, ["update"])]),
+    ):
+        listed = [{"apiGroups": [group], "resources": [plural], "verbs": verbs} for group, plural, verbs in rules]
+        await client.create(
+            kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "rules": listed}
+        )
+    for role, users in (("submits-commands", ("alice", "ops")), ("updates-queues", ("ops",))):
+        subjects = [{"apiGroup": CLUSTER_ROLES.group, "kind": "User", "name": user} for user in users]
+        reference = {"apiGroup": CLUSTER_ROLES.group, "kind": "ClusterRole", "name": role}
+        body = {"apiVersion": CLUSTER_ROLES.api_version, "kind": "ClusterRoleBinding", "metadata": {"name": role}}
+        await client.create(CLUSTER_ROLE_BINDINGS, {**body, "roleRef": reference, "subjects": subjects})
+
+    async def told(user: str, uid: str = "u-1", mark: str = "", kind: str = "Queue") -> str:
+        body = {
+            "apiVersion": COMMANDS.api_version,
+            "kind": "Command",
+            "metadata": {
+                "generateName": "c-",
+                "namespace": "default",
+                **({"annotations": {AUTHORIZED_FOR: mark}} if mark else {}),
+            },
+            "action": "CloseQueue",
+            "target": {"apiVersion": QUEUES.api_version, "kind": kind, "name": "default", "uid": uid},
+        }
+        command = ("kubectl", "--kubeconfig", kubeconfig, "--as", user, "create", "-f", "-", "-o", "json")
+        done = await asyncio.to_thread(
+            subprocess.run, command, input=json.dumps(body), capture_output=True, text=True, check=False
+        )
+        return json.loads(done.stdout)["metadata"]["annotations"][AUTHORIZED_FOR] if not done.returncode else done.stderr
+
+    async with asyncio.timeout(30):  # the server takes up roles a moment after they are made
+        while (answer := await told("ops")) != "u-1/CloseQueue":
+            await asyncio.sleep(0.5)
+    assert answer == "u-1/CloseQueue"
+    assert await told("ops", mark="u-1/OpenQueue") == "u-1/CloseQueue"
+    for mark in ("", "u-1/CloseQueue"):
+        assert "a Command needs the verb update on its target" in await told("alice", mark=mark)
+    assert "names the kind (Job or Queue), name and uid" in await told("ops", uid="")
+    assert "a Command needs the verb update on its target" in await told("ops", kind="Job")
 
 
 def _pod(annotations: dict[str, str]) -> dict[str, Any]:

@@ -25,7 +25,10 @@ SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "code"}, "i
 
 INTERRUPTED = 130
 Right = tuple[str, str, str]
-RARE: dict[Right, str] = {("scheduling.volcano.sh", "podgroups", "get"): "asked about a group that the watch has not shown yet"}
+RARE: dict[Right, str] = {
+    ("scheduling.volcano.sh", "podgroups", "get"): "asked about a group that the watch has not shown yet",
+    ("batch.volcano.sh", "jobs", "update"): "admission asks for it when the user creates a Command",
+}
 
 
 class User(Shell):
