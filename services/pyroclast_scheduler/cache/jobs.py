@@ -145,6 +145,7 @@ class JobTable:
         self._facts: dict[str, JobFacts] = {}
         self._awake: dict[str, JobFacts] = {}
         self._let_in: dict[str, JobFacts] = {}
+        self._promised: dict[str, JobFacts] = {}
         self._totals: dict[str, QueueTotals] = {}
         self._stale: dict[str, None] = {}
         self._woken: dict[str, None] = {}
@@ -361,6 +362,8 @@ class JobTable:
                     self._warned[key] = Fault.of_group(facts.group, facts.group.warning, JobEventReason.QUEUE_NOT_TAKEN)
                 if facts.sums.let_in:
                     self._let_in[key] = facts
+                if facts.promise.amounts or facts.promise.whole:
+                    self._promised[key] = facts
                 if self._is_ours(entry):
                     self._awake[key] = facts
             elif entry.group is None and entry.source is None and not entry.tasks and not entry.strangers:
@@ -401,6 +404,11 @@ class JobTable:
     def let_in(self) -> list[JobFacts]:
         """The jobs with pending pods whose queue gate was removed, including unschedulable jobs."""
         return list(self._let_in.values())
+
+    @property
+    def promised(self) -> list[JobFacts]:
+        """The jobs for which room is kept, including unschedulable jobs."""
+        return list(self._promised.values())
 
     def all_facts(self) -> Mapping[str, JobFacts]:
         """Return all jobs by key, as a mapping that never changes."""
@@ -451,6 +459,7 @@ class JobTable:
         self.problems.pop(key, None)
         self._facts.pop(key, None)
         self._let_in.pop(key, None)
+        self._promised.pop(key, None)
         self._warned.pop(key, None)
         self._awake.pop(key, None)
         self._shared = None

@@ -43,6 +43,7 @@ def view_of(
         residents=tuple(nodes.residents),
         jobs=jobs.awake,
         let_in=jobs.let_in,
+        promised=jobs.promised,
         all_jobs=jobs.all_facts(),
         queue_sums=jobs.queue_sums(),
         queues=dict(queues),

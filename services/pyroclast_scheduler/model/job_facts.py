@@ -14,12 +14,12 @@ from pyroclast_scheduler.model.equivalence_classes import equivalence_class
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.promises import beyond, promise_to
 from pyroclast_scheduler.model.resource_sums import Contribution, TaskSums
-from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
+from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
 
-_NOTHING: Amounts = {}
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 
 
@@ -32,6 +32,7 @@ class JobFacts:
     Attributes:
         is_preemptable: whether the PodGroup marks its pods as preemptable.
         may_be_preempted: whether gangpreempt may evict the gang; true unless the PodGroup is marked as not preemptable.
+        promise: the room that is kept for the job.
         contribution: the amounts that the job adds to the sums of its queue.
         is_ours: whether this scheduler places pods of the job; true for a job that has no pods yet.
     """
@@ -53,6 +54,7 @@ class JobFacts:
         "name",
         "namespace",
         "priority",
+        "promise",
         "queue",
         "role_minimum",
         "sums",
@@ -95,6 +97,7 @@ class JobFacts:
         text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE))
         self.is_preemptable = bool(parse_bool(text or ""))
         self.may_be_preempted = text is None or bool(parse_bool(text))
+        self.promise = promise_to(group, self.min_resources, sums)
         self.contribution = self._contribution()
 
     @classmethod
@@ -173,21 +176,8 @@ class JobFacts:
 
     def _contribution(self) -> Contribution:
         allocated, least = self.sums.allocated, self.min_resources
-        inqueue = whole = _NOTHING
-        if least is not None:
-            if self.phase is PodGroupPhase.INQUEUE:
-                inqueue, whole = self._owed(least, allocated), self._owed(least, _NOTHING)
-            elif self.is_running_with_minimum:
-                inqueue = whole = self._owed(least, allocated)
-        elastic = allocated if least is None else _beyond(allocated, least)
-        return Contribution(self.queue, allocated, self.sums.pending, elastic, inqueue, whole)
-
-    @property
-    def is_running_with_minimum(self) -> bool:
-        """Whether the job runs with at least its minimum of members and declares minimum resources."""
-        if self.phase is not PodGroupPhase.RUNNING or self.min_resources is None:
-            return False
-        return sum(self.tally[status] for status in ALLOCATED) >= self.min_available
+        elastic = allocated if least is None else beyond(allocated, least)
+        return Contribution(self.queue, allocated, self.sums.pending, elastic, self.promise.amounts, self.promise.whole)
 
     def allocated(self, dimensions: Dimensions) -> Floats:
         """Return the sum of the requests of allocated tasks. The caller must not change the vector."""
@@ -205,19 +195,9 @@ class JobFacts:
         """Return `gated` as a vector. The caller must not change the vector."""
         return self._vector("gated", self.gated, dimensions)
 
-    def _owed(self, least: Amounts, has: Amounts) -> Amounts:
-        """Return the part of the minimum that is not in `has`, less the requests of pods behind scheduling gates (`gated`)."""
-        rest = _beyond(least, has)
-        return _beyond(rest, self.gated) if self.gated else rest
-
     def _vector(self, name: str, amounts: Amounts, dimensions: Dimensions) -> Floats:
         names, vector = self._vectors.get(name, (None, None))
         if vector is None or names is not dimensions.names:  # the rows of resources change now and then
             vector = dimensions.asked(amounts)
             self._vectors[name] = dimensions.names, vector
         return vector
-
-
-def _beyond(amounts: Amounts, less: Amounts) -> Amounts:
-    """Return `amounts` minus `less`, without negative amounts."""
-    return {name: rest for name, amount in amounts.items() if (rest := amount - less.get(name, 0)) > 0} or _NOTHING

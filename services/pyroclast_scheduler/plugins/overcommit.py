@@ -33,9 +33,6 @@ class Overcommit:
         dimensions = session.dimensions
         used = session.columns.used[:, session.snapshot.is_ready].sum(axis=1, dtype=np.float64)
         idle = session.total * min(self._factor, _ENDLESS) - used
-        promised = np.zeros(len(dimensions))
-        for sums in session.queue_sums.values():
-            promised += sums.inqueue_whole
 
         def enqueueable(job: Job) -> Vote:
             minimum = job.facts.minimum(dimensions)
@@ -43,6 +40,7 @@ class Overcommit:
                 return Vote.PERMIT
             kept = session.locked_to(job)
             room = idle if kept is None else idle - session.columns.idle(np.flatnonzero(kept)).sum(axis=1, dtype=np.float64)
+            promised = session.promises.whole
             short = demand.short_rows(promised + minimum, room, minimum)
             if not short:
                 return Vote.PERMIT
@@ -51,7 +49,4 @@ class Overcommit:
             session.refuse(job, replace(cause, retry_when=retry_when))
             return Vote.REJECT
 
-        def enqueued(job: Job) -> None:
-            promised[:] += demand.reserved(job, dimensions, less_allocated=False)
-
-        return Extensions(job_enqueueable=enqueueable, job_enqueued=enqueued, is_enqueue_told=True)
+        return Extensions(job_enqueueable=enqueueable, is_enqueue_told=True)

@@ -41,7 +41,6 @@ class Proportion:
             reclaimable=queues.reclaimable,
             spares_reclaimed=lambda job, _: not queues.exceeds_deserved(job.facts.queue),
             job_enqueueable=queues.enqueueable,
-            job_enqueued=queues.enqueued,
             is_enqueue_told=True,
             moved=queues.moved,
             close=queues.measure,
@@ -84,7 +83,8 @@ class _Queues:
         sums = list(session.queue_sums.values())
         shape = (len(sums), len(session.dimensions))
         self._allocated = np.array([each.allocated for each in sums]).reshape(shape)
-        self._inqueue = np.array([each.inqueue for each in sums]).reshape(shape)
+        self._inqueue = np.array([session.promises.by_queue[name] for name in self._rows]).reshape(shape)
+        session.promises.listen(self.promised)
         self._elastic = np.array([each.elastic for each in sums]).reshape(shape)
         pending = np.array([each.pending for each in sums]).reshape(shape)
         total = session.total
@@ -176,9 +176,8 @@ class _Queues:
         self._session.refuse(job, cause)
         return Vote.REJECT
 
-    def enqueued(self, job: Job) -> None:
-        row = self._rows[job.facts.queue]
-        self._inqueue[row] += demand.reserved(job, self._session.dimensions, less_allocated=False)
+    def promised(self, queue: str, amount: Floats) -> None:
+        self._inqueue[self._rows[queue]] += amount
 
     def moved(self, move: Move, sign: int) -> None:
         self._allocated[self._rows[move.job.facts.queue]] += move.change * sign

@@ -40,6 +40,7 @@ from pyroclast_scheduler.session.open_nodes import OpenNodes
 from pyroclast_scheduler.session.opened_plugins import OpenedPlugins, open_plugins
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note
 from pyroclast_scheduler.session.ports import AskedFor, Extender, NodeUsage, Ports
+from pyroclast_scheduler.session.promises import Promises
 from pyroclast_scheduler.session.report import Report
 from pyroclast_scheduler.session.reserved import Reserved
 from pyroclast_scheduler.session.rules import Rules
@@ -101,6 +102,7 @@ class Session(Rules):
         has_budgets = any(queue.facts.budget is not None for queue in self.queues.values())
         self.budgets = Budgets(snapshot, self.queues, self.jobs, ports) if has_budgets else None
         self.hyper_nodes = self._hyper_nodes()
+        self.promises = Promises(self)
         self._plans: dict[int, PlacementPlan] = {}
         self._kept: dict[Callable[[Session], Any], Any] = {}
         self.equivalents = EquivalentJobs(
@@ -288,6 +290,7 @@ class Session(Rules):
     def moved(self, move: Move, sign: int) -> None:
         """Update counts and notify plugins: `move` was made (1) or undone (−1)."""
         self.moves.add(move, sign)
+        self.promises.moved(move, sign)
         self.notify_moved(move, sign)
 
     def commit(self, moves: Sequence[Move]) -> None:
@@ -359,4 +362,5 @@ class Session(Rules):
         self._plans.clear()  # plans refer to plugins
         self.moves.forget()  # moves refer to plans
         self.budgets = None
+        self.promises.end()
         self._kept.clear()  # values of `once` may refer to the session

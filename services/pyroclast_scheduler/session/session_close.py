@@ -151,6 +151,8 @@ def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> 
 
 def _phase(job: Job) -> PodGroupPhase:
     tally = job.tally
+    if job.phase is PodGroupPhase.COMPLETED and tally.total == tally.finished:
+        return PodGroupPhase.COMPLETED  # also after its pods were deleted
     scheduled = tally.scheduled + (job.facts.releasing_on_node if tally[TaskStatus.RELEASING] else 0)
     if tally[TaskStatus.RUNNING] and PodGroupConditionType.UNSCHEDULABLE in job.conditions:
         return PodGroupPhase.UNKNOWN

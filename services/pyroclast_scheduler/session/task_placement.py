@@ -65,6 +65,12 @@ def place(
             _skip(job, [tasks.popleft() for _ in run], like=run[0])
             continue
         count = min(count, attempt.wanted(plan, len(run), is_alone=is_alone))
+        if job.is_ready:
+            count = session.promises.leaves(job, plan, count)
+        if count == 0:
+            job.is_limited = True
+            _drop(tasks, len(run))
+            continue
         missed = attempt.place_run(plan, [tasks.popleft() for _ in range(count)])
         if missed:
             if not attempt.may_go_on(missed[0]):

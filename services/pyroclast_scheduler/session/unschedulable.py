@@ -17,6 +17,7 @@ from pyroclast_scheduler.model.triggers import (
     Eviction,
     Pause,
     QueueChange,
+    QueueUse,
     Room,
     Trigger,
     UnschedulableJob,
@@ -53,7 +54,8 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
     if session.asked_for.services:
         return {AnyChange(), Pause(_LONG)}
     if job.is_pending:
-        return {QueueChange(job.facts.queue), *session.enqueue_retry_when(job)}
+        found: set[Trigger] = {QueueChange(job.facts.queue), *session.enqueue_retry_when(job)}
+        return found | _of_arrivals(session) if session.promises.must_wait(job) else found
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
     if any(task.uid in session.snapshot.held for task in waiting):
         return None
@@ -61,11 +63,12 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
         return {AnyChange()}  # the queue may have room later
     invalid = session.job_invalid(job)
     if invalid is not None:
-        return {AnyChange()} if invalid.retry_when is None else set(invalid.retry_when)
+        found = {AnyChange()} if invalid.retry_when is None else set(invalid.retry_when)
+        return found | _of_arrivals(session) if job.facts.promise.whole else found
     if not waiting:
         return set()
     shapes = frozenset(task.facts.shape for task in waiting)
-    found: set[Trigger] = set()
+    found = set()
     actions = set(session.configuration.actions) - _FILLING
     if actions & (_OWN | _OTHERS):
         found.add(Eviction(job.facts.queue, shapes, only_own=not actions & _OTHERS))
@@ -92,7 +95,17 @@ def _beside_room(session: Session, job: Job, waiting: Sequence[Task], *, may_evi
     """
     unlike = list(_unlike(waiting)) if job.fit_errors or may_evict else []
     is_limited = job.is_limited or (may_evict and not all(_is_within_quota(session, job, task) for task in unlike))
-    return (session.quota_retry_when(job, waiting) if is_limited else set[Trigger]()) | _of_nodes(session, job, unlike)
+    found = _of_nodes(session, job, unlike)
+    if is_limited:
+        found |= session.quota_retry_when(job, waiting)
+    if job.facts.key in session.promises.withheld:
+        found |= {AnyRoom(), QueueUse()}
+    return found
+
+
+def _of_arrivals(session: Session) -> set[Trigger]:
+    """Return the trigger of a gang that waits for its pods: time, after which its promise is taken back or given again."""
+    return {Pause(max(1, session.promises.patience // 2))}
 
 
 def _of_nodes(session: Session, job: Job, tasks: Iterable[Task]) -> set[Trigger]:

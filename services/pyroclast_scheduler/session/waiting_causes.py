@@ -23,7 +23,7 @@ from pyroclast_scheduler.model.causes import Cause, Shortage
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.fit_errors import FitErrors, count_refusals
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.node_columns import Rows
+from pyroclast_scheduler.model.node_columns import Floats, Rows
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit
@@ -110,8 +110,16 @@ def _cause_of(session: Session, job: Job) -> Cause | None:
         )
     if not session.nodes.usable.any():
         return _no_node(session)
+    return _limited(session, job, open_ones[0])
+
+
+def _limited(session: Session, job: Job, task: Task) -> Cause | None:
+    """Return the cause that a quota or a promise to another gang keeps `task` waiting, else that of pods that are coming."""
+    kept = session.promises.withheld.get(job.facts.key)
+    if kept is not None:
+        return _promised_to_others(session, session.plan(task.facts.shape), kept)
     if job.is_limited or session.overused(session.queues[job.facts.queue]):
-        return _queue_is_full(session, job, open_ones[0])
+        return _queue_is_full(session, job, task)
     return _coming(job)
 
 
@@ -161,6 +169,16 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
         ]
 
     return Cause(PendingReason.QUEUE_FULL, explain, short=short)
+
+
+def _promised_to_others(session: Session, plan: PlacementPlan, kept: Floats) -> Cause:
+    """Return the cause that pods beyond the minimum leave free room to gangs that were let in."""
+    rows = [row for row in _asked(plan) if kept[row] > 0] or _asked(plan)
+    amounts = listed((name, float(kept[row])) for name, row in session.dimensions.named(rows, plan.shape.request))
+    text = (
+        f"not now: its gang has its minimum; {amounts} of the free room are kept for gangs that were let in and have not started"
+    )
+    return Cause(PendingReason.KEPT_FOR_ANOTHER, lambda: text)
 
 
 def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> Cause:

@@ -17,6 +17,7 @@ from pyroclast.resources.quantity import QuantityError
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.claims import class_counts, device_claims
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
@@ -174,7 +175,7 @@ class DeviceQuota:
                 for task in concerned:
                     if task.status in ALLOCATED:
                         self._accounts.move(row, task, 1)
-                if job.phase is PodGroupPhase.INQUEUE:
+                if job.phase is PodGroupPhase.INQUEUE and job.facts.promise.why is not Why.HELD_UP:
                     self._accounts.entered(row, job)
 
     @property

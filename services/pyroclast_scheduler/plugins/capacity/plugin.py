@@ -16,6 +16,7 @@ from pyroclast_scheduler.model import demand, quotas
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -72,7 +73,6 @@ class Capacity:
             spares_reclaimed=queues.spares,
             unified_evictable=queues.evictable,
             job_enqueueable=queues.enqueueable,
-            job_enqueued=queues.enqueued,
             is_enqueue_told=True,
             moved=queues.moved,
             close=queues.measure,
@@ -122,11 +122,12 @@ class _Queues:
         for name, sums in session.queue_sums.items():
             path = list(found.path(found.rows[name]))
             self._allocated[path] += sums.allocated
-            self._inqueue[path] += sums.inqueue
+            self._inqueue[path] += session.promises.by_queue[name]
             self._elastic[path] += sums.elastic
             self._requests[path] += sums.allocated + sums.pending
 
         self._let_in = let_in(session, found.rows)
+        session.promises.listen(self.promised)
 
     def measure(self) -> None:
         """Report the amounts of each queue for the metrics."""
@@ -272,11 +273,9 @@ class _Queues:
                 return Vote.REJECT
         return Vote.PERMIT
 
-    def enqueued(self, job: Job) -> None:
-        """Reserve the minimum of the enqueued job in its queue and in all ancestors of the queue."""
-        self._inqueue[list(self._tree.path(self._tree.rows[job.facts.queue]))] += demand.reserved(
-            job, self._session.dimensions, less_allocated=False
-        )
+    def promised(self, queue: str, amount: Floats) -> None:
+        """Change what is kept for gangs in the queue and in all its ancestors."""
+        self._inqueue[list(self._tree.path(self._tree.rows[queue]))] += amount
 
     def moved(self, move: Move, sign: int) -> None:
         """Update the allocated amounts of the queues after a placement or an eviction."""

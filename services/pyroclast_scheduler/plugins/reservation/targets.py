@@ -35,6 +35,8 @@ def obstacle(session: Session, cluster: Cluster, job: Job) -> str:
     queue = session.queues[job.facts.queue]
     if not queue.facts.is_open:
         return f"queue {queue.name} is closed"
+    if session.promises.lacks_pods(job):
+        return "its pods do not come"
     need = need_of(session, job)
     for name, limit in _capabilities(session, job):
         if (job.allocated + need.total > limit).any():

@@ -73,7 +73,7 @@ CASES = {
     "a gang behind it was let in first": {
         "queues": [["q", {"capability": {"cpu": 4}}]],
         "podgroups": [
-            ["r", "q", 1, {"phase": "Inqueue", "minRes": {"cpu": 3}}],
+            ["r", "q", 1, {"phase": "Inqueue", "minRes": {"cpu": 3}, "class": 5}],
             ["j", "q", 1, {**PENDING, "minRes": {"cpu": 2}, "class": 5}],
         ],
         "want": "QueueFull: not now: it asks for 2 cpu; queue q may have at most 4 cpu, it has 0 and 3 are promised to gangs let "

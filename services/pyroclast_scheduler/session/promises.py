@@ -1,0 +1,284 @@
+"""The promises of one session: taken back, kept from pods beyond the minimum of their gangs, and listed for explanations.
+
+`model.promises` says what each gang was owed when the session began. A session changes that in three ways:
+
+- The action enqueue lets gangs in. From then on their minimum is kept for them.
+- It takes a promise back if no further pod of the gang came within `patience` schedule periods. The gang is let in again later,
+  since its pods may be created only then: after the same time, then twice that, up to 32 times. The memory of this may be lost.
+- It takes promises back from gangs without allocated pods if a gang with a higher priority needs the room: the least important
+  first, and no more than needed. Whoever gets the room has a strictly higher priority, so this ends.
+
+`kept_from` is what a job must leave free if it has its minimum already: the promises to gangs with at least its priority. The
+amounts are sums over the cluster and not per node: which nodes a gang will use is only known when its pods are placed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.model import demand
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.statuses import READY, TaskStatus
+from pyroclast_scheduler.placement.plans import PlacementPlan
+
+if TYPE_CHECKING:
+    from pyroclast_scheduler.session.session import Session
+    from pyroclast_scheduler.session.statement import Move
+
+PATIENCE: Final = 10  # schedule periods; the job controller creates the pods of a gang within a few seconds
+_LONGEST: Final = 5  # doublings
+_MEMORY: Final = "promises"
+
+
+class _Arrival(NamedTuple):
+    """What is remembered of a gang whose pods have not all come.
+
+    `period`: the schedule period in which the last pod came, or in which the gang is let in again if it `is_waiting` for that.
+    `pods`: the number of its pods. `times`: how often its promise was taken back for this reason.
+    """
+
+    period: int
+    pods: int
+    times: int
+    is_waiting: bool
+
+
+class Promises:
+    """The room that is kept for gangs in this session.
+
+    Attributes:
+        by_queue: what is kept for the gangs of each queue.
+        whole: what is kept for all gangs, as the plugin overcommit counts it.
+        patience: the number of schedule periods within which a further pod of a gang must come.
+        withheld: the amounts of the promises for which free room was withheld, by key of the job that could have used the room.
+    """
+
+    def __init__(self, session: Session) -> None:
+        size = len(session.dimensions)
+        self.by_queue: dict[str, Floats] = {name: sums.inqueue.copy() for name, sums in session.queue_sums.items()}
+        self.whole: Floats = np.zeros(size)
+        for sums in session.queue_sums.values():
+            self.whole += sums.inqueue_whole
+        self.patience = PATIENCE
+        self.withheld: dict[str, Floats] = {}
+        self._session = session
+        self._listeners: list[Callable[[str, Floats], None]] = []
+        self._given: dict[str, Job] = {}
+        self._taken: set[str] = set()
+        self._live: _Live | None = None
+        self._lower: list[JobFacts] | None = None
+
+    def listen(self, listener: Callable[[str, Floats], None]) -> None:
+        """Call `listener` with the queue and the change, whenever what is kept for the gangs of a queue changes."""
+        self._listeners.append(listener)
+
+    def give(self, job: Job) -> None:
+        """Keep the minimum of `job`, which was just let in."""
+        dimensions, facts = self._session.dimensions, job.facts
+        amounts = demand.reserved(job, dimensions, less_allocated=False)
+        if facts.tally.valid >= facts.min_available:  # its pods are all there and say what they can use
+            amounts = np.minimum(amounts, facts.pending(dimensions) + facts.allocated(dimensions))
+        self._given[facts.key] = job
+        self._change(job.facts.queue, amounts, amounts)
+
+    def _change(self, queue: str, amounts: Floats, whole: Floats) -> None:
+        self.by_queue[queue] = self.by_queue.get(queue, 0.0) + amounts
+        self.whole = self.whole + whole
+        self._live = None
+        for listener in self._listeners:
+            listener(queue, amounts)
+
+    # -- taking back ---------------------------------------------------------------------------------------------------
+
+    def take_back(self, facts: JobFacts) -> None:
+        """Keep nothing more for a gang that was let in before this session."""
+        self._taken.add(facts.key)
+        self._lower = None
+        self._lift([facts])
+
+    def make_room(self, job: Job, is_enough: Callable[[], bool]) -> list[JobFacts]:
+        """Take promises back from gangs with a lower priority than `job` until `is_enough`. Return these gangs; empty if in vain.
+
+        The least important gangs lose their promises, and none that `job` can do without.
+        """
+        lower = self._outranked_by(job)
+        if not lower:
+            return []
+        # 1. The usual case: even all of them are too few
+        self._lift(lower)
+        is_possible = is_enough()
+        self._lift(lower, 1)
+        if not is_possible:
+            return []
+        # 2. The least important gangs that are enough: more promises taken back never make less room
+        few, many = 0, len(lower)
+        while many - few > 1:
+            middle = (few + many) // 2
+            self._lift(lower[:middle])
+            few, many = (few, middle) if is_enough() else (middle, many)
+            self._lift(lower[:middle], 1)
+        chosen = lower[:many]
+        self._lift(chosen)
+        # 3. Promises in other queues, which may not help, are given back, the most important one first
+        for facts in reversed(chosen[:-1]):
+            self._lift([facts], 1)
+            if is_enough():
+                chosen.remove(facts)
+            else:
+                self._lift([facts])
+        self._taken.update(facts.key for facts in chosen)
+        self._lower = None
+        return chosen
+
+    def _outranked_by(self, job: Job) -> list[JobFacts]:
+        """Return the gangs that were let in before, have a lower priority and no allocated pods: the least important first."""
+        if self._lower is None:
+            found = (facts for facts in self.listed() if facts.phase is PodGroupPhase.INQUEUE and not self._is_placed(facts))
+            self._lower = sorted(found, key=lambda facts: (facts.priority, -facts.created, facts.uid))
+        return self._lower[: bisect_left(self._lower, job.facts.priority, key=attrgetter("priority"))]
+
+    def _lift(self, gangs: Sequence[JobFacts], sign: int = -1) -> None:
+        """Keep nothing for `gangs` (`sign` −1), or keep again what they were promised (1)."""
+        sums: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
+        for facts in gangs:
+            for total, amounts in zip(sums.setdefault(facts.queue, ({}, {})), facts.promise[1:], strict=True):
+                for name, amount in amounts.items():
+                    total[name] = total.get(name, 0) + amount
+        dimensions = self._session.dimensions
+        for queue, (amounts, whole) in sums.items():
+            self._change(queue, sign * dimensions.sums(amounts), sign * dimensions.sums(whole))
+
+    def is_overdue(self, job: Job) -> bool:
+        """Whether no pod of `job`, which was let in before, came within `patience` periods although it lacks some."""
+        memory, now, key = self._arrivals, self._session.ports.period, job.facts.key
+        if job.facts.tally.valid >= job.facts.min_available or not job.facts.promise.whole:
+            memory.pop(key, None)
+            return False
+        last = memory.get(key)
+        if last is None or last.is_waiting or last.pods != job.facts.tally.valid:
+            memory[key] = _Arrival(now, job.facts.tally.valid, 0 if last is None else last.times, is_waiting=False)
+            return False
+        if now - last.period < self.patience:
+            return False
+        pause = self.patience << min(last.times, _LONGEST)
+        memory[key] = _Arrival(now + pause, last.pods, last.times + 1, is_waiting=True)
+        return True
+
+    def must_wait(self, job: Job) -> int:
+        """Return after how many periods a gang whose pods did not come is let in again; 0: now."""
+        last = self._arrivals.get(job.facts.key)
+        is_waiting = last is not None and last.is_waiting and self.lacks_pods(job)
+        return max(0, last.period - self._session.ports.period) if last is not None and is_waiting else 0
+
+    def lacks_pods(self, job: Job) -> bool:
+        """Whether a promise to `job` was taken back since its pods did not come, and none has come after that."""
+        last, pods = self._arrivals.get(job.facts.key), job.facts.tally.valid
+        return last is not None and last.times > 0 and pods <= last.pods and pods < job.facts.min_available
+
+    def forget_deleted(self) -> None:
+        """Drop what is remembered of deleted gangs."""
+        memory, jobs = self._arrivals, self._session.snapshot.all_jobs
+        for key in [key for key in memory if key not in jobs]:
+            del memory[key]
+
+    @property
+    def _arrivals(self) -> dict[str, _Arrival]:
+        found: dict[str, _Arrival] = self._session.ports.memory.setdefault(_MEMORY, {})
+        return found
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
+
+    def leaves(self, job: Job, plan: PlacementPlan, count: int) -> int:
+        """Return how many of `count` pods of `job`, all beyond its minimum, leave the promised room free.
+
+        The free room of the cluster counts, and what the queue of the job may still use.
+        """
+        if not self._given and not self._session.snapshot.promised:
+            return count
+        live = self._live = self._live or _Live(self._session, self._owed())
+        kept = live.kept_from(job)
+        rows = np.flatnonzero((kept > 0) & (plan.request > 0))
+        if len(rows):
+            spare = (live.idle - kept)[rows] // plan.request[rows]
+            count = min(count, max(0, int(spare.min())))
+        own = live.kept_from(job, in_queue=True)
+        rows = np.flatnonzero((own > 0) & (plan.request > 0))
+        if count and len(rows):
+            queue, more = self._session.queues[job.facts.queue], int(np.ceil(own[rows] / plan.request[rows]).max())
+            count = max(0, min(count, self._session.allocatable(queue, plan, count + more) - more))
+        if not count:
+            self.withheld[job.facts.key] = kept
+        return count
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Handle that `move` was made (1) or undone (−1)."""
+        if self._live is not None:
+            self._live.moved(move, sign)
+
+    def end(self) -> None:
+        """Drop all references at the end of the session."""
+        self._listeners.clear()
+        self._given.clear()
+        self._live = None
+        del self._session
+
+    def listed(self) -> Sequence[JobFacts]:
+        """Return the gangs for which room is kept when the session ends; `promise` of each says how much and why."""
+        return [facts for facts in self._session.snapshot.promised if facts.key not in self._taken]
+
+    def _owed(self) -> dict[str, tuple[Job, Floats]]:
+        """Return for each job with a promise what it was owed before the moves of this session."""
+        session = self._session
+        known = ((session.job(facts.key), session.dimensions.sums(facts.promise.amounts)) for facts in self.listed())
+        given = ((job, demand.reserved(job, session.dimensions, less_allocated=True)) for job in self._given.values())
+        return {job.facts.key: (job, amounts) for job, amounts in (*known, *given) if job is not None}
+
+    def _is_placed(self, facts: JobFacts) -> bool:
+        """Whether a pod of the gang is allocated or pipelined."""
+        job = self._session.jobs.get(facts.key)
+        tally = facts.tally if job is None else job.tally
+        return any(tally[status] for status in (*READY, TaskStatus.PIPELINED, TaskStatus.RELEASING))
+
+
+class _Live:
+    """What is owed to each gang after the moves so far, and the free room of the usable nodes."""
+
+    def __init__(self, session: Session, owed: Mapping[str, tuple[Job, Floats]]) -> None:
+        self._dimensions = session.dimensions
+        rows = np.flatnonzero(session.nodes.usable & ~session.features.unready())
+        self.idle: Floats = session.columns.idle(rows).sum(axis=1, dtype=np.float64)
+        self._promised = owed
+        self._owed: dict[str, Floats] = {}
+        self._sums: dict[tuple[str, int], Floats] = {}
+        for job, _ in owed.values():
+            self._update(job)
+
+    def kept_from(self, job: Job, *, in_queue: bool = False) -> Floats:
+        """Return what is owed to other gangs with at least the priority of `job`. `in_queue`: to those of its queue only."""
+        total: Floats = np.zeros(len(self._dimensions))
+        for (queue, priority), amount in self._sums.items():
+            if priority >= job.facts.priority and (not in_queue or queue == job.facts.queue):
+                total = total + amount
+        return total - self._owed.get(job.facts.key, 0.0)
+
+    def moved(self, move: Move, sign: int) -> None:
+        if move.status is TaskStatus.ALLOCATED:
+            self.idle = self.idle - sign * move.amount
+        if move.job.facts.key in self._promised:
+            self._update(move.job)
+
+    def _update(self, job: Job) -> None:
+        """Calculate anew what is owed to `job`: less than at first by what it was allocated since."""
+        key, slot = job.facts.key, (job.facts.queue, job.facts.priority)
+        since = np.maximum(job.allocated - job.facts.allocated(self._dimensions), 0)
+        now = np.maximum(self._promised[key][1] - since, 0)
+        self._sums[slot] = self._sums.get(slot, 0.0) + now - self._owed.get(key, 0.0)
+        self._owed[key] = now
