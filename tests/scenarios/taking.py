@@ -34,3 +34,4 @@ def take_rests(cache: Cache, outcome: Outcome) -> None:
     for job in outcome.unschedulable:
         cache.retry_triggers.add(job)
     cache.keep(outcome.kept)
+    cache.promises_ended(outcome.lapsed)

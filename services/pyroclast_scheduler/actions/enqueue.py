@@ -17,7 +17,7 @@ from pyroclast_scheduler.model.triggers import AnyRoom, QueueUse
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.enqueue_refusals import named_for
 from pyroclast_scheduler.session.heaps import Heap
-from pyroclast_scheduler.session.promises import PATIENCE
+from pyroclast_scheduler.session.promises import patience_of
 from pyroclast_scheduler.session.session import Session
 
 _ROOM: Final = frozenset({
@@ -31,9 +31,9 @@ _ROOM: Final = frozenset({
 def execute(session: Session, arguments: Arguments) -> None:
     """Try to enqueue each pending job of each queue, best first. A refused job does not block the jobs behind it.
 
-    Argument `podsArriveWithin` (10): the number of schedule periods within which the next pod of an enqueued gang must come.
+    Argument `promisePeriods` (10): for how many schedule periods room is kept for a gang while no pod comes, or no node is found.
     """
-    session.promises.patience = arguments.integer("podsArriveWithin", PATIENCE, least=1, most=1_000_000)
+    patience_of(arguments)
     # 1. Give up the room of gangs whose pods do not come
     for job in list(session.jobs.values()):
         if job.phase is PodGroupPhase.INQUEUE and session.promises.is_overdue(job):

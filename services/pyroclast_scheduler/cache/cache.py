@@ -312,6 +312,12 @@ class Cache:
                 self.nodes.may_be_roomier(place.node)
                 self._changed()
 
+    def promises_ended(self, queues: Collection[str]) -> None:
+        """Handle that room is no longer kept for some gangs of `queues`: retry the jobs that this room may let in."""
+        if queues:
+            self._changes.used.update(queues)
+            self._changed()
+
     def stale(self) -> None:
         """Handle a change that may affect any job: retry all jobs."""
         self._changes.everything()

@@ -23,6 +23,7 @@ from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.minded_labels import MindedLabels
+from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
@@ -362,7 +363,7 @@ class JobTable:
                     self._warned[key] = Fault.of_group(facts.group, facts.group.warning, JobEventReason.QUEUE_NOT_TAKEN)
                 if facts.sums.let_in:
                     self._let_in[key] = facts
-                if facts.promise.amounts or facts.promise.whole:
+                if facts.promise.whole or facts.promise.why is Why.HELD_UP:
                     self._promised[key] = facts
                 if self._is_ours(entry):
                     self._awake[key] = facts
@@ -407,7 +408,7 @@ class JobTable:
 
     @property
     def promised(self) -> list[JobFacts]:
-        """The jobs for which room is kept, including unschedulable jobs."""
+        """The jobs for which room is kept, or would be if nothing held them up, including unschedulable jobs."""
         return list(self._promised.values())
 
     def all_facts(self) -> Mapping[str, JobFacts]:

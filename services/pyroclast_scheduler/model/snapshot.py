@@ -37,7 +37,7 @@ class Snapshot:
         touched: the rows whose feasibility for some pod may have changed since the previous snapshot; None for any row.
         lines: the waiting jobs of each kind that the session may try too, oldest first; some may have stopped waiting.
         let_in: the jobs with pods that passed the gate of their queue and are not allocated.
-        promised: the jobs for which room is kept, see `model.promises`.
+        promised: the jobs for which room is kept or would be if nothing held them up, see `model.promises`.
         is_coupled: whether the placement of some pod depends on other pods.
         held: the pods that wait because a bind of theirs was refused a moment ago.
         refused: the pods whose bind was refused and that have no node yet.

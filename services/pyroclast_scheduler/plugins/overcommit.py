@@ -33,6 +33,7 @@ class Overcommit:
         dimensions = session.dimensions
         used = session.columns.used[:, session.snapshot.is_ready].sum(axis=1, dtype=np.float64)
         idle = session.total * min(self._factor, _ENDLESS) - used
+        excess = session.total * (min(self._factor, _ENDLESS) - 1)
 
         def enqueueable(job: Job) -> Vote:
             minimum = job.facts.minimum(dimensions)
@@ -40,8 +41,11 @@ class Overcommit:
                 return Vote.PERMIT
             kept = session.locked_to(job)
             room = idle if kept is None else idle - session.columns.idle(np.flatnonzero(kept)).sum(axis=1, dtype=np.float64)
-            promised = session.promises.whole
+            promised, late = session.promises.whole, session.promises.late(job)
             short = demand.short_rows(promised + minimum, room, minimum)
+            if late is not None and not short and demand.short_rows(promised + late + minimum, room, minimum):
+                # beside gangs that wait for particular nodes for long, only room that is really free is given
+                short, promised = demand.short_rows(promised + minimum, room - excess, minimum), promised + late
             if not short:
                 return Vote.PERMIT
             retry_when = frozenset[Trigger]({AnyRoom(), QueueUse()}) if kept is None else None

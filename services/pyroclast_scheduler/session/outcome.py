@@ -153,6 +153,7 @@ class Outcome:
         faults: invalid objects that plugins reported.
         reservations: the reservations by job; None if no plugin makes any.
         released: jobs whose reservation ended in this session.
+        lapsed: queues in which a promise to a gang ended by time alone.
         measures: numbers for the metrics.
         let_in: pods whose queue gate is removed.
         kept: the room on nodes that is reserved for a pod of this session, by UID: for pipelined pods, and for allocated pods of
@@ -175,6 +176,7 @@ class Outcome:
     faults: frozenset[Fault] = frozenset()
     reservations: Mapping[str, Reservation] | None = None
     released: frozenset[str] = frozenset()
+    lapsed: frozenset[str] = frozenset()
     measures: Measures = field(default_factory=Measures)
     let_in: list[TaskFacts] = field(default_factory=list)
     kept: dict[str, KeptPlace] = field(default_factory=dict)

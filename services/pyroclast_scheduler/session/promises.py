@@ -5,6 +5,9 @@
 - The action enqueue lets gangs in. From then on their minimum is kept for them.
 - It takes a promise back if no further pod of the gang came within `patience` schedule periods. The gang is let in again later,
   since its pods may be created only then: after the same time, then twice that, up to 32 times. The memory of this may be lost.
+- A promise ends if the pods of the gang are all there and found no nodes for `patience` periods: the gang then waits for certain
+  nodes, perhaps for days. It stays enqueued and competes for nodes as before. Further gangs are enqueued beside it only into room
+  that is really free, so that their number stays bounded where more than the cluster has may be promised.
 - It takes promises back from gangs without allocated pods if a gang with a higher priority needs the room: the least important
   first, and no more than needed. Whoever gets the room has a strictly higher priority, so this ends.
 
@@ -26,16 +29,20 @@ from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan
+from pyroclast_scheduler.session.arguments import Arguments
 
 if TYPE_CHECKING:
     from pyroclast_scheduler.session.session import Session
     from pyroclast_scheduler.session.statement import Move
 
-PATIENCE: Final = 10  # schedule periods; the job controller creates the pods of a gang within a few seconds
+_PATIENCE: Final = 10  # schedule periods; the job controller creates the pods of a gang within a few seconds
 _LONGEST: Final = 5  # doublings
-_MEMORY: Final = "promises"
+_WITH_PODS: Final = frozenset({Why.WAITS_FOR_NODES, Why.HELD_UP})
+_ARRIVALS: Final = "promises.arrivals"
+_WAITS: Final = "promises.waits"
 
 
 class _Arrival(NamedTuple):
@@ -51,13 +58,20 @@ class _Arrival(NamedTuple):
     is_waiting: bool
 
 
+class _Wait(NamedTuple):
+    """A gang all of whose pods wait for nodes: since which period, and whether its promise has ended."""
+
+    period: int
+    is_over: bool
+
+
 class Promises:
     """The room that is kept for gangs in this session.
 
     Attributes:
         by_queue: what is kept for the gangs of each queue.
         whole: what is kept for all gangs, as the plugin overcommit counts it.
-        patience: the number of schedule periods within which a further pod of a gang must come.
+        patience: the number of schedule periods within which a further pod of a gang must come, or nodes for all its pods.
         withheld: the amounts of the promises for which free room was withheld, by key of the job that could have used the room.
     """
 
@@ -67,7 +81,7 @@ class Promises:
         self.whole: Floats = np.zeros(size)
         for sums in session.queue_sums.values():
             self.whole += sums.inqueue_whole
-        self.patience = PATIENCE
+        self.patience = patience_of(session.arguments_of("enqueue"))
         self.withheld: dict[str, Floats] = {}
         self._session = session
         self._listeners: list[Callable[[str, Floats], None]] = []
@@ -75,6 +89,47 @@ class Promises:
         self._taken: set[str] = set()
         self._live: _Live | None = None
         self._lower: list[JobFacts] | None = None
+        self._late: dict[str, JobFacts] = {}
+        self._late_sums: dict[int, Floats] = {}
+        self._lapsed: set[str] = set()
+        self._end_long_waits()
+
+    def _end_long_waits(self) -> None:
+        """End the promises to gangs whose pods found no nodes for `patience` periods."""
+        waits, jobs, now = self._waits, self._session.snapshot.all_jobs, self._session.ports.period
+        for key, wait in list(waits.items()):
+            facts = jobs.get(key)
+            if facts is None or facts.phase is not PodGroupPhase.INQUEUE or facts.tally.valid < facts.min_available:
+                del waits[key]
+            elif now - wait.period >= self.patience and facts.promise.why is Why.WAITS_FOR_NODES:
+                self._late[key] = facts
+                whole = self._session.dimensions.sums(facts.promise.whole)
+                self._late_sums[facts.priority] = self._late_sums.get(facts.priority, 0.0) + whole
+                if not wait.is_over:
+                    self._lapsed.add(facts.queue)
+                    waits[key] = wait._replace(is_over=True)
+        self._lift(list(self._late.values()))
+
+    def observe(self) -> frozenset[str]:
+        """Remember which gangs wait for nodes. Return the queues in which a promise ended since the last session."""
+        waits, now = self._waits, self._session.ports.period
+        for facts in self._session.snapshot.promised:
+            if facts.key not in waits and facts.promise.why in _WITH_PODS and facts.tally.valid >= facts.min_available:
+                waits[facts.key] = _Wait(now, is_over=False)
+        jobs, arrivals = self._session.snapshot.all_jobs, self._arrivals
+        for key in [key for key in arrivals if key not in jobs]:
+            del arrivals[key]
+        return frozenset(self._lapsed)
+
+    def late(self, job: Job) -> Floats | None:
+        """Return what gangs with at least the priority of `job` were promised until they waited too long; None for nothing."""
+        sums = [amounts for priority, amounts in self._late_sums.items() if priority >= job.facts.priority]
+        return sum(sums, np.zeros(len(self._session.dimensions))) if sums else None
+
+    @property
+    def _waits(self) -> dict[str, _Wait]:
+        found: dict[str, _Wait] = self._session.ports.memory.setdefault(_WAITS, {})
+        return found
 
     def listen(self, listener: Callable[[str, Floats], None]) -> None:
         """Call `listener` with the queue and the change, whenever what is kept for the gangs of a queue changes."""
@@ -183,15 +238,9 @@ class Promises:
         last, pods = self._arrivals.get(job.facts.key), job.facts.tally.valid
         return last is not None and last.times > 0 and pods <= last.pods and pods < job.facts.min_available
 
-    def forget_deleted(self) -> None:
-        """Drop what is remembered of deleted gangs."""
-        memory, jobs = self._arrivals, self._session.snapshot.all_jobs
-        for key in [key for key in memory if key not in jobs]:
-            del memory[key]
-
     @property
     def _arrivals(self) -> dict[str, _Arrival]:
-        found: dict[str, _Arrival] = self._session.ports.memory.setdefault(_MEMORY, {})
+        found: dict[str, _Arrival] = self._session.ports.memory.setdefault(_ARRIVALS, {})
         return found
 
     # -- keeping -------------------------------------------------------------------------------------------------------
@@ -232,7 +281,8 @@ class Promises:
 
     def listed(self) -> Sequence[JobFacts]:
         """Return the gangs for which room is kept when the session ends; `promise` of each says how much and why."""
-        return [facts for facts in self._session.snapshot.promised if facts.key not in self._taken]
+        gone = self._taken | self._late.keys()
+        return [facts for facts in self._session.snapshot.promised if facts.promise.whole and facts.key not in gone]
 
     def _owed(self) -> dict[str, tuple[Job, Floats]]:
         """Return for each job with a promise what it was owed before the moves of this session."""
@@ -246,6 +296,14 @@ class Promises:
         job = self._session.jobs.get(facts.key)
         tally = facts.tally if job is None else job.tally
         return any(tally[status] for status in (*READY, TaskStatus.PIPELINED, TaskStatus.RELEASING))
+
+
+def patience_of(arguments: Arguments) -> int:
+    """Return the argument `promisePeriods` (10) of the action enqueue.
+
+    It says for how many schedule periods room is kept for a gang while no pod comes, or no node is found.
+    """
+    return arguments.integer("promisePeriods", _PATIENCE, least=1, most=1_000_000)
 
 
 class _Live:

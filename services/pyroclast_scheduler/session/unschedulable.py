@@ -38,7 +38,7 @@ def unschedulable_job(session: Session, job: Job, *, reason: str) -> Unschedulab
     """Return the triggers after which the job, which waits for `reason`, is tried again; None: in the next session."""
     tally = job.tally
     if not (job.is_pending or any(tally[status] for status in WAITING)) or job.facts.group.spec.hold is not None:
-        return UnschedulableJob(job.facts)
+        return UnschedulableJob(job.facts, frozenset(_of_arrivals(session) if job.facts.promise.whole else ()))
     if session.has_reservation(job) or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
     triggers = _triggers(session, job)

@@ -301,6 +301,7 @@ class Loop:
         async for job in in_turns(outcome.unschedulable):
             self._cache.retry_triggers.add(job)
         self._cache.keep(outcome.kept)
+        self._cache.promises_ended(outcome.lapsed)
         if outcome.reservations is not None:
             self._reserved.take(dict(outcome.reservations))
         await self._count_unready(outcome)
