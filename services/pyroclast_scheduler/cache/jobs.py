@@ -472,6 +472,8 @@ class JobTable:
             return
         entry.counted = contribution
         self._changes.used.update(each.queue for each in (before, contribution) if each is not None)
+        if before is not None and before.inqueue_whole and (contribution is None or contribution.parts[3:] != before.parts[3:]):
+            self._changes.is_any = True  # room is no longer kept, perhaps without any watch event
         if before is not None:
             totals = self._totals[before.queue]
             totals.add(before, -1)

@@ -52,7 +52,12 @@ class World:
         count = minimum if pods is None else pods
         made = Group(name, minimum, cpu, pods=count, queue=queue, priority=priority, options=options, after=after, delay=delay)
         self.groups[name] = made
-        row = [name, queue, minimum, {"phase": phase, "minRes": {"cpu": minimum * cpu if res is None else res}, "class": priority}]
+        row = [
+            name,
+            queue,
+            minimum,
+            {"phase": phase, "minRes": {"cpu": minimum * cpu if res is None else res}, "class": priority},
+        ]
         feed(self.cache, {"podgroups": [row], "pods": []})
         self._create(made)
 
@@ -68,7 +73,8 @@ class World:
         pod = objects.pod([f"{group.name}-{i}", group.name, node, group.cpu, 0, group.options])
         if node != "-":
             pod = msgspec.convert(
-                {**msgspec.to_builtins(pod), "status": {"phase": "Running", "startTime": objects.timestamp(objects.NOW)}}, type(pod)
+                {**msgspec.to_builtins(pod), "status": {"phase": "Running", "startTime": objects.timestamp(objects.NOW)}},
+                type(pod),
             )
         before = next((task.pod for task in self.tasks(group.name) if task.name == pod.metadata.name), None)
         self.cache.pod_changed(before, pod)
