@@ -144,7 +144,7 @@ def test_only_the_oldest_of_equal_pending_jobs_is_examined_for_enqueue():
     world = World()
     world.node(8)
     for i in range(5):
-        world.job(f"j{i}", 1, age=i, group={"phase": "Pending", "minRes": {"cpu": 20}})
+        world.job(f"j{i}", 20, age=i, group={"phase": "Pending", "minRes": {"cpu": 20}})
     world.settle()
     world.node(9)
     assert world.session() == ({"j4"}, set())
