@@ -1,6 +1,7 @@
 """Room that is kept for gangs: for whom, for how long, and from whom, over many sessions of the default plugins."""
 
 import random
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -216,7 +217,7 @@ def test_a_gang_whose_pods_do_not_come_is_let_in_again_by_its_pods_and_now_and_t
     assert "PodsMissing: not now: 0 of at least 4 pods are there" in world.why("absent") or phases[-1] == "Inqueue"
     turns = [i for i in range(1, 60) if (phases[i - 1], phases[i]) == ("Pending", "Inqueue")]
     assert 2 <= len(turns) <= 4
-    gaps = [after - before for before, after in zip(turns, turns[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(turns)]
     assert gaps == sorted(gaps)
     world.groups["absent"].delay, world.groups["absent"].after = 0, False
     assert world.step(4).running("absent") == 4
@@ -362,7 +363,7 @@ def check(world, since):
         facts = view.all_jobs[f"t/{name}"]
         has_started = any(facts.tally[status] for status in READY)
         state = (str(facts.phase), facts.tally.valid, has_started)
-        before, period = since.get(name, (None, 0))
+        before, _ = since.get(name, (None, 0))
         if before != state:
             since[name] = (state, world.period)
         wait = world.memory.get("promises.waits", {}).get(f"t/{name}")
