@@ -16,7 +16,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast.rules import commands, submitters
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import Verdict
-from pyroclast.runtime.visitors import is_allowed
+from pyroclast.runtime.access import is_allowed
 from pyroclast_admission.review import Answer, Review, refusal
 
 SECONDS: Final = 2.0

@@ -20,8 +20,8 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.in_process.jobs import has_pod_resources
 from pyroclast.runtime.in_process.queues import QueueCache
-from pyroclast.runtime.in_process.server_version import has_pod_resources
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.time_zones import TimeZones
 from pyroclast.runtime.tls import ServingTls, TlsFiles

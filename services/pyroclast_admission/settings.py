@@ -12,9 +12,7 @@ from pydantic import Field, model_validator
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.rules.lookups import MOST_PODS, JobOptions
 from pyroclast.rules.queues import QueueLimits
-from pyroclast.runtime.addresses import Address
-from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.fields import CommaSeparated, Names
+from pyroclast.runtime.fields import Address, CommaSeparated, Duration, Names
 from pyroclast.runtime.in_process.jobs import installed_plugins
 from pyroclast.runtime.settings import ServiceSettings
 from pyroclast_admission.handlers import WEBHOOKS

@@ -9,9 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from pyroclast.runtime.addresses import Address, split_address
-from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.fields import CommaSeparated
+from pyroclast.runtime.fields import Address, CommaSeparated, Duration, split_address
 from pyroclast.runtime.settings import ServiceSettings
 
 LONGEST_REVIEW: Final = timedelta(minutes=5)

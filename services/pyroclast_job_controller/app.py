@@ -17,8 +17,8 @@ from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.notices import Notice
 from pyroclast.runtime.controllers import Controller, run_controllers, work_queue
+from pyroclast.runtime.fields import is_enabled
 from pyroclast.runtime.in_process.creation import exempt_namespaces, pods_checked
-from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller import other_controllers as beside
 from pyroclast_job_controller import selection

@@ -6,12 +6,10 @@ from datetime import timedelta
 
 from pydantic import Field, field_validator
 
-from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.fields import CommaSeparated, Names
+from pyroclast.runtime.fields import CommaSeparated, Controllers, Duration, Names
 from pyroclast.runtime.in_process.creation import PODS_MUTATE, PODS_VALIDATE, known_paths
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
 from pyroclast.runtime.in_process.jobs import JobCreatorSettings
-from pyroclast.runtime.selection import Controllers
 from pyroclast_job_controller.core.sharding.configuration import DEFAULT as DEFAULT_SHARES
 from pyroclast_job_controller.core.sharding.configuration import ShardingError, from_flags
 from pyroclast_job_controller.podgroup.admission import PATHS as GROUPS

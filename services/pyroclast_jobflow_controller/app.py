@@ -15,10 +15,10 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.runtime.controllers import Controller, run_controllers, work_queue
+from pyroclast.runtime.fields import is_enabled
 from pyroclast.runtime.in_process.creation import commands_checked, exempt_namespaces
 from pyroclast.runtime.in_process.jobs import VALIDATE, JobCreator
 from pyroclast.runtime.in_process.queues import QueueCache
-from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.flow.actions import Creators, FlowActions

@@ -7,12 +7,10 @@ from typing import Final
 
 from pydantic import Field, field_validator
 
-from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.fields import CommaSeparated
+from pyroclast.runtime.fields import CommaSeparated, Controllers, Duration
 from pyroclast.runtime.in_process.creation import COMMANDS_MUTATE, COMMANDS_VALIDATE, known_paths
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
 from pyroclast.runtime.in_process.jobs import JobCreatorSettings
-from pyroclast.runtime.selection import Controllers
 
 FLOW: Final = "jobflow-controller"
 TEMPLATE: Final = "jobtemplate-controller"

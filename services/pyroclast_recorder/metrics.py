@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from pyroclast.runtime.job_ends import JobEndSeries
+from pyroclast.runtime.metrics import JobEndSeries
 from pyroclast_recorder.facts.native_groups import GroupEnd
 
 

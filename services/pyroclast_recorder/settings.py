@@ -7,9 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from pyroclast.runtime.addresses import Address
-from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.fields import CommaSeparated
+from pyroclast.runtime.fields import Address, CommaSeparated, Duration
 from pyroclast.runtime.settings import LeaderElectionSettings
 from pyroclast_recorder.database.database import WrongUrl, check_url
 

@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.fields import Names
+from pyroclast.runtime.fields import Duration, Names
 from pyroclast.runtime.settings import LeaderElectionSettings
 
 

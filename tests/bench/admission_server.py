@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from pyroclast.api.types import QUEUES
 from pyroclast.rules.lookups import FlowView, QueueView
-from pyroclast.runtime import memory
+from pyroclast.runtime import supervisor
 from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.tls import ServingTls
 from pyroclast_admission.certificates.material import Material
@@ -145,7 +145,7 @@ async def serving(state: Known | None = None, *, material: Material | None = Non
 
 async def _main() -> None:
     async with serving() as server:
-        memory.freeze_loaded()
+        supervisor.freeze_loaded()
         print(server.port, base64.b64encode(server.material.bundle).decode(), flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

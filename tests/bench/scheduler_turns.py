@@ -23,7 +23,7 @@ import msgspec
 from pyroclast.api import records
 from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.lean import SWITCH_SECONDS
-from pyroclast.runtime.looplag import measure_lag
+from pyroclast.runtime.supervisor import measure_lag
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.triggers import AnyChange, Room, UnschedulableJob

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pyroclast.api import types
-from pyroclast.api.kinds import CustomKind
-from pyroclast.api.shared import OwnerReference
+from pyroclast.api.shared import CustomKind, OwnerReference
 from pyroclast.api.wire import ApiObject
 
 

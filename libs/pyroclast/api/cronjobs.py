@@ -9,8 +9,7 @@ from annotated_types import Ge
 from pyroclast.api import types
 from pyroclast.api.enums import ConcurrencyPolicy
 from pyroclast.api.jobs import JobSpec
-from pyroclast.api.kinds import CustomKind
-from pyroclast.api.shared import ObjectReference
+from pyroclast.api.shared import CustomKind, ObjectReference
 from pyroclast.api.wire import ATOMIC, ApiObject, Count, EmbeddedMetadata, Extra, Time, WireModel
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pyroclast.api import types
 from pyroclast.api.enums import SplitMode
 from pyroclast.api.jobs import JobSpec, JobState
-from pyroclast.api.kinds import AGE, Column, CustomKind
-from pyroclast.api.shared import Condition
+from pyroclast.api.shared import AGE, Column, Condition, CustomKind
 from pyroclast.api.wire import ApiObject, Count, Int32, Int64, WireModel
 
 

@@ -9,8 +9,7 @@ from pydantic import ConfigDict, StringConstraints
 
 from pyroclast.api import types
 from pyroclast.api.enums import MemberType
-from pyroclast.api.kinds import Column, CustomKind
-from pyroclast.api.shared import Condition
+from pyroclast.api.shared import Column, Condition, CustomKind
 from pyroclast.api.wire import DNS_SUBDOMAIN, ApiObject, Extra, LabelSelector, Name, WireModel
 
 

@@ -1,4 +1,4 @@
-"""JobFlow: Jobs that depend on each other."""
+"""JobFlow: Jobs that depend on each other; and JobTemplate, from which its Jobs are created."""
 
 from __future__ import annotations
 
@@ -9,9 +9,29 @@ from pydantic import Field
 
 from pyroclast.api import types
 from pyroclast.api.enums import FailurePolicy, FlowPhase, JobPhase, RetainPolicy, TargetStrategy
-from pyroclast.api.kinds import Column, CustomKind
-from pyroclast.api.shared import TaskState
+from pyroclast.api.jobs import JobSpec
+from pyroclast.api.shared import Column, CustomKind, TaskState
 from pyroclast.api.wire import ApiObject, Count, Duration, Extra, Int32, IntOrString, Name, RawObject, Time, WireModel
+
+
+class JobTemplateStatus(WireModel):
+    """The state of a template."""
+
+    job_depends_on_list: list[str] | None = None
+    """Names of the Jobs that were created from the template."""
+
+
+class JobTemplate(ApiObject):
+    """A JobTemplate is the template of the Jobs that flows create for entries of the same name."""
+
+    spec: JobSpec | None = None
+    """The spec of the Jobs."""
+    status: JobTemplateStatus | None = None
+    """The state of the template."""
+
+
+JOB_TEMPLATE = CustomKind(types.JOB_TEMPLATES, JobTemplate, ("jt",))
+
 
 _Port = Annotated[int, Ge(0), Le(65535)]
 

@@ -9,8 +9,7 @@ from pydantic import StringConstraints
 
 from pyroclast.api import types
 from pyroclast.api.enums import BusEvent, JobPhase, NumaPolicy
-from pyroclast.api.kinds import AGE, Column, CustomKind
-from pyroclast.api.shared import LifecyclePolicy, NetworkTopologySpec, TaskState
+from pyroclast.api.shared import AGE, Column, CustomKind, LifecyclePolicy, NetworkTopologySpec, TaskState
 from pyroclast.api.wire import (
     DNS_LABEL,
     ApiObject,

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from pyroclast.api import types
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.kinds import AGE, Column, CustomKind
-from pyroclast.api.shared import NetworkTopologySpec
+from pyroclast.api.shared import AGE, Column, CustomKind, NetworkTopologySpec
 from pyroclast.api.wire import (
     ATOMIC,
     ApiObject,

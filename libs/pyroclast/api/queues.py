@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 
 from pyroclast.api import types
 from pyroclast.api.enums import DequeueStrategy, QueueState
-from pyroclast.api.kinds import Column, CustomKind
+from pyroclast.api.shared import Column, CustomKind
 from pyroclast.api.wire import ApiObject, Count, Extra, Int32, Name, ResourceList, SubdomainName, WireModel
 
 

@@ -1,14 +1,44 @@
-"""Parts of a schema that several kinds share."""
+"""What several kinds share: parts of a schema, and how the API server serves a kind: short names, columns, subresources.
+
+The serving is separate from the models, because a model only describes an object.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge
 from pydantic import ConfigDict, StringConstraints
 
 from pyroclast.api.enums import BusEvent, NetworkTopologyMode
-from pyroclast.api.wire import Duration, Extra, Int32, Name, Time, WireModel
+from pyroclast.api.types import ResourceType
+from pyroclast.api.wire import ApiObject, Duration, Extra, Int32, Name, Time, WireModel
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of `kubectl get`. A column of priority 1 is only shown with `-o wide`."""
+
+    name: str
+    type: str
+    path: str
+    priority: int = 0
+
+
+AGE = Column("AGE", "date", ".metadata.creationTimestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class CustomKind:
+    """One kind of Pyroclast. `has_status`: whether the status is a subresource."""
+
+    resource: ResourceType
+    model: type[ApiObject]
+    short_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    has_status: bool = True
+
 
 _CONDITION_TYPE = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"

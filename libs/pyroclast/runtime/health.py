@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from pyroclast.runtime.visitors import is_local
+from pyroclast.runtime.access import is_local
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -19,8 +19,8 @@ import structlog
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from pyroclast.runtime.addresses import split_address
 from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.fields import split_address
 
 log = structlog.get_logger()
 

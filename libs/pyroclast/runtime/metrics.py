@@ -1,10 +1,85 @@
-"""The metrics of every service: its process, event loop, requests, watches and queues."""
+"""The metrics of every service: its process, event loop, requests, watches and queues, and the ends of Jobs.
+
+The library appends `_total` to the name of each counter. Dashboards and alerts for Volcano query counters by Volcano's names, so
+the names must be exact.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Sample
+from prometheus_client.utils import floatToGoString
+
+RUN_SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
+"""Bounds of the buckets: few, so that a queue has at most 40 series, and equal in all services, so that series can be summed."""
+
+
+class JobEndSeries:
+    """The metrics about the ends and run times of Jobs, registered in `registry`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._ran = Histogram(
+            "pyroclast_run_seconds", "From the start of a Job to its end", ["queue"], buckets=RUN_SECONDS, registry=registry
+        )
+        self._ends = Counter("pyroclast_job_ends", "Jobs that ended", ["queue", "state"], registry=registry)
+
+    def ended(self, queue: str, state: str, seconds: float | None) -> None:
+        """Count a Job that ended in `state`. `seconds`: its run time, None if its start was not observed."""
+        self._ends.labels(queue, state).inc()
+        if seconds is not None:
+            self._ran.labels(queue).observe(max(0.0, seconds))
+
+    def forget(self, queue: str) -> None:
+        """Remove the metrics series of a deleted queue."""
+        self._ran.remove_by_labels({"queue": queue})
+        self._ends.remove_by_labels({"queue": queue})
+
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class ExactCounter(Counter):
+    """A counter whose series has exactly the name of the counter."""
+
+    def _child_samples(self) -> Iterable[Sample]:
+        return [
+            Sample(sample.name.removesuffix("_total"), *sample[1:])
+            for sample in super()._child_samples()
+            if sample.name == "_total"
+        ]
+
+
+def render(registry: CollectorRegistry) -> bytes:
+    """Return all metrics of `registry` in the text format 0.0.4."""
+    lines: list[str] = []
+    for metric in registry.collect():
+        samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+        if samples:
+            name = _family(metric, samples[0])
+            lines.append(f"# HELP {name} {_escape(metric.documentation)}")
+            lines.append(f"# TYPE {name} {'untyped' if metric.type == 'unknown' else metric.type}")
+            lines += map(_line, samples)
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _family(metric: Metric, sample: Sample) -> str:
+    return sample.name if metric.type == "counter" else metric.name
+
+
+def _line(sample: Any) -> str:  # noqa: ANN401 - a named tuple of the library
+    labels = ",".join(f'{name}="{_escape(value, quote=True)}"' for name, value in sorted(sample.labels.items()))
+    value = floatToGoString(sample.value)  # type: ignore[no-untyped-call]
+    return f"{sample.name}{{{labels}}} {value}" if labels else f"{sample.name} {value}"
+
+
+def _escape(text: str, *, quote: bool = False) -> str:
+    text = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return text.replace('"', '\\"') if quote else text
+
 
 FAST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 

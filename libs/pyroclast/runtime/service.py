@@ -26,13 +26,11 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.kube.watch.decode import Partial, Undecodable
 from pyroclast.kube.watch.informer import Informer
-from pyroclast.runtime import exposition, health, logs, memory, visitors
+from pyroclast.runtime import access, health, logs, metrics, supervisor
 from pyroclast.runtime.errors import StartFailure
-from pyroclast.runtime.looplag import measure_lag
 from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
 from pyroclast.runtime.settings import ServiceSettings
-from pyroclast.runtime.signals import stop_requested
-from pyroclast.runtime.supervisor import Supervisor, TaskDied
+from pyroclast.runtime.supervisor import Supervisor, TaskDied, measure_lag, stop_requested
 from pyroclast.runtime.tls import ServingTls, TlsFiles
 from pyroclast.runtime.traces import Traces
 
@@ -133,7 +131,7 @@ class Service:
         """
         for informer in self._needed:
             await informer.synced()
-        memory.freeze_loaded()
+        supervisor.freeze_loaded()
         self._started.set()
 
     async def client(self) -> Client:
@@ -178,10 +176,10 @@ class Service:
 
     async def _exposed(self) -> tuple[str, bytes]:
         """Return all metrics, rendered in a thread, because the series of 10,000 Jobs would block the event loop for too long."""
-        return exposition.CONTENT_TYPE, await asyncio.to_thread(exposition.render, self.metrics)
+        return metrics.CONTENT_TYPE, await asyncio.to_thread(metrics.render, self.metrics)
 
     async def _admit(self, authorization: str, path: str) -> tuple[int, str] | None:
-        return await visitors.refusal(self._client, authorization, path)
+        return await access.refusal(self._client, authorization, path)
 
     def _report_fault(self, kind: ResourceType, fault: Partial[Any] | Undecodable) -> None:
         if self._recorder is not None:
@@ -257,7 +255,7 @@ def run_service(name: str, settings: ServiceSettings, main: Callable[[Service], 
     async def everything() -> None:
         await Service(name, settings).run(main)
 
-    memory.clean_up()
+    supervisor.clean_up()
     try:
         with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
             runner.run(everything())

@@ -14,9 +14,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from pyroclast.api.types import Key
 from pyroclast.kube.credentials.config import NotYaml, read_yaml
-from pyroclast.runtime.addresses import Address
-from pyroclast.runtime.durations import Duration, format_duration
-from pyroclast.runtime.fields import CommaSeparated, FeatureGates
+from pyroclast.runtime.fields import Address, CommaSeparated, Duration, FeatureGates, format_duration
 from pyroclast.runtime.flags import FlagError, FlagKind, read_flags
 
 PREFIX: Final = "PYROCLAST_"

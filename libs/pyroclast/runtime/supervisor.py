@@ -1,14 +1,87 @@
-"""Supervised tasks: each task has an owner, and the unexpected end of a task ends the process."""
+"""The process of a service: supervised tasks, stop signals, delays of its event loop, and garbage collection.
+
+Each task has an owner, and the unexpected end of a task ends the process. The collector does not track the records of informers,
+which cannot be part of a reference cycle. The objects loaded at the start are never scanned again; `pyroclast.lean` sets how
+rarely other objects are scanned.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+import gc
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
 
 import structlog
 
 log = structlog.get_logger()
+
+
+@contextmanager
+def stop_requested() -> Iterator[asyncio.Future[None]]:
+    """Yield a future that resolves at the first SIGTERM or SIGINT; a second signal ends the process at once.
+
+    Only for the main thread. At the end of the block, the previous signal handlers are restored.
+    """
+    loop = asyncio.get_running_loop()
+    asked: asyncio.Future[None] = loop.create_future()
+    seen = False
+
+    def resolve() -> None:
+        if not asked.done():
+            asked.set_result(None)
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        nonlocal seen
+        if seen:
+            os._exit(1)
+        seen = True
+        loop.call_soon_threadsafe(resolve)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def clean_up() -> None:
+    """Free the garbage of loading the program. Call this before the event loop starts, while there is little to scan."""
+    gc.collect()
+
+
+def freeze_loaded() -> None:
+    """Exempt all present objects from later collections. Call this when the first lists are complete.
+
+    Freezing takes no time. A full collection of these objects would block the loop longer than anything else.
+    """
+    gc.freeze()
+
+
+PERIOD_SECONDS: Final = 0.02
+"""The length of a probe. Shorter blocks are not seen, and longer ones are underestimated by at most this; probing costs 0.1 % of
+a core.
+"""
+
+
+async def measure_lag(observe: Callable[[float, float], None]) -> None:
+    """Call `observe(late, held)` after each of a series of short sleeps, until cancelled.
+
+    `late`: by how many seconds the sleep was too long. `held`: for how many of these seconds, at most, this process itself used
+    the CPU, instead of waiting for a core.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        due, used = loop.time() + PERIOD_SECONDS, time.process_time()
+        await asyncio.sleep(PERIOD_SECONDS)
+        late = max(0.0, loop.time() - due)
+        observe(late, min(late, time.process_time() - used))
 
 
 class TaskDied(Exception):

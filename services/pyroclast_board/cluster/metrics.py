@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast.runtime.job_ends import SECONDS, JobEndSeries
+from pyroclast.runtime.metrics import RUN_SECONDS, JobEndSeries
 from pyroclast.views.readable import amount
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow
@@ -81,7 +81,7 @@ class JobEnds:
     def __init__(self, registry: CollectorRegistry, cluster: Cluster) -> None:
         self._now = cluster.now
         self._waited = Histogram(
-            "pyroclast_wait_seconds", "From the creation of a Job to its start", ["queue"], buckets=SECONDS, registry=registry
+            "pyroclast_wait_seconds", "From the creation of a Job to its start", ["queue"], buckets=RUN_SECONDS, registry=registry
         )
         self._ends = JobEndSeries(registry)
         self._started: dict[str, float] = {}

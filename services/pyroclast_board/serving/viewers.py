@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from pyroclast.runtime.access import Access, Denied, Reader
-from pyroclast.runtime.visitors import bearer_token, is_local
+from pyroclast.runtime.access import Access, Denied, Reader, bearer_token, is_local
 from pyroclast_board.pages.base import Scope
 from pyroclast_board.serving.proxies import RequestHeaders, forwarded_address
 from pyroclast_board.serving.sessions import COOKIE, LONGEST_TOKEN, Sessions

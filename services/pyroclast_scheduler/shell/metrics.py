@@ -9,7 +9,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pyroclast.api import records
-from pyroclast.runtime.exposition import ExactCounter
+from pyroclast.runtime.metrics import ExactCounter
 from pyroclast_scheduler.model.tasks import readable_seconds
 
 

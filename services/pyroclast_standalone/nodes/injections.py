@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from pyroclast.runtime import durations
+from pyroclast.runtime import fields
 
 _PREFIX: Final = "nodes.pyroclast.dev/"
 SIMULATED: Final = _PREFIX + "simulated"
@@ -108,7 +108,7 @@ def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        return durations.parse_duration(text).total_seconds()
+        return fields.parse_duration(text).total_seconds()
     except ValueError:
         return None
 

@@ -21,8 +21,7 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue, run_workers
 from pyroclast.resources import quantity
 from pyroclast.resources.backoff import Backoff
-from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.fields import Names
+from pyroclast.runtime.fields import Duration, Names
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import ServiceSettings
 from pyroclast_standalone.nodes import records

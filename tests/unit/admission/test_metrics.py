@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from pyroclast.runtime.exposition import render
+from pyroclast.runtime.metrics import render
 from pyroclast_admission.metrics import BUCKETS, ReviewMetrics
 
 

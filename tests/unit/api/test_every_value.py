@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from pyroclast.api import records
-from pyroclast.api.structure import structural_schema
+from pyroclast.api.crds import structural_schema
 
 from .test_record_types import MODELS, OURS
 

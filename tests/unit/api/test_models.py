@@ -1,7 +1,7 @@
 """The models of kinds that have no CRD, and what all models have in common."""
 
 from pyroclast.api import crds, hyperjobs
-from pyroclast.api.structure import structural_schema
+from pyroclast.api.crds import structural_schema
 
 
 def test_kinds_without_a_crd_have_a_schema_all_the_same():

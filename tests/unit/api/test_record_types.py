@@ -8,7 +8,7 @@ import pytest
 from msgspec import inspect as types
 
 from pyroclast.api import builtin, crds, records
-from pyroclast.api.structure import structural_schema
+from pyroclast.api.crds import structural_schema
 
 OURS = {
     records.Job: "Job",

@@ -8,7 +8,7 @@ from pyroclast.api.records.meta import Meta, OwnerReference
 from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
-from pyroclast.runtime.exposition import render
+from pyroclast.runtime.metrics import render
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs, is_below_guarantee

@@ -17,8 +17,8 @@ from pyroclast.api.types import CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client, PatchKind
-from pyroclast.runtime.exposition import render
 from pyroclast.runtime.listener import Listener
+from pyroclast.runtime.metrics import render
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
 from pyroclast_board.cluster.records import ShownNative, ShownPod

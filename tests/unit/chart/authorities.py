@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pyroclast.runtime.durations import parse_duration
+from pyroclast.runtime.fields import parse_duration
 from tests.unit.chart import render
 
 __all__ = ["by_own_ca", "certificate_of", "now", "read", "read_der"]

@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from pyroclast.runtime.durations import parse_duration
+from pyroclast.runtime.fields import parse_duration
 from tests.unit.chart import authorities, fields, render
 
 CERTS = render.ROOT / "certs"

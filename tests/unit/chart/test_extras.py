@@ -23,8 +23,7 @@ from pyroclast.api.types import (
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
-from pyroclast.runtime.exposition import ExactCounter
-from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
+from pyroclast.runtime.metrics import ApiMetrics, ExactCounter, LoopMetrics, new_registry
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs

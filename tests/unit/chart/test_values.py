@@ -11,7 +11,7 @@ import yaml
 from pyroclast.expressions import compile_expression
 from pyroclast.expressions.values import DYN
 from pyroclast.rules.resourcegroups import read_groups
-from pyroclast.runtime.selection import is_enabled
+from pyroclast.runtime.fields import is_enabled
 from pyroclast_job_controller import selection
 from pyroclast_scheduler.shell.explain_server import AUDIENCE
 from tests.unit.chart import render, values_schema

@@ -11,7 +11,7 @@ import yaml
 
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.pictures.timeline import Lane, Span, timeline
-from pyroclast.runtime.durations import format_duration
+from pyroclast.runtime.fields import format_duration
 from tests.unit.chart.values_schema import SCHEMA, SETTINGS, VALUES
 from tests.unit.docs.pages import DOCS, ROOT
 

@@ -6,8 +6,8 @@ import pytest
 
 from pyroclast.kube.basics.errors import Forbidden, ServerError, is_terminating_namespace, is_transient
 from pyroclast.kube.http.batches import FIRST_BATCH, MOST_AT_ONCE, at_once, slow_start
+from pyroclast.runtime.fields import is_enabled
 from pyroclast.runtime.reconciler import LONGEST, SHORTEST, Pace
-from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.settings import parse
 from pyroclast_job_controller.settings import ControllerSettings
 

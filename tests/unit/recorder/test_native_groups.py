@@ -19,7 +19,7 @@ from pyroclast.api.records.native_groups import NativeCondition, NativePodGroup
 from pyroclast.api.run_lengths import digest
 from pyroclast.api.types import BATCH_JOBS, CRDS, JOBS, NATIVE_POD_GROUPS, NODES, PODS, Key
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.runtime.exposition import render
+from pyroclast.runtime.metrics import render
 from pyroclast_cli import programs
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database

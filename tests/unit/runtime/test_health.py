@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
+from pyroclast.runtime.access import ACCESS, REVIEWS, is_local, refusal
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.health import Checks, serve
-from pyroclast.runtime.visitors import ACCESS, REVIEWS, is_local, refusal
 from tests.unit.kube.fault_server import FaultServer, answer
 
 

@@ -8,10 +8,9 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from pyroclast.runtime import memory
-from pyroclast.runtime.exposition import ExactCounter, render
-from pyroclast.runtime.looplag import measure_lag
-from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
+from pyroclast.runtime import supervisor
+from pyroclast.runtime.metrics import ApiMetrics, ExactCounter, LoopMetrics, new_registry, render
+from pyroclast.runtime.supervisor import measure_lag
 
 
 def test_metrics_are_rendered_in_the_prometheus_text_format() -> None:
@@ -120,7 +119,7 @@ def test_freeze_loaded_exempts_objects_from_collection_and_runs_no_collection() 
     try:
         looked: list[str] = []
         gc.callbacks.append(lambda phase, _info: looked.append(phase))
-        memory.freeze_loaded()
+        supervisor.freeze_loaded()
         assert looked == [], "whoever looks through all that was loaded holds the loop"
         del loaded
         gc.collect()

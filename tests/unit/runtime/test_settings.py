@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from pyroclast.runtime.addresses import split_address
-from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.fields import CommaSeparated, FeatureGates, Names
+from pyroclast.runtime.fields import CommaSeparated, Duration, FeatureGates, Names, split_address
 from pyroclast.runtime.settings import LeaderElectionSettings, parse
 
 
