@@ -186,7 +186,7 @@ def shared_modules(archive: bytes) -> tuple[str, bytes]:
 def secret_data(payloads: Mapping[str, bytes], store: str | None, key: bytes | None = None) -> dict[str, str]:
     """Return the data of a Secret: the runner, the key of the results, and the payloads by name.
 
-    Large payloads are in the store, and the Secret names their places.
+    Large payloads are in the store. The Secret names their places and has their digests, because others may write to the store.
 
     Raises:
         Usage: the payloads are large, and no store is configured.
@@ -197,9 +197,9 @@ def secret_data(payloads: Mapping[str, bytes], store: str | None, key: bytes | N
         data |= payloads
     elif store:
         for label, payload in payloads.items():
-            name = f"code/{sha256(payload).hexdigest()}"
-            _uploaded(store, name, payload, size)
-            data[f"{label}.json"] = json.dumps({"store": store, "name": name}).encode()
+            digest = sha256(payload).hexdigest()
+            _uploaded(store, f"code/{digest}", payload, size)
+            data[f"{label}.json"] = json.dumps({"store": store, "name": f"code/{digest}", "sha256": digest}).encode()
     else:
         told = f"functions and arguments are {size:,} bytes"
         raise Usage(
@@ -209,9 +209,9 @@ def secret_data(payloads: Mapping[str, bytes], store: str | None, key: bytes | N
 
 
 def _uploaded(store: str, name: str, payload: bytes, size: int) -> None:
-    """Write a payload into the store, unless the store has it already."""
+    """Write a payload into the store, unless the store has just this content already."""
     try:
-        if sealing.got(store, name) is None:
+        if sealing.got(store, name) != payload:
             sealing.put(store, name, payload)
     except sealing.NotMounted as error:
         text = f"functions and arguments are {size:,} bytes, more than the {MOST_BYTES:,} that a Secret takes, and {error}"

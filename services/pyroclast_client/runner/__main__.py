@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import hashlib
 import inspect
 import io
 import json
@@ -48,7 +49,7 @@ class Run:
         self.header, self.blobs = unpacked(self._carried(self.name))
 
     def _carried(self, name: str) -> bytes:
-        """Return a part of the sent data. A small part is in the Secret, a large one in the store."""
+        """Return a part of the sent data. The store has large parts, and the Secret has small parts and the digests of large ones."""
         path = self.folder / name
         if path.exists():
             return path.read_bytes()
@@ -56,6 +57,10 @@ class Run:
         payload = sealing.got(where["store"], where["name"])
         if payload is None:
             sys.exit(f"the code of this Job is not in the store {where['store']} any more")
+        if hashlib.sha256(payload).hexdigest() != where["sha256"]:
+            sys.exit(
+                f"{where['name']} in the store {where['store']} is not what was sent and does not run; submit the Job again"
+            )
         return payload
 
     def modules(self) -> bytes | None:
