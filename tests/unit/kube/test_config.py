@@ -15,6 +15,7 @@ from pyroclast.kube.credentials import config
 from pyroclast.kube.credentials.authorization import TokenFile
 from pyroclast.kube.credentials.config import ClusterConfig, ConfigError, load_config
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.connections import Connections, Request
 from tests.unit.kube.fault_server import FaultServer, answer
 
 
@@ -194,3 +195,57 @@ async def test_the_token_of_an_exec_plugin_is_sent_as_authorization_header(tmp_p
     async with Client(loaded) as client:
         await client.request("GET", "/version")
     assert server.requests[0].headers["authorization"] == "Bearer secret"
+
+
+AS = {"as": "dev-viewer", "as-uid": "7", "as-groups": ["viewers", "all"], "as-user-extra": {"example.com/project%": ["a", "b"]}}
+
+
+@pytest.mark.parametrize("request_", [Request("GET", "/api"), Request("POST", "/api", body=b"{}")], ids=["get", "post"])
+async def test_the_user_that_a_kubeconfig_acts_as_is_named_in_each_request(request_: Request, tmp_path: Path) -> None:
+    config = load_config(kubeconfig(tmp_path, user={"token": "t", **AS}))
+    connections = Connections(config, None, "test")
+    head = connections.message(request_, "Bearer t").decode().partition("\r\n\r\n")[0]
+    await connections.close()
+    assert [line for line in head.split("\r\n") if line.startswith("Impersonate-")] == [
+        "Impersonate-User: dev-viewer",
+        "Impersonate-Uid: 7",
+        "Impersonate-Group: viewers",
+        "Impersonate-Group: all",
+        "Impersonate-Extra-example.com%2Fproject%25: a",
+        "Impersonate-Extra-example.com%2Fproject%25: b",
+    ]
+
+
+async def test_a_name_to_act_as_with_a_line_end_sends_nothing(tmp_path: Path, server: FaultServer) -> None:
+    config = load_config(kubeconfig(tmp_path, user={"as": "x\r\nImpersonate-Group: system:masters"}), master=server.url)
+    async with Client(config) as client:
+        with pytest.raises(ConnectionFailed, match="Impersonate-User is not one line"):
+            await client.request("GET", "/version")
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        pytest.param({"as-groups": ["system:masters"]}, "without `as`", id="groups-alone"),
+        pytest.param({"as": "x", "as-groups": "viewers"}, "as-groups must be a list of texts", id="groups-no-list"),
+        pytest.param({"as": ["x"]}, "as and as-uid must be texts", id="as-no-text"),
+        pytest.param({"as": "x", "as-user-extra": {"a": "b"}}, "as-user-extra must be a map of lists", id="extra-no-list"),
+        pytest.param({"impersonate": "x"}, 'user "u" has the field impersonate, which this program does not support', id="user"),
+    ],
+)
+def test_impersonation_that_cannot_be_honoured_is_an_error(tmp_path: Path, user: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match="kubeconfig") as raised:
+        load_config(kubeconfig(tmp_path, user=user))
+    assert words in str(raised.value)
+
+
+def test_fields_that_are_not_supported_are_errors_only_where_they_are_used(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path, **{"disable-compression": True, "extensions": []})
+    assert load_config(file).impersonation == ()
+    with pytest.raises(ConfigError, match='cluster "c" has the field proxy, which this program does not support; it'):
+        load_config(kubeconfig(tmp_path, proxy="x"))
+    document = yaml.safe_load(Path(kubeconfig(tmp_path)).read_text())
+    document["users"].append({"name": "other", "user": {"sso": "x"}})
+    Path(file).write_text(yaml.safe_dump(document))
+    assert load_config(file).namespace == "team"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pyroclast.kube.credentials.authorization import Anonymous, Credentials, StaticCredentials, TokenFile
 from pyroclast.kube.credentials.certificates import NO_PEM, Identity, Pem, load_identity
@@ -39,6 +39,16 @@ def read_yaml(path: Path) -> Any:  # noqa: ANN401 - a YAML value
 
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_FIELDS: Final[Mapping[str, str]] = {
+    "cluster": "certificate-authority certificate-authority-data disable-compression extensions insecure-skip-tls-verify proxy-url server "
+    "tls-server-name",
+    "context": "cluster extensions namespace user",
+    "user": "as as-groups as-uid as-user-extra auth-provider client-certificate client-certificate-data client-key client-key-data exec "
+    "extensions password token tokenFile username",
+}
+"""The fields that are read. Any other field is an error: to ignore it may mean to act with other rights than the user wanted."""
+
+_HEADER_CHARACTERS: Final = "!#$&'*+-.^_`|~"  # besides letters and digits
 
 
 class ConfigError(Exception):
@@ -58,6 +68,7 @@ class ClusterConfig:
         credentials: the source of Authorization headers.
         namespace: the default namespace of the context.
         proxy: the URL of an HTTP proxy; empty for none.
+        impersonation: the headers that name the user as whom the identity acts (`as` in a kubeconfig); empty for itself.
     """
 
     server: str
@@ -69,6 +80,7 @@ class ClusterConfig:
     credentials: Credentials = field(default_factory=Anonymous)
     namespace: str = "default"
     proxy: str = ""
+    impersonation: tuple[tuple[str, str], ...] = ()
 
     @property
     def stamp(self) -> tuple[object, ...]:
@@ -213,7 +225,31 @@ def _from_files(documents: _Documents, master: str, wanted: str) -> ClusterConfi
         credentials=_credentials(user, user_file, [path for path, _ in documents], context_name),
         namespace=str(context.get("namespace") or "default"),
         proxy=str(cluster.get("proxy-url") or ""),
+        impersonation=_impersonation(user, f'kubeconfig {user_file}: user "{user_name}"'),
     )
+
+
+def _impersonation(user: Mapping[str, Any], what: str) -> tuple[tuple[str, str], ...]:
+    """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`."""
+    name, uid, groups = user.get("as") or "", user.get("as-uid") or "", user.get("as-groups") or []
+    extra = user.get("as-user-extra") or {}
+    if not name and (uid or groups or extra):
+        raise ConfigError(f"{what} has as-uid, as-groups or as-user-extra without `as`; name the user to act as")
+    if not isinstance(name, str) or not isinstance(uid, str):
+        raise ConfigError(f"{what}: as and as-uid must be texts")
+    if not _are_texts(groups):
+        raise ConfigError(f"{what}: as-groups must be a list of texts")
+    if not isinstance(extra, dict) or not all(map(_are_texts, extra.values())):
+        raise ConfigError(f"{what}: as-user-extra must be a map of lists of texts")
+    more = [
+        (f"Impersonate-Extra-{quote(str(key), safe=_HEADER_CHARACTERS)}", each) for key, given in extra.items() for each in given
+    ]
+    headers = [("Impersonate-User", name), ("Impersonate-Uid", uid), *(("Impersonate-Group", group) for group in groups), *more]
+    return tuple((header, value) for header, value in headers if value)
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -234,9 +270,12 @@ def _named(documents: _Documents, section: str, item: str, name: str) -> tuple[P
         for entry in document.get(section) or ():
             if isinstance(entry, dict) and entry.get("name") == name:
                 value = entry.get(item) or {}
-                if isinstance(value, dict):
-                    return path, value
-                raise _no_entry(path, section, name)
+                if not isinstance(value, dict):
+                    raise _no_entry(path, section, name)
+                if unknown := [str(field) for field in value if field not in _FIELDS[item].split()]:
+                    told = f'{item} "{name}" has the field {unknown[0]}, which this program does not support'
+                    raise ConfigError(f"kubeconfig {path}: {told}; it supports {', '.join(_FIELDS[item].split())}")
+                return path, value
     raise _no_entry(_files(documents), section, name)
 
 

@@ -67,6 +67,7 @@ class Connections:
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
+        self._impersonation = config.impersonation
         self._headers = ("", "")
         self._users = 0
         self._retired = False
@@ -111,10 +112,11 @@ class Connections:
         if text and known == authorization:
             return text
         proxied = {name: value for name, value in self._server.headers.items() if name.lower() == "proxy-authorization"}
-        headers = self._about_us | proxied | ({"Authorization": authorization} if authorization else {})
-        if broken := [name for name, value in headers.items() if not value.isprintable()]:
+        named = self._about_us | proxied | ({"Authorization": authorization} if authorization else {})
+        headers = [*named.items(), *self._impersonation]
+        if broken := [name for name, value in headers if not value.isprintable()]:
             raise ConnectionFailed(f"the value of the header {broken[0]} is not one line of text", sent=False)
-        text = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        text = "".join(f"{name}: {value}\r\n" for name, value in headers)
         self._headers = authorization, text
         return text
 

@@ -78,7 +78,8 @@ async def request(
     from pyroclast.kube.http.client import Client  # noqa: PLC0415 - see above
 
     config = ClusterConfig(server, credentials=client.config.credentials)
-    if not server.startswith("https:"):  # without TLS, a token could be read on the way
+    # without TLS, a token could be read on the way; and no other server lets a user act as another one
+    if not server.startswith("https:") or client.config.impersonation:
         config = replace(config, credentials=Anonymous())
     given = {name: value for name, value in query.items() if value}
     async with Client(config, max_attempts=2, user_agent="vcctl") as other:
