@@ -49,7 +49,7 @@ class Run:
         self.header, self.blobs = unpacked(self._carried(self.name))
 
     def _carried(self, name: str) -> bytes:
-        """Return a part of the sent data. The store has large parts, and the Secret has small parts and the digests of large ones."""
+        """Return a part of the sent data. Large parts are in the store, small parts and the digests of large ones in the Secret."""
         path = self.folder / name
         if path.exists():
             return path.read_bytes()
@@ -58,9 +58,7 @@ class Run:
         if payload is None:
             sys.exit(f"the code of this Job is not in the store {where['store']} any more")
         if hashlib.sha256(payload).hexdigest() != where["sha256"]:
-            sys.exit(
-                f"{where['name']} in the store {where['store']} is not what was sent and does not run; submit the Job again"
-            )
+            sys.exit(f"{where['name']} in the store {where['store']} is not what was sent and does not run; submit the Job again")
         return payload
 
     def modules(self) -> bytes | None:
