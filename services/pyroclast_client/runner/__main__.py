@@ -49,7 +49,7 @@ class Run:
         self.header, self.blobs = unpacked(self._carried(self.name))
 
     def _carried(self, name: str) -> bytes:
-        """Return a part of the sent data. Large parts are in the store, small parts and the digests of large ones in the Secret."""
+        """Return a part of the sent data. The store has large parts, the Secret small parts and the digests of large ones."""
         path = self.folder / name
         if path.exists():
             return path.read_bytes()

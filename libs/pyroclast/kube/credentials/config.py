@@ -40,11 +40,11 @@ def read_yaml(path: Path) -> Any:  # noqa: ANN401 - a YAML value
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _FIELDS: Final[Mapping[str, str]] = {
-    "cluster": "certificate-authority certificate-authority-data disable-compression extensions insecure-skip-tls-verify proxy-url "
-    "server tls-server-name",
+    "cluster": "certificate-authority certificate-authority-data disable-compression extensions insecure-skip-tls-verify "
+    "proxy-url server tls-server-name",
     "context": "cluster extensions namespace user",
-    "user": "as as-groups as-uid as-user-extra auth-provider client-certificate client-certificate-data client-key client-key-data "
-    "exec extensions password token tokenFile username",
+    "user": "as as-groups as-uid as-user-extra auth-provider client-certificate client-certificate-data client-key "
+    "client-key-data exec extensions password token tokenFile username",
 }
 """The fields that are read. Any other field is an error: to ignore it may mean to act with other rights than the user wanted."""
 
