@@ -6,6 +6,7 @@ now".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,7 @@ from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.fit_errors import FitErrors, count_refusals
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats, Rows
+from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit
@@ -146,6 +148,9 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
     queue, plan = session.queues[job.facts.queue], session.plan(task.facts.shape)
     if not queue.facts.is_open:
         return enqueue_refusals.closed(session, queue.name)
+    above = _above_queue(session, job, queue)
+    if above is not None:
+        return above
     sums = session.queue_sums.get(queue.name)
     has = np.zeros(len(session.dimensions)) if sums is None else sums.allocated + session.moves.queue_changes.get(queue.name, 0.0)
 
@@ -169,6 +174,30 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
         ]
 
     return Cause(PendingReason.QUEUE_FULL, explain, short=short)
+
+
+def _above_queue(session: Session, job: Job, queue: Queue) -> Cause | None:
+    """Return the cause that the minimum of the gang exceeds the capability of its queue; None if it does not.
+
+    For each resource, the smallest requests count, so that no choice of members asks for less.
+    """
+    least = job.facts.min_available - job.tally[TaskStatus.SUCCEEDED]
+    limit = quotas.capability(queue.facts.capability, session.dimensions)
+    if least <= 0 or job.is_ready or not np.isfinite(limit).any():
+        return None
+    shapes = Counter(task.facts.shape for task in job.tasks if task.status is not TaskStatus.SUCCEEDED)
+    requests, counts = np.array([session.plan(shape).request for shape in shapes]), np.array(list(shapes.values()))
+    for row in np.flatnonzero(np.isfinite(limit) & (requests > 0).any(axis=0)).tolist():
+        order = np.argsort(requests[:, row], kind="stable")
+        members = np.diff(np.minimum(np.cumsum(counts[order]), least), prepend=0)
+        total = float(members @ requests[order, row])
+        if total > limit[row] and row != PODS:
+            name, most = session.dimensions.names[row], float(limit[row])
+            short = (Shortage(name, number(name, total), limit=number(name, most)),)
+            asks = f"its gang of {_pods(least)} asks for {spelled(name, total)} in all"
+            text = f"never: {asks}; queue {queue.name} may have at most {spelled(name, most)} (its capability)"
+            return Cause(PendingReason.ABOVE_QUEUE_LIMIT, partial(str, text), short=partial(tuple, short))
+    return None
 
 
 def _promised_to_others(session: Session, plan: PlacementPlan, kept: Floats) -> Cause:

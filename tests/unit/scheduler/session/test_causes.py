@@ -51,6 +51,20 @@ CASES = {
         "podgroups": [["j", "q", 1, {**PENDING, "minRes": {"cpu": 8}}]],
         "want": "AboveQueueLimit: never: it asks for 8 cpu; queue q may have at most 4 cpu (its capability)",
     },
+    "a gang without minimum resources, in all more than the queue may have": {
+        "queues": [["q", {"capability": {"cpu": 4}}]],
+        "podgroups": [["j", "q", 3, {"phase": "Inqueue"}]],
+        "pods": pods("j", 3, 2),
+        "want": "AboveQueueLimit: never: its gang of 3 pods asks for 6 cpu in all; queue q may have at most 4 cpu "
+        "(its capability)",
+    },
+    "a gang of unequal pods, the smallest of which are more than the queue may have": {
+        "queues": [["q", {"capability": {"cpu": 4}}]],
+        "podgroups": [["j", "q", 3, {"phase": "Inqueue"}]],
+        "pods": [*pods("j", 2, 2), ["j-2", "j", "-", 1, 0], ["j-3", "j", "-", 4, 0]],
+        "want": "AboveQueueLimit: never: its gang of 3 pods asks for 5 cpu in all; queue q may have at most 4 cpu "
+        "(its capability)",
+    },
     "the queue is full": {
         "queues": [["q", {"capability": {"cpu": 4}}]],
         "podgroups": [
@@ -285,7 +299,7 @@ def test_a_running_gang_warns_of_unschedulable_pods_above_its_minimum(members, w
     assert (status.phase, [each.type for each in status.conditions]) == ("Running", ["Scheduled"])
 
 
-@pytest.mark.parametrize(("queue", "reason"), [({}, "NodesFull"), ({"capability": {"cpu": 1}}, "QueueFull")])
+@pytest.mark.parametrize(("queue", "reason"), [({}, "NodesFull"), ({"capability": {"cpu": 3}}, "QueueFull")])
 def test_the_cost_of_naming_the_jobs_ahead_grows_linearly_with_waiting_jobs(monkeypatch, queue, reason):
     asked, counts = [], []
     job_key = Rules.job_key
@@ -294,7 +308,8 @@ def test_the_cost_of_naming_the_jobs_ahead_grows_linearly_with_waiting_jobs(monk
         asked.clear()
         groups = [[f"j{i:03}", "q", 1, {"class": i % 3, "created": i}] for i in range(size)]
         waiting = [pod for i in range(size) for pod in pods(f"j{i:03}", 1, 2)]
-        full = [] if queue else pods("one", 1, 16, "n1") + pods("two", 1, 16, "n2")
+        groups.append(["r", "q", 1, {"phase": "Running"}])
+        full = pods("r", 1, 3, "n1") if queue else pods("one", 1, 16, "n1") + pods("two", 1, 16, "n2")
         nodes = [["n1", 16, "64Gi"], ["n2", 16, "64Gi"]]
         outcome, _ = decide({"nodes": nodes, "queues": [["q", queue]], "podgroups": groups, "pods": waiting + full})
         last = size - 1
