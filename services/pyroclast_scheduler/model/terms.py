@@ -58,11 +58,12 @@ def own_terms(task: TaskFacts, raw: Iterable[Mapping[str, Any]], spaces: Spaces)
     """
     found = []
     for each in raw:
-        weight, term = (int(each.get("weight") or 0), each["podAffinityTerm"]) if "podAffinityTerm" in each else (0, each)
+        is_preferred = "podAffinityTerm" in each
+        weight, term = (int(each.get("weight") or 0), each["podAffinityTerm"] or {}) if is_preferred else (0, each)
         selector = _with_label_keys(term, task)
         namespaces = _namespaces(term, task, spaces)
         identity = _ENCODER.encode((selector, sorted(namespaces) if namespaces is not None else None))
-        found.append(Term(term.get("topologyKey", ""), selector, namespaces, identity, weight))
+        found.append(Term(term.get("topologyKey") or "", selector, namespaces, identity, weight))
     return found
 
 
