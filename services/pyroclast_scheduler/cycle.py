@@ -13,8 +13,7 @@ from typing import Final
 
 from pyroclast.api.records.meta import Record
 from pyroclast.lifecycle.times import format_time
-from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.snapshot_parts import SnapshotItem, SnapshotPart, Sort
+from pyroclast_scheduler.model.snapshot import Snapshot, SnapshotItem, SnapshotPart, Sort
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.session.ports import Ports

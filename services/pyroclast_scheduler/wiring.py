@@ -24,7 +24,7 @@ from pyroclast.runtime.service import Service
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.book import WaitingBook
-from pyroclast_scheduler.model.ring import Ring, ring_of
+from pyroclast_scheduler.model.sharding import Ring, ring_of
 from pyroclast_scheduler.replay.capture import CacheSettings, taken
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.settings import SchedulerSettings

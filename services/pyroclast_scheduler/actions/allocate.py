@@ -6,11 +6,11 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.model.hypernodes import has_topology
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import PendingTasks, is_constrained, pending_by_sub_job, place_job
 from pyroclast_scheduler.session.heaps import Heap

@@ -12,9 +12,9 @@ from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes, InfeasibleN
 from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns, try_in_order
 from pyroclast_scheduler.eviction.search import VictimSearch, Wish
 from pyroclast_scheduler.eviction.victims import Residents
+from pyroclast_scheduler.model.hypernodes import has_topology
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.tasks import Task, was_preempted
-from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.search import fits, ranked, resolvable

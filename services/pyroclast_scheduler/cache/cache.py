@@ -5,6 +5,7 @@ Only one thread may use the cache, and sessions work on snapshots. Invalid objec
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,34 +14,71 @@ from typing import Any
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES, Key
-from pyroclast_scheduler.cache.assumptions import Assumptions
+from pyroclast_scheduler.cache.assumptions import Assumptions, Holds
 from pyroclast_scheduler.cache.changes import alike, same_queue
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.groups import Groups
-from pyroclast_scheduler.cache.holds import Holds
-from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, Faults, reason_of, uncounted
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.native_groups import NativeGroups
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.cache.objects import ObjectTable
 from pyroclast_scheduler.cache.pod_decisions import PodDecisions
-from pyroclast_scheduler.cache.queue_branches import limited_by
 from pyroclast_scheduler.cache.retry_triggers import RetryTriggers
-from pyroclast_scheduler.cache.seat_tasks import SeatTasks
-from pyroclast_scheduler.cache.task_port import TaskPort
-from pyroclast_scheduler.cache.tasks import TaskTable
-from pyroclast_scheduler.cache.views import view_of
+from pyroclast_scheduler.cache.seats import SeatTasks
+from pyroclast_scheduler.cache.tasks import TaskPort, TaskTable
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
-from pyroclast_scheduler.model.faults import Fault
+from pyroclast_scheduler.model.faults import LEFT_OUT, Fault, Faults, reason_of, uncounted
 from pyroclast_scheduler.model.features import NodeFeatures
-from pyroclast_scheduler.model.kept_places import KeptPlace
-from pyroclast_scheduler.model.queues import QueueFacts
-from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.model.queues import QueueFacts, limited_by
+from pyroclast_scheduler.model.reservations import KeptPlace, Reservation
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of
+
+
+def view_of(
+    nodes: NodeTable,
+    jobs: JobTable,
+    queues: Mapping[str, QueueFacts],
+    holds: Holds,
+    objects: ObjectTable,
+    *,
+    features: NodeFeatures,
+    is_coupled: bool,
+    unread_nodes: Mapping[str, str],
+) -> Snapshot:
+    """Return a snapshot of the present state. The cost grows with the number of nodes, whose arrays are copied.
+
+    `features`: the node features that sessions share. `is_coupled`: whether the placement of some pod depends on other pods.
+    `unread_nodes`: the nodes that cannot be read as a whole, with the reasons.
+    """
+    count = len(nodes.names)
+    return Snapshot(
+        dimensions=nodes.dimensions.frozen(),
+        names=tuple(nodes.names),
+        rows=nodes.rows.copy(),
+        nodes=tuple(nodes.records),
+        is_ready=nodes.is_ready[:count].copy(),
+        stamps=nodes.stamps[:count].copy(),
+        columns=nodes.taken(),
+        ports={row: Counter(ports) for row, ports in nodes.ports.items() if ports},
+        residents=tuple(nodes.residents),
+        jobs=jobs.awake,
+        let_in=jobs.let_in,
+        promised=jobs.promised,
+        all_jobs=jobs.all_facts(),
+        queue_sums=jobs.queue_sums(),
+        queues=dict(queues),
+        features=features,
+        is_coupled=is_coupled,
+        held=frozenset(holds.held),
+        refused=frozenset(holds.refused),
+        objects=objects.view(),
+        unread_nodes=unread_nodes,
+    )
+
 
 _PART = 250  # jobs whose facts are calculated, or that are woken, in one step of 2 ms
 

@@ -16,15 +16,14 @@ from pyroclast.api import records
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobEventReason, PodGroupPhase
 from pyroclast_scheduler.cache.changes import same_but_told
-from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, reason_of
 from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
-from pyroclast_scheduler.model.faults import Fault
+from pyroclast_scheduler.model.faults import LEFT_OUT, Fault, reason_of
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.job_facts import JobFacts
-from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
+from pyroclast_scheduler.model.shapes import MindedLabels
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler.cache.invalid_objects import uncounted
 from pyroclast_scheduler.cache.noted_changes import Changes
-from pyroclast_scheduler.cache.read_annotations import ReadAnnotations
+from pyroclast_scheduler.cache.reads import ReadAnnotations
 from pyroclast_scheduler.model.dimensions import UNKNOWN, Dimensions, amounts_of, counted_of
+from pyroclast_scheduler.model.faults import uncounted
 from pyroclast_scheduler.model.node_columns import Bools, Columns
 from pyroclast_scheduler.model.shapes import Port, Shape
 from pyroclast_scheduler.model.statuses import TaskStatus

@@ -11,8 +11,8 @@ from pyroclast.api.records import reading
 from pyroclast.api.records.meta import Meta, Record
 from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.cache.changes import same_but_version
-from pyroclast_scheduler.cache.invalid_objects import Faults
-from pyroclast_scheduler.cache.read_objects import NotingObjects, ReadObjects
+from pyroclast_scheduler.cache.reads import NotingObjects, ReadObjects
+from pyroclast_scheduler.model.faults import Faults
 from pyroclast_scheduler.model.objects import Objects
 
 

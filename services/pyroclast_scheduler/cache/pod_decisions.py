@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pyroclast.api import records
-from pyroclast_scheduler.cache.assumptions import AssumptionKind
+from pyroclast_scheduler.cache.assumptions import AssumptionKind, Holds
 from pyroclast_scheduler.cache.groups import Groups
-from pyroclast_scheduler.cache.holds import Holds
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
-from pyroclast_scheduler.cache.task_port import TaskPort
-from pyroclast_scheduler.cache.tasks import TaskTable
+from pyroclast_scheduler.cache.tasks import TaskPort, TaskTable
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 
 

@@ -14,10 +14,9 @@ from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.cache.objects import ObjectTable
-from pyroclast_scheduler.cache.queue_branches import above, branches
 from pyroclast_scheduler.cache.unschedulable_jobs import JobOrClass, UnschedulableJobs
 from pyroclast_scheduler.model.job_facts import JobFacts
-from pyroclast_scheduler.model.queues import QueueFacts
+from pyroclast_scheduler.model.queues import QueueFacts, above, branches
 from pyroclast_scheduler.model.triggers import (
     AnyChange,
     AnyRoom,

@@ -1,13 +1,42 @@
-"""Pods as tasks, each counted on its node and in its job."""
+"""Pods as tasks, each counted on its node and in its job, and the port through which code besides the watches changes them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyroclast.api import records
+from pyroclast_scheduler.cache.assumptions import Assumptions
 from pyroclast_scheduler.cache.changes import count_alike
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPort:
+    """The operations on the tasks of the cache.
+
+    Attributes:
+        tasks: the tasks by UID.
+        assumptions: the assumptions about pods.
+        put: sets a pod; returns whether that changed anything.
+        drop: removes a pod by its UID.
+        changed: reports a change that a session should examine.
+        stale: reports a change that may affect any job.
+        now: returns seconds.
+    """
+
+    tasks: Mapping[str, TaskFacts]
+    assumptions: Assumptions
+    put: Callable[[records.Pod], bool]
+    drop: Callable[[str], None]
+    changed: Callable[[], None]
+    stale: Callable[[], None]
+    now: Callable[[], float]
+
 
 _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 

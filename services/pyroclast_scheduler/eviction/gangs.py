@@ -22,11 +22,10 @@ from pyroclast_scheduler.eviction.preemptor_order import starving, take_turns
 from pyroclast_scheduler.eviction.victim_groups import Bundle, allowed, ordered, split
 from pyroclast_scheduler.eviction.victims import Residents
 from pyroclast_scheduler.model.dimensions import PODS, Ints
-from pyroclast_scheduler.model.hypernodes import HyperNode
+from pyroclast_scheduler.model.hypernodes import HyperNode, job_limit, sub_job_limit
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import PendingTasks, pending_by_sub_job, required_parts
 from pyroclast_scheduler.session.extension_points import GangEviction, Preemptor, Purpose

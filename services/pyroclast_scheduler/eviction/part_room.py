@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.model.dimensions import Ints
-from pyroclast_scheduler.model.group_tree import GroupPart
+from pyroclast_scheduler.model.groups import GroupPart
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task

@@ -14,10 +14,10 @@ from pyroclast.views.documents import document
 from pyroclast.views.readable import main_resources
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
-from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.causes import Shortage
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.model.values import number
 
 SHOWN: Final = 3
 _LOOKED_AT: Final = 100  # how many jobs ahead and how many holders are searched for namespaces

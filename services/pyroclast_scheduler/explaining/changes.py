@@ -13,12 +13,12 @@ import numpy as np
 from pyroclast.api.waiting_reasons import PendingReason as Code
 from pyroclast.resources import quantity
 from pyroclast.resources.vectors import stored_amount
-from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.causes import Shortage
 from pyroclast_scheduler.model.dimensions import PODS
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
+from pyroclast_scheduler.model.values import number
 
 _MOST_QUEUES: Final = 2
 _MOST_TERMS: Final = 3

@@ -10,12 +10,12 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.fit_errors import FitErrors
-from pyroclast_scheduler.model.group_tree import GroupPart
+from pyroclast_scheduler.model.groups import GroupPart
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.resource_sums import Tally
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob, divide, sub_job_uid
-from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 
 

@@ -1,17 +1,39 @@
-"""A queue: its immutable facts, and its state in a session."""
+"""Queues: their immutable facts, their past usage, their state in a session, and their branches in the tree of queues."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from pyroclast.api import keys, records
 from pyroclast.api.budgets import Budget, BudgetError, read_budget, read_spent
+from pyroclast.api.past_usage import BadPastUsage, read_past_usage
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
-from pyroclast_scheduler.model.past_usage import Past, read_past
 from pyroclast_scheduler.model.tasks import seconds_of
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Average amounts of the past, in stored units. `held`: of the whole queue. `users`: by user who submitted the jobs."""
+
+    held: Amounts = field(default_factory=dict)
+    users: Mapping[str, Amounts] = field(default_factory=dict)
+
+
+def read_past(text: str) -> Past:
+    """Parse the annotation of a queue that reports past usage.
+
+    Raises:
+        ValueError: the annotation is malformed.
+    """
+    try:
+        said = read_past_usage(text)
+    except BadPastUsage as error:
+        raise ValueError(str(error)) from None
+    return Past(amounts_of(said.held), {name: amounts_of(amounts) for name, amounts in said.users.items()})
+
 
 _ROOT: Final = "root"
 
@@ -119,3 +141,45 @@ def queues_of(facts: Mapping[str, QueueFacts], elsewhere: Mapping[str, Amounts])
                 total[resource] = total.get(resource, 0) + amount
             name = facts[name].parent or _ROOT
     return {name: Queue(each, sums.get(name, {})) for name, each in facts.items()}
+
+
+def branches(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
+    """Return these queues and all their descendants. A queue without a parent is a child of the root."""
+    found = set(names)
+    for queue in queues if names else ():
+        path: list[str] = []
+        name = queue
+        while name in queues and name not in found and name not in path:
+            path.append(name)
+            name = queues[name].parent or _ROOT
+        if name in found:
+            found.update(path)
+    return found
+
+
+def above(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
+    """Return these queues and all their ancestors."""
+    found: set[str] = set()
+    for each in names:
+        name = each
+        while name not in found:
+            found.add(name)
+            if name not in queues:
+                break
+            name = queues[name].parent or _ROOT
+    return found
+
+
+def limited_by(name: str, queues: Mapping[str, QueueFacts]) -> list[str]:
+    """Return the highest queue with a capability among `name` and its ancestors, if any.
+
+    If the queue is unknown, return all queues with a capability.
+    """
+    limited, seen = "", set[str]()
+    while name in queues and name not in seen:
+        seen.add(name)
+        limited = name if queues[name].capability else limited
+        name = queues[name].parent
+    if not seen:
+        return [each for each, facts in queues.items() if facts.capability]
+    return [limited] if limited else []

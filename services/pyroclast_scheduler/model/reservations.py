@@ -1,14 +1,30 @@
-"""Reservations: the nodes that the scheduler reserves for one job, as an annotation of the PodGroup stores them."""
+"""Nodes that are reserved for one job, as an annotation of the PodGroup stores them, and room that a session keeps for pods that
+are not bound yet.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from pyroclast.api import keys
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.groups import Group
+from pyroclast_scheduler.model.tasks import TaskFacts
+
+
+class KeptPlace(NamedTuple):
+    """Room on `node` for a pod of a job of `queue`.
+
+    `is_coming`: whether the room is still occupied by pods that are being deleted.
+    """
+
+    task: TaskFacts
+    node: str
+    queue: str
+    is_coming: bool
 
 
 class Lock(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ from typing import Final
 from pyroclast.api import records
 from pyroclast.resources.selectors import matches
 from pyroclast_scheduler.model.groups import Group
+from pyroclast_scheduler.model.resource_sums import Tally
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import Task
 
 _LONGEST_VALUES: Final = 128  # characters; longer values are hashed

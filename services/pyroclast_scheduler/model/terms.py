@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pyroclast.resources.selectors import is_empty, matches
-from pyroclast_scheduler.model.label_index import named_values
+from pyroclast_scheduler.model.pod_columns import named_values
 from pyroclast_scheduler.model.tasks import TaskFacts
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")

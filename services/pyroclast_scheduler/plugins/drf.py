@@ -16,10 +16,10 @@ import numpy as np
 
 from pyroclast.api import keys
 from pyroclast_scheduler.model import demand
+from pyroclast_scheduler.model.demand import past_share
 from pyroclast_scheduler.model.dimensions import Dimensions, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
-from pyroclast_scheduler.model.past_shares import past_share
 from pyroclast_scheduler.model.queues import Queue, QueueFacts
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments

@@ -12,14 +12,13 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast.api.types import HYPER_NODES
 from pyroclast_scheduler.model.dimensions import Dimensions, Ints
-from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes
+from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes, job_limit, sub_job_limit
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Purpose

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.model import demand, quotas
+from pyroclast_scheduler.model.demand import past_share, weighed
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
-from pyroclast_scheduler.model.past_shares import past_share, weighed
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.triggers import QueueUse

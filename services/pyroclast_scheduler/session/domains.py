@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyroclast_scheduler.model.fit_errors import FitErrors
-from pyroclast_scheduler.model.hypernodes import TOP, HyperNode
+from pyroclast_scheduler.model.hypernodes import TOP, HyperNode, job_limit, locate, sub_job_limit
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.topology import job_limit, locate, sub_job_limit
 from pyroclast_scheduler.session.extension_points import Purpose
 from pyroclast_scheduler.session.search import find
 from pyroclast_scheduler.session.session import Session

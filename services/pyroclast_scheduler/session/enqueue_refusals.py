@@ -11,13 +11,13 @@ import numpy as np
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model import quotas
-from pyroclast_scheduler.model.amount_text import listed, number, spelled
 from pyroclast_scheduler.model.causes import Cause, Shortage
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.triggers import QueueUse
+from pyroclast_scheduler.model.values import listed, number, spelled
 from pyroclast_scheduler.session import waiting_order
 from pyroclast_scheduler.session.session import Session
 

@@ -12,8 +12,7 @@ from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.groups import GroupStatus
-from pyroclast_scheduler.model.kept_places import KeptPlace
-from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.model.reservations import KeptPlace, Reservation
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.triggers import UnschedulableJob
 from pyroclast_scheduler.session.measures import Measures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyroclast_scheduler.model.group_tree import GroupPart
+from pyroclast_scheduler.model.groups import GroupPart
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob, sub_job_uid

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pyroclast_scheduler.model.fit_errors import FitErrors
-from pyroclast_scheduler.model.group_tree import GroupPart
+from pyroclast_scheduler.model.groups import GroupPart
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.subjobs import sub_job_uid

@@ -15,9 +15,8 @@ from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.fit_errors import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.groups import GroupCondition, GroupStatus
 from pyroclast_scheduler.model.jobs import Condition, Job
-from pyroclast_scheduler.model.kept_places import KeptPlace
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.model.reservations import read
+from pyroclast_scheduler.model.reservations import KeptPlace, read
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, readable_seconds
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask

@@ -19,16 +19,16 @@ from pyroclast.api.waiting_codes import NEVER, NOT_NOW, says_never
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model import quotas
-from pyroclast_scheduler.model.amount_text import listed, number, spelled
 from pyroclast_scheduler.model.causes import Cause, Shortage
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.fit_errors import FitErrors, count_refusals
+from pyroclast_scheduler.model.hypernodes import job_limit
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats, Rows
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.topology import job_limit
+from pyroclast_scheduler.model.values import listed, number, spelled
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.label_domains import NO_DOMAIN

@@ -25,9 +25,9 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Start, is_worth_a_write, said_of, waiting_of
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
-from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.values import number
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.session_inputs import ReservedNodes, SessionGaps
 

@@ -11,9 +11,9 @@ import msgspec
 from pyroclast.api import keys, records
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import DisruptionReason, PodGroupPhase
-from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.groups import GroupStatus
+from pyroclast_scheduler.model.values import number
 from pyroclast_scheduler.session.outcome import WaitingTask
 
 _NUMBER: Final = re.compile(r"\d+")

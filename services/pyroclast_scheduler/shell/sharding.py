@@ -22,9 +22,8 @@ from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.assumptions import AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.shards import ShardTable
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.ring import Ring, ring_key
+from pyroclast_scheduler.model.sharding import Ring, ShardTable, ring_key
 from pyroclast_scheduler.model.tasks import group_of
 from pyroclast_scheduler.session.ports import Shard
 

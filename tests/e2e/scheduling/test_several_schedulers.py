@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast_scheduler.model.ring import Ring
+from pyroclast_scheduler.model.sharding import Ring
 from tests.e2e.faults.test_faults import phases
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, wait_until

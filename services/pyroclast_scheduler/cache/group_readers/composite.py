@@ -16,8 +16,7 @@ from pyroclast_scheduler.cache.group_readers import native
 from pyroclast_scheduler.cache.group_readers.native import Members, Quorum, Reading
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.group_tree import GroupPart
-from pyroclast_scheduler.model.groups import Group, GroupCondition, Hold
+from pyroclast_scheduler.model.groups import Group, GroupCondition, GroupPart, Hold
 from pyroclast_scheduler.model.statuses import SCHEDULED
 from pyroclast_scheduler.model.tasks import TaskFacts
 

@@ -17,12 +17,11 @@ from pyroclast.api.enums import NativeConditionType, PodGroupPhase
 from pyroclast.api.types import ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, named
-from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.group_tree import GroupClaim
-from pyroclast_scheduler.model.groups import Group, GroupSpec, GroupStatus, Hold
+from pyroclast_scheduler.model.groups import Group, GroupClaim, GroupSpec, GroupStatus, Hold
 from pyroclast_scheduler.model.statuses import ALLOCATED, SCHEDULED, VALID, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, native_key
+from pyroclast_scheduler.model.values import parse_bool
 
 PATIENCE_SECONDS: Final = 2.0
 """How long missing members are expected after other members succeeded: their controller may be creating them."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.numbers import parse_count
+from pyroclast_scheduler.model.values import parse_count
 
 Rule = Mapping[str, str]  # labels that a pod must have
 

@@ -9,8 +9,8 @@ from typing import Final
 from pyroclast.api import keys, records
 from pyroclast.resources import quantity
 from pyroclast_scheduler.model.fit_errors import Code
-from pyroclast_scheduler.model.numbers import parse_count
 from pyroclast_scheduler.model.tasks import group_of
+from pyroclast_scheduler.model.values import parse_count
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, Geometry, order, pick, policy_score
 from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, DeviceConfiguration, VgpuNames
 from pyroclast_scheduler.session.node_books import Refused, final_if

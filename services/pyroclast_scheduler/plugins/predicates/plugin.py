@@ -21,9 +21,9 @@ from pyroclast.api.types import (
     STORAGE_CLASSES,
 )
 from pyroclast_scheduler.model.fit_errors import Code, DomainLimit, Refusal
-from pyroclast_scheduler.model.label_index import named_values
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.objects import Watch
+from pyroclast_scheduler.model.pod_columns import named_values
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.triggers import AnyChange, Labelled, Neighbours, Trigger
 from pyroclast_scheduler.placement import affinity, spread

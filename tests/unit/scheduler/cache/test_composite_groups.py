@@ -13,7 +13,7 @@ import pytest
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers.composite import composite_key
-from pyroclast_scheduler.model.ring import Ring
+from pyroclast_scheduler.model.sharding import Ring
 from pyroclast_scheduler.model.tasks import native_key
 from pyroclast_scheduler.replay.capture import CacheSettings, taken
 from pyroclast_scheduler.replay.decide import decided as decided_again

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from pyroclast.api import records
-from pyroclast_scheduler.cache import read_objects
+from pyroclast_scheduler.cache import reads
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.unschedulable_jobs import UnschedulableJobs
@@ -149,7 +149,7 @@ def test_an_object_created_while_a_session_first_reads_it_retries_the_job():
 
 
 def test_the_memory_of_ignored_object_changes_is_bounded_and_its_overflow_retries_jobs(monkeypatch):
-    monkeypatch.setattr(read_objects, "_MOST_PASSED_OVER", 10)
+    monkeypatch.setattr(reads, "_MOST_PASSED_OVER", 10)
     world = World()
     for number in range(100):
         world.cache.object_changed(None, claim(f"c{number}"))

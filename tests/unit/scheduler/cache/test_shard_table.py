@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api import records
-from pyroclast_scheduler.cache.shards import ShardTable
+from pyroclast_scheduler.model.sharding import ShardTable
 
 
 def shard(name, desired, used=()):

@@ -12,8 +12,7 @@ from pyroclast.api import records
 from pyroclast.resources.patterns import BadPattern, compile_pattern
 from pyroclast.resources.selectors import matches
 from pyroclast_scheduler.model import hypernode_members
-from pyroclast_scheduler.model.hypernode_members import HyperNodeMembers
-from pyroclast_scheduler.model.node_lookup import NodeLookup, literal_of
+from pyroclast_scheduler.model.hypernode_members import HyperNodeMembers, NodeLookup, literal_of
 from tests.scenarios import objects
 
 PIECES = st.sampled_from(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.ring import Ring, ring_key, ring_of
+from pyroclast_scheduler.model.sharding import Ring, ring_key, ring_of
 
 RING = Ring("vc-scheduler-1", 3)
 

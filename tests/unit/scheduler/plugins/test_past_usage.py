@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api.past_usage import PastUsage, written_past_usage
-from pyroclast_scheduler.model.past_shares import weighed
+from pyroclast_scheduler.model.demand import weighed
 from pyroclast_scheduler.model.queues import QueueFacts
 from tests.bench.past_usage import HOURS, WEIGHTS, draw, live
 from tests.scenarios import objects

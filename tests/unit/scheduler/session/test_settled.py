@@ -12,7 +12,7 @@ from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.changed_rooms import Rooms
-from pyroclast_scheduler.cache.read_objects import ReadObjects
+from pyroclast_scheduler.cache.reads import ReadObjects
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports

@@ -3,7 +3,7 @@
 from pyroclast.api import records
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.ring import Ring
+from pyroclast_scheduler.model.sharding import Ring
 from pyroclast_scheduler.shell.sharding import RingMember
 
 RING = Ring("vs-0", 2)
