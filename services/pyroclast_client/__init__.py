@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pyroclast_client.defaults import job
     from pyroclast_client.executors import Executor
     from pyroclast_client.flow_handles import Flow
+    from pyroclast_client.flow_values import otherwise, when
     from pyroclast_client.flows import flow
     from pyroclast_client.functions import task
     from pyroclast_client.jobs import Job
-    from pyroclast_client.nodes import otherwise, when
     from pyroclast_client.planes import local
     from pyroclast_client.runner.standin import rank, world
     from pyroclast_client.sweeps import Sweep
@@ -53,11 +53,11 @@ _HOMES: Final = {
     "flow": "flows",
     "job": "defaults",
     "local": "planes",
-    "otherwise": "nodes",
+    "otherwise": "flow_values",
     "rank": "runner.standin",
     "task": "functions",
     "torchrun": "torch",
-    "when": "nodes",
+    "when": "flow_values",
     "world": "runner.standin",
 }
 

@@ -11,7 +11,7 @@ from operator import and_
 from typing import Any
 
 from pyroclast_client.documents import Document
-from pyroclast_client.nodes import Builder, Case, Cases, Condition, Item, Loop, Node, Order, refuse
+from pyroclast_client.flow_values import Builder, Case, Cases, Condition, Item, Loop, Node, Order, refuse
 from pyroclast_client.options import Definition
 from pyroclast_client.payload import Arguments
 
@@ -117,7 +117,7 @@ class Gathered(Builder):
 
     @contextmanager
     def when(self, condition: Condition) -> Iterator[None]:
-        """See `pyroclast_client.nodes.when`."""
+        """See `pyroclast_client.flow_values.when`."""
         if self._chosen is not None or self._choice is not None:
             refuse("`when` inside `otherwise` or a switch", "with pc.when(~condition & other):")
         self._blocks.append(_Block(condition))
@@ -128,7 +128,7 @@ class Gathered(Builder):
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """See `pyroclast_client.nodes.otherwise`."""
+        """See `pyroclast_client.flow_values.otherwise`."""
         if self._choice is not None:
             with self._choosing(self._choice.default):
                 yield
@@ -141,7 +141,7 @@ class Gathered(Builder):
 
     @contextmanager
     def switch(self, node: Node) -> Iterator[Cases]:
-        """See `pyroclast_client.nodes.Node.switch`."""
+        """See `pyroclast_client.flow_values.Node.switch`."""
         if self._blocks or self._chosen is not None or self._choice is not None:
             refuse("a switch inside another choice", "node.switch() at the top of the flow")
         self._check(node)

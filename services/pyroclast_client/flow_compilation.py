@@ -18,7 +18,7 @@ from pyroclast_client.compilation import Surroundings, function_name, job_spec, 
 from pyroclast_client.documents import PAYLOAD, RETURNS, STORE, SUBMISSION, Document, secret_name
 from pyroclast_client.entries import Entry, Gathered, choice_manifest, entry_manifest, reference
 from pyroclast_client.errors import Cause, FlowError, Rejected, Usage
-from pyroclast_client.nodes import Node, building
+from pyroclast_client.flow_values import Node, building
 from pyroclast_client.options import TaskOptions
 from pyroclast_client.payload import KEY_BYTES, FlowPart, Payload, packed, secret_data, shared_modules
 

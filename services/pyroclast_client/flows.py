@@ -11,7 +11,7 @@ from pyroclast_client import defaults
 from pyroclast_client.entries import nodes_in
 from pyroclast_client.errors import Usage
 from pyroclast_client.flow_compilation import FlowCall, FlowDefinition
-from pyroclast_client.nodes import Builder, Case, Cases, Condition, Item, Loop, Node, Order, building, refuse
+from pyroclast_client.flow_values import Builder, Case, Cases, Condition, Item, Loop, Node, Order, building, refuse
 from pyroclast_client.options import Definition
 from pyroclast_client.payload import Arguments
 
@@ -53,7 +53,7 @@ class Rehearsal(Builder):
 
     @contextmanager
     def when(self, condition: Condition) -> Iterator[None]:
-        """See `pyroclast_client.nodes.when`."""
+        """See `pyroclast_client.flow_values.when`."""
         if condition.target is None:
             refuse("a combined condition, or one by exit code, in a flow that runs here", "node.succeeded or node.failed")
         self._failures.pop(condition.target.name, None)  # the flow handles this failure
@@ -65,13 +65,13 @@ class Rehearsal(Builder):
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """See `pyroclast_client.nodes.otherwise`."""
+        """See `pyroclast_client.flow_values.otherwise`."""
         with self._if(not self._last):
             yield
 
     @contextmanager
     def switch(self, node: Node) -> Iterator[Cases]:
-        """See `pyroclast_client.nodes.Node.switch`."""
+        """See `pyroclast_client.flow_values.Node.switch`."""
         self._failures.pop(node.name, None)  # the flow handles this failure
         self._last = False
 

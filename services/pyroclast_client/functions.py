@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, overload
 
 from pyroclast_client import defaults
 from pyroclast_client.errors import Usage
-from pyroclast_client.nodes import Item, Items, Listening, Loop, Node, Order, current_builder, refuse
+from pyroclast_client.flow_values import Item, Items, Listening, Loop, Node, Order, current_builder, refuse
 from pyroclast_client.options import Call, Definition, SweepCall, TaskOptions, options_of
 from pyroclast_client.payload import Arguments
 

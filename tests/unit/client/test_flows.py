@@ -301,6 +301,17 @@ def an_item():
     clean(extract("1")[0])
 
 
+def a_block_as_a_condition():
+    if pc.when(report()):
+        alarm()
+
+
+def a_case_as_a_condition():
+    with report().switch() as case:
+        if case(exit_code=3):
+            alarm()
+
+
 def a_lonely_otherwise():
     with pc.otherwise():
         alarm()
@@ -323,6 +334,8 @@ def no_task():
         (a_loop, "task.each(node.items(COUNT))"),
         (an_unknown_length, "each(extract, count=COUNT)"),
         (an_item, "a task that takes it out of its argument"),
+        (a_block_as_a_condition, "with pc.when(...):"),
+        (a_case_as_a_condition, "with pc.when(...):"),
         (a_lonely_otherwise, "with pc.when"),
         (a_call_beside_the_cases, "with case(exit_code=3):"),
         (a_case_of_nothing, "case(exit_code=3)"),
@@ -340,6 +353,97 @@ def test_uncompilable_flow_raises_flow_error_with_file_line_and_alternative(func
     line = function.__code__.co_firstlineno
     assert any(str(caught.value).startswith(f"{__file__}:{line + more}: ") for more in range(4)), caught.value
     assert instead in str(caught.value)
+
+
+OPERATIONS = {
+    "equal": lambda value: value == "good",
+    "equal-reflected": lambda value: value == 3,
+    "in": lambda value: value in ["good", "bad"],
+    "match": lambda value: [1 for each in [value] if each != "good"],
+    "less": lambda value: value < 3,
+    "greater-reflected": lambda value: sorted([value, 3]),
+    "plus": lambda value: value + 1,
+    "plus-reflected": lambda value: "model of " + value,
+    "sum": lambda value: sum([value]),
+    "percent": lambda value: "%s" % value,  # noqa: UP031 - what users write
+    "f-string": lambda value: f"model of {value}",
+    "format": lambda value: format(value, ">3"),
+    "str": str,
+    "int": int,
+    "float": float,
+    "round": round,
+    "negative": lambda value: -value,
+    "index": lambda value: [1, 2][value],
+    "truth": bool,
+    "and": lambda value: value and 3,
+    "not": lambda value: not value,
+}
+OF_NODES = {
+    **OPERATIONS,
+    "attribute": lambda value: value.mean,
+    "call-of-an-attribute": lambda value: value.lower(),
+    "array": lambda value: value.__array__(),
+}
+COMPARED = {"less", "greater-reflected", "equal-reflected"}  # conditions, if the exit code is compared with a number
+
+
+@pytest.mark.parametrize("use", OF_NODES.values(), ids=OF_NODES)
+def test_operation_on_a_value_that_does_not_exist_yet_raises_flow_error(use):
+    @pc.flow
+    def using():
+        use(extract("1"))
+
+    with pytest.raises(errors.FlowError, match="on extract, which has no value yet, cannot be compiled; use `"):
+        using.call().compiled(AROUND)
+    with pytest.raises(errors.FlowError, match="has no value yet"):
+        using.local()
+
+
+@pytest.mark.parametrize("use", [use for name, use in OPERATIONS.items() if name not in COMPARED])
+@pytest.mark.parametrize("part", ["exit_code", "failed"])
+def test_operation_on_an_outcome_that_is_not_known_yet_raises_flow_error(part, use):
+    @pc.flow
+    def using():
+        use(getattr(report(), part))
+
+    with pytest.raises(errors.FlowError, match=r"does not exist yet|not known yet"):
+        using.call().compiled(AROUND)
+
+
+@pytest.mark.parametrize(
+    "use", [list, bool, len, lambda value: value == [], lambda value: value[0]], ids=["loop", "if", "len", "equal", "item"]
+)
+def test_operation_on_items_that_do_not_exist_yet_raises_flow_error(use):
+    @pc.flow
+    def using():
+        use(extract("1").items(3))
+
+    with pytest.raises(errors.FlowError, match="on the items of extract"):
+        using.call().compiled(AROUND)
+
+
+def test_exit_codes_are_compared_with_numbers_when_the_flow_runs():
+    @pc.flow
+    def choosing():
+        code = report().exit_code
+        with pc.when((code > 2) & (code <= 9) & (code != 5)):
+            alarm()
+
+    text = entries_of(choosing)["alarm"]["if"]["expression"]
+    assert text == (
+        '((targets["report"].exitCode > 2) && (targets["report"].exitCode <= 9)) && (targets["report"].exitCode != 5)'
+    )
+
+
+def test_nodes_are_still_keys_and_have_a_representation_for_a_debugger():
+    @pc.flow
+    def keeping():
+        node = report()
+        assert {node: 1}[node] == 1
+        assert node in [node, 3]
+        assert repr(node) == "<node report>"
+
+    keeping.call().compiled(AROUND)
 
 
 def test_flow_that_passes_a_value_requires_a_store_and_mere_ordering_does_not():

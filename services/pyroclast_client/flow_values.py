@@ -1,4 +1,11 @@
-"""The building blocks of a flow while its function runs: nodes represent values, and conditions represent outcomes."""
+"""The building blocks of a flow while its function runs: nodes represent values, and conditions represent outcomes.
+
+The function runs once, before any of its tasks, so what a task returns does not exist yet. Python would take a node as an
+ordinary object: `grade == "good"` would be False, `if node.exit_code:` always true, and an f-string would contain the node's
+name. The flow would take the wrong branch, and nobody would see it. So every operation of Python on what does not exist yet
+raises FlowError with what to write instead. Only what a flow can evaluate later has a result: comparisons of exit codes with
+numbers, and `&`, `|` and `~` of conditions.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from pyroclast_client.errors import FlowError
@@ -82,7 +90,52 @@ class Order:
     port: int | None = None
 
 
-class Node:
+_COMPARISONS: Final = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_OPERATORS: Final = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv",
+    "//": "floordiv", "%": "mod", "@": "matmul", "**": "pow", "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
+}  # fmt: skip
+_FUNCTIONS: Final = {
+    "abs": "abs", "int": "int", "float": "float", "complex": "complex", "round": "round", "index": "index", "unary -": "neg",
+    "unary +": "pos", "~": "invert", "numpy": "array_ufunc", "array": "array",
+    "len": "len", "[]": "getitem", "[] =": "setitem",
+}  # fmt: skip
+
+
+class Unknown:
+    """What does not exist yet while the function of a flow runs. `refuse_use` raises FlowError for an operation."""
+
+    def refuse_use(self, operation: str) -> NoReturn:
+        """Refuse an operation, and say what to write instead."""
+        raise NotImplementedError
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - always raises
+        self.refuse_use("`if`")
+
+    def __str__(self) -> str:  # noqa: PLE0307 - always raises
+        self.refuse_use("`str`")
+
+    def __format__(self, _form: str) -> str:
+        self.refuse_use("an f-string")
+
+
+def _refusing(operation: str) -> Callable[..., NoReturn]:
+    def refused(self: Unknown, *_: object, **__: object) -> NoReturn:
+        self.refuse_use(operation)
+
+    return refused
+
+
+for _word, _name in {**_COMPARISONS, **_OPERATORS, **_FUNCTIONS}.items():
+    setattr(Unknown, f"__{_name}__", _refusing(f"`{_word}`"))
+    if _word in _OPERATORS:
+        setattr(Unknown, f"__r{_name}__", _refusing(f"`{_word}`"))
+
+
+class Node(Unknown):
     """The future value of a task. A node can be passed to other tasks, and `when` can test its outcome."""
 
     def __init__(self, name: str, rounds: int | None = None) -> None:
@@ -124,8 +177,19 @@ class Node:
         """Return this node for `after`, satisfied as soon as the node's pods accept connections on the port."""
         return Listening(self, port)
 
-    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - always raises
-        refuse(f"`if` on {self.name}, which has no value yet", "with pc.when(node.succeeded):")
+    def refuse_use(self, operation: str) -> NoReturn:
+        """See `Unknown.refuse_use`."""
+        instead = f"a task with the argument {self.name}"
+        if operation == "`if`":
+            instead = "with pc.when(node.succeeded):"
+        elif operation.strip("`") in _COMPARISONS:
+            instead = f"with pc.when(check({self.name}).exit_code == 3):` and a task `check(value)"
+        refuse(f"{operation} on {self.name}, which has no value yet", instead)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):  # asked for by Python itself
+            raise AttributeError(name)
+        self.refuse_use(f"`.{name}`")
 
     def __len__(self) -> NoReturn:  # noqa: PLE0303 - always raises
         refuse(f"`len` of {self.name}, which has no value yet", "node.items(COUNT)")
@@ -137,12 +201,19 @@ class Node:
         refuse(f"an item of {self.name}, which has no value yet", "a task that takes it out of its argument")
 
 
-@dataclass(frozen=True)
-class Items:
+@dataclass(frozen=True, eq=False)
+class Items(Unknown):
     """The items of a node's value, for a loop with `task.each`."""
 
     node: Node
     count: int
+
+    def refuse_use(self, operation: str) -> NoReturn:
+        """See `Unknown.refuse_use`."""
+        refuse(f"{operation} on the items of {self.node.name}, which has no value yet", "task.each(node.items(COUNT))")
+
+    def __iter__(self) -> NoReturn:
+        self.refuse_use("a loop")
 
 
 @dataclass(frozen=True)
@@ -161,32 +232,57 @@ class Listening:
     port: int
 
 
-@dataclass(frozen=True)
-class ExitCode:
-    """The future exit code of a node."""
+@dataclass(frozen=True, eq=False)
+class ExitCode(Unknown):
+    """The future exit code of a node. Comparisons with numbers return conditions."""
 
     node: Node
 
+    def refuse_use(self, operation: str) -> NoReturn:
+        """See `Unknown.refuse_use`."""
+        what = f"{operation} on the exit code of {self.node.name}, which does not exist yet"
+        refuse(what, "with pc.when(node.exit_code == 3):")
+
+    def _compared(self, operator: str, other: object) -> Condition:
+        if not isinstance(other, int) or isinstance(other, bool):
+            self.refuse_use(f"`{operator} {other!r}`")
+        return Condition((self.node,), text=f'targets["{self.node.name}"].exitCode {operator} {other}')
+
     def __eq__(self, other: object) -> Condition:  # type: ignore[override]  # returns a condition, not a bool
         """Return the condition that the exit code equals `other`."""
-        return Condition((self.node,), text=f'targets["{self.node.name}"].exitCode == {other}')
+        return self._compared("==", other)
 
     def __ne__(self, other: object) -> Condition:  # type: ignore[override]  # see above
         """Return the condition that the exit code differs from `other`."""
-        return Condition((self.node,), text=f'targets["{self.node.name}"].exitCode != {other}')
+        return self._compared("!=", other)
 
-    def __hash__(self) -> int:
-        return hash(self.node)
+    def __lt__(self, other: int) -> Condition:
+        return self._compared("<", other)
+
+    def __le__(self, other: int) -> Condition:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: int) -> Condition:
+        return self._compared(">", other)
+
+    def __ge__(self, other: int) -> Condition:
+        return self._compared(">=", other)
+
+    __hash__ = Unknown.__hash__
 
 
-@dataclass(frozen=True)
-class Condition:
+@dataclass(frozen=True, eq=False)
+class Condition(Unknown):
     """A condition for `when`. Conditions combine by `&`, `|` and `~`."""
 
     nodes: tuple[Node, ...]
     text: str
     target: Node | None = None
     phases: tuple[str, ...] = field(default=())
+
+    def refuse_use(self, operation: str) -> NoReturn:
+        """See `Unknown.refuse_use`."""
+        refuse(f"{operation} on an outcome that is not known yet", "with pc.when(node.succeeded):")
 
     def __and__(self, other: Condition) -> Condition:
         return Condition((*self.nodes, *other.nodes), f"({self.text}) && ({other.text})")
@@ -197,12 +293,24 @@ class Condition:
     def __invert__(self) -> Condition:
         return Condition(self.nodes, f"!({self.text})")
 
+
+class Block(AbstractContextManager[None]):
+    """The block of a choice. It is for `with`; an `if` would always take it."""
+
+    def __init__(self, block: AbstractContextManager[None]) -> None:
+        self._block = block
+
+    def __enter__(self) -> None:
+        return self._block.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None:
+        return self._block.__exit__(kind, error, trace)
+
     def __bool__(self) -> NoReturn:  # noqa: PLE0304 - always raises
-        refuse("`if` on an outcome that is not known yet", "with pc.when(node.succeeded):")
+        refuse("`if` on a choice, whose outcome is not known yet", "with pc.when(...):")
 
 
-@contextmanager
-def when(condition: object, *, failed: bool = False, exit_code: int | None = None) -> Iterator[None]:
+def when(condition: object, *, failed: bool = False, exit_code: int | None = None) -> Block:
     """Run the tasks that are called in the block only if the condition is true.
 
     Args:
@@ -210,6 +318,11 @@ def when(condition: object, *, failed: bool = False, exit_code: int | None = Non
         failed: the node must fail instead, after its retries.
         exit_code: the node must end with this exit code.
     """
+    return Block(_when(condition, failed=failed, exit_code=exit_code))
+
+
+@contextmanager
+def _when(condition: object, *, failed: bool, exit_code: int | None) -> Iterator[None]:
     builder = _asked("when")
     if isinstance(condition, Node):
         node = condition
@@ -220,11 +333,15 @@ def when(condition: object, *, failed: bool = False, exit_code: int | None = Non
         yield
 
 
-@contextmanager
-def otherwise() -> Iterator[None]:
+def otherwise() -> Block:
     """Run the tasks that are called in the block only if the previous `when` condition is false, or no case of the switch
     matches.
     """
+    return Block(_otherwise())
+
+
+@contextmanager
+def _otherwise() -> Iterator[None]:
     with _asked("otherwise").otherwise():
         yield
 
@@ -260,10 +377,10 @@ class Cases:
     def __init__(self, opened: Callable[[Case], AbstractContextManager[None]]) -> None:
         self._opened = opened
 
-    def __call__(self, *, phase: str | None = None, exit_code: int | None = None) -> AbstractContextManager[None]:
+    def __call__(self, *, phase: str | None = None, exit_code: int | None = None) -> Block:
         """Run the nodes that are made in the block only if this outcome occurred and no earlier case matches."""
         if (phase is None) == (exit_code is None) or (phase is not None and phase not in PHASES):
             refuse(
                 f"case(phase={phase!r}, exit_code={exit_code!r})", f"case(exit_code=3) or case(phase=...) of {', '.join(PHASES)}"
             )
-        return self._opened(Case(phase, exit_code))
+        return Block(self._opened(Case(phase, exit_code)))
