@@ -20,7 +20,7 @@ import msgspec
 
 from pyroclast.api import keys, records
 from pyroclast.api.past_usage import written_past_usage
-from pyroclast_recorder.past_usage import Used, past_usage
+from pyroclast_recorder.following.past_usage import Used, past_usage
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse

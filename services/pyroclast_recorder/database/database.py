@@ -13,8 +13,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from pyroclast_recorder.database.batches import Batch, Cursor
-from pyroclast_recorder.database.merging import merged, replace, upsert
+from pyroclast_recorder.database.batches import Batch, Cursor, merged, replace, upsert
 from pyroclast_recorder.database.migration import migrate
 from pyroclast_recorder.database.native_groups import native_groups_before, update_native_groups
 from pyroclast_recorder.database.tables import (
@@ -38,8 +37,7 @@ from pyroclast_recorder.database.tables import (
 )
 from pyroclast_recorder.database.usage_rows import FOREVER, usage_rows
 from pyroclast_recorder.facts.native_groups import GroupEnd
-from pyroclast_recorder.hourly_usage import DAY, HOUR, HourUsage, changed_hours, held, hours_between
-from pyroclast_recorder.measured_hours import means_in, measured_hours
+from pyroclast_recorder.hourly_usage import DAY, HOUR, HourUsage, changed_hours, held, hours_between, means_in, measured_hours
 
 DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 SETTLED: Final = "usage"

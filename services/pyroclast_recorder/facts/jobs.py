@@ -1,4 +1,4 @@
-"""The rows of Jobs and of their PodGroups."""
+"""The rows of Jobs, of their PodGroups with the predicted starts, and of their owners. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,76 @@ import orjson
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, PodGroupPhase
-from pyroclast.api.records import reading
+from pyroclast.api.records import batch, reading
+from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.groups import PodGroup
-from pyroclast.api.records.jobs import Job, Task
+from pyroclast.api.records.hyperjobs import HyperJob
+from pyroclast.api.records.jobs import CronJob, Job, Task
 from pyroclast.api.records.meta import Meta, Wire
 from pyroclast.api.records.pods import PodSpec
 from pyroclast.api.run_lengths import alike_keys, digest, worth_key
+from pyroclast.api.waiting import Waiting, read_waiting
 from pyroclast.resources.pods import effective
 from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds, whole_amounts
+
+Owner = JobFlow | CronJob | HyperJob | batch.Job
+
+COMPLETE: Final = "Complete"
+FAILED: Final = "Failed"
+SUSPENDED: Final = "Suspended"
+_ENDS: Final = frozenset({COMPLETE, "Completed", FAILED})
+"""The types of the conditions of an ended native Job or HyperJob."""
+
+
+def owner_facts(owner: Owner, now: int, *, is_deleted: bool) -> dict[str, Any]:
+    """Return the row of an owner, without the columns `cluster` and `version`. `now`: seconds since the epoch."""
+    meta = owner.metadata
+    phase, ended = _end_of(owner)
+    return {
+        "uid": meta.uid,
+        "kind": type(owner).__name__,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "submitted_by": clipped(meta.annotations.get(keys.SUBMITTED_BY, ""), 253) or None,
+        "phase": clipped(phase, 63) or None,
+        "created": seconds(meta.creation_timestamp),
+        "ended": ended,
+        "removed": now if is_deleted else None,
+    }
+
+
+def _end_of(owner: Owner) -> tuple[str, int | None]:
+    """Return the phase of an owner and the time of its end; None before the end and for a CronJob."""
+    if isinstance(owner, JobFlow):
+        return owner.status.state.phase, seconds(owner.status.completion_time)
+    if isinstance(owner, CronJob):
+        return SUSPENDED if owner.spec.suspend else "", None
+    holds = {each.type: each for each in owner.status.conditions if each.status == "True"}
+    if (end := next((each for name, each in holds.items() if name in _ENDS), None)) is not None:
+        return end.type, seconds(end.last_transition_time)
+    return SUSPENDED if SUSPENDED in holds else "", None
+
+
+def prediction_facts(group: PodGroup) -> dict[str, Any] | None:
+    """Return the row of `predictions` of a PodGroup; None when it has no estimated start or no Job."""
+    job, text = job_of(group), group.metadata.annotations.get(keys.WAITING)
+    said = read_waiting(text) if text else None
+    return None if job is None or said is None else prediction_row(job, said)
+
+
+def prediction_row(job: str, said: Waiting) -> dict[str, Any] | None:
+    """Return the row of `predictions` for the waiting `said` of a PodGroup; None without a valid estimated start.
+
+    `job`: the uid of the PodGroup's row in `jobs`.
+    """
+    if said.start is None:
+        return None
+    at, (earliest, likely, latest) = seconds(said.seen), map(seconds, said.start)
+    if at is None or earliest is None or likely is None or latest is None or not earliest <= likely <= latest:
+        return None
+    return {"job": job, "at": at, "p10": earliest, "p50": likely, "p90": latest, "basis": clipped(said.basis)}
+
 
 UNKNOWN_USER: Final = "unknown"
 LABELS_BYTES: Final = 2048

@@ -16,10 +16,8 @@ from pyroclast.api.run_lengths import alike_keys, digest, of_one_pod, worth_key
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast.api.waiting import Waiting, read_waiting
 from pyroclast_recorder.database.tables import Row
-from pyroclast_recorder.facts.jobs import UNKNOWN_USER, kept_labels
-from pyroclast_recorder.facts.owners import COMPLETE, FAILED
+from pyroclast_recorder.facts.jobs import COMPLETE, FAILED, UNKNOWN_USER, kept_labels, prediction_row
 from pyroclast_recorder.facts.pods import job_of
-from pyroclast_recorder.facts.predictions import prediction_row
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds
 from pyroclast_recorder.hourly_usage import held
 

@@ -32,13 +32,19 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.native_groups import composite_kind_served, kind_served
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import composites, jobs, pods
+from pyroclast_recorder.facts.jobs import Owner
 from pyroclast_recorder.facts.native_groups import KIND
-from pyroclast_recorder.facts.owners import Owner
-from pyroclast_recorder.following.domains import Domains
-from pyroclast_recorder.following.group_sink import GroupSink
-from pyroclast_recorder.following.node_sink import NodeSink
-from pyroclast_recorder.following.owner_sink import OwnerSink
-from pyroclast_recorder.following.sinks import KindSink, composite_rows, group_rows, job_rows, native_rows, pod_rows
+from pyroclast_recorder.following.node_sink import Domains, NodeSink
+from pyroclast_recorder.following.sinks import (
+    GroupSink,
+    KindSink,
+    OwnerSink,
+    composite_rows,
+    group_rows,
+    job_rows,
+    native_rows,
+    pod_rows,
+)
 from pyroclast_recorder.following.stream import Sink
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.following.writer import RowTaker

@@ -1,4 +1,4 @@
-"""The measurement of the use of pods by the metrics API of the cluster (metrics-server)."""
+"""The measurement of the use of pods by the metrics API of the cluster (metrics-server), and statistics of its samples."""
 
 from __future__ import annotations
 
@@ -14,12 +14,52 @@ from pyroclast.kube.http.client import Client
 from pyroclast.resources import quantity
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.tables import pod_use
-from pyroclast_recorder.facts.folding import Fold
 from pyroclast_recorder.facts.units import whole_amounts
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.hourly_usage import DAY
 
 log = structlog.get_logger()
+
+
+MOST: Final = 512
+"""The most stored samples for the 95th percentile.
+
+Each time this number is exceeded, every second stored sample is dropped, and half as many further samples are stored.
+"""
+
+
+class Fold:
+    """The mean, 95th percentile and maximum of samples. `since`: the time of the first sample."""
+
+    def __init__(self, since: int) -> None:
+        self.since = since
+        self.samples = 0
+        self._total = self._largest = 0
+        self._kept: list[int] = []
+        self._stride = 1
+
+    def add(self, value: int) -> None:
+        """Add a sample."""
+        if self.samples % self._stride == 0:
+            self._kept.append(value)
+            if len(self._kept) > MOST:
+                self._kept = self._kept[::2]
+                self._stride *= 2
+        self.samples += 1
+        self._total += value
+        self._largest = max(self._largest, value)
+
+    def row(self) -> dict[str, Any]:
+        """Return the columns of `pod_use` with the statistics."""
+        ordered = sorted(self._kept)
+        return {
+            "since": self.since,
+            "samples": self.samples,
+            "mean": self._total // max(1, self.samples),
+            "p95": ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)] if ordered else 0,
+            "largest": self._largest,
+        }
+
 
 POD_METRICS: Final = ResourceType("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 SOURCE: Final = "metrics-server"

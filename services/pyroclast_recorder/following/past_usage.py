@@ -1,10 +1,12 @@
-"""The writer of past usage to the annotations of queues, for scheduler plugins that use past usage."""
+"""Past usage of queues, and its writer to their annotations, for scheduler plugins that use past usage."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
+import math
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -15,10 +17,70 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.times import format_duration
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.facts.units import is_in_mebibytes
 from pyroclast_recorder.following.queue_annotations import annotate
-from pyroclast_recorder.past_usage import HALF_LIVES, Used, bin_seconds, past_usage
 
 log = structlog.get_logger()
+
+
+HALF_LIVES: Final = 10
+"""The age in half-lives after which usage is ignored. At this age, usage has a thousandth of its weight."""
+
+_DIGITS: Final = 2
+
+
+class Used(NamedTuple):
+    """The usage of a user in one interval. `begin`: the start of the interval. `amount`: amount × seconds."""
+
+    begin: int
+    queue: str
+    user: str
+    resource: str
+    amount: int
+
+
+def bin_seconds(half_life: float) -> int:
+    """Return the seconds of an interval: an hour, or a day when the half-life is long enough for days."""
+    return 3600 if half_life < 4 * 86_400 else 86_400
+
+
+def past_usage(rows: Iterable[Used], now: int, half_life: float) -> dict[str, PastUsage]:
+    """Return the average amounts that each queue and its users held, by queue. Users with the greatest usage come first.
+
+    The average is over the whole past, and each second has the weight 2^(-age / half-life). A user who always held 8 GPUs has the
+    average 8. A user who held 8 GPUs until one half-life ago has the average 4.
+    """
+    width = bin_seconds(half_life)
+    sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    of_users: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(float)))
+    lifetime = half_life / math.log(2)
+    for row in rows:
+        middle = (row.begin + min(now, row.begin + width)) / 2
+        part = row.amount * 2 ** (-max(0.0, now - middle) / half_life) / lifetime
+        sums[row.queue][row.resource] += part
+        of_users[row.queue][row.user][row.resource] += part
+    text = format_duration(half_life)
+    found = {}
+    for queue, held in sums.items():
+        users = sorted(of_users[queue].items(), key=lambda user: (-_size(user[1], held), user[0]))
+        shown = {name: told for name, amounts in users if (told := _quantities(amounts))}
+        found[queue] = PastUsage(half_life=text, held=_quantities(held), users=shown)
+    return found
+
+
+def _size(amounts: Mapping[str, float], whole: Mapping[str, float]) -> float:
+    return max((amount / whole[name] for name, amount in amounts.items() if whole[name]), default=0.0)
+
+
+def _quantities(amounts: Mapping[str, float]) -> dict[str, str]:
+    """Return amounts as quantities with two significant digits, so that small changes cause no write."""
+    found = {}
+    for name, amount in sorted(amounts.items()):
+        rounded = int(float(f"{amount:.{_DIGITS}g}"))
+        if rounded > 0:
+            found[name] = f"{rounded}Mi" if is_in_mebibytes(name) else f"{rounded}m"
+    return found
+
 
 SHORTEST_SECONDS: Final = 60.0
 OF_A_HALF_LIFE: Final = 1 / 1000

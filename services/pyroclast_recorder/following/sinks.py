@@ -1,13 +1,19 @@
-"""The rows that the objects of each kind make, and the sink of one kind."""
+"""The rows that the objects of each kind make, and the sinks of Jobs, pods, PodGroups and owners.
+
+The sink of PodGroups makes rows of their Jobs, and a row whenever the reserved nodes of a PodGroup change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+import msgspec
+import orjson
 import structlog
 from sqlalchemy import Table
 
+from pyroclast.api import keys
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.meta import Record
@@ -15,17 +21,63 @@ from pyroclast.api.records.native_groups import CompositePodGroup, NativePodGrou
 from pyroclast.api.records.pods import Pod
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import Row, composites, gaps, job_alikes, job_causes, job_phases, jobs, pods, predictions
+from pyroclast_recorder.database.tables import (
+    Row,
+    composites,
+    gaps,
+    job_alikes,
+    job_causes,
+    job_phases,
+    jobs,
+    owners,
+    pods,
+    predictions,
+    reservations,
+)
 from pyroclast_recorder.facts.composites import composite_facts
-from pyroclast_recorder.facts.jobs import alike_facts, cause_facts, group_facts, job_facts, phase_facts
+from pyroclast_recorder.facts.jobs import (
+    Owner,
+    alike_facts,
+    cause_facts,
+    group_facts,
+    job_facts,
+    owner_facts,
+    phase_facts,
+    prediction_facts,
+)
 from pyroclast_recorder.facts.native_groups import native_causes, native_facts, native_phases, native_prediction
 from pyroclast_recorder.facts.pods import is_ours, pod_facts
-from pyroclast_recorder.facts.predictions import prediction_facts
+from pyroclast_recorder.facts.units import clipped
 from pyroclast_recorder.following.writer import RowTaker
 
 log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)
+
+
+NO_NODES: Final = "[]"
+"""The value for a PodGroup without reserved nodes, as JSON."""
+
+
+class _Lock(msgspec.Struct, frozen=True):
+    node: str
+
+
+class _Reservation(msgspec.Struct, frozen=True):
+    locks: tuple[_Lock, ...] = ()
+
+
+def kept_nodes(group: PodGroup, *, is_deleted: bool) -> str:
+    """Return the names of the reserved nodes as JSON. An invalid annotation reserves no nodes."""
+    text = group.metadata.annotations.get(keys.RESERVATION, "")
+    if not text or is_deleted:
+        return NO_NODES
+    try:
+        locks = msgspec.json.decode(text, type=_Reservation).locks
+    except (msgspec.MsgspecError, RecursionError):
+        return NO_NODES
+    return orjson.dumps(sorted({clipped(lock.node, 253) for lock in locks})).decode()
+
 
 Seen = Iterable[tuple[Table, int | None, Row]]
 """Rows with their table and their version. None as version means the version of the object."""
@@ -147,3 +199,76 @@ def _at_list(table: Table, is_listed: bool, since: int | None, began: int, now: 
     if table is pods:
         return {"released_low": began} if is_listed else {"released_low": since, "released_high": now}
     return {} if is_listed else {"removed": now}
+
+
+class GroupSink(KindSink[PodGroup]):
+    """A `Sink` of PodGroups."""
+
+    _kept: dict[str, str] | None = None
+    """The reserved nodes of each PodGroup as JSON, by uid; None before the database was read."""
+
+    async def take(self, record: PodGroup, version: int, now: int, *, is_deleted: bool) -> None:
+        """Handle an added, updated or deleted PodGroup."""
+        await super().take(record, version, now, is_deleted=is_deleted)
+        await self._keep(record.metadata.uid, version, now, kept_nodes(record, is_deleted=is_deleted))
+
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:
+        """Handle a complete list: PodGroups that are not in the list have no reserved nodes."""
+        await super().take_list(uids, since, began, now)
+        for uid in (await self._known()).keys() - uids:
+            await self._keep(uid, 0, now, NO_NODES)
+
+    async def _keep(self, uid: str, version: int, now: int, nodes: str) -> None:
+        known = await self._known()
+        if known.get(uid, NO_NODES) == nodes:
+            return
+        if nodes == NO_NODES:
+            del known[uid]
+        else:
+            known[uid] = nodes
+        await self._writer.add(reservations, version, {"uid": uid, "at": now, "nodes": nodes})
+
+    async def _known(self) -> dict[str, str]:
+        if self._kept is None:
+            self._kept = await self._database.reservations_there()
+        return self._kept
+
+
+class OwnerSink(KindSink[Owner]):
+    """A `Sink` of one kind of owners of Jobs.
+
+    Args:
+        database: the source of the recorded owners.
+        writer: receives the rows.
+        kind: the name of the kind.
+        is_kept: returns whether an object makes a row; None when each object does.
+        on_gap: called with the kind and the seconds of a gap in the events.
+        more: returns further rows of an object; None without further rows.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        writer: RowTaker,
+        kind: str,
+        on_gap: Callable[[str, float], None],
+        *,
+        more: Callable[..., Seen] | None = None,
+        is_kept: Callable[[Owner], bool] | None = None,
+    ) -> None:
+        def rows(owner: Owner, now: int, *, is_deleted: bool) -> Seen:
+            if is_kept is not None and not is_kept(owner):
+                return
+            yield owners, None, owner_facts(owner, now, is_deleted=is_deleted)
+            if more is not None:
+                yield from more(owner, now, is_deleted=is_deleted)
+
+        super().__init__(database, writer, rows, None, on_gap)
+        self._owner_kind = kind
+
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
+        """Handle a complete list: record the deletion of owners that are not in the list."""
+        await self._writer.flushed()
+        for uid in await self._database.owners_there(self._owner_kind):
+            if uid not in uids:
+                await self._writer.add(owners, 0, {"uid": uid, "removed": now})

@@ -19,9 +19,8 @@ from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.runtime.traces import PastSpan, Traces, context_of, context_within, flow_identity
-from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.batches import Batch, key_of, merged
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.merging import key_of, merged
 from pyroclast_recorder.database.tables import FLOW_ENDED, PREPARED, SCHEDULED, Row, job_causes, job_phases, jobs, pods
 from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import clipped, seconds

@@ -32,13 +32,9 @@ from pyroclast_recorder.database.tables import (
 from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.facts.native_groups import oldest_pod
 from pyroclast_recorder.hourly_usage import DAY, HOUR, held
-from pyroclast_recorder.reading.cluster_use import cluster_rows
-from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
-from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
-from pyroclast_recorder.reading.predictions import prediction_rows
+from pyroclast_recorder.reading.cluster_use import LENGTHS, cluster_rows, kept_names, period_of, reserved_amounts, spans
+from pyroclast_recorder.reading.outcomes import STATES, Measured, measured_of, prediction_rows, state_of, use_of
 from pyroclast_recorder.reading.questions import HistoryQuestion, MinutesQuestion, UsageQuestion
-from pyroclast_recorder.reading.reserved import kept_names, reserved_amounts
-from pyroclast_recorder.reading.states import STATES, state_of
 
 COLUMNS: Final = {"user": "submitted_by"}
 """The columns of usage that have another name in query parameters."""

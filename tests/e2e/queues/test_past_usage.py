@@ -25,7 +25,7 @@ from pyroclast.api.past_usage import read_past_usage
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import pods
-from pyroclast_recorder.past_usage import Used, past_usage
+from pyroclast_recorder.following.past_usage import Used, past_usage
 from pyroclast_scheduler.model.demand import weighed
 from tests.bench.past_usage import Course, draw
 from tests.e2e.support.cluster import Cluster, running, wait_until

@@ -30,7 +30,7 @@ from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
 from pyroclast_board.metrics import BoardMetrics
 from pyroclast_job_controller import selftest
 from pyroclast_job_controller.metrics import ControllerMetrics
-from pyroclast_recorder.metrics import RecorderMetrics
+from pyroclast_recorder.app import RecorderMetrics
 from pyroclast_scheduler.shell.loop import BudgetReports
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.object_metrics import QueueSeries, WaitingSeries

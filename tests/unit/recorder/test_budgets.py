@@ -20,8 +20,7 @@ from pyroclast.api.types import CRDS, QUEUES, Key
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_recorder.budgets.deciding import budgeted, crossed, hours_in, is_worth_a_write, spent_by
-from pyroclast_recorder.budgets.keeper import BudgetKeeper
-from pyroclast_recorder.budgets.reading import settled_at, use_since
+from pyroclast_recorder.budgets.keeper import BudgetKeeper, settled_at, use_since
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods

@@ -19,8 +19,8 @@ from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, HYPER_NODES, JOB_FLOWS, N
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_recorder.database.tables import owners, reservations
 from pyroclast_recorder.facts.jobs import job_facts
-from pyroclast_recorder.facts.reservations import kept_nodes
-from pyroclast_recorder.following.domains import Domains
+from pyroclast_recorder.following.node_sink import Domains
+from pyroclast_recorder.following.sinks import kept_nodes
 
 from .conftest import ON_SQLITE
 from .test_recording import Laboratory, laboratory, pod

@@ -14,12 +14,10 @@ from sqlalchemy import select
 
 from pyroclast.api.types import CRDS, PODS, Key
 from pyroclast.views.efficiency import advice_of, efficiency_rows
-from pyroclast_recorder.app import Recorder
+from pyroclast_recorder.app import Recorder, RecorderMetrics
 from pyroclast_recorder.database.tables import pod_use
-from pyroclast_recorder.facts.folding import MOST, Fold
-from pyroclast_recorder.following.measuring import POD_METRICS
-from pyroclast_recorder.metrics import RecorderMetrics
-from pyroclast_recorder.reading.efficiency import measured_of, use_of
+from pyroclast_recorder.following.measuring import MOST, POD_METRICS, Fold
+from pyroclast_recorder.reading.outcomes import measured_of, use_of
 from pyroclast_recorder.settings import RecorderSettings
 from tests.pod_metrics import POD_METRICS_CRD
 

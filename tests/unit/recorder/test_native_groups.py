@@ -21,6 +21,7 @@ from pyroclast.api.types import BATCH_JOBS, CRDS, JOBS, NATIVE_POD_GROUPS, NODES
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.runtime.metrics import render
 from pyroclast_cli import programs
+from pyroclast_recorder.app import RecorderMetrics
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import (
@@ -39,7 +40,6 @@ from pyroclast_recorder.facts.pods import pod_facts
 from pyroclast_recorder.following import stream
 from pyroclast_recorder.following.kinds import followed_kinds
 from pyroclast_recorder.following.sinks import group_rows, native_rows
-from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_recorder.reading.queries import tries
 from pyroclast_scheduler.explaining.lengths import keys_of
 from pyroclast_standalone.apiserver.kinds import pod_defaults

@@ -13,8 +13,7 @@ from pyroclast.api.past_usage import MOST_BYTES, MOST_USERS, BadPastUsage, PastU
 from pyroclast.api.types import QUEUES, Key
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.tables import jobs, pods
-from pyroclast_recorder.following.past_usage import PastUsageWriter
-from pyroclast_recorder.past_usage import Used, bin_seconds, past_usage
+from pyroclast_recorder.following.past_usage import PastUsageWriter, Used, bin_seconds, past_usage
 from pyroclast_recorder.settings import RecorderSettings
 
 from .conftest import ON_SQLITE, NewDatabase

@@ -15,8 +15,16 @@ from sqlalchemy import select
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pod_use, pods, usage_hours
-from pyroclast_recorder.facts.prometheus import METRICS, BadAnswer, Round, query_of, read_answer, rows_of
-from pyroclast_recorder.following.prometheus import PrometheusMeter, rounds_of
+from pyroclast_recorder.following.prometheus import (
+    METRICS,
+    BadAnswer,
+    PrometheusMeter,
+    Round,
+    query_of,
+    read_answer,
+    rounds_of,
+    rows_of,
+)
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.hourly_usage import HOUR
 from pyroclast_recorder.settings import RecorderSettings

@@ -19,8 +19,7 @@ from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, queue_minutes
 from pyroclast_recorder.facts.jobs import job_facts
-from pyroclast_recorder.facts.queues import asked_of_queues, minute_facts
-from pyroclast_recorder.following.queue_sink import QueueSink
+from pyroclast_recorder.following.queue_sink import QueueSink, asked_of_queues, minute_facts
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.reading.server import HistoryServer
 

@@ -32,12 +32,10 @@ from pyroclast_recorder.database.tables import (
     predictions,
     reservations,
 )
-from pyroclast_recorder.reading.cluster_use import cluster_rows
-from pyroclast_recorder.reading.predictions import prediction_rows
+from pyroclast_recorder.reading.cluster_use import cluster_rows, reserved_amounts
+from pyroclast_recorder.reading.outcomes import prediction_rows, state_of
 from pyroclast_recorder.reading.questions import BadQuestion, history_question, usage_question
-from pyroclast_recorder.reading.reserved import reserved_amounts
 from pyroclast_recorder.reading.server import HistoryServer
-from pyroclast_recorder.reading.states import state_of
 from pyroclast_standalone.apiserver.running import running_server
 
 from .conftest import ON_SQLITE, NewDatabase

@@ -33,14 +33,12 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.errors import StartFailure
-from pyroclast_recorder.app import Recorder
+from pyroclast_recorder.app import Recorder, RecorderMetrics
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.tables import gaps, jobs, node_states, pods
-from pyroclast_recorder.facts.jobs import job_facts
+from pyroclast_recorder.facts.jobs import job_facts, prediction_facts
 from pyroclast_recorder.facts.native_groups import GroupEnd
-from pyroclast_recorder.facts.predictions import prediction_facts
 from pyroclast_recorder.hourly_usage import held
-from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_recorder.settings import RecorderSettings
 from pyroclast_standalone.apiserver.running import RunningServer, running_server
 

@@ -29,8 +29,7 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.tables import job_alikes, jobs
-from pyroclast_recorder.following.run_lengths import RunLengthsWriter
-from pyroclast_recorder.run_lengths import kaplan_meier, run_lengths
+from pyroclast_recorder.following.run_lengths import RunLengthsWriter, kaplan_meier, run_lengths
 from pyroclast_scheduler.explaining import lengths as scheduler
 
 from .conftest import ON_SQLITE, NewDatabase

@@ -9,13 +9,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pyroclast.api.types import PODS, Key
-from pyroclast_recorder.app import Recorder
+from pyroclast_recorder.app import Recorder, RecorderMetrics
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.tables import gaps, pods
-from pyroclast_recorder.following.keeping import Keeper
-from pyroclast_recorder.following.standby import Standby
+from pyroclast_recorder.following.standby import Keeper, Standby
 from pyroclast_recorder.following.writer import Writer
-from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_recorder.settings import RecorderSettings
 
 from .conftest import ON_SQLITE, NewDatabase

@@ -15,7 +15,7 @@ from pyroclast.api import records
 from pyroclast.api.run_lengths import RunLengths, digest
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
-from pyroclast_recorder.run_lengths import run_lengths
+from pyroclast_recorder.following.run_lengths import run_lengths
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Start, said_of
 from pyroclast_scheduler.explaining.book import WaitingBook

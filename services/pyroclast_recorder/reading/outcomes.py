@@ -1,0 +1,148 @@
+"""How Jobs ended, how well their starts were predicted, and how much of their requests they used. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from pyroclast_recorder.database.tables import Row
+from pyroclast_recorder.hourly_usage import held
+
+BY_REASON: Final = (
+    ("OutOfMemory", frozenset({"OOMKilled"})),
+    ("NodeFailed", frozenset({"NodeLost", "DeletionByTaintManager", "DeletionByPodGC", "NodeShutdown", "TerminationByKubelet"})),
+    ("TimedOut", frozenset({"DeadlineExceeded"})),
+    ("Evicted", frozenset({"Evicted", "PreemptionByScheduler", "GangReleased", "EvictionByEvictionAPI"})),
+)
+"""The state of a Job that did not complete, by the reasons of its pods, most severe first."""
+
+ENDED_WELL: Final = frozenset({"Completed"})
+RUNNING: Final = frozenset({"Pending", "Running", "Restarting", "Completing", "Aborting", "Terminating"})
+STATES: Final = (
+    *("Pending", "Running", "Restarting", "Completing", "Completed", "Aborting", "Aborted", "Terminating", "Terminated"),
+    *("Failed", *(state for state, _ in BY_REASON), "Removed"),
+)
+
+
+def state_of(job: Row, reasons: Collection[str | None]) -> str:
+    """Return the state of a Job.
+
+    Args:
+        job: the row of the Job.
+        reasons: the reasons for which the pods of the Job ended.
+    """
+    phase = str(job["phase"] or "Pending")
+    if phase in ENDED_WELL:
+        return phase
+    if phase in RUNNING:
+        is_over = job["removed"] is not None or job["ended"] is not None
+        return "Removed" if is_over else phase
+    return next((state for state, words in BY_REASON if words.intersection(reasons)), phase)
+
+
+EVERY_SECONDS: Final = 3600
+"""The least seconds between two predictions of a Job that count, so that each hour of waiting has the same weight."""
+
+_BASIS: Final = re.compile(r"(\d{1,9}) (declared|from history|not known)")
+_WORDS: Final = {"declared": "declared", "from history": "history", "not known": "unknown"}
+
+
+class _Score(NamedTuple):
+    actual: int
+    row: Row
+
+
+def prediction_rows(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return a row for each queue: the number of predictions, how many were right, and the width of the predicted intervals.
+
+    `held` counts the starts inside of the interval from p10 to p90, `early` the starts before it, and `late` the starts after it.
+
+    Args:
+        rows: the predictions of started Jobs, with `queue` and with `actual`, the time of the start, ordered by Job and time.
+    """
+    by_queue: dict[str, list[_Score]] = defaultdict(list)
+    job, counted_until = "", 0
+    for row in rows:
+        if row["job"] != job:
+            job, counted_until = row["job"], 0
+        if row["at"] < row["actual"] and row["at"] >= counted_until:  # later predictions belong to another try
+            counted_until = row["at"] + EVERY_SECONDS
+            by_queue[row["queue"] or ""].append(_Score(row["actual"], row))
+    return [{"queue": queue, **_summed(scores)} for queue, scores in sorted(by_queue.items())]
+
+
+def _summed(scores: Sequence[_Score]) -> dict[str, Any]:
+    early = sum(score.actual < score.row["p10"] for score in scores)
+    late = sum(score.actual > score.row["p90"] for score in scores)
+    bases: Counter[str] = Counter()
+    for score in scores:
+        for count, words in _BASIS.findall(score.row["basis"] or ""):
+            bases[_WORDS[words]] += int(count)
+    return {
+        "predictions": len(scores),
+        "held": len(scores) - early - late,
+        "early": early,
+        "late": late,
+        "p50WidthSeconds": int(median(score.row["p90"] - score.row["p10"] for score in scores)),
+        "p50ErrorSeconds": int(median(abs(score.actual - score.row["p50"]) for score in scores)),
+        "basis": dict(sorted(bases.items())),
+    }
+
+
+LEAST: Final = 3
+"""The least number of samples of a pod. The use of a pod with fewer samples is not reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The use of one resource by one pod: the mean, the 95th percentile and the maximum of `samples` samples."""
+
+    mean: int
+    p95: int
+    largest: int
+    samples: int
+
+
+def measured_of(rows: Iterable[Row]) -> dict[str, dict[str, Measured]]:
+    """Return the measured use by pod and resource. The rows that several replicas of the recorder wrote are combined."""
+    parts: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        parts[row["pod"], row["resource"]].append(row)
+    found: dict[str, dict[str, Measured]] = defaultdict(dict)
+    for (pod, resource), of_pod in parts.items():
+        samples = sum(row["samples"] for row in of_pod)
+        if samples < LEAST:
+            continue
+        mean = sum(row["mean"] * row["samples"] for row in of_pod) // samples
+        found[pod][resource] = Measured(mean, max(row["p95"] for row in of_pod), max(row["largest"] for row in of_pod), samples)
+    return found
+
+
+def use_of(pods: Iterable[Row], measured: Mapping[str, Mapping[str, Measured]], now: int) -> dict[str, dict[str, Any]]:
+    """Return the use of pods by resource.
+
+    `used` and `of` are the use and the requests of the same pods, in amounts × seconds. `peak` is the largest use of one pod,
+    `peakPod` is the name of this pod, and `peakOf` its request. Pods that were not measured are left out, because their requests
+    would look idle.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for pod in pods:
+        time = held(pod)
+        if time is None:
+            continue
+        seconds = max(0, (now if time.end is None else time.end) - time.begin)
+        requests = orjson.loads(pod["requests"])
+        for resource, use in measured.get(pod["uid"], {}).items():
+            sums = found.setdefault(resource, {"used": 0, "of": 0, "peak": -1, "peakPod": "", "peakOf": 0, "samples": 0})
+            sums["used"] += use.mean * seconds
+            sums["of"] += requests.get(resource, 0) * seconds
+            sums["samples"] += use.samples
+            if use.largest > sums["peak"]:
+                sums |= {"peak": use.largest, "peakPod": pod["name"], "peakOf": requests.get(resource, 0)}
+    return found
