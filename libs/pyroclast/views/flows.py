@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -10,7 +10,10 @@ from pyroclast.api.enums import FlowReason
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_codes import NEVER, NOT_NOW
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast.pictures.layers import depths_of
+from pyroclast.pictures.flow_graph import flow_graph
+from pyroclast.pictures.layers import FlowNode, depths_of
+from pyroclast.pictures.svg import Picture
+from pyroclast.views.documents import Row
 from pyroclast.views.jobs import Waiter, WaitingCause, seconds_since
 from pyroclast.views.readable import human_duration
 
@@ -129,3 +132,15 @@ def flow_tree_lines(flow: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) 
         told = "; ".join(filter(None, (row["code"], rounds, row["message"])))
         lines.append(f"  {ICONS.get(row['phase'], '?')} {label}  {row['phase']:<10} {elapsed:>6}  {told}".rstrip())
     return lines
+
+
+def draw_flow(title: str, rows: Iterable[Row]) -> Picture:
+    """Draw a flow from the rows of `flow_rows`."""
+    shown = list(rows)
+    nodes = [FlowNode(row["name"], row["phase"], tuple(row["dependsOn"]), row["elapsedSeconds"], _rounds(row)) for row in shown]
+    elapsed = {row["name"]: human_duration(row["elapsedSeconds"]) for row in shown if row["elapsedSeconds"] is not None}
+    return flow_graph(title, nodes, elapsed)
+
+
+def _rounds(row: Row) -> str:
+    return f"{row['rounds']} rounds" if row["rounds"] else ""

@@ -12,8 +12,8 @@ from pyroclast.api import keys
 from pyroclast.resources import quantity
 from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity
-from pyroclast.views.documents import Row
-from pyroclast.views.readable import added, amount, ranges_of
+from pyroclast.views.documents import Row, document
+from pyroclast.views.readable import added, amount, as_text, ranges_of
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 SHOWN: Final = ("cpu", "memory")
@@ -132,3 +132,43 @@ def state_of(node: Mapping[str, Any]) -> str:
     if not is_ready:
         return "NotReady"
     return "Cordoned" if (node.get("spec") or {}).get("unschedulable") else "Ready"
+
+
+def explain_node(
+    node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], reserved: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the document `NodeExplanation`: why pods are kept off the node, its free resources, and its Jobs.
+
+    `pods`: the pods on the node.
+    """
+    (row,) = node_rows([node], pods, None, reserved)
+    spec = node.get("spec") or {}
+    taints = [f"{each.get('key')}={each.get('value', '')}:{each.get('effect')}" for each in spec.get("taints") or ()]
+    holders: dict[str, list[Mapping[str, str]]] = {}
+    for pod in pods:
+        metadata = pod["metadata"]
+        name = (metadata.get("labels") or {}).get(keys.JOB_NAME) or metadata["name"]
+        asked = {resource: str(value) for resource, value in effective(pod["spec"], "requests").items()}
+        holders.setdefault(f"{metadata['namespace']}/{name}", []).append(asked)
+    fields = {
+        "metadata": {"name": node["metadata"]["name"]},
+        "state": state_of(node),
+        "taints": taints,
+        "allocatable": {name: str(value) for name, value in ((node.get("status") or {}).get("allocatable") or {}).items()},
+        "free": row["largestFree"],
+        "reservedFor": row["reservedFor"],
+        "holders": [{"name": name, "pods": len(asks), "asks": added(asks)} for name, asks in sorted(holders.items())],
+    }
+    return document("NodeExplanation", fields)
+
+
+def node_lines(answer: Row) -> list[str]:
+    """Return the explanation of a node as lines for a terminal."""
+    lines = [f"node {answer['metadata']['name']} is {answer['state']}"]
+    if answer["taints"]:
+        lines.append(f"taints   {', '.join(answer['taints'])}: only pods that tolerate them come here")
+    lines.append(f"free     {as_text(answer['free']) or 'nothing'}")
+    if answer["reservedFor"]:
+        lines.append(f"kept     for {', '.join(answer['reservedFor'])}")
+    lines += [f"holds    {each['name']}: {each['pods']} pods, {as_text(each['asks']) or 'nothing'}" for each in answer["holders"]]
+    return lines

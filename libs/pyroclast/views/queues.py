@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pyroclast.views.documents import Row
-from pyroclast.views.jobs import WAITING_PHASES, Group, seconds_since
-from pyroclast.views.readable import amount, main_resources, readable
+from pyroclast.pictures.queue_bars import QueueBar, queue_bars
+from pyroclast.pictures.svg import Picture
+from pyroclast.views.documents import Row, document
+from pyroclast.views.jobs import WAITING_PHASES, Group, JobView, is_waiting, seconds_since
+from pyroclast.views.readable import amount, human_duration, main_resources, readable
 
 ROOT: Final = "root"
 INDENT: Final = "  "
@@ -94,3 +96,59 @@ def _resources(queue: Mapping[str, Any]) -> list[Row]:
 
 def _written(name: str, amounts: Mapping[str, Any]) -> str | None:
     return readable(name, amounts[name]) if name in amounts else None
+
+
+def explain_queue(queue: Mapping[str, Any], groups: Sequence[Group], jobs: Iterable[JobView], now: float) -> dict[str, Any]:
+    """Return the document `QueueExplanation`: the amounts of the queue, and why its Jobs wait.
+
+    `jobs`: the Jobs of the queue that the user may read.
+    """
+    name = queue["metadata"]["name"]
+    rows = queue_rows([queue], groups, now, is_tree=False)
+    codes = Counter(str(job.cause.code) for job in jobs if job.queue == name and is_waiting(job.job))
+    first = rows[0]
+    names = ("resource", "guarantee", "deserved", "allocated", "borrowed", "limit")
+    fields = {
+        "metadata": {"name": name},
+        "state": first["state"],
+        "parent": first["parent"],
+        "waiting": first["waiting"],
+        "running": first["running"],
+        "oldestSeconds": first["oldestSeconds"],
+        "resources": [{each: row[each] for each in names} for row in rows if row["resource"]],
+        "codes": dict(codes.most_common()),
+    }
+    return document("QueueExplanation", fields)
+
+
+def queue_lines(answer: Row) -> list[str]:
+    """Return the explanation of a queue as lines for a terminal."""
+    lines = [f"queue {answer['metadata']['name']} is {answer['state'] or 'not looked at yet'}: {_counts(answer)}"]
+    if answer["oldestSeconds"] is not None:
+        lines.append(f"oldest   waits for {human_duration(answer['oldestSeconds'])}")
+    for each in answer["resources"]:
+        words = ("guarantee", "deserved", "borrowed", "limit")
+        more = ", ".join(f"{word} {each[word]}" for word in words if each[word] is not None)
+        lines.append(f"has      {each['allocated']} {each['resource']}{f' ({more})' if more else ''}")
+    if answer["codes"]:
+        lines.append(f"why      {', '.join(f'{count} {code}' for code, count in answer['codes'].items())}")
+    if answer["state"] not in {"Open", None, ""}:
+        lines.append("help     its owner opens it: vcctl queue operate -a open -n NAME")
+    return lines
+
+
+def _counts(answer: Row) -> str:
+    return f"{answer['waiting']} wait, {answer['running']} run"
+
+
+def draw_queues(title: str, rows: Iterable[Row]) -> Picture:
+    """Draw queues from the rows of `queue_rows`."""
+    return queue_bars(title, [_bar(row) for row in rows if row["resource"]])
+
+
+def _bar(row: Row) -> QueueBar:
+    names = ("allocated", "guarantee", "deserved", "limit", "borrowed")
+    written = {name: row[name] for name in names if row[name] is not None}
+    amounts = {name: None if row[name] is None else float(amount(row[name])) for name in ("guarantee", "deserved", "limit")}
+    depth = (len(row["label"]) - len(row["name"])) // 2
+    return QueueBar(row["name"], row["resource"], float(amount(row["allocated"])), **amounts, depth=depth, written=written)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pyroclast.views.drawings import draw_flow
-from pyroclast.views.flows import flow_rows
+from pyroclast.views.flows import draw_flow, flow_rows
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import as_object
 from pyroclast_board.cluster.records import ShownFlow

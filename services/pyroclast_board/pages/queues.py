@@ -8,9 +8,8 @@ from typing import Any, Final
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
 from pyroclast.views.budgets import budget_rows, signed_hours
-from pyroclast.views.drawings import draw_queues
 from pyroclast.views.jobs import WAITING_PHASES
-from pyroclast.views.queues import queue_rows
+from pyroclast.views.queues import draw_queues, queue_rows
 from pyroclast.views.readable import main_resources
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import as_object

@@ -11,8 +11,8 @@ from pyroclast.kube.http.waiting_queries import group_of, read_groups, scheduler
 from pyroclast.views.explanation import explanation_lines, stored_explanation, with_trail
 from pyroclast.views.groups import OBJECT, native_waiter, unseen_waiter
 from pyroclast.views.jobs import Waiter, is_waiting, running_cause, view_of
-from pyroclast.views.nodes import reservations_of
-from pyroclast.views.place_explanations import explain_node, explain_queue, node_lines, queue_lines
+from pyroclast.views.nodes import explain_node, node_lines, reservations_of
+from pyroclast.views.queues import explain_queue, queue_lines
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.servers import BOARD, RECORDER, causes_of, explained
 from pyroclast_cli.tree import Leaf

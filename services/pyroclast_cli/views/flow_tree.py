@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
 from pyroclast.views.documents import Row, document
-from pyroclast.views.drawings import draw_flow
-from pyroclast.views.flows import flow_rows, flow_tree_lines
+from pyroclast.views.flows import draw_flow, flow_rows, flow_tree_lines
 from pyroclast.views.jobs import is_waiting
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag

@@ -7,8 +7,7 @@ from typing import Final
 
 from pyroclast.api.types import QUEUES
 from pyroclast.kube.http.waiting_queries import read_groups
-from pyroclast.views.drawings import draw_queues
-from pyroclast.views.queues import queue_rows
+from pyroclast.views.queues import draw_queues, queue_rows
 from pyroclast.views.readable import human_duration
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag

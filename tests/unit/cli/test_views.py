@@ -8,14 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pyroclast.views.drawings import draw_flow, draw_queues
 from pyroclast.views.explanation import explanation_lines, stored_explanation, with_trail
-from pyroclast.views.flows import flow_rows, flow_tree_lines, open_entries
+from pyroclast.views.flows import draw_flow, flow_rows, flow_tree_lines, open_entries
 from pyroclast.views.groups import position_of, start_of
 from pyroclast.views.jobs import running_cause, view_of, waiting_cause
 from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
-from pyroclast.views.queues import in_tree_order, queue_rows
+from pyroclast.views.queues import draw_queues, in_tree_order, queue_rows
 from pyroclast.views.readable import clock_text, natural_order, ranges_of, start_text
 from pyroclast.views.rows import health_of, running_rows, waiting_rows
 from pyroclast_cli.views.tiers import tier_groups
