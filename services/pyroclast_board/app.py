@@ -14,18 +14,15 @@ from pyroclast.runtime.service import Service
 from pyroclast.runtime.tls import ServingTls, TlsFiles
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
-from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
 from pyroclast_board.cluster.natives import follow_natives
-from pyroclast_board.metrics import BoardMetrics
+from pyroclast_board.metrics import BoardMetrics, JobEnds, WaitingJobs
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.serving.pages import Pages
-from pyroclast_board.serving.proxies import RequestHeaders
 from pyroclast_board.serving.recorder import Recorder
 from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.server import BoardServer
-from pyroclast_board.serving.sessions import Sessions
 from pyroclast_board.serving.streams import Streams
-from pyroclast_board.serving.viewers import Viewers
+from pyroclast_board.serving.viewers import RequestHeaders, Sessions, Viewers
 from pyroclast_board.settings import BoardSettings
 
 SHORTEST_KEY: Final = 32

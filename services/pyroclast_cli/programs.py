@@ -10,37 +10,55 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, cast
 
-from pyroclast_cli.context import Context
+from pyroclast_cli.flags import Context
 from pyroclast_cli.tree import Group, Leaf, Node, first_word, run
+
+NOT_PROVIDED: Final = "Not provided."
+
+
+async def _version(context: Context) -> None:
+    import platform  # noqa: PLC0415 - no other command needs them
+    from importlib import metadata  # noqa: PLC0415
+
+    context.say("API Version: v1alpha1")
+    context.say(f"Version: {metadata.version('pyroclast-cli')}")
+    context.say(f"Git SHA: {NOT_PROVIDED}")
+    context.say(f"Built At: {NOT_PROVIDED}")
+    context.say(f"Python Version: {platform.python_version()}")
+    context.say(f"Python OS/Arch: {platform.system().lower()}/{platform.machine()}")
+
+
+VERSION: Final = Leaf("version", "Print the version information", _version, failure=" version", needs_cluster=False)
+
 
 COMPATIBLE: Final = "pyroclast_cli.compatible"
 VIEWS: Final = "pyroclast_cli.views"
 SCREEN: Final = "pyroclast_cli.ui"
 PLACES: Final = {
-    "job": (f"{VIEWS}.job_group", "JOB"),
+    "job": (f"{VIEWS}.explain", "JOB"),
     "queue": (f"{COMPATIBLE}.queues", "QUEUE"),
     "jobflow": (f"{COMPATIBLE}.flows", "JOB_FLOW"),
     "jobtemplate": (f"{COMPATIBLE}.flows", "JOB_TEMPLATE"),
     "pod": (f"{COMPATIBLE}.pods", "POD"),
-    "version": (f"{COMPATIBLE}.version", "VERSION"),
-    "waiting": (f"{VIEWS}.waiting_and_running", "WAITING"),
-    "running": (f"{VIEWS}.waiting_and_running", "RUNNING"),
+    "version": (__name__, "VERSION"),
+    "waiting": (f"{VIEWS}.waiting", "WAITING"),
+    "running": (f"{VIEWS}.waiting", "RUNNING"),
     "explain": (f"{VIEWS}.explain", "EXPLAIN"),
     "fits": (f"{VIEWS}.fits", "FITS"),
-    "order": (f"{VIEWS}.order", "ORDER"),
+    "order": (f"{VIEWS}.waiting", "ORDER"),
     "queues": (f"{VIEWS}.queues", "QUEUES_VIEW"),
     "nodes": (f"{VIEWS}.nodes", "NODES_VIEW"),
-    "tree": (f"{VIEWS}.flow_tree", "TREE"),
+    "tree": (f"{VIEWS}.timeline", "TREE"),
     "timeline": (f"{VIEWS}.timeline", "TIMELINE"),
     "logs": (f"{VIEWS}.logs", "LOGS"),
     "wait": (f"{VIEWS}.wait", "WAIT"),
     "history": (f"{VIEWS}.history", "HISTORY"),
     "efficiency": (f"{VIEWS}.history", "EFFICIENCY"),
     "report": (f"{VIEWS}.report", "REPORT"),
-    "budget": (f"{VIEWS}.budget", "BUDGET"),
-    "lint": (f"{VIEWS}.lint", "LINT"),
+    "budget": (f"{VIEWS}.queues", "BUDGET"),
+    "lint": (f"{VIEWS}.fits", "LINT"),
     "top": (f"{VIEWS}.top", "TOP"),
-    "ui": (f"{SCREEN}.command", "UI"),
+    "ui": (SCREEN, "UI"),
     "completion": (f"{VIEWS}.completion", "COMPLETION"),
 }
 """The module and attribute of each command."""

@@ -12,8 +12,7 @@ from pyroclast.api.types import Key
 from pyroclast.kube.basics.errors import ApiError, KubeError
 from pyroclast.kube.http import servers
 from pyroclast.kube.http.servers import Answer, path_of
-from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.flags import Flag
+from pyroclast_cli.flags import Context, Failure, Flag
 
 UNREACHABLE: Final = 5
 """The exit status of a command whose server cannot be reached."""

@@ -11,8 +11,7 @@ from typing import Final
 
 from pyroclast.kube.basics.errors import ConnectionFailed, KubeError
 from pyroclast.kube.credentials.config import ConfigError
-from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Flag, FlagError, parse, usage_table
+from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Context, Failure, Flag, FlagError, parse, usage_table
 
 FAILED: Final = 255  # Volcano exits with -1
 USAGE_ERROR: Final = 1

@@ -24,9 +24,8 @@ from pyroclast_scheduler.explaining.answers import Answerer, answer_of, queue_ro
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.changes import Priorities, Situation
 from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
-from pyroclast_scheduler.explaining.gangs import gang_of
 from pyroclast_scheduler.explaining.proofs import Prover, proved
-from pyroclast_scheduler.explaining.trials import Engine
+from pyroclast_scheduler.explaining.trials import Engine, gang_of
 from pyroclast_scheduler.session.outcome import Commit
 from pyroclast_scheduler.session.ports import Ports
 from tests.bench import scheduler as bench

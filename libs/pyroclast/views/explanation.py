@@ -15,7 +15,7 @@ from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_codes import CODES, NEVER, TOLD_BY_SCHEDULER
 from pyroclast.api.waiting_reasons import PendingReason, reason_of
 from pyroclast.lifecycle.times import format_time
-from pyroclast.views.documents import document
+from pyroclast.views.contract import document
 from pyroclast.views.groups import estimate_of, said_of
 from pyroclast.views.jobs import Waiter, WaitingCause, seconds_since
 from pyroclast.views.readable import as_text, clock_text, human_duration, readable

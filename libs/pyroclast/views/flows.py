@@ -1,4 +1,4 @@
-"""The entries of a flow as a tree below their dependencies, with the state of each entry."""
+"""The entries of a flow as a tree below their dependencies, as text and as a picture."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pyroclast.api.enums import FlowReason
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_codes import NEVER, NOT_NOW
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast.pictures.flow_graph import flow_graph
-from pyroclast.pictures.layers import FlowNode, depths_of
+from pyroclast.pictures.flow_graph import FlowNode, depths_of, flow_graph
 from pyroclast.pictures.svg import Picture
-from pyroclast.views.documents import Row
+from pyroclast.views.contract import Row
 from pyroclast.views.jobs import Waiter, WaitingCause, seconds_since
 from pyroclast.views.readable import human_duration
 

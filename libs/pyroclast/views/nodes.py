@@ -1,4 +1,4 @@
-"""The free resources of nodes."""
+"""The free resources of nodes, and why pods are kept off a node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyroclast.api import keys
 from pyroclast.resources import quantity
 from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity
-from pyroclast.views.documents import Row, document
+from pyroclast.views.contract import Row, document
 from pyroclast.views.readable import added, amount, as_text, ranges_of
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})

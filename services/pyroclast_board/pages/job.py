@@ -14,13 +14,13 @@ import yaml
 
 from pyroclast.api import keys
 from pyroclast.api.types import Key
-from pyroclast.pictures.run_bars import Run, run_bars
+from pyroclast.pictures.bars import Run, run_bars
 from pyroclast.pictures.timeline import timeline
 from pyroclast.runtime.traces import context_of
-from pyroclast.views.efficiency import advice_of, efficiency_rows
 from pyroclast.views.groups import is_native
-from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
 from pyroclast.views.readable import human_duration
+from pyroclast.views.rows import lanes, slowest_lines, timeline_rows
+from pyroclast.views.usage import advice_of, efficiency_rows
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import JobDetails
 from pyroclast_board.cluster.jobs import JobRow

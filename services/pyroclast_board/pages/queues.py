@@ -1,4 +1,7 @@
-"""The page of all queues as a tree with a bar for each resource, and the page of one queue with its waiting Jobs in order."""
+"""The pages of queues and flows.
+
+Queues are a tree with a bar for each resource; one queue shows its waiting Jobs in order, one flow its graph.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,63 @@ from typing import Any, Final
 
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
-from pyroclast.views.budgets import budget_rows, signed_hours
+from pyroclast.views.flows import draw_flow, flow_rows
 from pyroclast.views.jobs import WAITING_PHASES
-from pyroclast.views.queues import draw_queues, queue_rows
+from pyroclast.views.queues import budget_rows, draw_queues, queue_rows, signed_hours
 from pyroclast.views.readable import main_resources
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import as_object
-from pyroclast_board.cluster.records import ShownGroup
+from pyroclast_board.cluster.records import ShownFlow, ShownGroup
 from pyroclast_board.pages.base import Page, Scope, Section, Templates
+
+SHOWN_FLOWS: Final = 200
+
+
+def flows(cluster: Cluster, templates: Templates, scope: Scope) -> Page:
+    """Return the page of all flows, newest first."""
+    seen = [each for each in cluster.flows.values() if scope.sees(each.metadata.namespace)]
+    seen.sort(key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name), reverse=True)
+    row = templates.macro("flows.html", "row")
+    rows = tuple((f"flow-{each.metadata.uid}", row(_summary(each))) for each in seen[:SHOWN_FLOWS])
+    told = templates.macro("flows.html", "counts")(len(seen), len(rows), len(cluster.flows) - len(seen))
+    return Page(
+        "Flows", "flows", [Section("counts", told), Section("flows", head=templates.macro("flows.html", "head")(), rows=rows)]
+    )
+
+
+def flow(cluster: Cluster, templates: Templates, scope: Scope, uid: str) -> Page | None:
+    """Return the page of one flow. None when the flow does not exist or the viewer may not see it."""
+    found = cluster.flow(uid)
+    if found is None or not scope.sees(found.metadata.namespace):
+        return None
+    key = str(found.metadata.key)
+    own = [each for each in cluster.table.rows if each.namespace == found.metadata.namespace and each.flow]
+    rows = flow_rows(as_object(found), cluster.now(), {each.name: each.code for each in own})
+    jobs = {each.name: each.uid for each in own}
+    prefix = f"{found.metadata.name}-"
+    entries = [{**each, "uid": jobs.get(f"{prefix}{each['name']}", "")} for each in rows]
+    of = "flows.html"
+    sections = [
+        Section("flow", templates.macro(of, "about")(_summary(found))),
+        Section("graph", templates.macro(of, "graph")(draw_flow(key, rows))),
+        Section("entries", templates.macro(of, "entries")(entries)),
+    ]
+    return Page(f"Flow {key}", "flows", sections)
+
+
+def _summary(found: ShownFlow) -> dict[str, Any]:
+    metadata, status = found.metadata, found.status
+    return {
+        "uid": metadata.uid,
+        "namespace": metadata.namespace,
+        "name": metadata.name,
+        "phase": (status.get("state") or {}).get("phase") or "Pending",
+        "entries": len(found.spec.get("flows") or ()),
+        "completed": len(status.get("completedJobs") or ()),
+        "failed": len(status.get("failedJobs") or ()),
+        "created": metadata.creation_timestamp or "",
+    }
+
 
 SHOWN: Final = 100
 

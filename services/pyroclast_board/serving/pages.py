@@ -14,13 +14,11 @@ from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
 from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.pages.base import Page, Scope, Templates, checked
-from pyroclast_board.pages.flows import flow, flows
-from pyroclast_board.pages.history import history, history_questions
 from pyroclast_board.pages.job import job, native_gang, past_job
 from pyroclast_board.pages.jobs import jobs
 from pyroclast_board.pages.nodes import nodes
-from pyroclast_board.pages.overview import overview
-from pyroclast_board.pages.queues import queue, queues
+from pyroclast_board.pages.overview import history, history_questions, overview
+from pyroclast_board.pages.queues import flow, flows, queue, queues
 from pyroclast_board.serving.recorder import Recorder, RecorderAway
 from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.streams import Followed

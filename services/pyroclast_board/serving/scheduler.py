@@ -1,17 +1,115 @@
-"""Requests from the scheduler why a Job waits, its place in the order, its estimated start, and which changes would help."""
+"""Requests from the scheduler why a Job waits, and whether a new one would start.
+
+Only the leader among the replicas behind the DNS name can answer, and the leader changes.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import orjson
 
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ApiError, KubeError
+from pyroclast.kube.credentials.authorization import Anonymous, TokenFile
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
 from pyroclast_board.pages.base import Scope
-from pyroclast_board.serving.peers import Peers
+
+SECONDS: Final = 2.0
+RESOLVE_SECONDS: Final = 10.0
+MOST_REPLICAS: Final = 64
+ELSEWHERE: Final = frozenset({404, 503})
+"""The statuses of a standby replica, and of a replica without the requested Job. Another replica may answer."""
+
+
+class Peers:
+    """Requests the addresses of a name one after another until one answers. The address that answered last is first.
+
+    The object must be entered as a context manager before use.
+
+    Args:
+        url: the common URL of the replicas. With https, the certificate must have the name, so that only the name is requested.
+        token_file: a file with the token for the replicas. Empty when no token is sent.
+    """
+
+    def __init__(self, url: str, token_file: str) -> None:
+        self._url = url
+        self._credentials = TokenFile(Path(token_file)) if token_file else Anonymous()
+        self._clients: dict[str, Client] = {}
+        self._order: list[str] = []
+        self._resolved_at = float("-inf")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self._clients.values():
+            await client.__aexit__()
+
+    async def ask(self, path: str, query: Mapping[str, str], body: bytes | None = None) -> tuple[int, bytes] | None:
+        """Return the status and body of an answer. None when no replica answers. With `body`, the request is a POST."""
+        await self._resolve()
+        answer: tuple[int, bytes] | None = None
+        deadline = Deadline.after(SECONDS)
+        for url in list(self._order):
+            try:
+                verb = "GET" if body is None else "POST"
+                answered = await self._clients[url].request(verb, path, query=query, body=body, deadline=deadline)
+            except ApiError as error:
+                refusal = error.status, orjson.dumps({"message": error.message})
+                if error.status not in ELSEWHERE:
+                    return refusal
+                if answer is None or answer[0] == 503:
+                    answer = refusal
+            except KubeError:
+                continue
+            else:
+                self._order.remove(url)
+                self._order.insert(0, url)
+                return 200, answered
+        return None if answer is None or answer[0] == 503 else answer
+
+    async def _resolve(self) -> None:
+        """Resolve the name again from time to time. When the resolution fails, the known addresses stay."""
+        if time.monotonic() < self._resolved_at + RESOLVE_SECONDS:
+            return
+        urls = await _addresses(self._url)
+        self._resolved_at = time.monotonic()
+        if not urls:
+            return
+        for url in set(self._clients) - set(urls):
+            await self._clients.pop(url).__aexit__()
+        for url in urls:
+            if url not in self._clients:
+                config = ClusterConfig(url, credentials=self._credentials)
+                self._clients[url] = await Client(config, max_attempts=1, user_agent="pyroclast-board").__aenter__()
+        self._order = sorted(urls, key=lambda url: self._order.index(url) if url in self._order else len(self._order))
+
+
+async def _addresses(url: str) -> list[str]:
+    """Return the URL of each address of the name in `url`.
+
+    With https, return the URL itself, as its certificate needs the name.
+    """
+    split = urlsplit(url)
+    if split.scheme != "http" or split.hostname is None:
+        return [url]
+    port = split.port or 80
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(split.hostname, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    hosts = dict.fromkeys(str(address[0]) for _, _, _, _, address in found)
+    return [f"http://{f'[{host}]' if ':' in host else host}:{port}{split.path}" for host in hosts][:MOST_REPLICAS]
+
 
 PREFIX: Final = "/explain/"
 FRESH_SECONDS: Final = 1.0

@@ -1,12 +1,14 @@
-"""The HTTP server: finds the page of a request and answers."""
+"""The HTTP server: finds the page or the file of a request and answers."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
 import time
 from collections.abc import Mapping
 from functools import partial
+from importlib.resources import files
 from typing import Final
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -14,19 +16,50 @@ import orjson
 import structlog
 from aiohttp import web
 
+from pyroclast.pictures.svg import STYLE
 from pyroclast.runtime.access import Denied
 from pyroclast.runtime.bodies import read_at_most
 from pyroclast.runtime.listener import Listener
 from pyroclast_board.metrics import BoardMetrics
 from pyroclast_board.pages.base import BadRequest, NoPage, Page, Scope, Section, Templates
 from pyroclast_board.pages.jobs import jobs_csv
-from pyroclast_board.serving.changes import version_of
 from pyroclast_board.serving.pages import Pages
 from pyroclast_board.serving.recorder import RecorderAway
-from pyroclast_board.serving.sessions import COOKIE
-from pyroclast_board.serving.static import Static
-from pyroclast_board.serving.streams import Followed, Review, Streams, TooMany
-from pyroclast_board.serving.viewers import Viewers, is_from_here, scope_of
+from pyroclast_board.serving.streams import Followed, Review, Streams, TooMany, version_of
+from pyroclast_board.serving.viewers import COOKIE, Viewers, is_from_here, scope_of
+
+TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+class Static:
+    """The static files in memory, by path, each with an entity tag of its content."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, tuple[bytes, str, str]] = {}
+        for file in files("pyroclast_board").joinpath("static").iterdir():
+            kind = file.name.rpartition(".")[2]
+            if kind in TYPES:
+                content = file.read_bytes() + (STYLE.encode() if kind == "css" else b"")
+                tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+                self._files[f"/static/{file.name}"] = (content, TYPES[kind], tag)
+
+    def answer(self, request: web.BaseRequest, headers: Mapping[str, str]) -> web.Response:
+        """Return a file, or status 304 if the client has the current content.
+
+        Raises:
+            NoPage: no file has that name.
+        """
+        found = self._files.get(request.path)
+        if found is None:
+            raise NoPage
+        content, kind, tag = found
+        whole = {**headers, "Cache-Control": "no-cache", "ETag": tag}
+        if request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers=whole)
+        response = web.Response(body=content, content_type=kind, charset="utf-8", headers=whole)
+        response.enable_compression()
+        return response
+
 
 log = structlog.get_logger()
 

@@ -1,18 +1,138 @@
-"""Authentication: a token in a header or in a sealed cookie, headers of a proxy, or a user of this machine without login."""
+"""Authentication: a token in a header or in a sealed cookie, headers of a proxy, or a user of this machine without login.
+
+The headers of a proxy are accepted only on a connection with a client certificate of the proxy's CA.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import ipaddress
-from collections.abc import Iterable
-from typing import Final
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import msgspec
 from aiohttp import web
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from pyroclast.runtime.access import Access, Denied, Reader, bearer_token, is_local
 from pyroclast_board.pages.base import Scope
-from pyroclast_board.serving.proxies import RequestHeaders, forwarded_address
-from pyroclast_board.serving.sessions import COOKIE, LONGEST_TOKEN, Sessions
+
+EVERYBODY: Final = "system:authenticated"
+LONGEST: Final = 1024
+MOST_GROUPS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeaders:
+    """The headers that name users, and the certificates that may send them.
+
+    Args:
+        username_headers: headers with the user name. The first one in a request is used.
+        group_headers: headers with groups, separated by commas. All of them are used.
+        allowed_names: common names of certificates that may name users. Empty means every certificate of the CA.
+        username_prefix: prefix of user names, as in the API server's `--oidc-username-prefix`.
+        groups_prefix: prefix of group names, as in the API server's `--oidc-groups-prefix`.
+    """
+
+    username_headers: tuple[str, ...]
+    group_headers: tuple[str, ...]
+    allowed_names: tuple[str, ...] = ()
+    username_prefix: str = ""
+    groups_prefix: str = ""
+
+    def trusts(self, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a connection is the proxy's. `certificate` is the verified certificate in the form of `getpeercert`."""
+        if not certificate:
+            return False
+        return not self.allowed_names or not set(self.allowed_names).isdisjoint(common_names(certificate))
+
+    def user(self, headers: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
+        """Return the user in the headers of a trusted request. None when the headers name no user or more than one."""
+        for wanted in self.username_headers:
+            named = _values(headers, wanted)
+            if len(named) > 1:  # the client sent one of the headers, and the proxy passed it on
+                return None
+            if named and named[0]:
+                return self._user(named[0], headers)
+        return None
+
+    def _user(self, name: str, headers: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
+        lines = [line for wanted in self.group_headers for line in _values(headers, wanted)]
+        groups = [group.strip() for line in lines for group in line.split(",") if group.strip()]
+        if len(groups) > MOST_GROUPS or any(len(text) > LONGEST or not text.isprintable() for text in (name, *groups)):
+            return None
+        prefixed = [self.groups_prefix + group for group in groups]
+        return {"username": self.username_prefix + name, "groups": list(dict.fromkeys([*prefixed, EVERYBODY]))}
+
+
+def common_names(certificate: Mapping[str, Any]) -> list[str]:
+    """Return the common names of a certificate in the form of `getpeercert`."""
+    pairs = [pair for part in certificate.get("subject", ()) for pair in part]
+    return [value for name, value in pairs if name == "commonName"]
+
+
+def forwarded_address(headers: Sequence[tuple[str, str]]) -> str | None:
+    """Return the address of the proxy's client: the last one in X-Forwarded-For, which the proxy itself added."""
+    last = ",".join(_values(headers, "X-Forwarded-For")).rpartition(",")[2].strip()
+    try:
+        return str(ipaddress.ip_address(last))
+    except ValueError:
+        return None
+
+
+def _values(headers: Sequence[tuple[str, str]], wanted: str) -> list[str]:
+    return [value.strip() for name, value in headers if name.lower() == wanted.lower()]
+
+
+COOKIE: Final = "__Host-pyroclast"
+"""Browsers accept a cookie with this prefix only from the host itself, over a secure connection."""
+
+LONGEST_TOKEN: Final = 2900
+"""Most characters of a token. A cookie may have 4,096 bytes, and sealing adds a third."""
+
+NONCE_BYTES: Final = 12
+PURPOSE: Final = b"pyroclast board session 1"
+
+
+class _Session(msgspec.Struct, frozen=True, array_like=True):
+    token: str
+    begun: float
+
+
+class Sessions:
+    """Seals and opens cookies.
+
+    Args:
+        key: secret bytes, equal on all replicas.
+        lifetime: seconds after which a login session ends.
+    """
+
+    def __init__(self, key: bytes, lifetime: float) -> None:
+        self._cipher = AESGCM(hashlib.sha256(PURPOSE + key).digest())
+        self._lifetime = lifetime
+
+    def seal(self, token: str, now: float) -> str:
+        """Return the value of the cookie for a token."""
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = self._cipher.encrypt(nonce, msgspec.json.encode(_Session(token, now)), PURPOSE)
+        return base64.urlsafe_b64encode(nonce + sealed).decode()
+
+    def open(self, cookie: str, now: float) -> str | None:
+        """Return the token of a cookie. None when the cookie was not sealed with this key or has expired."""
+        try:
+            raw = base64.urlsafe_b64decode(cookie)
+            content = self._cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], PURPOSE)
+            session = msgspec.json.decode(content, type=_Session)
+        except (InvalidTag, ValueError, binascii.Error, msgspec.MsgspecError):
+            return None
+        return session.token if session.begun <= now + 60 and now < session.begun + self._lifetime else None
+
 
 LOGIN_FIRST: Final = "log in with a token of the cluster"
 PROXY_FIRST: Final = "this board is reached through the proxy that logs you in; programs show a token of the cluster"

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyroclast.api.enums import Action
 from pyroclast.api.types import COMMANDS, Key, ResourceType
-from pyroclast_cli.context import Context
+from pyroclast_cli.flags import Context
 
 
 async def issue(context: Context, kind: ResourceType, key: Key, action: Action, *, namespace: str) -> None:

@@ -16,8 +16,7 @@ import yaml
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, Key, ResourceType
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.views.readable import age
-from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.flags import Flag
+from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.tree import Group, Leaf
 

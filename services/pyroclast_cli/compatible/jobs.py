@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -13,13 +14,74 @@ import yaml
 
 from pyroclast.api.enums import Action
 from pyroclast.api.types import JOBS, Key
+from pyroclast.resources import quantity
 from pyroclast_cli.compatible.commands import issue
-from pyroclast_cli.compatible.job_tables import job_table
 from pyroclast_cli.compatible.job_view import view_lines
-from pyroclast_cli.compatible.resource_lists import parse_resources
-from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.flags import Flag
+from pyroclast_cli.flags import Context, Failure, Flag
+from pyroclast_cli.tables import padded
 from pyroclast_cli.tree import Group, Leaf
+
+
+def parse_resources(text: str) -> dict[str, str]:
+    """Return canonical quantities by resource name.
+
+    Raises:
+        Failure: an element does not have exactly one `=`, or a value is not a quantity.
+    """
+    found: dict[str, str] = {}
+    for element in text.split(",") if text else ():
+        name, *values = element.split("=")
+        if len(values) != 1:
+            raise Failure(f"invalid argument syntax {element}, expected <resource>=<value>")
+        try:
+            found[name] = str(quantity.parse(values[0]))
+        except quantity.QuantityError as error:
+            raise Failure(str(error)) from error
+    return found
+
+
+COLUMNS: Final = (
+    ("Creation", 15),
+    ("Phase", 12),
+    ("JobType", 12),
+    ("Replicas", 12),
+    ("Min", 6),
+    ("Pending", 10),
+    ("Running", 10),
+    ("Succeeded", 12),
+    ("Failed", 10),
+    ("Unknown", 12),
+    ("RetryCount", 10),
+)
+COUNTERS: Final = ("minAvailable", "pending", "running", "succeeded", "failed", "unknown", "retryCount")
+JOB_TYPE: Final = "volcano.sh/job-type"
+GAP: Final = 3
+
+
+def job_table(
+    jobs: Sequence[Mapping[str, Any]], *, with_namespace: bool, measured: Sequence[Mapping[str, Any]] | None = None
+) -> list[str]:
+    """Return the lines of the table. The first columns are as wide as their values in `measured`, by default in `jobs`."""
+    leading = (("Namespace", "namespace"), ("Name", "name")) if with_namespace else (("Name", "name"),)
+    all_jobs = jobs if measured is None else measured
+    widths = [max(len(header), *(len(job["metadata"][key]) for job in all_jobs)) + GAP for header, key in leading]
+    rows = [[*(header for header, _ in leading), *(header for header, _ in COLUMNS)]]
+    rows += [[*(job["metadata"][key] for _, key in leading), *_cells(job)] for job in jobs]
+    return padded(rows, [*widths, *(width for _, width in COLUMNS)])
+
+
+def _cells(job: Mapping[str, Any]) -> list[str]:
+    metadata, status = job["metadata"], job.get("status") or {}
+    created = datetime.fromisoformat(metadata["creationTimestamp"]).astimezone()
+    replicas = sum(task.get("replicas", 0) for task in job.get("spec", {}).get("tasks") or ())
+    return [
+        f"{created:%Y-%m-%d}",
+        (status.get("state") or {}).get("phase", ""),
+        (metadata.get("labels") or {}).get(JOB_TYPE) or "Batch",
+        str(replicas),
+        *(str(status.get(counter, 0)) for counter in COUNTERS),
+    ]
+
 
 DEFAULT_RESOURCES: Final = "cpu=1000m,memory=100Mi"
 NAME: Final = Flag("name", "N", "", "the name of job")

@@ -10,8 +10,7 @@ from pyroclast.api.enums import Action
 from pyroclast.api.types import POD_GROUPS, QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast_cli.compatible.commands import issue
-from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.flags import Flag
+from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tables import padded
 from pyroclast_cli.tree import Group, Leaf
 

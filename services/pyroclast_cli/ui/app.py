@@ -1,30 +1,161 @@
-"""The full screen: one list that is updated with the cluster, with the keys of k9s."""
+"""The full screen: one list that is updated with the cluster, with the keys of k9s, and screens of text."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Final
 
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import DataTable, Footer, Input, Static
+from textual.screen import Screen
+from textual.widgets import DataTable, Footer, Input, RichLog, Static
 from textual.worker import Worker
 
+from pyroclast.api.types import JOB_FLOWS, JOBS, NODES, PODS, QUEUES, ResourceType
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast.views.documents import Row
-from pyroclast_cli.context import Context, Failure
+from pyroclast.views.contract import Row
+from pyroclast_cli.flags import GLOBAL_FLAGS, Context, Failure, parse
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.ui.lists import LISTS, ScreenList, find_list, subject_of, text_context
-from pyroclast_cli.ui.texts import TextScreen, harmless
 from pyroclast_cli.views.explain import EXPLAIN
 from pyroclast_cli.views.logs import LOGS
+from pyroclast_cli.views.nodes import NODES_VIEW, nodes_table
 from pyroclast_cli.views.output import Table
+from pyroclast_cli.views.queues import QUEUES_VIEW, queues_table
 from pyroclast_cli.views.scope import namespaces_of
 from pyroclast_cli.views.timeline import TIMELINE
+from pyroclast_cli.views.waiting import RUNNING, WAITING, running_table, waiting_table
 from pyroclast_cli.views.watching import looks
+
+MOST_LINES = 10_000
+
+
+def harmless(line: str) -> str:
+    """Return a line with its control characters replaced, so that foreign text cannot control the terminal."""
+    return "".join(each if each.isprintable() or each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in line)
+
+
+class TextScreen(Screen[None]):
+    """Shows the output of a command line by line, until the user presses Escape.
+
+    Args:
+        title: the title of the screen.
+        work: runs the command; it calls the function that it receives with each piece of the output.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "app.pop_screen", "Back")]
+
+    def __init__(self, title: str, work: Callable[[Callable[[str], None]], Awaitable[object]]) -> None:
+        super().__init__()
+        self._heading, self._work = title, work
+        self._shown = RichLog(max_lines=MOST_LINES, wrap=True, markup=False, id="lines")
+        self.lines: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        """Compose the title, the output of the command, and the list of keys."""
+        yield Static(Text(self._heading), id="title")
+        yield self._shown
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Start the task that writes the output of the command to the screen."""
+        self._shown.focus()
+        self.run_worker(self._write(), exclusive=True)
+
+    async def _write(self) -> None:
+        try:
+            await self._work(self._take)
+        except (Failure, KubeError) as error:
+            self._take(str(error))
+
+    def _take(self, text: str) -> None:
+        for line in text.splitlines() or [""]:
+            self.lines.append(harmless(line))
+            self._shown.write(Text(self.lines[-1]))
+        del self.lines[:-MOST_LINES]
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenList:
+    """A list on the full screen. `command` has its flags.
+
+    The list is read again when an object of the kinds in `watched` changes.
+    """
+
+    name: str
+    command: Leaf
+    read: Callable[[Context], Awaitable[Table]]
+    watched: tuple[ResourceType, ...]
+    is_namespaced: bool = True
+
+
+LISTS: Final = (
+    ScreenList("waiting", WAITING, waiting_table, (JOBS, JOB_FLOWS)),
+    ScreenList("running", RUNNING, running_table, (JOBS, PODS)),
+    ScreenList("queues", QUEUES_VIEW, queues_table, (QUEUES,), is_namespaced=False),
+    ScreenList("nodes", NODES_VIEW, nodes_table, (NODES, PODS), is_namespaced=False),
+)
+
+
+def find_list(text: str) -> ScreenList:
+    """Return the list whose name begins with a text.
+
+    Raises:
+        Failure: no list has such a name.
+    """
+    found = next((each for each in LISTS if text and each.name.startswith(text.lower())), None)
+    if found is None:
+        raise Failure(f'there is no list "{text}"; there are {", ".join(each.name for each in LISTS)}')
+    return found
+
+
+def subject_of(chosen: ScreenList, row: Row, *, is_a_job: bool = False) -> str:
+    """Return the argument that names a row's object in a command, such as job/NAME.
+
+    With `is_a_job`, the command only accepts Jobs.
+
+    Raises:
+        Failure: the row represents several objects, or no Job.
+    """
+    if is_a_job and row.get("object") != JOBS.qualified:
+        raise Failure("this row is no Job of batch.volcano.sh")
+    if chosen.command is NODES_VIEW:
+        if len(row["names"]) > 1:
+            raise Failure(f"{len(row['names'])} equal nodes share this row: vcctl explain node/{row['names'][0]} tells of one")
+        return f"node/{row['names'][0]}"
+    if chosen.command is QUEUES_VIEW:
+        return f"queue/{row['name']}"
+    return f"{'job' if row['object'] == JOBS.qualified else 'podgroup'}/{row['name']}"
+
+
+@dataclass(frozen=True, slots=True)
+class TextContext(Context):
+    """A context whose lines are passed to `take` instead of standard output."""
+
+    take: Callable[[str], None] = field(kw_only=True)
+
+    def say(self, line: str) -> None:
+        """Call `take` with the line instead of printing it."""
+        self.take(line)
+
+
+def text_context(
+    given: Context, command: Leaf, arguments: Sequence[str], take: Callable[[str], None], *inherited: str
+) -> TextContext:
+    """Return the context of a command with these arguments.
+
+    The flags named in `inherited` have the values that `vcctl ui` was called with.
+
+    Raises:
+        FlagError: an argument is invalid.
+    """
+    values, positional = parse(arguments, (*command.all_flags, *GLOBAL_FLAGS))
+    values |= {name: given.values[name] for name in inherited if name in values and name in given.values}
+    return TextContext(values, tuple(positional), given.connection, take=take)
+
 
 RETRY_SECONDS: Final = 2.0
 SCOPE: Final = ("namespace", "all-namespaces", "selector", "queue", "user")

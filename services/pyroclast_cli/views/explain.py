@@ -1,7 +1,8 @@
-"""The commands `vcctl explain` and `vcctl job explain`: why a Job waits, and the state of a queue or node."""
+"""The commands `vcctl explain` and `vcctl job`: why a Job waits, and the state of a queue or node."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from pyroclast.api.types import JOBS, NODES, PODS, QUEUES, Key
@@ -13,12 +14,12 @@ from pyroclast.views.groups import OBJECT, native_waiter, unseen_waiter
 from pyroclast.views.jobs import Waiter, is_waiting, running_cause, view_of
 from pyroclast.views.nodes import explain_node, node_lines, reservations_of
 from pyroclast.views.queues import explain_queue, queue_lines
-from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.compatible import jobs
+from pyroclast_cli.flags import Context, Failure
 from pyroclast_cli.servers import BOARD, RECORDER, causes_of, explained
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import OUTPUT, write_one
-from pyroclast_cli.views.reading import entries_that_wait, views_in
-from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, existing, job_key, namespace_of
+from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, entries_that_wait, existing, job_key, namespace_of, views_in
 
 NEVER: Final = 3
 QUEUE_KINDS: Final = frozenset({"queue", "queues", "q"})
@@ -117,3 +118,6 @@ EXPLAIN: Final = Leaf(
     takes="NAME|podgroup/NAME|queue/NAME|node/NAME",
     is_ours=True,
 )
+
+
+JOB: Final = replace(jobs.JOB, children=(*jobs.JOB.children, EXPLAIN))

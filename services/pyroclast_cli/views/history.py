@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pyroclast.views.documents import Row, document
-from pyroclast.views.efficiency import advice_of, efficiency_rows
+from pyroclast.views.contract import Row, document
 from pyroclast.views.groups import OBJECT, is_native
 from pyroclast.views.readable import hours_text, human_duration, in_hours
-from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.flags import Flag
+from pyroclast.views.usage import advice_of, efficiency_rows
+from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, with_kind, write, write_one

@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
+from pyroclast.api.enums import MemberType
+from pyroclast.api.records import HyperNode, reading
 from pyroclast.api.types import HYPER_NODES, NODES, PODS
 from pyroclast.kube.http.waiting_queries import read_groups
+from pyroclast.lifecycle.hypernodes.members import member_names
 from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast.views.readable import as_text, readable
-from pyroclast_cli.context import Context
-from pyroclast_cli.flags import Flag
+from pyroclast_cli.flags import Context, Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
+
+
+def tier_groups(hyper_nodes: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    """Return `tier N: NAME` of all HyperNodes that contain each node, by node name. `nodes` maps node names to labels."""
+    records = [reading.convert(each, HyperNode) for each in hyper_nodes]
+    known = {each.metadata.name: each for each in records}
+    inside = {name: _nodes_of(each, known, nodes) for name, each in known.items()}
+    found: dict[str, list[str]] = {name: [] for name in nodes}
+    for hyper_node, names in inside.items():
+        for name in names & nodes.keys():
+            found[name].append(f"tier {known[hyper_node].spec.tier}: {hyper_node}")
+    return found
+
+
+def _nodes_of(top: HyperNode, known: Mapping[str, HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> set[str]:
+    found: set[str] = set()
+    seen: set[str] = set()
+    todo = [top]
+    while todo:
+        one = todo.pop()
+        if one.metadata.name in seen:  # HyperNodes that contain each other
+            continue
+        seen.add(one.metadata.name)
+        for member in one.spec.members:
+            alone = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, members=(member,)))
+            if member.type is MemberType.NODE:
+                found |= member_names(alone, nodes)
+            else:
+                below = member_names(alone, {name: each.metadata.labels for name, each in known.items()})
+                todo += [known[name] for name in below if name in known]
+    return found
+
 
 TIER: Final = "tier"
 COLUMNS: Final = (
@@ -51,7 +87,7 @@ async def _nodes(context: Context) -> None:
 
 async def _tiers(context: Context, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the HyperNodes that contain each node, as `tier 1: NAME`."""
-    from pyroclast_cli.views.tiers import tier_groups  # noqa: PLC0415 - imports records, which no other command needs
+    from pyroclast_cli.views.nodes import tier_groups  # noqa: PLC0415 - imports records, which no other command needs
 
     hyper_nodes, _ = await context.client.list(HYPER_NODES)
     return tier_groups(hyper_nodes, {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes})

@@ -12,10 +12,9 @@ import orjson
 import yaml
 
 from pyroclast.resources import quantity
-from pyroclast.views.documents import Row, document
+from pyroclast.views.contract import Row, document
 from pyroclast.views.readable import amount
-from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.flags import Flag
+from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.views.templates import TemplateError, lookup, parse_path, render
 

@@ -1,4 +1,4 @@
-"""The command `vcctl queues`: the limits, the allocation and the waiting Jobs of each queue."""
+"""The commands `vcctl queues` and `vcctl budget`: limits, allocation, budgets and waiting Jobs of each queue."""
 
 from __future__ import annotations
 
@@ -7,13 +7,60 @@ from typing import Final
 
 from pyroclast.api.types import QUEUES
 from pyroclast.kube.http.waiting_queries import read_groups
-from pyroclast.views.queues import draw_queues, queue_rows
-from pyroclast.views.readable import human_duration
-from pyroclast_cli.context import Context
-from pyroclast_cli.flags import Flag
+from pyroclast.views.queues import budget_rows, draw_queues, queue_rows, signed_hours
+from pyroclast.views.readable import hours_text, human_duration
+from pyroclast_cli.flags import Context, Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
+
+
+def _minute(moment: str) -> str:
+    """Return a time to the minute, without its zone."""
+    return moment[:16].replace("T", " ")
+
+
+BUDGET_COLUMNS: Final = (
+    Column("QUEUE", "name"),
+    Column("RESOURCE", "resource"),
+    Column("PERIOD", "period"),
+    Column("LIMIT", "limitHours", hours_text),
+    Column("SPENT", "spentHours", hours_text),
+    Column("±", "doubtfulHours", hours_text),
+    Column("LEFT", "leftHours", signed_hours),
+    Column("RATE/DAY", "hoursPerDay", hours_text),
+    Column("ENDS", "ends", _minute),
+    Column("USED-UP", "usedUpAt", _minute, is_wide=True),
+    Column("AT-END", "atEnd", is_wide=True),
+    Column("AS-OF", "asOf", is_wide=True),
+    Column("PROBLEM", "problem", is_wide=True),
+)
+
+
+async def _budget(context: Context) -> None:
+    async def read() -> Table:
+        queues, _ = await context.client.list(QUEUES, label_selector=context.text("selector"))
+        if wanted := context.text("queue"):
+            queues = [each for each in queues if each["metadata"]["name"] == wanted]
+        rows = budget_rows(queues, context.client.now())
+        return Table("QueueBudget", BUDGET_COLUMNS, rows, "queue.scheduling.volcano.sh", empty="No queue has a budget")
+
+    await show(context, read, QUEUES)
+
+
+BUDGET: Final = Leaf(
+    "budget",
+    "show what queues may spend in a period, and what is left of it",
+    _budget,
+    (
+        Flag("queue", "q", "", "only this queue"),
+        Flag("selector", "l", "", "labels of the queues"),
+        *TABLE_FLAGS,
+        WATCH,
+    ),
+    is_ours=True,
+)
+
 
 COLUMNS: Final = (
     Column("QUEUE", "label", plain="name"),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pyroclast.views.documents import Row
+from pyroclast.views.contract import Row
 from pyroclast.views.readable import hours_text, human_duration, in_hours
-from pyroclast_cli.context import Context
-from pyroclast_cli.flags import Flag
+from pyroclast_cli.flags import Context, Flag
 from pyroclast_cli.servers import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.tree import Group, Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write

@@ -10,11 +10,10 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.types import JOBS, NODES, PODS, ResourceType
 from pyroclast.kube.basics.errors import ApiError
-from pyroclast.views.documents import Row
-from pyroclast.views.live_usage import Usage, job_usage, node_usage, queue_usage, task_usage
+from pyroclast.views.contract import Row
 from pyroclast.views.readable import readable
-from pyroclast_cli.context import Context
-from pyroclast_cli.flags import Flag
+from pyroclast.views.usage import Usage, job_usage, node_usage, queue_usage, task_usage
+from pyroclast_cli.flags import Context, Flag
 from pyroclast_cli.tree import Group, Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.scope import SCOPE_FLAGS, is_selected, namespaces_of

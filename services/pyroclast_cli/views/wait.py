@@ -13,8 +13,7 @@ from pyroclast.api.enums import JobPhase
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.resources import durations
-from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.flags import Flag
+from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.scope import NAMESPACE, job_key
 

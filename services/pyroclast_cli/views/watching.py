@@ -13,9 +13,8 @@ import orjson
 from pyroclast.api.types import ResourceType
 from pyroclast.kube.basics.errors import KubeError, is_transient
 from pyroclast.kube.watch.follower import Follower, Reader, json_changes
-from pyroclast.views.documents import Row
-from pyroclast_cli.context import Context
-from pyroclast_cli.flags import Flag
+from pyroclast.views.contract import Row
+from pyroclast_cli.flags import Context, Flag
 from pyroclast_cli.views.output import Table, Whole, write, write_one
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pyroclast.api.waiting_codes import CODES, Stage
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.times import format_time
-from pyroclast.views.documents import document
+from pyroclast.views.contract import document
 from pyroclast.views.readable import main_resources
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry

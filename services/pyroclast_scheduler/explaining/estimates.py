@@ -12,8 +12,7 @@ from pyroclast.api.waiting_reasons import PendingReason as Code
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
 from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score
-from pyroclast_scheduler.explaining.lengths import GRID, Basis, Lengths, keys_of, remaining
-from pyroclast_scheduler.explaining.run_times import began
+from pyroclast_scheduler.explaining.lengths import GRID, Basis, Lengths, began, keys_of, remaining
 from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario, seeds
 from pyroclast_scheduler.model import quotas
 from pyroclast_scheduler.model.job_facts import JobFacts

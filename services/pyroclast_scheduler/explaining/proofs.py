@@ -9,8 +9,7 @@ from typing import Any, Final
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.waiting_codes import says_never
 from pyroclast_scheduler.explaining.changes import Change, Situation, candidates
-from pyroclast_scheduler.explaining.gangs import gang_of
-from pyroclast_scheduler.explaining.trials import Engine, Verdict, tried
+from pyroclast_scheduler.explaining.trials import Engine, Verdict, gang_of, tried
 from pyroclast_scheduler.model.causes import WaitingRecord
 
 MOST_TRIALS: Final = 7

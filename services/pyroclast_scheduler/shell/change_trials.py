@@ -18,9 +18,8 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.book import PastCode, WaitingBook, WaitingEntry
 from pyroclast_scheduler.explaining.changes import Priorities, Situation
-from pyroclast_scheduler.explaining.gangs import TooManyPods, as_created, gang_of
 from pyroclast_scheduler.explaining.proofs import Prover, proved
-from pyroclast_scheduler.explaining.trials import Engine, Verdict, tried
+from pyroclast_scheduler.explaining.trials import Engine, TooManyPods, Verdict, as_created, gang_of, tried
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.snapshot import Snapshot

@@ -12,7 +12,7 @@ import orjson
 
 from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.runtime.bodies import read_at_most
-from pyroclast.views.documents import document
+from pyroclast.views.contract import document
 from pyroclast_scheduler.cache.group_readers.composite import composite_key
 from pyroclast_scheduler.explaining.answers import Answerer, answer_of, queue_rows
 from pyroclast_scheduler.explaining.book import WaitingEntry

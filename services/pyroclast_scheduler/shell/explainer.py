@@ -15,9 +15,8 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Turns, said_of
 from pyroclast_scheduler.explaining.answers import Answerer
-from pyroclast_scheduler.explaining.book import PastCode, WaitingBook
-from pyroclast_scheduler.explaining.run_times import declared_end
-from pyroclast_scheduler.explaining.waits import measured
+from pyroclast_scheduler.explaining.book import PastCode, WaitingBook, measured
+from pyroclast_scheduler.explaining.lengths import declared_end
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.estimates import Estimates, WaitingText
 from pyroclast_scheduler.shell.object_metrics import WaitingSeries

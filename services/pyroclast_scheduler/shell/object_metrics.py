@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pyroclast_scheduler.explaining.waits import Waits
+from pyroclast_scheduler.explaining.book import Waits
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.node_columns import Floats

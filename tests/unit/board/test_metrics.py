@@ -11,7 +11,6 @@ from pyroclast.kube.http.client import Client
 from pyroclast.runtime.metrics import render
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow
-from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs, is_below_guarantee
 from pyroclast_board.cluster.records import (
     ShownContainerState,
     ShownContainerStatus,
@@ -20,6 +19,7 @@ from pyroclast_board.cluster.records import (
     ShownQueue,
     ShownWait,
 )
+from pyroclast_board.metrics import JobEnds, WaitingJobs, is_below_guarantee
 
 from .conftest import Board, fill, running_board
 

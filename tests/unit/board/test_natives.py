@@ -20,8 +20,8 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.metrics import render
 from pyroclast_board.cluster.cluster import Cluster
-from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
 from pyroclast_board.cluster.records import ShownNative, ShownPod
+from pyroclast_board.metrics import JobEnds, WaitingJobs
 
 from .conftest import FULL, POD, Board, running_board
 

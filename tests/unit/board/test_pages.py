@@ -15,8 +15,8 @@ from pyroclast.api.types import HYPER_NODES, JOBS, NATIVE_POD_GROUPS, POD_GROUPS
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.views.groups import WAITING_ANNOTATION
 from pyroclast_board.pages.base import Templates
-from pyroclast_board.pages.history import history, history_questions
 from pyroclast_board.pages.job import past_job, trace_of
+from pyroclast_board.pages.overview import history, history_questions
 from pyroclast_board.serving import server, viewers
 from pyroclast_board.settings import BoardSettings
 

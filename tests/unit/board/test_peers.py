@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from pyroclast.runtime.listener import Listener
-from pyroclast_board.serving import peers
-from pyroclast_board.serving.peers import Peers
+from pyroclast_board.serving import scheduler
+from pyroclast_board.serving.scheduler import Peers
 
 PATH = "/explain/jobs/team/train"
 
@@ -40,8 +40,8 @@ async def replicas(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Replic
     async def addresses(_url: str) -> list[str]:
         return [each.url for each in found]
 
-    monkeypatch.setattr(peers, "_addresses", addresses)
-    monkeypatch.setattr(peers, "RESOLVE_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler, "_addresses", addresses)
+    monkeypatch.setattr(scheduler, "RESOLVE_SECONDS", 0.0)
     yield found
     for each in found:
         await each.listener.stop()
@@ -76,7 +76,7 @@ async def test_leading_scheduler_replica_is_found_and_queried_first(replicas: li
 
 
 async def test_http_scheduler_url_is_resolved_to_addresses_and_https_is_kept() -> None:
-    assert "http://127.0.0.1:8080" in await peers._addresses("http://localhost:8080")
-    assert await peers._addresses("http://[::1]:8080") == ["http://[::1]:8080"]
-    assert await peers._addresses("https://scheduler:8080") == ["https://scheduler:8080"]
-    assert await peers._addresses("http://no-such-name.invalid:8080") == []
+    assert "http://127.0.0.1:8080" in await scheduler._addresses("http://localhost:8080")
+    assert await scheduler._addresses("http://[::1]:8080") == ["http://[::1]:8080"]
+    assert await scheduler._addresses("https://scheduler:8080") == ["https://scheduler:8080"]
+    assert await scheduler._addresses("http://no-such-name.invalid:8080") == []

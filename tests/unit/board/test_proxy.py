@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from pyroclast_board.serving import server
-from pyroclast_board.serving.proxies import RequestHeaders, forwarded_address
+from pyroclast_board.serving.viewers import RequestHeaders, forwarded_address
 from pyroclast_board.settings import BoardSettings
 from tests.control_plane.certificates import Certificates
 from tests.unit.logs import captured

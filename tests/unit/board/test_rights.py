@@ -13,7 +13,7 @@ from aiohttp import web
 
 from pyroclast.api.types import JOB_FLOWS, SERVICE_ACCOUNTS, Key
 from pyroclast.runtime.listener import Listener
-from pyroclast_board.serving.sessions import COOKIE, Sessions
+from pyroclast_board.serving.viewers import COOKIE, Sessions
 
 from .conftest import Board, fill, running_board
 from .streams import messages

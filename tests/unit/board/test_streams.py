@@ -15,7 +15,7 @@ from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_board.pages.base import Page, Section
 from pyroclast_board.serving import streams
-from pyroclast_board.serving.changes import MOST_BYTES, Live, version_of
+from pyroclast_board.serving.streams import MOST_BYTES, Live, version_of
 
 from .conftest import Board, fill, running_board
 from .streams import messages

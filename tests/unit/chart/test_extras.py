@@ -26,8 +26,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast.runtime.metrics import ApiMetrics, ExactCounter, LoopMetrics, new_registry
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_board.cluster.cluster import Cluster
-from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
-from pyroclast_board.metrics import BoardMetrics
+from pyroclast_board.metrics import BoardMetrics, JobEnds, WaitingJobs
 from pyroclast_job_controller import selftest
 from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_recorder.app import RecorderMetrics

@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pyroclast.views.readable import age, human_duration
-from pyroclast_cli.compatible.job_tables import job_table
 from pyroclast_cli.compatible.job_view import event_lines, job_lines
-from pyroclast_cli.compatible.pod_status import pod_cells
+from pyroclast_cli.compatible.jobs import job_table, parse_resources
+from pyroclast_cli.compatible.pods import pod_cells
 from pyroclast_cli.compatible.queues import queue_table
-from pyroclast_cli.compatible.resource_lists import parse_resources
-from pyroclast_cli.context import Failure
+from pyroclast_cli.flags import Failure
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60, 3600, 86400

@@ -13,8 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast.views.contract.lists import LISTS
-from pyroclast.views.contract.schema import SINGLE, schema
+from pyroclast.views.contract.schema import LISTS, SINGLE, schema
 
 FILE = Path(__file__).parents[3] / "docs" / "reference" / "view-v1.schema.json"
 GOLDEN = Path(__file__).with_name("golden")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pyroclast_cli.views.log_lines import LogLine, Printed, in_order, read_line
+from pyroclast_cli.views.logs import LogLine, Printed, in_order, read_line
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.flags import Context, Failure
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
 from pyroclast_cli.views.templates import TemplateError, render
 

@@ -247,7 +247,7 @@ def test_vcctl_waiting_loads_neither_other_commands_nor_heavy_modules():
     with serving() as url:
         code = "from pyroclast_cli.programs import vcctl\nassert vcctl(sys.argv[1:]) == 0"
         loaded = loaded_by(code, "waiting", "-n", "team", "--master", url)
-    assert "pyroclast_cli.views.waiting_and_running" in loaded
+    assert "pyroclast_cli.views.waiting" in loaded
     others = ("pyroclast_cli.compatible.jobs", "pyroclast_cli.views.explain", "pyroclast_cli.views.history")
     assert not {*HEAVY, *others} & loaded
 

@@ -21,11 +21,9 @@ from textual.widgets import DataTable, Input, RichLog, Static
 
 from pyroclast.api.types import JOBS, NODES, QUEUES, Key
 from pyroclast_cli import programs
-from pyroclast_cli.context import Context
-from pyroclast_cli.flags import GLOBAL_FLAGS, parse
-from pyroclast_cli.ui.app import Explorer
-from pyroclast_cli.ui.command import UI
-from pyroclast_cli.ui.texts import TextScreen, harmless
+from pyroclast_cli.flags import GLOBAL_FLAGS, Context, parse
+from pyroclast_cli.ui import UI
+from pyroclast_cli.ui.app import Explorer, TextScreen, harmless
 from tests.unit.board.conftest import FULL, Board, prepared_server
 
 WHY = FULL.partition("; ")[2]

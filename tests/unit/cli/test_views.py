@@ -13,14 +13,13 @@ from pyroclast.views.flows import draw_flow, flow_rows, flow_tree_lines, open_en
 from pyroclast.views.groups import position_of, start_of
 from pyroclast.views.jobs import running_cause, view_of, waiting_cause
 from pyroclast.views.nodes import label_groups, node_rows, reservations_of
-from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
 from pyroclast.views.queues import draw_queues, in_tree_order, queue_rows
 from pyroclast.views.readable import clock_text, natural_order, ranges_of, start_text
-from pyroclast.views.rows import health_of, running_rows, waiting_rows
-from pyroclast_cli.views.tiers import tier_groups
+from pyroclast.views.rows import health_of, lanes, running_rows, slowest_lines, timeline_rows, waiting_rows
+from pyroclast_cli.views.nodes import tier_groups
 from pyroclast_cli.views.timeline import trace_events
 from pyroclast_cli.views.wait import is_out_of_reach
-from pyroclast_cli.views.waiting_and_running import with_order
+from pyroclast_cli.views.waiting import with_order
 
 START = datetime(2026, 11, 24, 12, tzinfo=UTC)
 NOW = (START + timedelta(minutes=10)).timestamp()

@@ -4,11 +4,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pyroclast.pictures.flow_graph import MOST_NODES, flow_graph
+from pyroclast.pictures.bars import QueueBar, ResourceBar, queue_bars, resource_bars
+from pyroclast.pictures.flow_graph import MOST_NODES, FlowNode, critical_path, flow_graph, in_layers
 from pyroclast.pictures.heat_map import Cell, heat_map
-from pyroclast.pictures.layers import FlowNode, critical_path, in_layers
-from pyroclast.pictures.queue_bars import QueueBar, queue_bars
-from pyroclast.pictures.resource_bars import ResourceBar, resource_bars
 from pyroclast.pictures.svg import Picture
 from pyroclast.pictures.timeline import Lane, Span, timeline
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import select
 
 from pyroclast.api.types import CRDS, PODS, Key
-from pyroclast.views.efficiency import advice_of, efficiency_rows
+from pyroclast.views.usage import advice_of, efficiency_rows
 from pyroclast_recorder.app import Recorder, RecorderMetrics
 from pyroclast_recorder.database.tables import pod_use
 from pyroclast_recorder.following.measuring import MOST, POD_METRICS, Fold

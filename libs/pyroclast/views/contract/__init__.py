@@ -1,1 +1,15 @@
-"""The documents of `view.pyroclast.dev/v1` as typed records, and the JSON Schema made from the records."""
+"""The documents of `view.pyroclast.dev/v1` that commands print with `-o json`: typed records, and the JSON Schema made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+API_VERSION: Final = "view.pyroclast.dev/v1"
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+def document(kind: str, fields: Row) -> dict[str, Any]:
+    """Return the JSON document of kind `kind` with these fields."""
+    return {"apiVersion": API_VERSION, "kind": kind, **fields}

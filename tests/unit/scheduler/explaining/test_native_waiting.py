@@ -18,10 +18,9 @@ from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
 from pyroclast_recorder.following.run_lengths import run_lengths
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Start, said_of
-from pyroclast_scheduler.explaining.book import WaitingBook
+from pyroclast_scheduler.explaining.book import WaitingBook, measured
 from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
 from pyroclast_scheduler.explaining.lengths import Lengths, keys_of
-from pyroclast_scheduler.explaining.waits import measured
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.tasks import native_key
 from pyroclast_scheduler.shell.estimates import WaitingText

@@ -12,9 +12,8 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.changes import Priorities, Situation, candidates
-from pyroclast_scheduler.explaining.gangs import MOST_PODS, TooManyPods, gang_of
 from pyroclast_scheduler.explaining.proofs import MOST_CHANGES, Prover, proved
-from pyroclast_scheduler.explaining.trials import Engine, tried
+from pyroclast_scheduler.explaining.trials import MOST_PODS, Engine, TooManyPods, gang_of, tried
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples

@@ -16,7 +16,7 @@ from pyroclast.runtime.access import Access
 from pyroclast.views.contract.schema import schema
 from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import WaitingBook
-from pyroclast_scheduler.explaining.run_times import declared_end
+from pyroclast_scheduler.explaining.lengths import declared_end
 from pyroclast_scheduler.shell.explain_server import AT_ONCE, ExplainServer, finder
 from pyroclast_standalone.apiserver.running import running_server
 from tests.scenarios import objects

@@ -1,4 +1,4 @@
-"""Draws queues: one bar for each resource of a queue, with guarantee, deserved, allocated, borrowed and limit."""
+"""Bars: shares of queues, resources of the cluster, and runs of a Job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,95 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pyroclast.pictures.flow_graph import COLOURS as PHASE_COLOURS
+from pyroclast.pictures.flow_graph import OTHERWISE
 from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, line, rectangle, text
+
+RUN_ROW_HEIGHT: Final = 20
+RUN_BAR_HEIGHT: Final = 12
+RUN_WIDTH: Final = 190
+RUN_HEAD: Final = 26
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run: its name, its final state, and its run time in seconds and as text."""
+
+    name: str
+    state: str
+    seconds: float
+    written: str
+
+
+def run_bars(title: str, runs: Sequence[Run]) -> Picture:
+    """Return the bar chart of `runs`. Names may be any text."""
+    left = CHARACTER_WIDTH * max((len(run.name) for run in runs), default=0) + 18
+    scale = RUN_WIDTH / (max((run.seconds for run in runs), default=0) or 1)
+    parts = [text(8, 16, title, kind="strong")]
+    for index, run in enumerate(runs):
+        top = RUN_HEAD + index * RUN_ROW_HEIGHT
+        width = max(run.seconds * scale, 1)
+        colour = PHASE_COLOURS.get(run.state, OTHERWISE)
+        parts.append(text(8, top + 11, run.name))
+        parts.append(rectangle(left, top, width, RUN_BAR_HEIGHT, fill=colour, title=f"{run.name}, {run.written}"))
+        parts.append(text(left + width + 6, top + 11, run.written, kind="faint"))
+    return Picture(title, left + RUN_WIDTH + 60, RUN_HEAD + len(runs) * RUN_ROW_HEIGHT + 6, tuple(parts))
+
+
+CLUSTER_ROW_HEIGHT: Final = 28
+CLUSTER_BAR_HEIGHT: Final = 16
+CLUSTER_WIDTH: Final = 260
+CLUSTER_HEAD: Final = 46
+CLUSTER_COLOURS: Final[Mapping[str, str]] = {"allocated": "#2b6cb0", "reserved": "#b7791f", "away": "#a0aec0"}
+"""The filled parts. The legend and the titles also name them; the remaining part of the frame is idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceBar:
+    """One resource: amounts as numbers in one unit and as texts (`written`), by `total` and the names in `CLUSTER_COLOURS`."""
+
+    resource: str
+    amounts: Mapping[str, float]
+    written: Mapping[str, str]
+
+
+def resource_bars(title: str, bars: Sequence[ResourceBar]) -> Picture:
+    """Return the picture. The width of each bar is the total of its resource. Names may be any text."""
+    left = CHARACTER_WIDTH * max((len(bar.resource) for bar in bars), default=0) + 20
+    told = [f"{bar.written['allocated']} of {bar.written['total']}" for bar in bars]
+    parts = [text(8, 16, title, kind="strong"), *_cluster_legend(left)]
+    for index, (bar, numbers) in enumerate(zip(bars, told, strict=True)):
+        top = CLUSTER_HEAD + index * CLUSTER_ROW_HEIGHT
+        parts += [text(8, top + 12, bar.resource), *_cluster_bar(bar, left, top)]
+        parts.append(text(left + CLUSTER_WIDTH + 10, top + 12, numbers, kind="faint"))
+    right = CHARACTER_WIDTH * max(map(len, told), default=0) + 16
+    return Picture(title, left + CLUSTER_WIDTH + right, CLUSTER_HEAD + CLUSTER_ROW_HEIGHT * len(bars), tuple(parts))
+
+
+def _cluster_bar(bar: ResourceBar, left: float, top: float) -> list[str]:
+    parts = [
+        rectangle(
+            left, top, CLUSTER_WIDTH, CLUSTER_BAR_HEIGHT, kind="frame", title=f"{bar.resource}: {bar.written['total']} in all"
+        )
+    ]
+    x = left
+    for name, colour in CLUSTER_COLOURS.items():
+        width = CLUSTER_WIDTH * bar.amounts[name] / (bar.amounts["total"] or 1)
+        if width > 0:
+            parts.append(
+                rectangle(x, top, width, CLUSTER_BAR_HEIGHT, fill=colour, title=f"{bar.resource}: {bar.written[name]} {name}")
+            )
+        x += width
+    return parts
+
+
+def _cluster_legend(left: float) -> list[str]:
+    parts = []
+    for index, (name, colour) in enumerate(CLUSTER_COLOURS.items()):
+        parts += [rectangle(left + index * 92, 24, 12, 12, fill=colour), text(left + index * 92 + 17, 34, name)]
+    x = left + 2 * 92 + 62
+    return [*parts, rectangle(x, 24, 12, 12, kind="frame"), text(x + 17, 34, "idle")]
+
 
 ROW_HEIGHT: Final = 26
 BAR_HEIGHT: Final = 16

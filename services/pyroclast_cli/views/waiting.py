@@ -1,0 +1,226 @@
+"""The commands `vcctl waiting`, `vcctl running` and `vcctl order`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from pyroclast.api import keys
+from pyroclast.api.types import JOB_FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, Key
+from pyroclast.api.waiting_codes import NEVER
+from pyroclast.kube.basics.errors import Forbidden
+from pyroclast.kube.http.waiting_queries import read_groups
+from pyroclast.views.contract import Row
+from pyroclast.views.explanation import listed_start
+from pyroclast.views.groups import native_waiter, position_of, said_of, start_of
+from pyroclast.views.jobs import WAITING_PHASES, Group, seconds_since
+from pyroclast.views.readable import as_text, clock_text, human_duration, main_resources, start_text
+from pyroclast.views.rows import AT_WORK, running_native_rows, running_rows, waiting_rows
+from pyroclast_cli.flags import Context, Failure, Flag
+from pyroclast_cli.servers import BOARD, explained, orders
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, with_kind
+from pyroclast_cli.views.scope import SCOPE_FLAGS, entries_that_wait, existing, jobs_of, namespaces_of, natives_of
+from pyroclast_cli.views.watching import WATCH, show
+
+MOST: Final = 1000
+HEAD: Final = (
+    Column("POS", "position"),
+    Column("NAMESPACE", "namespace"),
+    Column("NAME", "name"),
+    Column("PRIORITY", "priority", lambda value: f"{value:g}"),
+)
+TAIL: Final = (
+    Column("WAITED", "waitedSeconds", human_duration),
+    Column("ASKS", "asks", as_text),
+    Column("CODE", "code"),
+    Column("START", "start", start_text, absent="?"),
+)
+
+
+def stored_order(groups: Sequence[Group], queue: str, now: float) -> list[Row]:
+    """Return the waiting Jobs of a queue by the positions that the scheduler wrote last; without these, by priority and age."""
+    waiting = [group for group in groups if _queue(group) == queue and _phase(group) in WAITING_PHASES]
+    places = {group["metadata"]["uid"]: position_of(group) for group in waiting}
+    has_places = None not in places.values()
+    waiting.sort(key=lambda group: (places[group["metadata"]["uid"]] if has_places else 0, *_rank(group)))
+    rows: list[Row] = []
+    for at, group in enumerate(waiting, 1):
+        owner: dict[str, Any] = next(iter(group["metadata"].get("ownerReferences") or ()), {})
+        said = said_of(group)
+        rows.append(
+            {
+                "position": at,
+                "namespace": group["metadata"]["namespace"],
+                "name": owner.get("name") or group["metadata"]["name"],
+                "priority": (group.get("spec") or {}).get("priority", 0),
+                "waitedSeconds": seconds_since(group["metadata"]["creationTimestamp"], now),
+                "asks": main_resources((group.get("spec") or {}).get("minResources") or {}),
+                "code": said.get("code"),
+                "start": NEVER if said.get("never") else start_of(group),
+            }
+        )
+    return rows
+
+
+def _rank(group: Group) -> tuple[int, str, str, str]:
+    metadata, priority = group["metadata"], int((group.get("spec") or {}).get("priority") or 0)
+    return -priority, metadata["creationTimestamp"], metadata["namespace"], metadata["name"]
+
+
+def _queue(group: Group) -> str:
+    return str((group.get("spec") or {}).get("queue") or "default")
+
+
+def _phase(group: Group) -> str:
+    return str((group.get("status") or {}).get("phase", ""))
+
+
+def _from_scheduler(answer: Row) -> tuple[list[Row], tuple[Column, ...]]:
+    """Return the scheduler's rows, and a column for each plugin that orders the jobs."""
+    rows: list[Row] = []
+    plugins: dict[str, None] = {}
+    for each in answer.get("items") or ():
+        # the priority has a column of its own
+        ranks = {name: rank for name, rank in (each.get("ranks") or {}).items() if name != "priority"}
+        plugins |= dict.fromkeys(ranks)
+        rows.append({**each, **ranks, "start": listed_start(each), "namespace": each["namespace"] or "(hidden)"})
+    return rows, tuple(Column(name.upper(), name, _short) for name in plugins)
+
+
+def _short(rank: float | str) -> str:
+    return rank if isinstance(rank, str) else f"{rank:.4g}"
+
+
+async def _order(context: Context) -> None:
+    queue = context.text("queue") or (context.arguments[0] if len(context.arguments) == 1 else "")
+    queue = queue.removeprefix("queue/")
+    if not queue:
+        raise Failure("name a queue: vcctl order -q QUEUE")
+    with suppress(Forbidden):  # the waiting Jobs may be known without the queue
+        await existing(context, QUEUES, Key("", queue), f'queue "{queue}"')
+
+    async def read() -> Table:
+        now = context.client.now()
+        limit = min(context.number("limit") or MOST, MOST)
+        answer = await explained(context, "queues", queue, query={"limit": str(max(1, limit))})
+        if answer is not None:
+            rows, plugins = _from_scheduler(answer)
+        else:
+            groups, _ = await read_groups(context.client, context.client.config.namespace)
+            rows, plugins = stored_order(groups, queue, now), ()
+        columns = (*HEAD, *plugins, *TAIL)
+        return Table("WaitingPlace", columns, rows, "vcjob.batch.volcano.sh", f"No Job waits in queue {queue}")
+
+    await show(context, read, POD_GROUPS)
+
+
+ORDER: Final = Leaf(
+    "order",
+    "list who waits in a queue, the first one first",
+    _order,
+    (Flag("queue", "q", "", "the queue"), *TABLE_FLAGS, BOARD, WATCH),
+    takes="[QUEUE]",
+    is_ours=True,
+)
+
+
+MOST_QUEUES: Final = 8
+MOST_IN_QUEUE: Final = 1000
+"""The scheduler is asked for the order of so many queues and Jobs. Others show what it wrote on their PodGroups."""
+
+REFERENCE: Final = "vcjob.batch.volcano.sh"
+WAITING_COLUMNS: Final = (
+    Column("POS", "position"),
+    Column("NAMESPACE", "namespace"),
+    Column("NAME", "name"),
+    Column("QUEUE", "queue"),
+    Column("PRIORITY", "priority"),
+    Column("PODS", "pods"),
+    Column("ASKS", "asks", as_text),
+    Column("WAITED", "waitedSeconds", human_duration),
+    Column("CODE", "code"),
+    Column("START", "start", start_text, absent="?"),
+    Column("KIND", "object", is_wide=True),
+    Column("WHY", "sentence", is_wide=True),
+)
+RUNNING_COLUMNS: Final = (
+    Column("NAMESPACE", "namespace"),
+    Column("NAME", "name"),
+    Column("QUEUE", "queue"),
+    Column("PODS", "pods"),
+    Column("READY", "ready"),
+    Column("NODES", "nodes"),
+    Column("ASKS", "asks", as_text),
+    Column("ELAPSED", "elapsedSeconds", human_duration),
+    Column("ENDS", "ends", lambda ends: f"~{clock_text(ends)}"),
+    Column("HEALTH", "health"),
+    Column("STATE", "phase", is_wide=True),
+    Column("RETRIES", "retries", is_wide=True),
+    Column("KIND", "object", is_wide=True),
+)
+
+
+def with_order(rows: Iterable[Row], order: Iterable[Row]) -> list[Row]:
+    """Return the rows with position and start from the scheduler's order, which is newer than what it wrote on the PodGroups."""
+    live = {(each["object"], each["namespace"], each["name"]): each for each in order}
+    return [
+        row
+        if (place := live.get((row["object"], row["namespace"], row["name"]))) is None
+        # a controller may have found a cause of an earlier stage, of which the scheduler does not know
+        else {**row, "position": place["position"], **({} if row["never"] else {"start": listed_start(place)})}
+        for row in rows
+    ]
+
+
+async def waiting_table(context: Context) -> Table:
+    """Return the table of waiting Jobs."""
+    now = context.client.now()
+    rows = waiting_rows((each.waiter for each in await jobs_of(context)), now)
+    natives = waiting_rows(filter(None, map(native_waiter, await _natives_of(context))), now)
+    # labels, queue and user of an uncreated Job are unknown
+    is_every = not any(context.text(flag) for flag in ("selector", "queue", "user"))
+    if is_every and context.text("output") != "name":  # the form `name` only prints existing objects
+        rows += waiting_rows(await entries_that_wait(context.client, namespaces_of(context)), now)
+    queues = sorted({str(row["queue"]) for row in (*rows, *natives) if row["position"] is not None})
+    order = await orders(context, queues, most=MOST_IN_QUEUE) if len(queues) <= MOST_QUEUES else ()
+    shown = with_order([*rows, *natives], order)
+    return Table("WaitingJob", with_kind(WAITING_COLUMNS, natives), shown, REFERENCE, "No Job waits")
+
+
+async def running_table(context: Context) -> Table:
+    """Return the table of running Jobs."""
+    jobs = await jobs_of(context)
+    is_any = any(each.phase in AT_WORK for each in jobs)
+    pods = (await context.client.list(PODS, namespaces_of(context), label_selector=keys.JOB_NAME))[0] if is_any else []
+    rows, natives = running_rows(jobs, pods, context.client.now()), await _running_natives(context)
+    return Table("RunningJob", with_kind(RUNNING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job runs")
+
+
+async def _waiting(context: Context) -> None:
+    await show(context, partial(waiting_table, context), JOBS, JOB_FLOWS, namespace=namespaces_of(context))
+
+
+async def _running(context: Context) -> None:
+    await show(context, partial(running_table, context), JOBS, namespace=namespaces_of(context))
+
+
+async def _natives_of(context: Context) -> list[Group]:
+    """Return the native PodGroups that the flags select. Empty for the form `name`, which prints names of Jobs."""
+    return [] if context.text("output") == "name" else await natives_of(context)
+
+
+async def _running_natives(context: Context) -> list[Row]:
+    groups = await _natives_of(context)
+    if not groups:
+        return []  # reading all pods would cost too much for a list
+    pods, _ = await context.client.list(PODS, namespaces_of(context), label_selector=f"!{keys.JOB_NAME}")
+    return running_native_rows(groups, pods, context.client.now())
+
+
+WAITING: Final = Leaf(
+    "waiting", "list the Jobs that wait, and why", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS, BOARD, WATCH), is_ours=True
+)
+RUNNING: Final = Leaf("running", "list the Jobs that run", _running, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True)
