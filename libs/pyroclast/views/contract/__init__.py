@@ -1,4 +1,4 @@
-"""The documents of `view.pyroclast.dev/v1` that commands print with `-o json`: typed records, and the JSON Schema made from them."""
+"""The documents of `view.pyroclast.dev/v1`, which commands print with `-o json`: typed records, and their JSON Schema."""
 
 from __future__ import annotations
 
