@@ -26,14 +26,17 @@ from pyroclast_admission.tracing import trace_of, with_trace
 
 log = structlog.get_logger()
 
-LARGE_BODY: Final = 128 * 1024
+LARGE_BODY: Final = 64 * 1024
 """Size in bytes from which a review is handled in a thread.
 
-Such a review may take tens of milliseconds, and other reviews are answered meanwhile.
+Such a review may take more than 10 ms, and other reviews are answered meanwhile.
 """
 
+HUGE_BODY: Final = 512 * 1024
+"""Size in bytes from which a review is handled in a thread of its own kind, so that it delays no smaller one."""
+
 MAX_LARGE: Final = 8
-"""Most large reviews that wait for the thread. A further large review is refused, and its client is asked to try again."""
+"""Most reviews that wait for each thread. A further one is refused, and its client is asked to try again."""
 
 MAX_READ: Final = 32
 """Most objects that are read before a denial. A denial that depends on more objects is decided from the caches."""
@@ -86,8 +89,7 @@ class Engine:
         self._known, self._fetch, self._overload, self._metrics = known, fetch, overload, metrics
         self._authorize = authorize
         self._traces = traces or Traces("admission")
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-review")
-        self._large = 0
+        self._large, self._huge = _Thread("large-review"), _Thread("huge-review")
 
     def serves(self, path: str) -> bool:
         """Whether a webhook is served at `path`."""
@@ -96,20 +98,21 @@ class Engine:
     async def reply(self, path: str, body: bytes) -> Reply:
         """Return the answer to the AdmissionReview `body` that was posted to `path`."""
         webhook = self._webhooks[path]
-        is_large = len(body) >= LARGE_BODY
+        thread = None if len(body) < LARGE_BODY else self._large if len(body) < HUGE_BODY else self._huge
         try:
-            if self._overload.sheds or (is_large and self._large >= MAX_LARGE):
+            if self._overload.sheds or (thread is not None and thread.waiting >= MAX_LARGE):
                 return self._shed(webhook, decode(body))
-            if is_large and not webhook.is_authorized:
-                return await self._reply_large(webhook, body)
+            if thread is not None and not webhook.is_authorized:
+                return await self._reply_large(webhook, body, thread)
             return await self._reply(webhook, decode(body))
         except BadReview as bad:
             self._metrics.count(path, "bad")
             return Reply(400, f"{bad}\n".encode(), "text/plain; charset=utf-8")
 
     def close(self) -> None:
-        """Shut down the thread for large reviews."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Shut down the threads for large reviews."""
+        for thread in (self._large, self._huge):
+            thread.executor.shutdown(wait=False, cancel_futures=True)
 
     async def _reply(self, webhook: Webhook, review: Review) -> Reply:
         is_traced = self._traces.are_taken and webhook.path in TRACED and review.operation == "CREATE"
@@ -144,7 +147,7 @@ class Engine:
             return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
         return answer(webhook, review, with_read(self._known(), read))
 
-    async def _reply_large(self, webhook: Webhook, body: bytes) -> Reply:
+    async def _reply_large(self, webhook: Webhook, body: bytes, thread: _Thread) -> Reply:
         """Return an answer that the thread computes from the caches alone."""
 
         def work() -> tuple[Answer, Reply]:
@@ -152,11 +155,11 @@ class Engine:
             result = answer(webhook, review, self._known())
             return result, _encoded(webhook, review, result)
 
-        self._large += 1
+        thread.waiting += 1
         try:
-            result, reply = await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            result, reply = await asyncio.get_running_loop().run_in_executor(thread.executor, work)
         finally:
-            self._large -= 1
+            thread.waiting -= 1
         self._count(webhook, result)
         return reply
 
@@ -171,6 +174,14 @@ class Engine:
 
     def _count(self, webhook: Webhook, result: Answer) -> None:
         self._metrics.count(webhook.path, "allowed" if result.verdict.allowed else "denied")
+
+
+class _Thread:
+    """A thread that answers large reviews one after another, with the number of reviews that are there."""
+
+    def __init__(self, name: str) -> None:
+        self.executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self.waiting = 0
 
 
 def _encoded(webhook: Webhook, review: Review, result: Answer) -> Reply:

@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 from aiohttp import web
-from aiohttp.hdrs import CONTENT_TYPE
+from aiohttp.hdrs import CONTENT_ENCODING, CONTENT_TYPE
 from aiohttp.http_exceptions import HttpProcessingError
 
 from pyroclast.responses import WholeResponse
@@ -59,6 +59,7 @@ class WebhookServer:
             keepalive_timeout=KEEPALIVE_SECONDS,
             lingering_time=LINGER_SECONDS,
             max_field_size=HEADER_BYTES,
+            auto_decompress=False,
         )
         self.port = 0
 
@@ -110,6 +111,8 @@ class WebhookServer:
             return _plain(404, "404 page not found")
         if request.method != "POST":
             return _plain(405, "only POST is answered here")
+        if request.headers.get(CONTENT_ENCODING, "identity") != "identity":  # a few bytes could become very many
+            return _plain(400, f"the body must not be compressed (Content-Encoding: {request.headers[CONTENT_ENCODING]})")
         if request.content_type != JSON:
             return _plain(415, f"the body must be {JSON}, not {request.content_type}")
         body = await _read(request)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 from typing import Any
 
 import pytest
+import structlog
 
 from pyroclast.rules.lookups import QueueView
 from pyroclast_admission.handlers import WEBHOOKS
@@ -126,6 +128,20 @@ async def test_unknown_paths_return_404_and_other_methods_405() -> None:
         for path, method, status in (("/nowhere", "POST", 404), ("/jobs/validate", "GET", 405), ("/jobs/validate/", "POST", 404)):
             async with session.request(method, base + path) as response:
                 assert response.status == status
+
+
+@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b" " * (50 * 1024 * 1024)), b""], ids=["malformed", "bomb", "empty"])
+async def test_a_compressed_body_returns_400_without_a_traceback_or_decompression(body: bytes) -> None:
+    headers = {**JSON, "Content-Encoding": "gzip"}
+    with structlog.testing.capture_logs() as logs:
+        async with serving() as server, asking(server.material.bundle) as session:
+            url = f"https://localhost:{server.port}/jobs/validate"
+            async with session.post(url, data=body, headers=headers) as response:
+                assert (response.status, await response.text()) == (
+                    400,
+                    "the body must not be compressed (Content-Encoding: gzip)\n",
+                )
+    assert not [each for each in logs if each["log_level"] in {"error", "exception"}]
 
 
 async def test_a_chunked_body_above_the_size_limit_returns_413() -> None:

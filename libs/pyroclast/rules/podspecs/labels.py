@@ -56,11 +56,12 @@ def check_matched_keys(holder: Mapping[str, Any], path: str, errors: list[FieldE
             continue
         for index, key in enumerate(keys):
             check_label_key(key, f"{path}.{field}[{index}]", errors)
-    seen = set(mapping(selector.get("matchLabels")))
+    seen, there = set(mapping(selector.get("matchLabels"))), set(other)
+    places = {key: index for index, key in reversed(list(enumerate(same)))}
     for _, expression in mappings(selector.get("matchExpressions")):
         key = text(expression.get("key"))
-        if key in same and key in seen:
-            errors.append(invalid(f"{path}[{same.index(key)}]", key, "exists in both matchLabelKeys and labelSelector"))
+        if key in places and key in seen:
+            errors.append(invalid(f"{path}[{places[key]}]", key, "exists in both matchLabelKeys and labelSelector"))
         seen.add(key)
     detail = "exists in both matchLabelKeys and mismatchLabelKeys"
-    errors += [invalid(f"{path}.matchLabelKeys[{index}]", key, detail) for index, key in enumerate(same) if key in other]
+    errors += [invalid(f"{path}.matchLabelKeys[{index}]", key, detail) for index, key in enumerate(same) if key in there]
