@@ -119,7 +119,7 @@ def _run(options: argparse.Namespace) -> int:
 
 async def _submit(options: argparse.Namespace, directory: DataDirectory, objects: list[manifests.Manifest]) -> int:
     from pyroclast_standalone import run  # noqa: PLC0415 - only this verb needs the records of all kinds
-    from pyroclast_standalone.display import Display  # noqa: PLC0415
+    from pyroclast_standalone.following import Display  # noqa: PLC0415 - see above
 
     display = Display()
     if options.kubeconfig is not None or directory.running_pid() is not None:

@@ -77,11 +77,7 @@ class Plane:
 
 @asynccontextmanager
 async def running(options: Options, say: Callable[[str], None]) -> AsyncIterator[Plane]:
-    """Start all processes. Yield when all are ready and the queue `default` is Open. At the end, stop all processes.
-
-    Raises:
-        CommandError: a process could not be started. The message says why.
-    """
+    """Start all processes. Yield when all are ready and the queue `default` is Open. At the end, stop all processes."""
     directory = options.directory
     port = await check(options)
     directory.prepare()
@@ -99,11 +95,7 @@ async def running(options: Options, say: Callable[[str], None]) -> AsyncIterator
 
 
 async def check(options: Options) -> int:
-    """Check, before anything is written, whether `running` can start. Return the port for the embedded API server, otherwise 0.
-
-    Raises:
-        CommandError: a control plane runs in this directory, the port is in use, or the cluster does not answer.
-    """
+    """Check before any write whether `running` can start. Return the port for the embedded API server, otherwise 0."""
     directory = options.directory
     directory.check_idle()
     if options.kubeconfig is not None:

@@ -68,11 +68,7 @@ class DataDirectory:
         return self.root / "pyroclast.lock"
 
     def prepare(self) -> None:
-        """Create the directory. Only its owner can read it.
-
-        Raises:
-            CommandError: it cannot be created or written.
-        """
+        """Create the directory. Only its owner can read it."""
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             for folder in (self.logs, self.accounts):
@@ -84,11 +80,7 @@ class DataDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of this directory.
-
-        Raises:
-            CommandError: another control plane holds the lock.
-        """
+        """Hold the lock of this directory."""
         with self.lock_file.open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,11 +95,7 @@ class DataDirectory:
             file.truncate()
 
     def check_idle(self) -> None:
-        """Check that no control plane runs here.
-
-        Raises:
-            CommandError: a control plane runs here.
-        """
+        """Check that no control plane runs here."""
         if (pid := self.running_pid()) is not None:
             raise self._taken(pid)
 
@@ -131,11 +119,7 @@ class DataDirectory:
 
 
 async def require_answer(client: Client, source: str) -> None:
-    """Send one request. Any answer is enough. `source` is the option that named the server.
-
-    Raises:
-        CommandError: no server answers.
-    """
+    """Send one request. Any answer is enough. `source` is the option that named the server."""
     try:
         await client.request("GET", "/readyz", once=True)
     except ApiError:

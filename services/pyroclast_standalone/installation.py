@@ -42,7 +42,6 @@ async def release(kubeconfig: Path, say: Callable[[str], None]) -> int:
         0.
 
     Raises:
-        CommandError: Pyroclast still runs in the cluster, or another client writes an object all the time.
         KubeError: the API server does not answer.
     """
     async with Client(load_config(str(kubeconfig))) as client:
@@ -55,11 +54,7 @@ async def release(kubeconfig: Path, say: Callable[[str], None]) -> int:
 
 
 async def refuse_beside_ours(client: Client) -> None:
-    """Check that no program of Pyroclast runs.
-
-    Raises:
-        CommandError: a program runs.
-    """
+    """Check that no program of Pyroclast runs."""
     ours = (await client.list(DEPLOYMENTS, label_selector="app.kubernetes.io/name=pyroclast"))[0]
     running = sorted(each["metadata"]["name"] for each in ours if each["spec"].get("replicas", 1))
     if running:
@@ -67,11 +62,7 @@ async def refuse_beside_ours(client: Client) -> None:
 
 
 async def release_all(client: Client) -> list[tuple[ResourceType, Key]]:
-    """Remove Pyroclast's finalizers from all objects. Return the objects that had one. Other finalizers stay.
-
-    Raises:
-        CommandError: another client writes an object so often that no removal succeeds.
-    """
+    """Remove Pyroclast's finalizers from all objects. Return the objects that had one. Other finalizers stay."""
     released = []
     for kind, finalizer in _HELD:
         try:
@@ -115,9 +106,6 @@ async def remove(client: Client, manifests: Sequence[Manifest], *, wait_seconds:
 
     An object that does not exist is skipped. Finalizers of objects of Pyroclast's kinds are removed, because no controller is
     left to handle them.
-
-    Raises:
-        CommandError: some objects still exist after `wait_seconds`. The message names them.
     """
     catalogue = Catalogue(client)
     deleted: list[tuple[ResourceType, Key]] = []

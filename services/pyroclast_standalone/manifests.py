@@ -18,11 +18,7 @@ Manifest = dict[str, Any]
 
 
 def read(paths: Iterable[Path]) -> list[Manifest]:
-    """Return all objects in the YAML or JSON files and folders of `paths`, with Lists expanded, in order.
-
-    Raises:
-        CommandError: a file cannot be read or is not a manifest. The message names file, position and field.
-    """
+    """Return all objects in the YAML or JSON files and folders of `paths`, with Lists expanded, in order."""
     found: list[Manifest] = []
     for path in _files(paths):
         try:
@@ -93,11 +89,7 @@ class Catalogue:
         self._known: dict[str, dict[str, ResourceType]] = {}
 
     async def type_of(self, manifest: Manifest) -> ResourceType:
-        """Return the resource type of an object.
-
-        Raises:
-            CommandError: the server does not serve the kind.
-        """
+        """Return the resource type of an object."""
         api_version, kind = manifest["apiVersion"], manifest["kind"]
         if kind not in self._known.get(api_version, {}):
             self._known[api_version] = await self._load(api_version)

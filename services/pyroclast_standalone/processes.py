@@ -97,11 +97,7 @@ class Supervisor:
         self._stopping = False
 
     async def start(self, program: Program) -> None:
-        """Start `program` and wait until it is ready.
-
-        Raises:
-            CommandError: the program ended or was not ready in time. The message contains the last line of its log.
-        """
+        """Start `program` and wait until it is ready."""
         child = await self._spawn(program)
         deadline = time.monotonic() + READY_SECONDS
         while not await program.is_ready():
@@ -117,11 +113,7 @@ class Supervisor:
             await asyncio.sleep(0.05)
 
     async def watch(self) -> None:
-        """Restart processes that die, until cancelled.
-
-        Raises:
-            CommandError: a process rejected its settings.
-        """
+        """Restart processes that die, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for name in list(self._children):
                 group.create_task(self._keep(name))

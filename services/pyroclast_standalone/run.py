@@ -19,8 +19,7 @@ from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast_standalone import following, manifests
 from pyroclast_standalone.directory import CommandError, require_answer
-from pyroclast_standalone.display import QUIET_SECONDS, Display
-from pyroclast_standalone.following import Progress, flow_progress
+from pyroclast_standalone.following import QUIET_SECONDS, Display, Progress, flow_progress
 from pyroclast_standalone.manifests import Catalogue, Manifest
 
 ENDING: Final[Mapping[ResourceType, type[ObjectRecord]]] = {JOBS: Job, JOB_FLOWS: JobFlow, HYPER_JOBS: HyperJob, PODS: Pod}
@@ -76,11 +75,7 @@ class View:
             await informer.synced()
 
     def progress(self) -> dict[tuple[ResourceType, Key], Progress]:
-        """Return the progress of each followed object.
-
-        Raises:
-            CommandError: an object was deleted.
-        """
+        """Return the progress of each followed object."""
         found: dict[tuple[ResourceType, Key], Progress] = {}
         for kind, key, uid in self._followed:
             record = self._own[kind].get(key)
@@ -140,11 +135,7 @@ class _Submitted:
 
 
 async def submit_and_follow(kubeconfig: Path, objects: Sequence[Manifest], display: Display) -> Outcome:
-    """Create all `objects`, or none if one is rejected. Show the progress of those with an end until they have ended.
-
-    Raises:
-        CommandError: an object was rejected, was deleted meanwhile, or no API server answers.
-    """
+    """Create all `objects`, or none if one is rejected. Show the progress of those with an end until they have ended."""
     cluster = load_config(str(kubeconfig))
     async with Client(cluster, user_agent=USER_AGENT, on_warning=lambda text: display.say(f"Warning: {text}")) as client:
         await require_answer(client, f"--kubeconfig {kubeconfig}")

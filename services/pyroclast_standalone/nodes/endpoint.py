@@ -17,9 +17,8 @@ from pyroclast.api.types import Key
 from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.environment import ConfigurationError
 from pyroclast_standalone.nodes.lives import ContainerLife, PodLife
-from pyroclast_standalone.nodes.logs import LogLine, LogOptions, selected, written
 from pyroclast_standalone.nodes.pods import PodKeeper
-from pyroclast_standalone.nodes.runtime import Runtime
+from pyroclast_standalone.nodes.runtime import LogLine, LogOptions, Runtime, selected, written
 
 _FOLLOW_SECONDS = 0.2  # how soon a follower gets a new line
 

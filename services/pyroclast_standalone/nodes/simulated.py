@@ -12,8 +12,7 @@ from pyroclast_standalone.nodes import environment, records, volumes
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
 from pyroclast_standalone.nodes.lives import ContainerLife, Ending, Execution, PodLife, ProbeKind, ProbeResult
-from pyroclast_standalone.nodes.logs import LogLine
-from pyroclast_standalone.nodes.runtime import resolved_volumes, trouble_of, workload
+from pyroclast_standalone.nodes.runtime import LogLine, resolved_volumes, trouble_of, workload
 from pyroclast_standalone.nodes.shell import Run, simulate
 from pyroclast_standalone.nodes.sources import Sources
 

@@ -19,12 +19,14 @@ from pyroclast_standalone import installation
 from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.installation import refuse_beside_ours, release_all
 from pyroclast_standalone.takeover import inventory
-from pyroclast_standalone.takeover.configurations import SCHEDULER_FILE, ConfigurationAnswer, check_configuration
 from pyroclast_standalone.takeover.inventory import DEPLOYMENTS, Inventory, Program, WebhookConfiguration, read
 from pyroclast_standalone.takeover.review import (
     COUNTERPARTS,
+    SCHEDULER_FILE,
+    ConfigurationAnswer,
     Effect,
     Finding,
+    check_configuration,
     check_scheduler_configuration,
     known_flags,
     review,
@@ -46,9 +48,6 @@ async def stop_volcano(client: Client, found: Inventory, say: Callable[[str], No
 
     The webhooks are deleted first: without a running webhook manager, the API server would reject every Job. A second
     deletion follows at the end, because a webhook manager that started meanwhile has created the webhooks again.
-
-    Raises:
-        CommandError: a program still has pods after `seconds`.
     """
     await _remove_webhooks(client, found, found.webhooks, say)
     for program in found.programs:
@@ -69,11 +68,7 @@ async def _remove_webhooks(
 
 
 async def start_volcano(client: Client, found: Inventory, say: Callable[[str], None]) -> None:
-    """Scale Volcano's Deployments to their previous replicas, then create its webhook configurations again.
-
-    Raises:
-        CommandError: a program of Pyroclast still runs in the cluster.
-    """
+    """Scale Volcano's Deployments to their previous replicas, then create its webhook configurations again."""
     await refuse_beside_ours(client)
     for kind, key in await release_all(client):  # no program would remove them later
         say(f"released: {kind.kind} {key}")
@@ -150,7 +145,6 @@ async def check(kubeconfig: Path, say: Callable[[str], None]) -> int:
         0 when Pyroclast can take over without loss, else 1.
 
     Raises:
-        CommandError: a program of Pyroclast does not answer.
         KubeError: the API server does not answer.
     """
     async with Client(load_config(str(kubeconfig))) as client:
@@ -166,7 +160,6 @@ async def take_over(kubeconfig: Path, say: Callable[[str], None]) -> int:
         0 when Volcano has stopped, 1 when something would be lost.
 
     Raises:
-        CommandError: a program of Pyroclast does not answer, or a program of Volcano does not stop.
         KubeError: the API server does not answer.
     """
     async with Client(load_config(str(kubeconfig))) as client:
@@ -187,7 +180,6 @@ async def back(kubeconfig: Path, say: Callable[[str], None]) -> int:
         0 when Volcano was started, 1 when there is no Volcano.
 
     Raises:
-        CommandError: Pyroclast still runs in the cluster.
         KubeError: the API server does not answer.
     """
     async with Client(load_config(str(kubeconfig))) as client:

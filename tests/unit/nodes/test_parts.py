@@ -13,8 +13,8 @@ from pyroclast_standalone.nodes import fleet, volumes
 from pyroclast_standalone.nodes.capacity import AddressPool, Ledger, pod_requests
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place, argv, environment
 from pyroclast_standalone.nodes.injections import NodeState, of_node, of_pod
-from pyroclast_standalone.nodes.logs import LogOptions, selected, written
 from pyroclast_standalone.nodes.records import Node, Pod
+from pyroclast_standalone.nodes.runtime import LogOptions, selected, written
 from pyroclast_standalone.nodes.service import NodesSettings
 
 PLACE = Place("10.0.0.1", "127.0.0.1", {"cpu": "8", "memory": "16Gi"})

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from pyroclast.api.records import JobFlow
-from pyroclast_standalone.display import Display, tree_lines
-from pyroclast_standalone.following import MOST_LEVELS, Progress, flow_progress
+from pyroclast_standalone.following import MOST_LEVELS, Display, Progress, flow_progress, tree_lines
 
 
 def flow(*entries: dict[str, Any], phase: str = "Running", **conditions: tuple[str, str]) -> JobFlow:

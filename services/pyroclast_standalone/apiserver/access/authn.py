@@ -124,11 +124,7 @@ class Authenticator:
         self._peers: WeakKeyDictionary[Peer, User | None] = WeakKeyDictionary()  # None for a connection without a certificate
 
     def user(self, authorization: str, tls: Peer | None) -> User:
-        """Return the user of a request with this `Authorization` header on this connection.
-
-        Raises:
-            StatusError: 401, the credentials are invalid.
-        """
+        """Return the user of a request with this `Authorization` header on this connection."""
         certified = self._certified_peer(tls) if tls is not None else None
         if certified is not None:
             return certified
@@ -200,11 +196,7 @@ def _of_certificate(certificate: Mapping[str, Any], encoded: bytes) -> User:
 
 
 def impersonated(headers: Mapping[str, str], all_values: Callable[[str], list[str]]) -> User | None:
-    """Return the user in the `Impersonate-*` headers. None without such headers.
-
-    Raises:
-        StatusError: the headers name groups or other attributes, but no user.
-    """
+    """Return the user in the `Impersonate-*` headers. None without such headers."""
     if not any(name.lower().startswith("impersonate-") for name in headers):
         return None
     name = headers.get("Impersonate-User", "")

@@ -166,11 +166,7 @@ class Limits:
             body["metadata"]["annotations"] = {**annotations, _NOTE: f"LimitRanger plugin set: {'; '.join(notes)}"}
 
     async def check(self, review: Review) -> None:
-        """Reject a new pod or claim that exceeds a limit.
-
-        Raises:
-            StatusError: 403. The message names every exceeded limit.
-        """
+        """Reject a new pod or claim that exceeds a limit."""
         body = review.body
         if review.operation != "CREATE" or review.subresource or body is None or not self._ranges.keys(review.namespace):
             return

@@ -42,11 +42,7 @@ class Classes:
             body["spec"]["storageClassName"] = found[0]["metadata"]["name"]
 
     async def check(self, review: Review) -> None:
-        """Reject the growth of a claim whose class does not allow expansion.
-
-        Raises:
-            StatusError: 403.
-        """
+        """Reject the growth of a claim whose class does not allow expansion."""
         body = review.body
         is_claim = review.resource.qualified == "persistentvolumeclaims" and review.operation == "UPDATE"
         if not is_claim or review.subresource or body is None or _asked(body) <= _asked(review.old or {}):
@@ -93,11 +89,7 @@ class Plugins:
         return [self.require_namespace, self._node_taint, self._pod, self._priority_class]
 
     def require_namespace(self, review: Review) -> None:
-        """Reject the creation of objects in a namespace that does not exist or is being deleted.
-
-        Raises:
-            StatusError: 404 or 403.
-        """
+        """Reject the creation of objects in a namespace that does not exist or is being deleted."""
         if review.operation != "CREATE" or not review.namespace or not review.resource.namespaced:
             return
         if review.resource.group == "authorization.k8s.io":
@@ -212,11 +204,7 @@ class Plugins:
             self._default = None
 
     def _priority_class(self, review: Review) -> None:
-        """Reject a second default PriorityClass, and the deletion of a system PriorityClass.
-
-        Raises:
-            StatusError: 403.
-        """
+        """Reject a second default PriorityClass, and the deletion of a system PriorityClass."""
         body = review.body
         is_class = review.resource.qualified == "priorityclasses.scheduling.k8s.io"
         if is_class and review.operation == "DELETE" and review.name in _SYSTEM_CLASSES:

@@ -40,11 +40,7 @@ class Webhooks:
         await self._client.close()
 
     async def mutate(self, review: Review) -> None:
-        """Call every matching mutating webhook.
-
-        Raises:
-            StatusError: a webhook denied the write, or failed with failure policy Fail.
-        """
+        """Call every matching mutating webhook."""
         hooks = self._mutating.matching(review)
         overtaken: list[Matched] = []
         called: list[Matched] = []
@@ -59,11 +55,7 @@ class Webhooks:
                 await self._mutate_by(matched, review)
 
     async def validate(self, review: Review) -> None:
-        """Call every matching validating webhook.
-
-        Raises:
-            StatusError: a webhook denied the write, or failed with failure policy Fail.
-        """
+        """Call every matching validating webhook."""
         hooks = [each for each in self._validating.matching(review) if self._is_wanted(each, review)]
         if not hooks:
             return
@@ -92,11 +84,7 @@ class Webhooks:
         return True
 
     async def _mutate_by(self, matched: Matched, review: Review) -> bool:
-        """Call one mutating webhook. Return whether it changed the object.
-
-        Raises:
-            StatusError: the webhook denied the write, failed, or sent an invalid patch.
-        """
+        """Call one mutating webhook. Return whether it changed the object."""
         resource, seen = review.resource, self._seen(matched, review, is_raw=True)
         response = await self._call(matched, review, seen, mutating=True)
         patch = response.get("patch") if response is not None else None

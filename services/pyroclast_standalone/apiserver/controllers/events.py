@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pyroclast_standalone import times
-from pyroclast_standalone.apiserver.kinds.core_events import RENAMED
+from pyroclast_standalone.apiserver.kinds.access import RENAMED
 from pyroclast_standalone.apiserver.storage import objectmeta
 from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
 from pyroclast_standalone.apiserver.storage.store import Store, Stored

@@ -40,11 +40,7 @@ class Quotas:
     # --- admission ----------------------------------------------------------------------------------------------
 
     def guard(self, review: Review) -> None:
-        """Charge the usage of a new object to its quotas.
-
-        Raises:
-            StatusError: 403, a quota does not allow the object.
-        """
+        """Charge the usage of a new object to its quotas."""
         body = review.body
         if review.operation != "CREATE" or review.subresource or body is None or not review.namespace:
             return

@@ -240,12 +240,6 @@ def apply(
         now: the time in RFC 3339, in whole seconds.
         force: whether `manager` takes over fields of other managers.
         subresource: the subresource of the endpoint.
-
-    Raises:
-        ApplyConflict: other managers own fields that `applied` sets differently, and `force` is false. The causes name the
-            fields.
-        PatchFailure: `applied` does not match the schema.
-        Undecodable: `applied` has managedFields or another version.
     """
     _check(applied, schema, api_version)
     before = _without_owners(live) if live is not None else _blank(applied, schema)

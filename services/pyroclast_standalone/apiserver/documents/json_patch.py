@@ -48,11 +48,7 @@ def unknown_fields(patch: Json) -> list[str]:
 
 
 def check(patch: Json) -> list[Mapping[str, Json]]:
-    """Return the operations of `patch`.
-
-    Raises:
-        MalformedPatch: the patch is not a list of objects.
-    """
+    """Return the operations of `patch`."""
     if not isinstance(patch, list):
         kind = go_kind(patch)
         raise MalformedPatch(f"error decoding patch: json: cannot unmarshal {kind} into Go value of type []handlers.jsonPatchOp")
@@ -200,10 +196,6 @@ def apply(document: Json, patch: Json) -> Json:
     """Return `document` after the operations of `patch` in order. The document is not modified.
 
     Unchanged values are shared with it.
-
-    Raises:
-        MalformedPatch: `patch` is not a list of operations.
-        Unprocessable: an operation does not apply: a test fails, a path is missing, or the operation is unknown.
     """
     for operation in check(patch):
         try:

@@ -167,10 +167,6 @@ def decode(body: bytes, *, kind: str = "") -> Object:
     Args:
         body: the magic number and the envelope.
         kind: the kind that the route expects. It is used for `DeleteOptions`, which is the same in every group.
-
-    Raises:
-        UnsupportedBody: the kind has no wire form here. The message says how to send the object as JSON.
-        Undecodable: the envelope or the content is invalid.
     """
     if not body.startswith(_MAGIC):
         raise Undecodable("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")

@@ -26,11 +26,7 @@ def _quantity(text: str) -> str:
 
 
 def canonical_quantity(value: Json) -> str:
-    """Return the canonical text of a quantity, which is given as text or number.
-
-    Raises:
-        Undecodable: the value is not a quantity.
-    """
+    """Return the canonical text of a quantity, which is given as text or number."""
     if value.__class__ is str:
         return _quantity(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -39,11 +35,7 @@ def canonical_quantity(value: Json) -> str:
 
 
 def canonical_amount(value: Json) -> str:
-    """Return the canonical text of a resource amount. Parts smaller than a thousandth are rounded up.
-
-    Raises:
-        Undecodable: the value is not a quantity.
-    """
+    """Return the canonical text of a resource amount. Parts smaller than a thousandth are rounded up."""
     return _amount(value if value.__class__ is str else canonical_quantity(value))
 
 
@@ -58,11 +50,7 @@ def _amount(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def canonical_time(text: str, *, micro: bool = False) -> str | None:
-    """Return an RFC 3339 time in UTC, in whole seconds or with `micro` in microseconds. None for the zero time.
-
-    Raises:
-        Undecodable: the text is not a time.
-    """
+    """Return an RFC 3339 time in UTC, in whole seconds or with `micro` in microseconds. None for the zero time."""
     layout = _MICRO_LAYOUT if micro else _LAYOUT
     found = (_RFC_3339_MICRO if micro else _RFC_3339).fullmatch(text)
     if found is None:

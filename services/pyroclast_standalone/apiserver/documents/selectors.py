@@ -187,11 +187,7 @@ def _refusal(why: str) -> MalformedSelector:
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Parse `a=b, c in (d,e), !f`.
-
-    Raises:
-        MalformedSelector: the syntax is invalid. The message is that of the API.
-    """
+    """Parse `a=b, c in (d,e), !f`."""
     return LabelSelector(tuple(_Reader(text).requirements())) if text else LabelSelector()
 
 
@@ -199,11 +195,7 @@ _EXPRESSIONS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNo
 
 
 def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector:
-    """Return the selector of a `LabelSelector` object (`matchLabels`, `matchExpressions`). Without content it matches everything.
-
-    Raises:
-        MalformedSelector: an expression has an unknown operator.
-    """
+    """Return the selector of a `LabelSelector` object (`matchLabels`, `matchExpressions`). Empty, it matches everything."""
     if not selector:
         return LabelSelector()
     tests = [_test(key, "=", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
@@ -272,9 +264,6 @@ def parse_field_selector(text: str, fields: FieldReaders | None = None, *, names
         fields: the selectable fields besides name and namespace. None for a kind without its own list, which has another error
             message.
         namespaced: whether the kind's own list includes `metadata.namespace`.
-
-    Raises:
-        MalformedSelector: the syntax is invalid, or a field is not selectable.
     """
     readers: dict[str, Callable[[Mapping[str, Any]], str]] = {"metadata.name": _NAME}
     if namespaced or fields is None:

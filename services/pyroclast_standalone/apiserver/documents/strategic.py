@@ -23,10 +23,6 @@ def merge(target: Object, patch: Json, schema: Node) -> Object:
     """Return `target` with `patch` merged in by `schema`. The arguments are not modified.
 
     Unchanged values are shared with `target`.
-
-    Raises:
-        PatchFailure: a list item has no merge key, or a directive is unknown.
-        MalformedPatch: the patch is not an object, or a directive has the wrong form.
     """
     if not isinstance(patch, dict):
         raise MalformedPatch("invalid JSON document")

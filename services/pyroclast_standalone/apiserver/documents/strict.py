@@ -116,11 +116,7 @@ def _written_out(value: Json, budget: list[int]) -> Json:
 
 
 def parse_yaml(body: bytes, *, duplicates: bool = True) -> tuple[Json, list[str]]:
-    """Return the value of `body` in the form of JSON, and a sentence for each duplicate key.
-
-    Raises:
-        Undecodable: the body is not YAML.
-    """
+    """Return the value of `body` in the form of JSON, and a sentence for each duplicate key."""
     try:
         loader = _Loader(body)
         value = _written_out(loader.get_data() if loader.check_data() else None, [_MOST_NODES])  # type: ignore[no-untyped-call]
@@ -139,9 +135,6 @@ def parse_json(body: bytes, *, duplicates: bool = True) -> tuple[Json, list[str]
     Args:
         body: JSON text. Of duplicate fields the last value is used.
         duplicates: whether duplicate fields are reported.
-
-    Raises:
-        Undecodable: the body is not JSON.
     """
     try:
         value = orjson.loads(body)

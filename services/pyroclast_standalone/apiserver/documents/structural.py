@@ -261,11 +261,7 @@ class Structural:
         return self._node
 
     def prune(self, document: Object) -> list[str]:
-        """Remove unknown fields in place. Return their paths (`spec.foo`, `spec.list[0].bar`).
-
-        Raises:
-            Undecodable: the metadata has a wrong form.
-        """
+        """Remove unknown fields in place. Return their paths (`spec.foo`, `spec.list[0].bar`)."""
         dropped: list[str] = []
         self._compiled.prune(document, "", dropped)
         if document.get("metadata") is not None:

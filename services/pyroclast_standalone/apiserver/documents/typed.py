@@ -290,9 +290,6 @@ class Codec:
         Args:
             document: the object as it was sent, or derived from what was sent.
             untouched: fields that are normalised already.
-
-        Raises:
-            Undecodable: a value has a wrong type.
         """
         run = _Run()
         try:

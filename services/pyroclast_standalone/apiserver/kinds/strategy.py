@@ -75,9 +75,6 @@ class Strategy(ABC):
             document: the body, or a patched object.
             untouched: fields of the object that equal their stored values.
             is_applied: whether an apply created the document. Nulls in it are left for validation to reject.
-
-        Raises:
-            Undecodable: a value has a wrong type.
         """
 
     @abstractmethod

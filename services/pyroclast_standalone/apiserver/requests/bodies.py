@@ -49,11 +49,7 @@ Readable: TypeAlias = Strategy | BodyKind
 
 
 def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
-    """Return the parsed body of a request, and a sentence for each duplicate field.
-
-    Raises:
-        StatusError: 400 for an invalid body, 415 for an unsupported content type.
-    """
+    """Return the parsed body of a request, and a sentence for each duplicate field."""
     content_type = context.content_type
     duplicates = context.field_validation != "Ignore"
     try:
@@ -97,11 +93,7 @@ def not_an_object(body: bytes, kind: str, value: object) -> status.StatusError:
 
 
 def decode(context: Context, kind: Readable) -> dict[str, Any]:
-    """Return the object in the body, normalised for its kind.
-
-    Raises:
-        StatusError: the body is invalid.
-    """
+    """Return the object in the body, normalised for its kind."""
     document, problems = parse(context, kind.kind)
     if document is None:
         document = {}
@@ -124,11 +116,7 @@ def cannot_be_handled(resource: Readable, why: str, *, kind: str = "", version: 
 
 
 def report(context: Context, resource: Readable, problems: list[str]) -> None:
-    """Reject or report unknown and duplicate fields, as the request's field validation demands.
-
-    Raises:
-        StatusError: 400 with strict field validation.
-    """
+    """Reject or report unknown and duplicate fields, as the request's field validation demands."""
     if not problems:
         return
     match context.field_validation:
@@ -142,11 +130,7 @@ def report(context: Context, resource: Readable, problems: list[str]) -> None:
 
 
 def check_type(resource: Readable, document: dict[str, Any], body: bytes) -> None:
-    """Set missing `kind` and `apiVersion` where they are optional, and reject wrong ones.
-
-    Raises:
-        StatusError: they differ from the path.
-    """
+    """Set missing `kind` and `apiVersion` where they are optional, and reject wrong ones."""
     kind, version = document.get("kind"), document.get("apiVersion")
     if not resource.is_custom:
         given = (version or resource.api_version, kind or resource.kind)

@@ -50,11 +50,7 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
 
 @lru_cache(maxsize=256)
 def wanted(accept: str, *, is_list: bool = False) -> Wanted:
-    """Return the first supported clause of `accept`. Protobuf is never chosen, as clients that accept protobuf also accept JSON.
-
-    Raises:
-        StatusError: 406, no clause is supported.
-    """
+    """Return the first supported clause of `accept`. Never protobuf, as clients that accept it also accept JSON."""
     if not accept:
         return Wanted()
     is_known = False
@@ -150,11 +146,7 @@ class Context(msgspec.Struct):
 
     @property
     def field_validation(self) -> str:
-        """The handling of unknown and duplicate fields: `Strict`, `Warn` or `Ignore`.
-
-        Raises:
-            StatusError: the parameter has another value.
-        """
+        """The handling of unknown and duplicate fields: `Strict`, `Warn` or `Ignore`."""
         wanted = self.query.text("fieldValidation")
         if wanted not in {"", "Strict", "Warn", "Ignore"}:
             fault = unsupported("fieldValidation", wanted, ("", "Ignore", "Strict", "Warn"))
@@ -166,9 +158,6 @@ class Context(msgspec.Struct):
 
         Args:
             faults: faults that were found before, which are reported first.
-
-        Raises:
-            StatusError: 422. The message names the faults.
         """
         found = [*faults, *_manager_faults(self.query.text("fieldManager"))]
         if (dry_run := self.query.text("dryRun")) not in {"", "All"}:
@@ -195,11 +184,7 @@ class Context(msgspec.Struct):
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether nothing is stored.
-
-        Raises:
-            StatusError: `dryRun` has another value than All.
-        """
+        """Whether nothing is stored."""
         wanted = self.query.text("dryRun")
         if wanted not in {"", "All"}:
             raise status.invalid("meta.k8s.io", self.options_kind, "", [unsupported("dryRun", [wanted], ("All",))])

@@ -108,11 +108,7 @@ def row(context: Context, resource: Resource, body: Mapping[str, Any], *, defini
 
 
 def _included(context: Context) -> str:
-    """Return the content of the table's row objects.
-
-    Raises:
-        StatusError: 400, the parameter has an invalid value.
-    """
+    """Return the content of the table's row objects."""
     wanted = context.query.text("includeObject")
     if wanted not in {"", "Metadata", "Object", "None"}:
         fault = f"includeObject: Invalid value: \"{wanted}\": must be 'Metadata', 'Object', 'None', or empty"

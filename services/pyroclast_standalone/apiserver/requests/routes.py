@@ -40,11 +40,7 @@ class Query:
         return value is not None and value.lower() not in _FALSE
 
     def number(self, name: str) -> int | None:
-        """Return the parameter as an integer. None when it is missing or empty.
-
-        Raises:
-            StatusError: the value is not an integer.
-        """
+        """Return the parameter as an integer. None when it is missing or empty."""
         value = self.values.get(name)
         if not value:
             return None

@@ -43,11 +43,7 @@ class DeleteOptions:
 
 
 def read_options(context: Context) -> DeleteOptions:
-    """Return the options in the body, or in the query if there is no body.
-
-    Raises:
-        StatusError: the options are invalid or contradictory.
-    """
+    """Return the options in the body, or in the query if there is no body."""
     if context.body:
         raw = _body_options(context)
     else:
@@ -65,11 +61,7 @@ def read_options(context: Context) -> DeleteOptions:
 
 
 def options_of(raw: dict[str, Any]) -> DeleteOptions:
-    """Parse the options of a body.
-
-    Raises:
-        StatusError: 422, the options are contradictory.
-    """
+    """Parse the options of a body."""
     preconditions = raw.get("preconditions") or {}
     options = DeleteOptions(
         raw.get("gracePeriodSeconds"),
@@ -243,11 +235,7 @@ def release(store: Store, collection: Collection, key: str, body: dict[str, Any]
 
 
 def check_preconditions(resource: Resource, current: Stored, options: DeleteOptions) -> None:
-    """Check the preconditions of a deletion.
-
-    Raises:
-        StatusError: 409, the object is another one, or has changed.
-    """
+    """Check the preconditions of a deletion."""
     if options.uid and options.uid != current.uid:
         why = (
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({current.uid}). "

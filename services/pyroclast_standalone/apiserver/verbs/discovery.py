@@ -186,11 +186,7 @@ class Endpoints:
         self._generation = -1
 
     def answer(self, context: Context) -> Answer:
-        """Return the answer to a GET.
-
-        Raises:
-            StatusError: the path does not exist, or no acceptable form is available.
-        """
+        """Return the answer to a GET."""
         path = context.info.path
         parts = [part for part in path.split("/") if part]
         match parts:

@@ -30,11 +30,7 @@ class Dispatcher:
         self._subresources = subresources
 
     async def answer(self, context: Context, method: str) -> Answer | Streamed:
-        """Return the answer to a request for a resource. A write is in the journal before its answer is returned.
-
-        Raises:
-            StatusError: the request is rejected.
-        """
+        """Return the answer to a request for a resource. A write is in the journal before its answer is returned."""
         resource = self._resource(context)
         if resource.warning:
             context.warn(resource.warning)

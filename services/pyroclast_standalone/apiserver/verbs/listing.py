@@ -67,11 +67,7 @@ class Selection:
 
 
 def selection(query: Query, resource: Resource, namespace: str, name: str = "") -> Selection:
-    """Parse the selectors of a request. The path of the request may have a `name` too.
-
-    Raises:
-        StatusError: 400, a selector is invalid.
-    """
+    """Parse the selectors of a request. The path of the request may have a `name` too."""
     try:
         labels = selectors.parse_label_selector(query.text("labelSelector"))
         terms = query.text("fieldSelector")
@@ -198,11 +194,7 @@ class Reader:
 
 
 def place_of(query: Query) -> tuple[int, str]:
-    """Return the revision of a list (0 for any), and the key after which the list continues.
-
-    Raises:
-        StatusError: 400, the version or the token is invalid.
-    """
+    """Return the revision of a list (0 for any), and the key after which the list continues."""
     if token := query.text("continue"):
         return _decode_token(token)
     return _list_revision(query.text("resourceVersion")), ""
@@ -229,11 +221,7 @@ def _first(items: Sequence[Stored], chosen: Selection, limit: int) -> tuple[list
 
 
 def check_list_options(query: Query, *, watch: bool = False) -> None:
-    """Reject invalid list parameters and invalid combinations.
-
-    Raises:
-        StatusError: 400 or 422. The message names each parameter.
-    """
+    """Reject invalid list parameters and invalid combinations."""
     for name in ("limit", "timeoutSeconds"):
         query.number(name)
     faults = _watch_faults(query) if watch else _list_faults(query)

@@ -94,11 +94,7 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def _check_options(context: Context) -> None:
-    """Reject invalid numbers.
-
-    Raises:
-        StatusError: 422. The message names them.
-    """
+    """Reject invalid numbers."""
     faults: list[FieldError] = []
     for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
         value = context.query.number(name)
@@ -112,11 +108,7 @@ def _check_options(context: Context) -> None:
 
 
 def container_of(pod: dict[str, Any], wanted: str) -> str:
-    """Return the container whose log is requested.
-
-    Raises:
-        StatusError: the request must name a container, or the pod has no container of that name.
-    """
+    """Return the container whose log is requested."""
     name = pod["metadata"]["name"]
     spec = pod["spec"]
     containers = [each["name"] for each in spec.get("containers") or ()]

@@ -26,11 +26,7 @@ _MAP: Final = "map[string]interface {}"
 
 
 def check_options(context: Context) -> None:
-    """Reject parameters that are not valid for the type of patch.
-
-    Raises:
-        StatusError: 422. The message names these parameters.
-    """
+    """Reject parameters that are not valid for the type of patch."""
     faults: list[FieldError] = []
     if context.content_type == APPLY:
         if not context.query.text("fieldManager"):
@@ -41,11 +37,7 @@ def check_options(context: Context) -> None:
 
 
 def check_kind(context: Context, resource: Resource) -> None:
-    """Reject a type of patch that the resource does not support.
-
-    Raises:
-        StatusError: 415.
-    """
+    """Reject a type of patch that the resource does not support."""
     if context.content_type not in {JSON_PATCH, MERGE, APPLY} and (resource.is_custom or context.content_type != STRATEGIC):
         raise status.unsupported_media_type((JSON_PATCH, MERGE, APPLY) if resource.is_custom else ())
 
@@ -53,11 +45,7 @@ def check_kind(context: Context, resource: Resource) -> None:
 def patcher(
     context: Context, resource: Resource, now: str, subresource: str
 ) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
-    """Return a function from the present object to the patched and decoded one. For apply, a missing object is None.
-
-    Raises:
-        StatusError: the patch cannot be parsed.
-    """
+    """Return a function from the present object to the patched and decoded one. For apply, a missing object is None."""
     try:
         match context.content_type:
             case content_type if content_type == JSON_PATCH:

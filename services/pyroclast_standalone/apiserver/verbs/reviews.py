@@ -21,11 +21,7 @@ class Reviews:
         self._authenticator = authenticator
 
     def check(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Reject a review with missing fields.
-
-        Raises:
-            StatusError: 400 or 422. The message names the fields.
-        """
+        """Reject a review with missing fields."""
         spec, metadata = body.get("spec") or {}, body["metadata"]
         match kind:
             case "TokenReview" if not spec.get("token"):

@@ -35,11 +35,7 @@ class Watches:
         self._store = store
 
     def open(self, context: Context, resource: Resource) -> AsyncIterator[bytes]:
-        """Return chunks of whole lines until the watch ends. Faults of the request are raised before the first chunk.
-
-        Raises:
-            StatusError: a parameter is invalid.
-        """
+        """Return chunks of whole lines until the watch ends. Faults of the request are raised before the first chunk."""
         query = context.query
         check_list_options(query, watch=True)
         chosen = selection(query, resource, context.info.namespace, context.info.name)

@@ -328,11 +328,7 @@ def _namespace(context: Context, resource: Resource, metadata: dict[str, Any]) -
 
 
 def check_place(context: Context, resource: Resource, metadata: dict[str, Any]) -> None:
-    """Check that the object's name and namespace equal those of the path.
-
-    Raises:
-        StatusError: 400, the name or namespace differs.
-    """
+    """Check that the object's name and namespace equal those of the path."""
     _namespace(context, resource, metadata)
     _name_matches(context, metadata)
 
@@ -379,11 +375,7 @@ def _modified(resource: Resource, key: str) -> status.StatusError:
 
 
 def check_uid(context: Context, resource: Resource, metadata: dict[str, Any], old: dict[str, Any]) -> None:
-    """Check that a write is for the object that has the name now.
-
-    Raises:
-        StatusError: 409, the object has another UID.
-    """
+    """Check that a write is for the object that has the name now."""
     wanted, info = metadata.get("uid"), context.info
     if wanted and wanted != old["uid"]:
         place = f"/registry/{resource.plural}/{info.namespace + '/' if info.namespace else ''}{info.name}"

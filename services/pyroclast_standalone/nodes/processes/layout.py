@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyroclast_standalone.nodes import records
-from pyroclast_standalone.nodes.logs import LogLine
+from pyroclast_standalone.nodes.runtime import LogLine
 from pyroclast_standalone.nodes.volumes import File
 
 _DEFAULT_PATH: Final = "/dev/termination-log"

@@ -23,10 +23,9 @@ from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
 from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, ProbeKind, ProbeResult, Trouble
-from pyroclast_standalone.nodes.logs import LogLine
 from pyroclast_standalone.nodes.processes.launcher import Launcher, is_shim
 from pyroclast_standalone.nodes.processes.layout import Layout, Named, hosts_file, message_of, names_of, write_files
-from pyroclast_standalone.nodes.runtime import Workload, resolved_volumes, trouble_of, workload
+from pyroclast_standalone.nodes.runtime import LogLine, Workload, resolved_volumes, trouble_of, workload
 from pyroclast_standalone.nodes.sources import Sources
 from pyroclast_standalone.nodes.volumes import File
 

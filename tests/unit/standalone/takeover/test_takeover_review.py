@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from pyroclast.api.types import Key
-from pyroclast_standalone.takeover.configurations import ConfigurationAnswer, check_configuration
 from pyroclast_standalone.takeover.inventory import Inventory, Program, WebhookConfiguration
-from pyroclast_standalone.takeover.review import Effect, Finding, review
+from pyroclast_standalone.takeover.review import ConfigurationAnswer, Effect, Finding, check_configuration, review
 
 SCHEDULER = Key("volcano-system", "volcano-scheduler")
 CONFIGURATION = (Key("volcano-system", "volcano-scheduler-configmap"), "volcano-scheduler.conf")
