@@ -103,7 +103,9 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
 
     exempt = exempt_namespaces(settings)
     creator = pods_checked(shared.client, settings.in_process_webhooks, exempt, settings.scheduler_name)
-    pods = PodActions(shared.client, creator, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)
+    pods = PodActions(
+        shared.client, creator, shared.caches.pods, shared.metrics.pod_created, queue.gets_on, waiting=queue.__len__
+    )
     seats = SeatPublisher(creator, settings.scheduler_name, shared.clock, is_enabled=settings.place_before_pods)
     natives = NativePublisher(
         shared.client, settings.scheduler_name, record, shared.clock, is_enabled=settings.publish_native_groups

@@ -97,9 +97,13 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True)
 class CreatePods:
-    """Create the pods of these slots in parallel."""
+    """Create the pods of these slots in parallel.
+
+    `elastic`: how many slots at the end the gang does not need. Their pods are created in turns with those of other Jobs.
+    """
 
     slots: tuple[Slot, ...]
+    elastic: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,8 +69,22 @@ class Pace:
         self._waited = False
 
 
-NOW: Final = 0.0
-"""Decide again at once."""
+@dataclass(frozen=True, slots=True)
+class Requeue:
+    """When the next pass over an object begins, even if nothing changes.
+
+    `at`: the time in seconds since the epoch; None when only a change begins the next pass. `at_once`: decide again in this pass.
+    `in_turn`: after the other objects in the queue.
+    """
+
+    at: float | None = None
+    at_once: bool = False
+    in_turn: bool = False
+
+
+ON_CHANGE: Final = Requeue()
+NOW: Final = Requeue(at_once=True)
+IN_TURN: Final = Requeue(in_turn=True)
 
 
 @dataclass(slots=True)
@@ -152,10 +166,8 @@ class Reconciler(ABC, Generic[R, F, D, M]):
         """Return the present facts about `record`."""
 
     @abstractmethod
-    async def _act(self, facts: F, memory: M, decision: D) -> float | None:
-        """Carry out the decision; return when to decide again even if nothing changes (seconds since the epoch), None
-        for never.
-        """
+    async def _act(self, facts: F, memory: M, decision: D) -> Requeue:
+        """Carry out the decision, and return when to decide again."""
 
     def enqueue_all(self) -> None:
         """Queue every object in the shards of this replica, which has just begun to lead."""
@@ -188,12 +200,14 @@ class Reconciler(ABC, Generic[R, F, D, M]):
             self._caught_up(key, memory)
             decision = self._decide(facts)
             memory.look_seconds = perf_counter() - began
-            again = await self._act(facts, memory, decision)
-            if again is None:
-                return
-            if again != NOW:
-                self._queue.add_at(key, again)
-                return
+            requeue = await self._act(facts, memory, decision)
+            if requeue.at_once:
+                continue
+            if requeue.in_turn:
+                self._queue.add(key)
+            elif requeue.at is not None:
+                self._queue.add_at(key, requeue.at)
+            return
         self._out_of_rounds(key, decision)
 
     def _current(self, key: Key, memory: M) -> R | None:

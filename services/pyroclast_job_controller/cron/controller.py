@@ -17,7 +17,7 @@ from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.notices import Notice, normal, warning
 from pyroclast.runtime.in_process.jobs import JobCreator
-from pyroclast.runtime.reconciler import Memories, Memory, Reconciler
+from pyroclast.runtime.reconciler import Memories, Memory, Reconciler, Requeue
 from pyroclast_job_controller.caches import OWNER
 from pyroclast_job_controller.core.cron import jobs as cron_jobs
 from pyroclast_job_controller.core.cron.clock import Clock
@@ -64,7 +64,7 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         clock, notices = (None, ()) if record.spec.suspend else clock_of(record)
         return CronFacts(record, self._jobs_of(record), memory.acted, clock, notices, self._now())
 
-    async def _act(self, facts: CronFacts, memory: CronMemory, decision: CronDecision) -> float | None:
+    async def _act(self, facts: CronFacts, memory: CronMemory, decision: CronDecision) -> Requeue:
         """Write the results of the CronJob's Jobs, and create the Job that is due.
 
         Return the time of the next reconcile, or None.
@@ -76,9 +76,9 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
             await self._delete(cron_job, job.metadata.name, job.metadata.uid)
         self._record(cron_job, *planned.notices)
         if planned.time is None or facts.clock is None:
-            return None if planned.again is None else facts.now + planned.again
+            return Requeue(None if planned.again is None else facts.now + planned.again)
         again = await self._run(cron_job, memory, found.state, planned, clock=facts.clock)
-        return None if again is None else self._now() + again
+        return Requeue(None if again is None else self._now() + again)
 
     async def _run(
         self, cron_job: CronJob, memory: CronMemory, state: CronState, planned: CronPlan, *, clock: Clock

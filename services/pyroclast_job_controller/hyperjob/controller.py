@@ -19,7 +19,7 @@ from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.notices import warning
 from pyroclast.runtime.in_process.jobs import JobCreator
-from pyroclast.runtime.reconciler import Memories, Memory, Reconciler
+from pyroclast.runtime.reconciler import ON_CHANGE, Memories, Memory, Reconciler, Requeue
 from pyroclast_job_controller.caches import HYPER_JOB
 from pyroclast_job_controller.core import hyperjob_sizes, hyperjobs
 from pyroclast_job_controller.core.hyperjob_decisions import HyperDecision, HyperFacts, decide
@@ -58,31 +58,28 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         namespaces = {name: self._namespaces.get(Key("", name)) for name in names}
         return HyperFacts(record, self._jobs_of(record), is_empty, namespaces)
 
-    async def _act(self, facts: HyperFacts, memory: Memory, decision: HyperDecision) -> float | None:
-        """Create the missing Jobs, delete the surplus ones, and write the status.
-
-        Return the time of the next reconcile, or None.
-        """
+    async def _act(self, facts: HyperFacts, memory: Memory, decision: HyperDecision) -> Requeue:
+        """Create the missing Jobs, delete the surplus ones, and write the status."""
         hyper_job = facts.hyper_job
         await self._delete_all(hyper_job.key, decision.delete)
         if decision.finalizers is not None:
             meta = {"resourceVersion": hyper_job.metadata.resource_version, "finalizers": list(decision.finalizers)}
             hyper_job = await self._patch(hyper_job, {"metadata": meta})
         if facts.hyper_job.metadata.is_terminating:
-            return None
+            return ON_CHANGE
         problem = decision.problem or await self._place_all(hyper_job, decision)
         if problem is not None:
             self._record(hyper_job, warning(problem.reason, problem.message))
             self._queue.add_after(hyper_job.key, _AGAIN)
         if pause := memory.pace.wait():
-            return self._now() + pause
+            return Requeue(self._now() + pause)
         patch = hyperjobs.status(hyper_job, self._jobs_of(hyper_job), problem, now=self._now())
         if patch:
             operations = hyperjob_sizes.status_patch(hyper_job, patch["status"])
             how = PatchKind.MERGE if operations is None else PatchKind.JSON
             await self._patch(hyper_job, patch if operations is None else operations, subresource="status", how=how)
             memory.pace.written()
-        return None
+        return ON_CHANGE
 
     async def _place_all(self, hyper_job: HyperJob, decision: HyperDecision) -> Problem | None:
         """Create the missing Jobs. Return the problem of the first Job that could not be created, or None."""

@@ -34,6 +34,7 @@ from pyroclast.lifecycle.effects import (
 )
 from pyroclast.lifecycle.gang import podgroups, volumes
 from pyroclast.lifecycle.gang.ownership import is_ours
+from pyroclast.lifecycle.gang.plan import MOST_CREATED
 from pyroclast.lifecycle.job import preparation
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.job.job_events import Occurrence
@@ -70,8 +71,8 @@ class JobActions:
         self._client, self._caches, self._pods, self._plugins = shared.client, shared.caches, pods, plugins
         self._seats, self._admission, self._natives = seats, admission, natives
 
-    async def carry_out(self, facts: JobFacts, memory: JobMemory, effect: Effect) -> None:
-        """Carry out `effect`.
+    async def carry_out(self, facts: JobFacts, memory: JobMemory, effect: Effect) -> bool:
+        """Carry out `effect`. Return False when some of its pods are left for a later turn of the Job.
 
         Raises:
             Blocked: the API server refuses the write, or an object of another owner has the name.
@@ -81,7 +82,7 @@ class JobActions:
         job = facts.job
         match effect:
             case CreatePods() | MarkPods() | DeletePods():
-                await self._carry_out_on_pods(facts, memory, effect)
+                return await self._carry_out_on_pods(facts, memory, effect)
             case PreparePlugins():
                 await self._plugins.prepare(job, memory)
             case RemovePlugins():
@@ -110,22 +111,31 @@ class JobActions:
                 await self._create_claims(job, positions)
             case _:
                 assert_never(effect)
+        return True
 
-    async def _carry_out_on_pods(self, facts: JobFacts, memory: JobMemory, effect: CreatePods | MarkPods | DeletePods) -> None:
+    async def _carry_out_on_pods(self, facts: JobFacts, memory: JobMemory, effect: CreatePods | MarkPods | DeletePods) -> bool:
         job, forwarding = facts.job, preparation.forwards(facts)
         native = facts.group.metadata.annotations.get(keys.NATIVE_GROUP, "") if facts.group is not None else ""
         if isinstance(effect, CreatePods) and any(slot.node for slot in effect.slots):
             seating = self._seats.seating(facts, memory, self._caches.groups.get)
             with seating.closing_when_refused():
-                await self._pods.carry_out(job, effect, memory, forwarding=forwarding, seating=seating, native_group=native)
-            seating.memory.seated.update(Slot(slot.task, slot.index) for slot in effect.slots)
-            return
-        await self._pods.carry_out(job, effect, memory, forwarding=forwarding, native_group=native)
+                left = await self._pods.carry_out(
+                    job, effect, memory, forwarding=forwarding, seating=seating, native_group=native
+                )
+            seating.memory.seated.update(Slot(slot.task, slot.index) for slot in effect.slots if slot not in left)
+            return self._is_complete(effect, left)
+        left = await self._pods.carry_out(job, effect, memory, forwarding=forwarding, native_group=native)
         if isinstance(effect, CreatePods):
-            memory.seats(facts.group).seated.update(effect.slots)  # the scheduler has no node for these seats
+            # the scheduler has no node for these seats
+            memory.seats(facts.group).seated.update(set(effect.slots).difference(left))
         if isinstance(effect, DeletePods) and effect.gives_back:
             log.info("gang.gave_back", job=str(job.key), pods=len(effect.victims))
             memory.gave_back(facts.now)
+        return self._is_complete(effect, left)
+
+    @staticmethod
+    def _is_complete(effect: CreatePods | MarkPods | DeletePods, left: Iterable[Slot]) -> bool:
+        return not left and not (isinstance(effect, CreatePods) and len(effect.slots) >= MOST_CREATED)
 
     async def really_gone(self, facts: JobFacts, vanished: Iterable[Occurrence]) -> list[Occurrence]:
         """Return the occurrences of `vanished` whose pods do not exist any more.

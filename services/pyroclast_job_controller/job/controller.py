@@ -19,7 +19,7 @@ from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.status import is_quiet
 from pyroclast.lifecycle.notices import Notice, normal, warning
-from pyroclast.runtime.reconciler import NOW, Reconciler
+from pyroclast.runtime.reconciler import IN_TURN, NOW, ON_CHANGE, Reconciler, Requeue
 from pyroclast_job_controller.blocked import Blocked, NamespaceTerminating, TransientError
 from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.facts import facts_of
@@ -142,10 +142,13 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             own_schedulers=self._own_schedulers,
         )
 
-    async def _act(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> float | None:
+    async def _act(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> Requeue:
         memory.forget(decision.needless)  # before the effects, after which these occurrences may seem to need a response
+        is_complete = True
         for effect in decision.effects:
-            await self._actions.carry_out(facts, memory, effect)
+            is_complete = await self._actions.carry_out(facts, memory, effect) and is_complete
+        if not is_complete:
+            return await self._interrupted(facts, memory)
         if not decision.conclusive:
             if not decision.effects:
                 self._done_with(facts, memory, decision)
@@ -156,7 +159,15 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         if moved:
             return NOW  # the work of the new phase begins at once
         self._wait(facts, memory, decision)
-        return None
+        return ON_CHANGE
+
+    async def _interrupted(self, facts: JobFacts, memory: JobMemory) -> Requeue:
+        """Write the status of a Job with more pods to create, and let the other Jobs in the queue come first."""
+        job = self._current(facts.job.key, memory)
+        if job is not None:
+            present = self._facts(job, memory)
+            await self._write_status(present, memory, decide(present, idle=True).status)
+        return IN_TURN
 
     def _caught_up(self, key: Key, memory: JobMemory) -> None:
         if not memory.vanished and not self._orphans.any_of(key):  # both are checked before the facts are collected

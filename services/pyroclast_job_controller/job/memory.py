@@ -9,6 +9,7 @@ from zlib import crc32
 
 from pyroclast.api.records import Job, PodGroup
 from pyroclast.api.types import Key
+from pyroclast.kube.http.batches import FIRST_BATCH
 from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang import seating
 from pyroclast.lifecycle.gang.podgroups import Inherited
@@ -72,6 +73,8 @@ class JobMemory(Memory):
     """Whether the last try failed, for any cause."""
     cause: Cause | None = None
     """The cause of the last refusal; None when the last try succeeded."""
+    next_batch: int = FIRST_BATCH
+    """How many pods are created at once at first. More after all creations of the last turn succeeded."""
     is_new: bool = True
     """Whether this replica has not reconciled the Job since it began to lead."""
     refusals: int = 0

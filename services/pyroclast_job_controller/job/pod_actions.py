@@ -23,7 +23,7 @@ from pyroclast.kube.basics.errors import (
     is_terminating_namespace,
     is_transient,
 )
-from pyroclast.kube.http.batches import FIRST_BATCH, at_once, slow_start
+from pyroclast.kube.http.batches import FIRST_BATCH, LARGEST_BATCH, at_once, slow_start
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, MarkPods, Slot, Victim
@@ -33,7 +33,7 @@ from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.times import parse_time
 from pyroclast.runtime.in_process.creation import Creator
 from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota, unusable
-from pyroclast_job_controller.job.creation_queue import CreationQueue
+from pyroclast_job_controller.job.creation_queue import CreationQueue, Owner
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.seats import Seating
 from pyroclast_job_controller.plugins.use import adapted, plugins_of
@@ -60,6 +60,7 @@ class PodActions:
 
     `observe_latency`: called for each pod with the milliseconds from the creation of the Job to the creation of the pod.
     `gets_on`: called with the key of a Job after each pod, because ten thousand pods may take long with few requests a second.
+    `waiting`: returns the number of Jobs that wait for a worker.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class PodActions:
         recent: Recent[Pod],
         observe_latency: Callable[[float], None],
         gets_on: Callable[[Key], None],
+        *,
+        waiting: Callable[[], int] = lambda: 0,
     ) -> None:
         self._client, self._creator, self._recent, self._observe_latency, self._gets_on = (
             client,
@@ -77,7 +80,7 @@ class PodActions:
             observe_latency,
             gets_on,
         )
-        self._creation_queue = CreationQueue(_AT_ONCE)
+        self._creation_queue = CreationQueue(_AT_ONCE, waiting)
         self._creating: set[Key] = set()
 
     async def carry_out(
@@ -89,8 +92,10 @@ class PodActions:
         forwarding: bool,
         seating: Seating | None = None,
         native_group: str = "",
-    ) -> None:
-        """Carry out `effect`. After a refusal, the first batch of creations has only one pod.
+    ) -> tuple[Slot, ...]:
+        """Carry out `effect`, and return the slots whose pods are left for a later turn of the Job.
+
+        After a refusal, the first batch of creations has only one pod.
 
         `forwarding`: whether the queue forwards its Jobs to other clusters. `seating`: the seats on which pods are created
         directly; None without seats. `native_group`: the name of the native PodGroup of the gang; empty when there is none.
@@ -103,29 +108,36 @@ class PodActions:
         match effect:
             case CreatePods():
                 native = {"podGroupName": native_group} if native_group else None
-                await self._create_all(job, effect, seating, native, forwarding=forwarding, careful=memory.was_refused)
+                return await self._create_all(job, effect, memory, seating, native, forwarding=forwarding)
             case MarkPods():
                 await self._mark_all(job, effect)
             case DeletePods():
                 await self._delete_all(job, effect, memory)
+        return ()
 
     async def _create_all(
         self,
         job: Job,
         effect: CreatePods,
+        memory: JobMemory,
         seating: Seating | None,
         native: dict[str, str] | None,
         *,
         forwarding: bool,
-        careful: bool,
-    ) -> None:
+    ) -> tuple[Slot, ...]:
         tasks = {task.name: task for task in job.spec.tasks}
         try:
             plugins = plugins_of(job)
         except PluginError as error:
             raise unusable(error) from error
 
+        needed = frozenset(effect.slots[: len(effect.slots) - effect.elastic])
+        left: list[Slot] = []
+
         async def create(slot: Slot) -> None:
+            if turn.is_over:
+                left.append(slot)
+                return
             task = tasks[slot.task]
             manifest = pods.build(job, task, slot.index, forwarding=forwarding)
             try:
@@ -134,32 +146,40 @@ class PodActions:
                 raise unusable(error) from error
             if native is not None:
                 manifest["spec"]["schedulingGroup"] = native
-            await self._creation_queue.enter(ticket)
+            if not await self._creation_queue.enter(turn, is_needed=slot in needed):
+                left.append(slot)
+                return
             try:
                 node = seating.take(slot, manifest) if seating is not None else ""
                 pod = await self._create(job, manifest)
                 if seating is not None and node and (pod := seating.misfit(slot, pod)) is not None:
                     await self._delete(job, Victim(pod.metadata.name, pod.metadata.uid), grace_seconds=0)
             finally:
-                self._creation_queue.leave(ticket)
+                self._creation_queue.leave(turn, is_needed=slot in needed)
                 for key in self._creating:  # the queue moves for the later gangs as well
                     self._gets_on(key)
 
-        ticket, first = self._creation_queue.ticket(len(effect.slots)), 1 if careful else FIRST_BATCH
-        by_task = [[slot for slot in effect.slots if slot.task == name] for name in dict.fromkeys(s.task for s in effect.slots)]
+        by_task: dict[str, list[Slot]] = {}
+        for slot in effect.slots:
+            by_task.setdefault(slot.task, []).append(slot)
+        first = 1 if memory.was_refused else memory.next_batch
+        turn = self._creation_queue.open(Owner(job.metadata.uid, job.metadata.namespace, job.spec.queue), len(needed))
         self._creating.add(job.key)
         try:
-            tries = await asyncio.gather(*(slow_start(slots, create, first=first) for slots in by_task), return_exceptions=True)
+            creations = (slow_start(slots, create, first=first) for slots in by_task.values())
+            tries = await asyncio.gather(*creations, return_exceptions=True)
         finally:
             self._creating.discard(job.key)
-            self._creation_queue.close(ticket)
+            self._creation_queue.close(turn)
         errors: list[KubeError] = []
         for found in tries:  # a refused task does not block other tasks
             if isinstance(found, BaseException):
                 raise found
             errors += found
+        memory.next_batch = FIRST_BATCH if errors else LARGEST_BATCH
         self._raise(errors, JobEventReason.FAILED_CREATE, "Error creating pods")
-        log.info("pods.created", job=str(job.key), version=job.status.version, pods=len(effect.slots))
+        log.info("pods.created", job=str(job.key), version=job.status.version, pods=len(effect.slots) - len(left))
+        return tuple(left)
 
     async def _mark_all(self, job: Job, effect: MarkPods) -> None:
         async def mark(victim: Victim) -> None:

@@ -8,9 +8,14 @@ from pyroclast.api.jobplugins import LONGEST_HOST_LIST, MOST_IN_VARIABLES
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.pods import template_of
+from pyroclast.lifecycle.gang.size import total_replicas
+from pyroclast.lifecycle.jobplugins import PluginError
 
 MOUNT_PATH: Final = "/etc/volcano"
 """The path at which the plugin `svc` mounts its files."""
+
+MOST_HOSTS: Final = 1_000_000
+"""The most pods of a Job whose hosts are listed. Their file in ConfigMaps has some ten megabytes."""
 
 Host = tuple[str, str]
 """Host name and subdomain."""
@@ -27,8 +32,14 @@ def addresses(job: Job, task: Task) -> list[str]:
 
 
 def hosts(job: Job, task: Task) -> list[Host]:
-    """Return host name and subdomain of each pod of `task`. There is only one pair when the template sets the host name."""
+    """Return host name and subdomain of each pod of `task`. There is only one pair when the template sets the host name.
+
+    Raises:
+        PluginError: the Job has more than `MOST_HOSTS` pods.
+    """
     spec = template_of(task).get("spec") or {}
+    if (total := total_replicas(job.spec)) > MOST_HOSTS:
+        raise PluginError(f"spec.tasks: the Job has {total} pods; plugins list the hosts of Jobs with at most {MOST_HOSTS} pods")
     return [_host(job, task, index, spec) for index in range(_count(task, spec))]
 
 

@@ -34,6 +34,8 @@ class TensorflowPlugin(JobPlugin):
         if len(job.spec.tasks) == 1 and total_replicas(job.spec) == 1:
             return manifest
         role = next((role for role in _BY_RANK if self.flags.text(role) == task.name), task.name)
+        if self._is_too_long(job):
+            return manifest
         configuration = {"cluster": self._cluster(job), "task": {"type": role, "index": index}}
         value = msgspec.json.encode(configuration).decode()
         if len(value) > LONGEST_HOST_LIST:
@@ -42,9 +44,16 @@ class TensorflowPlugin(JobPlugin):
 
     def warnings(self, job: Job) -> list[str]:
         """Return a warning when the description of the cluster is too long for `TF_CONFIG`."""
-        if len(msgspec.json.encode(self._cluster(job))) + _OF_A_POD <= LONGEST_HOST_LIST:
+        if not self._is_too_long(job) and len(msgspec.json.encode(self._cluster(job))) + _OF_A_POD <= LONGEST_HOST_LIST:
             return []
         return ["TF_CONFIG is not set, as the addresses of the cluster are too long: make it of the files /etc/volcano/*.host"]
+
+    def _is_too_long(self, job: Job) -> bool:
+        """Return whether already the shortest addresses are too long, so that the cluster is not even described."""
+        roles = {self.flags.text(role) for role in _ROLES}
+        return (
+            sum(task.replicas * len(address(job, task, 0)) for task in job.spec.tasks if task.name in roles) > LONGEST_HOST_LIST
+        )
 
     def _cluster(self, job: Job) -> dict[str, list[str]]:
         port = self.flags.number("port")

@@ -13,7 +13,7 @@ from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.decide import decide
 from pyroclast.lifecycle.flow.facts import CancelJob, FlowDecision, FlowFacts, ReleaseFlow
 from pyroclast.lifecycle.notices import normal, warning
-from pyroclast.runtime.reconciler import NOW, Reconciler
+from pyroclast.runtime.reconciler import NOW, Reconciler, Requeue
 from pyroclast_jobflow_controller.flow.actions import FlowActions
 from pyroclast_jobflow_controller.flow.facts import facts_of
 from pyroclast_jobflow_controller.flow.memory import FlowMemories, FlowMemory
@@ -59,11 +59,11 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
     def _facts(self, record: JobFlow, memory: FlowMemory) -> FlowFacts:  # noqa: ARG002 - `of` returns the memory for the current spec
         return facts_of(self._caches, record, self._memories.of(record), self._now())
 
-    async def _act(self, facts: FlowFacts, memory: FlowMemory, decision: FlowDecision) -> float | None:
+    async def _act(self, facts: FlowFacts, memory: FlowMemory, decision: FlowDecision) -> Requeue:
         if await self._step(facts, memory, decision):
             return NOW
         self._probes.want(facts.flow.key, decision.probes)
-        return decision.recheck_at
+        return Requeue(decision.recheck_at)
 
     def _gone(self, key: Key) -> None:
         super()._gone(key)

@@ -240,7 +240,7 @@ def test_task_waits_for_all_pods_of_its_dependency_or_for_its_min_available(mini
         del target["minAvailable"]
     owner = job(target, task("b", 1, dependsOn={"name": ["a"]}))
     pods = [pod(owner, "a-0"), pod(owner, "a-1")]
-    there = [{each.metadata.name: each for each in pods[:count]} for count in range(3)]
+    there = [pods_of(owner, *pods[:count]) for count in range(3)]
     assert [dependencies.may_start(owner, owner.spec.tasks[1], each) for each in there] == want
 
 

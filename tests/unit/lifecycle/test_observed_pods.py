@@ -1,6 +1,9 @@
 """The pods of a Job, sorted once for all that ask for some of them."""
 
+import pytest
+
 from pyroclast.api.enums import PodPhase
+from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 
 from .builders import job, pod, pods_of, task
@@ -45,3 +48,24 @@ def test_observed_pods_are_a_snapshot_without_pods_added_later():
     seen = ObservedPods.of(OWNER, there)
     there |= {"j-a-1": pod(OWNER, "a-1")}
     assert list(seen.by_name) == list(seen.states) == ["j-a-0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    {
+        "j-a-0": ("a", 0),
+        "j-a-10": ("a", 10),
+        "j-a-1-2": ("a-1", 2),
+        "j-a-01": ("", -1),
+        "j-a-²": ("", -1),
+        "j-a--1": ("a-", 1),
+        "k-a-1": ("", -1),
+        "j-a": ("", -1),
+        "j": ("", -1),
+        "": ("", -1),
+    }.items(),
+)
+def test_place_is_read_from_the_name_of_a_pod_as_pod_name_wrote_it(name, want):
+    assert members.place_of("j", name) == want
+    task, index = want
+    assert index < 0 or members.pod_name("j", task, index) == name

@@ -12,7 +12,7 @@ from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound
 from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.runtime.reconciler import NOW, Memories, Memory, Reconciler
+from pyroclast.runtime.reconciler import NOW, ON_CHANGE, Memories, Memory, Reconciler, Requeue
 
 pytestmark = pytest.mark.looptime
 
@@ -49,7 +49,7 @@ class Context:
 class Kept(Reconciler[Job, str, str, Memory]):
     """Decides what its facts are, and does what the test says."""
 
-    def __init__(self, act: Callable[[int], float | None]) -> None:
+    def __init__(self, act: Callable[[int], Requeue]) -> None:
         self.context, self.objects, self.do = Context(), Objects(), act
         self.seen: list[tuple[str, Memory]] = []
         queue: ShardedQueue[Key] = ShardedQueue("kept", shards=1, shard_of=lambda _: 0, now=self.context.now)
@@ -60,16 +60,16 @@ class Kept(Reconciler[Job, str, str, Memory]):
     def _facts(self, record: Job, memory: Memory) -> str:
         return record.metadata.uid
 
-    async def _act(self, facts: str, memory: Memory, decision: str) -> float | None:
+    async def _act(self, facts: str, memory: Memory, decision: str) -> Requeue:
         self.seen.append((decision, memory))
         return self.do(len(self.seen))
 
 
-def failing(error: KubeError) -> Callable[[int], float | None]:
-    def act(number: int) -> float | None:
+def failing(error: KubeError) -> Callable[[int], Requeue]:
+    def act(number: int) -> Requeue:
         if number == 1:
             raise error
-        return None
+        return ON_CHANGE
 
     return act
 
@@ -77,16 +77,16 @@ def failing(error: KubeError) -> Callable[[int], float | None]:
 @pytest.mark.parametrize(
     ("act", "want_rounds", "want_due"),
     [
-        pytest.param(lambda number: None, 1, None, id="nothing is left to do"),
-        pytest.param(lambda number: NOW if number < 3 else None, 3, None, id="it decides again at once"),
-        pytest.param(lambda number: NOW if number < 3 else START + 50.0, 3, 50.0, id="it is looked at again at a time"),
+        pytest.param(lambda number: ON_CHANGE, 1, None, id="nothing is left to do"),
+        pytest.param(lambda number: NOW if number < 3 else ON_CHANGE, 3, None, id="it decides again at once"),
+        pytest.param(lambda number: NOW if number < 3 else Requeue(START + 50.0), 3, 50.0, id="it is looked at again at a time"),
         pytest.param(lambda number: NOW, Reconciler.ROUNDS, 0.005, id="what is done does not show"),
         pytest.param(failing(Conflict(409, "Conflict", "changed")), 1, 0.005, id="somebody was faster"),
         pytest.param(failing(NotFound(404, "NotFound", "gone")), 1, 0.005, id="it is going"),
     ],
 )
 async def test_the_result_of_an_action_decides_the_rounds_and_the_next_reconcile(
-    act: Callable[[int], float | None], want_rounds: int, want_due: float | None
+    act: Callable[[int], Requeue], want_rounds: int, want_due: float | None
 ) -> None:
     kept = Kept(act)
     kept.objects.put("u")
@@ -99,7 +99,7 @@ async def test_the_result_of_an_action_decides_the_rounds_and_the_next_reconcile
 
 
 async def test_memory_is_kept_per_uid_until_the_object_is_deleted_or_its_shard_released() -> None:
-    kept = Kept(lambda _: None)
+    kept = Kept(lambda _: ON_CHANGE)
     for uid in ("first", "first", "second"):
         kept.objects.put(uid)
         await kept.reconcile(KEY)
@@ -122,7 +122,7 @@ async def test_an_object_recreated_between_rounds_ends_the_current_reconcile() -
 
 
 async def test_enqueue_all_queues_every_object() -> None:
-    kept = Kept(lambda _: None)
+    kept = Kept(lambda _: ON_CHANGE)
     for name in ("a", "b", "c"):
         kept.objects.put(name, Key("n", name))
     kept.enqueue_all()

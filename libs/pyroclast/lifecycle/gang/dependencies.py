@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyroclast.api.enums import Iteration, PodPhase
 from pyroclast.api.records import DependsOn, Job, JobSpec, Pod, Task
-from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.gang.observed_pods import ObservedPods
 from pyroclast.lifecycle.gang.size import min_available, needed_pods
 
 _ANY = frozenset({Iteration.ANY.value, "IterationAny"})  # the second spelling is the design document's
 
 
-def may_start(job: Job, task: Task, pods: Mapping[str, Pod]) -> bool:
-    """Whether the tasks that `task` depends on are up. `pods`: the pods of the Job, by name.
+def may_start(job: Job, task: Task, pods: ObservedPods) -> bool:
+    """Whether the tasks that `task` depends on are up.
 
     With one name in `dependsOn`, `any` and `all` mean the same. A name without a task is never up.
     """
@@ -46,17 +44,14 @@ def _wants_any(dependency: DependsOn) -> bool:
     return dependency.iteration in _ANY
 
 
-def _is_ready(job: Job, name: str, pods: Mapping[str, Pod]) -> bool:
+def _is_ready(job: Job, name: str, pods: ObservedPods) -> bool:
     task = next((task for task in job.spec.tasks if task.name == name), None)
     if task is None:
         return False
-    names = members.pod_names(job.metadata.name, name, task.replicas)
-    return sum(_is_up(pods.get(pod)) for pod in names) >= needed_pods(task)
+    return sum(_is_up(pods.by_name[pod]) for pod in pods.places[name].values()) >= needed_pods(task)
 
 
-def _is_up(pod: Pod | None) -> bool:
-    if pod is None:
-        return False
+def _is_up(pod: Pod) -> bool:
     if pod.status.phase is PodPhase.SUCCEEDED:
         return True
     return pod.status.phase is PodPhase.RUNNING and all(status.ready for status in pod.status.container_statuses)

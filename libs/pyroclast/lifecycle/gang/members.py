@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -20,10 +19,15 @@ def pod_name(job: str, task: str, index: int) -> str:
     return f"{job}-{task}-{index}"
 
 
-@lru_cache(1024)
-def pod_names(job: str, task: str, replicas: int) -> tuple[str, ...]:
-    """Return the names of all pods of a task, by index."""
-    return tuple(pod_name(job, task, index) for index in range(replicas))
+def place_of(job: str, name: str) -> tuple[str, int]:
+    """Return the task and the index in `name`, the name of a pod of `job`; the index is -1 when it is no such name.
+
+    It is the inverse of `pod_name`. So the pods that exist tell their places, and no code has to make the names of all replicas:
+    the number of replicas is whatever a user wrote.
+    """
+    head, _, digits = name.rpartition("-")
+    is_index = digits.isascii() and digits.isdecimal() and (digits[0] != "0" or digits == "0")
+    return (head[len(job) + 1 :], int(digits)) if is_index and head.startswith(f"{job}-") else ("", -1)
 
 
 def group_name(job: Job) -> str:

@@ -42,8 +42,10 @@ class ObservedPods:
     """The pods that a Job controls."""
 
     by_name: Mapping[str, Pod] = field(default_factory=dict)
-    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The names of the replicas of each task, by index."""
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    """The number of replicas of each task in the spec."""
+    places: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    """The names of the existing pods of each task by index, in ascending order."""
     states: Mapping[str, PodState] = field(default_factory=dict)
     """The state of each pod by name, in the order of tasks and indexes; surplus pods are last."""
     numbers: Mapping[PodState, int] = field(default_factory=dict)
@@ -52,13 +54,21 @@ class ObservedPods:
     @classmethod
     def of(cls, job: Job, pods: Mapping[str, Pod]) -> ObservedPods:
         """Return the index of `pods`, the pods of `job` by name. The tasks of `job` must have names."""
-        names = {task.name: members.pod_names(job.metadata.name, task.name, task.replicas) for task in job.spec.tasks}
+        replicas = {task.name: task.replicas for task in job.spec.tasks}
+        found: dict[str, list[tuple[int, str]]] = {task: [] for task in replicas}
+        surplus: list[str] = []
+        for name in pods:
+            task, index = members.place_of(job.metadata.name, name)
+            if 0 <= index < replicas.get(task, 0):
+                found[task].append((index, name))
+            else:
+                surplus.append(name)
+        places = {task: dict(sorted(row)) for task, row in found.items()}
         states: dict[str, PodState] = {}
-        for task, places in names.items():
-            states |= _states(places, pods, task)
-        if len(states) < len(pods):
-            states |= _states([name for name in pods if name not in states], pods, "")
-        return cls(dict(pods), names, states, Counter(states.values()))
+        for task, names in places.items():
+            states |= _states(names.values(), pods, task)
+        states |= _states(surplus, pods, "")
+        return cls(dict(pods), replicas, places, states, Counter(states.values()))
 
     def where(self, is_wanted: Callable[[PodState], bool]) -> tuple[Pod, ...]:
         """Return the pods whose state satisfies `is_wanted`, in the order of tasks and indexes."""
@@ -68,7 +78,7 @@ class ObservedPods:
     def indexes(self, task: str, is_wanted: Callable[[PodState], bool]) -> list[int]:
         """Return the indexes of the pods of `task` whose state satisfies `is_wanted`, in ascending order."""
         wanted = set(filter(is_wanted, self.numbers))
-        return [index for index, name in enumerate(self.names[task]) if self.states.get(name) in wanted] if wanted else []
+        return [index for index, name in self.places[task].items() if self.states[name] in wanted] if wanted else []
 
 
 def _states(names: Iterable[str], pods: Mapping[str, Pod], place: str) -> dict[str, PodState]:
@@ -77,9 +87,7 @@ def _states(names: Iterable[str], pods: Mapping[str, Pod], place: str) -> dict[s
     known: dict[tuple[object, ...], PodState] = {}
     states: dict[str, PodState] = {}
     for name in names:
-        pod = pods.get(name)
-        if pod is None:
-            continue
+        pod = pods[name]
         meta, phase, notes = pod.metadata, pod.status.phase, pod.metadata.annotations
         alike = notes.get(task_spec), notes.get(job_version), phase, meta.deletion_timestamp is None, out_of_sync in notes
         state = known.get(alike)

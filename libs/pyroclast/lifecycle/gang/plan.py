@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import Final
 
 from pyroclast.api.records import Job, Pod, Task
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, Effect, Slot, Victim
 from pyroclast.lifecycle.gang import dependencies, members
 from pyroclast.lifecycle.gang.observed_pods import ObservedPods, PodState
+from pyroclast.lifecycle.gang.size import min_available, needed_pods
 
 MOST_IN_ORDER: Final = 64
 """The most pods that are deleted one after the other before the controller decides about the Job anew, since its scale may have
 changed.
 """
+
+
+MOST_CREATED: Final = 1024
+"""The most slots in one plan. A user may ask for two billion pods; the plan, and all that follows from it, stays small."""
 
 
 class Keep(Enum):
@@ -33,11 +39,13 @@ class GangPlan:
     """The changes that make the pods match the spec."""
 
     missing: tuple[Slot, ...] = ()
-    """Slots of the pods to create, without pods whose dependencies are not up."""
+    """Slots of the pods to create next, without pods whose dependencies are not up. At most `MOST_CREATED`."""
     surplus: tuple[Pod, ...] = ()
     """Pods beyond the replicas, the highest index first."""
     stale: tuple[Pod, ...] = ()
     """Unfinished pods of an older version, and pods that the controller has marked for deletion."""
+    elastic: int = 0
+    """How many slots at the end of `missing` the gang does not need."""
 
     def effects(self) -> Iterator[Effect]:
         """Yield the changes of this plan as effects: deletions first, then creations."""
@@ -46,15 +54,17 @@ class GangPlan:
         if self.surplus:
             yield DeletePods(victims_of(self.surplus[:MOST_IN_ORDER]), in_order=True)
         if self.missing:
-            yield CreatePods(self.missing)
+            yield CreatePods(self.missing, self.elastic)
 
 
 def plan(job: Job, pods: ObservedPods) -> GangPlan:
     """Return the plan for the tasks of `job`. Pods of tasks that the spec does not name are left alone."""
-    surplus = pods.where(lambda state: not state.is_terminating and not state.place and state.task in pods.names)
+    surplus = pods.where(lambda state: not state.is_terminating and not state.place and state.task in pods.replicas)
     stale = pods.where(lambda state: not state.is_terminating and bool(state.place) and _is_stale(job, state))
-    missing = [slot for task in job.spec.tasks for slot in _missing(job, task, pods)]
-    return GangPlan(tuple(missing), tuple(sorted(surplus, key=_from_the_top)), stale)
+    missing = tuple(islice(_missing(job, pods), MOST_CREATED))
+    present = sum(number for state, number in pods.numbers.items() if state.place and not state.is_terminating)
+    needed = max(0, min_available(job.spec) - present)
+    return GangPlan(missing, tuple(sorted(surplus, key=_from_the_top)), stale, elastic=max(0, len(missing) - needed))
 
 
 def release(pods: ObservedPods, keep: Keep, *, older_than: int | None = None) -> tuple[Pod, ...]:
@@ -84,10 +94,19 @@ def victims_of(pods: Iterable[Pod]) -> tuple[Victim, ...]:
     return tuple(Victim(pod.metadata.name, pod.metadata.uid) for pod in pods)
 
 
-def _missing(job: Job, task: Task, pods: ObservedPods) -> Iterator[Slot]:
-    absent = [index for index, name in enumerate(pods.names[task.name]) if name not in pods.states]
-    if absent and dependencies.may_start(job, task, pods.by_name):
-        yield from (Slot(task.name, index) for index in absent)
+def _missing(job: Job, pods: ObservedPods) -> Iterator[Slot]:
+    """Yield the slots without a pod: first those below the `minAvailable` of their task, then the others."""
+    short = [task for task in job.spec.tasks if len(pods.places[task.name]) < task.replicas]
+    startable = [task for task in short if dependencies.may_start(job, task, pods)]
+    for task in startable:
+        yield from _absent(task, range(min(needed_pods(task), task.replicas)), pods)
+    for task in startable:
+        yield from _absent(task, range(max(0, needed_pods(task)), task.replicas), pods)
+
+
+def _absent(task: Task, indexes: range, pods: ObservedPods) -> Iterator[Slot]:
+    there = pods.places[task.name]
+    return (Slot(task.name, index) for index in indexes if index not in there)
 
 
 def _is_stale(job: Job, state: PodState) -> bool:

@@ -218,10 +218,10 @@ def _synchronise(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecisio
 def _counted(facts: JobFacts) -> Counts:
     """Count the pods of the tasks of the Job. Pods beyond the replicas of a changed spec count as terminating."""
     is_new = facts.job.metadata.generation != facts.job.status.observed_generation
-    names = facts.pods.names
-    others = facts.pods.where(lambda state: is_new and not state.place and state.task in names)
-    surplus = [pod for pod in others if members.index_of(pod) >= len(names[members.task_of(pod)])]
-    return count(facts.pods, tasks=names, releasing=surplus)
+    replicas = facts.pods.replicas
+    others = facts.pods.where(lambda state: is_new and not state.place and state.task in replicas)
+    surplus = [pod for pod in others if members.index_of(pod) >= replicas[members.task_of(pod)]]
+    return count(facts.pods, tasks=replicas, releasing=surplus)
 
 
 def _half_gang(facts: JobFacts, counts: Counts) -> tuple[Pod, ...]:
@@ -263,7 +263,8 @@ def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
     if blocked or awaited or not podgroups.is_admitted(facts.group) or seating.awaits_placement(facts.group):
         return tuple(dataclasses.replace(following, missing=()).effects())
     found = seating.seated(job, facts.group, facts.pods, following.missing, remembered.seated)
-    following = dataclasses.replace(following, missing=found.slots)
+    needed = len(following.missing) - following.elastic
+    following = dataclasses.replace(following, missing=found.slots, elastic=max(0, len(found.slots) - needed))
     return (*following.effects(), *([found.ask] if found.ask is not None else ()))
 
 

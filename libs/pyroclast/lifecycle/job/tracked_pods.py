@@ -40,7 +40,7 @@ def tracked(job: Job, pods: ObservedPods, status: JobStatus, leaving: Collection
     going = pods.where(lambda state: state.is_terminating and is_named(state))
     without = {*(() if ends else leaving), *(pod.metadata.name for pod in going if not _is_in(before, pod))}
     indexes: dict[str, str] = {}
-    for task, names in pods.names.items():
+    for task, names in pods.places.items():
         found = [index for index in pods.indexes(task, is_named) if names[index] not in without]
         if found:
             indexes[task] = _written(found)
@@ -62,10 +62,10 @@ def absent(job: Job, pods: ObservedPods) -> Iterator[tuple[Task, int]]:
     """Yield the task and index of each pod that the status and the spec of `job` name and that is not among `pods`."""
     indexes = _read(job)
     for task in job.spec.tasks:
-        names = pods.names[task.name]
+        there = pods.places[task.name]
         for found in indexes.get(task.name, ()):
             places = (index for index in found[: task.replicas] if index < task.replicas)
-            yield from ((task, index) for index in places if names[index] not in pods.states)
+            yield from ((task, index) for index in places if index not in there)
 
 
 def released(job: Job, pods: ObservedPods) -> Iterator[str]:
