@@ -8,7 +8,7 @@ from typing import Any
 
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.eviction.victim_groups import split
+from pyroclast_scheduler.eviction.victims import split
 from pyroclast_scheduler.model.hypernodes import TOP
 from pyroclast_scheduler.plugins.network_topology_aware import cut
 from pyroclast_scheduler.session.arguments import Arguments

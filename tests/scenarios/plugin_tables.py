@@ -24,7 +24,7 @@ from pyroclast_scheduler.plugins import resource_strategy_fit
 from pyroclast_scheduler.plugins.extender import is_managed
 from pyroclast_scheduler.plugins.tdm import parse_window
 from pyroclast_scheduler.plugins.usage import Estimator
-from pyroclast_scheduler.session import search
+from pyroclast_scheduler.session import task_placement
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import NodeUsage, Ports
@@ -64,7 +64,7 @@ def fitting(session: Session) -> set[str]:
     """The nodes that take the one pod that waits."""
     job, task = waiting(session)
     plan = session.plan(task.facts.shape)
-    return {name for row, name in enumerate(session.names) if search.fits(session, job, task, plan, row)}
+    return {name for row, name in enumerate(session.names) if task_placement.fits(session, job, task, plan, row)}
 
 
 def scores(session: Session) -> dict[str, float]:
@@ -192,7 +192,7 @@ def usage(name: str, case: Mapping[str, Any]) -> Iterator[Result]:
         tables = {"nodes": [["n", 8, "16Gi"]], "pods": [["p", "j", "-", 1, "1Gi"]]}
         session = opened(tables, PluginEntry("usage", arguments=arguments), usage=measured)
         job, task = waiting(session)
-        errors = search.explain(session, job, task, session.plan(task.facts.shape))
+        errors = task_placement.explain(session, job, task, session.plan(task.facts.shape))
         got = {"fits": fitting(session) == {"n"}, "score": scores(session)["n"]}
         result = Result(f"{name}.{number}")
         for key in ("fits", "score"):

@@ -7,8 +7,8 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.search import explain, find
 from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.task_placement import explain, find
 
 
 def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument is for a cache that is missing here

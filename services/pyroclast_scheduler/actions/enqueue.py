@@ -16,8 +16,8 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.triggers import AnyRoom, QueueUse
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.enqueue_refusals import named_for
-from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.promises import patience_of
+from pyroclast_scheduler.session.selection import Heap
 from pyroclast_scheduler.session.session import Session
 
 _ROOM: Final = frozenset({

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.eviction.part_room import least_request, request_of
-from pyroclast_scheduler.eviction.victim_groups import Bundle
+from pyroclast_scheduler.eviction.victims import Bundle
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Ints
 from pyroclast_scheduler.model.fit_errors import DomainLimit
 from pyroclast_scheduler.model.jobs import Job
@@ -22,10 +22,10 @@ from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.domains import PendingTasks
-from pyroclast_scheduler.session.part_order import missing
-from pyroclast_scheduler.session.search import alike
+from pyroclast_scheduler.session.part_placement import missing
 from pyroclast_scheduler.session.session import Session
-from pyroclast_scheduler.session.whole_units import unit_of
+from pyroclast_scheduler.session.statement import unit_of
+from pyroclast_scheduler.session.task_placement import alike
 
 _Pods = tuple[tuple[PlacementPlan, int], ...]  # how many pods of each shape
 _Limits = Mapping[PlacementPlan, Sequence[DomainLimit]]

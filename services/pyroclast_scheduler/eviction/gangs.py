@@ -1,6 +1,16 @@
 """Room for a whole gang: in one hypernode, pods of other gangs are evicted, either spare pods or whole gangs.
 
-The actions gangpreempt and gangreclaim differ in the possible victims.
+The problem: a gang needs room for all its members at once, and an eviction is only worth its price if the rest follows. The
+obvious way evicts pod by pod for one member after another, as preempt does; it may kill pods and then find no room for the
+last member. Therefore:
+
+1. Victims are bundles: the pods that a job can spare, or all its other pods, so that no gang is left below its minimum unless
+   it goes.
+2. Hypernodes are filtered by `domain_room`: where not even all bundles would be enough, nothing is tried.
+3. In a domain, all bundles are evicted in a trial. If the gang fits, a binary search finds the fewest bundles, in their order.
+
+Invariant: nothing is committed unless the gang fits as a whole. The cost is at most `maxDomains` domains, each with a
+logarithmic number of trials. The actions gangpreempt and gangreclaim differ in the possible victims.
 """
 
 from __future__ import annotations
@@ -10,17 +20,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import groupby
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
 from pyroclast_scheduler.eviction.domain_room import Demand, DomainRoom
-from pyroclast_scheduler.eviction.fewest import fewest, shortest
 from pyroclast_scheduler.eviction.freeable import Freeable
 from pyroclast_scheduler.eviction.part_room import request_of, room_for_part
 from pyroclast_scheduler.eviction.preemptor_order import starving, take_turns
-from pyroclast_scheduler.eviction.victim_groups import Bundle, allowed, ordered, split
-from pyroclast_scheduler.eviction.victims import Residents
+from pyroclast_scheduler.eviction.victims import Bundle, Residents, allowed, ordered, split
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode, job_limit, sub_job_limit
 from pyroclast_scheduler.model.jobs import Job
@@ -30,10 +38,77 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import PendingTasks, pending_by_sub_job, required_parts
 from pyroclast_scheduler.session.extension_points import GangEviction, Preemptor, Purpose
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
-from pyroclast_scheduler.session.part_order import missing
-from pyroclast_scheduler.session.search import alike, find
+from pyroclast_scheduler.session.part_placement import missing
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
+from pyroclast_scheduler.session.task_placement import alike, find
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Room(Protocol[T_contra]):
+    """What is free without a trial; `is_enough` is True whenever a trial is enough."""
+
+    def leave(self, each: T_contra) -> None:
+        """Free what `each` uses."""
+
+    def come_back(self, each: T_contra) -> None:
+        """Undo `leave`."""
+
+    def is_enough(self) -> bool:
+        """Whether a trial could be enough now."""
+
+
+def shortest(least: int, most: int, is_enough: Callable[[int], bool]) -> int | None:
+    """Return the smallest number from `least` to `most` for which `is_enough`, the trial, is true; None if there is none.
+
+    After one that is too small, the next one is larger by 1, 2, 4, …
+    """
+    too_few, number, step = least - 1, least, 1
+    while not is_enough(number):
+        if number == most:
+            return None
+        too_few, number, step = number, min(number + step, most), 2 * step
+    while number - too_few > 1:
+        middle = (too_few + number) // 2
+        if is_enough(middle):
+            number = middle
+        else:
+            too_few = middle
+    return number
+
+
+def fewest(items: Sequence[T], room: Room[T], is_enough: Callable[[Sequence[T]], bool]) -> Sequence[T]:
+    """Return those of `items` that are needed: the first ones that are not needed are left out. The last item is needed.
+
+    All items have left `room`, and are enough together. Those that `room` does not need are left out in one trial. If that is
+    not enough, half of them are tried.
+    """
+    kept = list(items)
+    open_ranges = [items[:-1]]
+    while open_ranges:
+        some = open_ranges.pop()
+        spare = []
+        for i, each in enumerate(some):
+            room.come_back(each)
+            if room.is_enough():
+                spare.append(i)
+            else:
+                room.leave(each)
+        if not spare:
+            continue
+        without = {id(some[i]) for i in spare}
+        rest = [each for each in kept if id(each) not in without]
+        if is_enough(rest):
+            kept = rest
+            continue
+        for i in spare:
+            room.leave(some[i])
+        middle = spare[len(spare) // 2]
+        open_ranges += [some[middle + 1 :]] if len(spare) == 1 else [some[middle:], some[:middle]]
+    return kept
+
 
 _MOST_DOMAINS: Final = 8
 

@@ -15,11 +15,11 @@ from pyroclast_scheduler.model.groups import GroupPart
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.session.part_order import lacking, missing, sub_job_of_part
+from pyroclast_scheduler.session.part_placement import lacking, missing, sub_job_of_part
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-_ENDLESS: Final = 1 << 50
+_UNLIMITED: Final = 1 << 50
 """More than any cluster has of a resource; sums of it do not overflow."""
 
 
@@ -58,7 +58,7 @@ def least_request(session: Session, job: Job, part: GroupPart, waiting: Mapping[
     sub_job = sub_job_of_part(job, part)
     tasks = () if sub_job is None else tuple(islice(waiting.get(sub_job.uid, ()), missing(sub_job)))
     if len(tasks) < lacking(job, part):
-        return np.full(len(session.dimensions), _ENDLESS, dtype=np.int64)
+        return np.full(len(session.dimensions), _UNLIMITED, dtype=np.int64)
     return request_of(session, tasks)
 
 

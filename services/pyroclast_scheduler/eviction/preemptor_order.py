@@ -11,8 +11,8 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.session.heaps import Heap
-from pyroclast_scheduler.session.label_domains import in_each_domain
+from pyroclast_scheduler.session.domains import in_each_domain
+from pyroclast_scheduler.session.selection import Heap
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 

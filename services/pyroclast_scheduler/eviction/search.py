@@ -1,4 +1,13 @@
-"""The search for nodes on which evictions make room for a task, and for the fewest victims there, for preempt and reclaim."""
+"""The search for nodes on which evictions make room for a task, and for the fewest victims there, for preempt and reclaim.
+
+The problem: of thousands of nodes with pods on them, find one where evicting some pods lets the task in. The obvious way
+simulates the evictions on each node. Instead, columns of amounts that could be freed, by queue and priority, are kept up to
+date by increments, and the normal placer searches in idle plus freeable room. Only on the nodes that it finds are victims
+chosen one by one.
+
+Invariant: freeable amounts are an upper bound, so a node that does not pass cannot help; a node that passes is verified by its
+victims. Nodes that failed are remembered until they change (`infeasible`), so that equal pods do not fail on them again.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +27,9 @@ from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.extension_points import Candidate, Preemptor
-from pyroclast_scheduler.session.search import fits
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
+from pyroclast_scheduler.session.task_placement import fits
 
 _UNCHECKED: Final = 16  # nodes; most searches end at one of the first nodes
 _JOBS_PER_NODE: Final = 4  # jobs that can be asked about in the time that the pods of a node take

@@ -1,8 +1,9 @@
-"""Inter-pod affinity: feasibility and scores by required and preferred (anti-)affinity terms."""
+"""Pods that care where other pods are: inter-pod (anti-)affinity and topology spread, by counts per topology domain."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,6 +12,100 @@ from pyroclast_scheduler.model.fit_errors import DomainLimit
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.term_counts import TermCounts
+from pyroclast_scheduler.model.terms import Term
+
+_HOST: Final = "kubernetes.io/hostname"
+_HONOR: Final = "Honor"
+_FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
+
+
+def too_crowded(
+    task: TaskFacts, census: TermCounts, features: NodeFeatures, usable: Bools
+) -> tuple[Bools, Bools, list[DomainLimit]] | None:
+    """Return the nodes without a label of a hard constraint, the nodes in full domains, and the limits of the other domains.
+
+    Return None if the pod has no hard constraints.
+    """
+    constraints = list(_constraints(task, "DoNotSchedule", census))
+    if not constraints:
+        return None
+    domains = [features.domains(term.key) for _, term in constraints]
+    has_all: Bools = np.logical_and.reduce([each.has for each in domains])
+    limits: list[DomainLimit] = []
+    crowded: Bools = np.zeros(len(usable), dtype=np.bool_)
+    for (constraint, term), each in zip(constraints, domains, strict=True):
+        eligible = usable & has_all & _included(task, constraint, features)
+        sums = each.sums(census.matching(term, but_leaving=True), eligible)
+        present = np.flatnonzero(np.bincount(each.codes[eligible], minlength=each.count))
+        is_whole = len(present) >= int(constraint.get("minDomains") or 1) and len(present) > 0
+        lowest = sums[present].min() if is_whole else 0
+        skew = sums + term.takes_in(task) - lowest
+        most = int(constraint.get("maxSkew") or 1)
+        crowded |= each.has & (skew > most)[each.codes]
+        if term.takes_in(task):
+            room = (most - skew + 1).astype(np.int64)
+            is_lowest = np.zeros(len(sums), dtype=np.bool_)
+            is_lowest[present] = sums[present] == lowest
+            limits.append(DomainLimit(each.codes, room, is_lowest if is_whole else None))
+    return ~has_all, crowded, limits
+
+
+def evenness(
+    task: TaskFacts,
+    census: TermCounts,
+    features: NodeFeatures,
+    candidates: Bools,
+    defaults: Sequence[Mapping[str, Any]] = (),
+) -> Floats | None:
+    """Return a score from 0 to 100 for each node by the soft spread constraints; None if there are none.
+
+    `defaults`: the constraints of a pod that has none of its own. A node without a label of a default constraint is rated too.
+    """
+    is_default = not task.shape.spread
+    raw_constraints = defaults if is_default else task.shape.spread
+    constraints = list(_constraints(task, "ScheduleAnyway", census, raw_constraints))
+    if not constraints:
+        return None
+    domains = [features.domains(term.key) for _, term in constraints]
+    nothing: Bools = np.zeros(len(candidates), dtype=np.bool_)
+    ignored = nothing if is_default else ~np.logical_and.reduce([each.has for each in domains])
+    rated = candidates & ~ignored
+    if not rated.any():
+        return np.zeros(len(candidates))
+    raw = np.zeros(len(candidates))
+    for (constraint, term), each in zip(constraints, domains, strict=True):
+        size = int(rated.sum()) if term.key == _HOST else len(np.unique(each.codes[rated]))
+        counts = each.sums(census.matching(term, but_leaving=True), _included(task, constraint, features))[each.codes]
+        raw += np.where(each.has, counts * np.log(size + 2) + int(constraint.get("maxSkew") or 1) - 1, 0.0)
+    raw = np.round(raw)
+    low, high = raw[rated].min(), raw[rated].max()
+    scores = np.full(len(candidates), 100.0) if high == 0 else np.floor(100 * (high + low - raw) / high)
+    return np.where(ignored, 0.0, scores)
+
+
+def _constraints(
+    task: TaskFacts, when: str, census: TermCounts, raw: Sequence[Mapping[str, Any]] | None = None
+) -> Iterator[tuple[Mapping[str, Any], Term]]:
+    for constraint in task.shape.spread if raw is None else raw:
+        if constraint.get("whenUnsatisfiable", "DoNotSchedule") == when:
+            yield constraint, census.terms(task, [constraint])[0]
+
+
+def _included(task: TaskFacts, constraint: Mapping[str, Any], features: NodeFeatures) -> Bools:
+    """Return the nodes whose pods count for `constraint`: by node selector and affinity of the pod, and by its tolerations.
+
+    The policies of the constraint decide which of the two are honoured. By default, only node selector and affinity are.
+    """
+    included: Bools = features.selected({})
+    if constraint.get("nodeAffinityPolicy", _HONOR) == _HONOR:
+        included &= features.selected(task.shape.selector)
+        terms = task.shape.node_terms
+        if terms is not None:
+            included &= features.matching(terms)
+    if constraint.get("nodeTaintsPolicy") == _HONOR:
+        included &= ~features.untolerated(task.shape.tolerations, _FORBIDDING)
+    return included
+
 
 _ENDLESS: Final = np.iinfo(np.int64).max // 4
 
@@ -23,7 +118,7 @@ def is_concerned(task: TaskFacts, census: TermCounts) -> bool:
     return any(counts.any() for _, counts in census.holders("podAntiAffinity", task))
 
 
-def far_from_friends(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, bool] | None:
+def misses_required_affinity(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, bool] | None:
     """Return the nodes that violate the pod's required affinity; None if the pod has none.
 
     The second value tells whether the mask stays the same while more such pods are placed. A pod that matches its own terms may
@@ -42,7 +137,7 @@ def far_from_friends(task: TaskFacts, census: TermCounts, features: NodeFeatures
     return ~fits, not is_first
 
 
-def near_foes(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, list[DomainLimit]] | None:
+def violates_anti_affinity(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, list[DomainLimit]] | None:
     """Return the nodes that violate the pod's required anti-affinity; None if the pod has none.
 
     The second value limits how many such pods each topology domain accepts.
@@ -63,7 +158,7 @@ def near_foes(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tu
     return found, limits
 
 
-def near_those_who_mind(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> Bools | None:
+def violates_anti_affinity_of_residents(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> Bools | None:
     """Return the nodes in domains of pods whose required anti-affinity selects `task`; None if there are no such pods."""
     found: Bools | None = None
     for term, counts in census.holders("podAntiAffinity", task):

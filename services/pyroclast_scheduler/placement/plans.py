@@ -1,9 +1,12 @@
-"""A placement plan: the feasibility and scores that a session has calculated for one shape, updated node by node."""
+"""A placement plan: the feasibility and scores that a session has calculated for one shape, updated node by node.
+
+`Load` is the load of nodes for scores, before and after one more pod. `Lookahead` keeps rows that an earlier equal search ranked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,8 +15,80 @@ from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats, Rows
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.placement.greedy import NEVER, greedy
-from pyroclast_scheduler.placement.lookahead import Ahead
-from pyroclast_scheduler.placement.node_load import Load
+
+
+class Load:
+    """The load of some nodes. Arrays have the shape (dimensions, nodes, depth), and the last axis counts equal pods.
+
+    Attributes:
+        rows: the rows of the nodes, (nodes, 1).
+        taken: the used amounts with 0, 1, … further pods; depth + 1 entries.
+        used: the used amounts before the first, second, … further pod.
+        after: the used amounts after the first, second, … further pod.
+        non_zero_after: the same for cpu and memory only, where a container without a request counts a default.
+    """
+
+    __slots__ = ("_allocatable", "_columns", "after", "non_zero_after", "rows", "taken", "used")
+
+    def __init__(self, columns: Columns, rows: Rows, request: Ints, non_zero: Ints) -> None:
+        """Calculate the load.
+
+        `request`, `non_zero`: the requests of 0, 1, 2, … pods, (dimensions, depth + 1, 1) and (2, depth, 1).
+        """
+        # nodes are adjacent in memory, as they outnumber the pods; only the view has the axes in another order
+        self.taken: Ints = (columns.used.take(rows, axis=1)[:, None, :] + request).transpose(0, 2, 1)
+        self.rows: Ints = rows[:, None]
+        self.used: Ints = self.taken[:, :, :-1]
+        self.after: Ints = self.taken[:, :, 1:]
+        self.non_zero_after: Ints = (columns.non_zero.take(rows, axis=1)[:, None, :] + non_zero).transpose(0, 2, 1)
+        self._columns = columns
+        self._allocatable: Ints | None = None
+
+    @property
+    def allocatable(self) -> Ints:
+        """The allocatable amounts of the nodes, (dimensions, nodes, 1)."""
+        if self._allocatable is None:
+            self._allocatable = self._columns.allocatable.take(self.rows[:, 0], axis=1)[:, :, None]
+        return self._allocatable
+
+
+_NONE: Final = np.zeros(0, dtype=np.intp)
+_MOST: Final = 1024  # the largest number of pods to look ahead: the cost of a search grows with the number, its gain does not
+
+
+class Ahead:
+    """The nodes, as rows, that were chosen in advance for the next pods of one placement plan.
+
+    A position is a length of the session's log of moves, which every move increases.
+    """
+
+    def __init__(self) -> None:
+        self.candidates: Bools = np.zeros(0, dtype=np.bool_)
+        self._rows = _NONE
+        self._at = -1
+        self._more = 0
+
+    def next(self, count: int, at: int) -> Rows:
+        """Return up to `count` rows that are valid at position `at`; none if no rows are known."""
+        return self._rows[:count] if at == self._at else _NONE
+
+    def further(self, count: int, at: int) -> int:
+        """Return how many pods to search for when `count` are needed: more after each time that all known rows were used."""
+        self._more = min(_MOST, max(2 * self._more, count)) if at == self._at else 0
+        self._rows, self._at = _NONE, at
+        return count + self._more
+
+    def keep(self, rows: Rows, candidates: Bools, at: int) -> None:
+        """Store `rows` for the next pods, chosen among `candidates` at position `at`."""
+        self._rows, self.candidates, self._at = rows, candidates, at
+
+    def placed(self, rows: Rows, at: int) -> None:
+        """Record that pods of the placement plan were placed on `rows`. `at`: the position after this move."""
+        if at == self._at + 1 and (not len(self._rows) or np.array_equal(rows, self._rows[: len(rows)])):
+            self._rows, self._at = self._rows[len(rows) :], at
+        else:
+            self._rows, self._at = _NONE, -1
+
 
 T = TypeVar("T")
 

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from pyroclast_scheduler.model.node_columns import Floats, Rows
-from pyroclast_scheduler.placement.node_load import Load
-from pyroclast_scheduler.placement.plans import PlacementPlan
+from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session

@@ -11,7 +11,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Preemptor, Vote
 from pyroclast_scheduler.session.session import Session
-from pyroclast_scheduler.session.whole_units import goes_whole
+from pyroclast_scheduler.session.statement import goes_whole
 
 
 class Gang:

@@ -18,9 +18,8 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
-from pyroclast_scheduler.placement import affinity, spread
-from pyroclast_scheduler.placement.node_load import Load
-from pyroclast_scheduler.placement.plans import PlacementPlan
+from pyroclast_scheduler.placement import affinity
+from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
@@ -304,7 +303,7 @@ def _spread(default: DefaultSpread, session: Session, task: Task, plan: Placemen
     constraints = () if plan.shape.spread else default.constraints(task.facts)
     if not plan.shape.spread and not constraints:
         return None
-    return spread.evenness(task.facts, session.term_counts, session.features, candidates, constraints)
+    return affinity.evenness(task.facts, session.term_counts, session.features, candidates, constraints)
 
 
 _RELATIVE: Final = {"nodeaffinity": _node_affinity, "tainttoleration": _taints}

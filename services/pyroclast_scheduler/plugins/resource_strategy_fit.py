@@ -15,8 +15,7 @@ from pyroclast.api import keys
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Dimensions, Ints
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
-from pyroclast_scheduler.placement.node_load import Load
-from pyroclast_scheduler.placement.plans import PlacementPlan
+from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session

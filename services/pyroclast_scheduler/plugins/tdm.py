@@ -23,8 +23,7 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.values import parse_bool, parse_count
-from pyroclast_scheduler.placement.node_load import Load
-from pyroclast_scheduler.placement.plans import PlacementPlan
+from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, Vote
 from pyroclast_scheduler.session.session import Session

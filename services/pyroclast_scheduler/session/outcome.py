@@ -1,21 +1,58 @@
-"""The results of a session as values: binds and evictions, and the statuses and Events to be written."""
+"""The results of a session as values: binds and evictions, statuses and Events to be written, faults, numbers for the metrics.
+
+They stand apart from the session, because the shell reads them after the session is gone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import Key, ResourceType
+from pyroclast_scheduler.model.budgets import BudgetStanding
 from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.groups import GroupStatus
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reservations import KeptPlace, Reservation
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.triggers import UnschedulableJob
-from pyroclast_scheduler.session.measures import Measures
+
+
+class CardUse(NamedTuple):
+    """A shared device (card): its memory, and for each pod on it the name, the memory and the hundredths of cores."""
+
+    card: str
+    memory: int
+    pods: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(slots=True)
+class Measures:
+    """The numbers of one session.
+
+    Attributes:
+        names: the names of all dimensions.
+        amounts: vectors over the dimensions by kind (such as allocated or deserved) and queue.
+        numbers: numbers by kind (such as share or weight) and queue.
+        shares: the dominant shares of the jobs that the session examined.
+        attempts: the number of nodes on which a set of victims was sufficient.
+        victims: the number of victims in the last of these attempts; None if there was none.
+        cards: the shared devices of the nodes that changed, by node.
+        budgets: the states of budgets by queue.
+    """
+
+    names: Sequence[str] = ()
+    amounts: dict[str, Mapping[str, Floats]] = field(default_factory=dict)
+    numbers: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+    attempts: int = 0
+    victims: int | None = None
+    cards: dict[str, tuple[CardUse, ...]] = field(default_factory=dict)
+    budgets: Mapping[str, BudgetStanding] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +223,18 @@ class Outcome:
     def promised(self) -> dict[str, str]:
         """The node of each pipelined pod, by UID of the pod."""
         return {uid: place.node for uid, place in self.kept.items() if place.is_coming}
+
+
+@dataclass(slots=True)
+class Report:
+    """The results to which plugins and actions add.
+
+    `notes`: Events on PodGroups. `warnings`: texts about settings that have no effect. `faults`: invalid objects. `let_in`: pods
+    whose queue gate is removed.
+    """
+
+    measures: Measures
+    notes: list[Note] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    faults: set[Fault] = field(default_factory=set)
+    let_in: list[TaskFacts] = field(default_factory=list)

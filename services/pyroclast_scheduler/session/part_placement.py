@@ -1,4 +1,7 @@
-"""Places a gang that has parts: each part is placed whole or not at all, in its own topology domain if it requires one."""
+"""Places a gang that has parts: each part is placed whole or not at all, in its own topology domain if it requires one.
+
+Parts that lack the fewest pods come first, since they are the cheapest to start.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,42 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from pyroclast_scheduler.model.fit_errors import FitErrors
 from pyroclast_scheduler.model.groups import GroupPart
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.subjobs import sub_job_uid
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.subjobs import SubJob, sub_job_uid
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.session.label_domains import NO_DOMAIN, best_domain, forget_errors
-from pyroclast_scheduler.session.part_order import lacking
+from pyroclast_scheduler.session.domains import NO_DOMAIN, best_domain, forget_errors
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 from pyroclast_scheduler.session.task_placement import place
+
+_TOO_MANY: Final = 1 << 40  # more pods than any gang has
+
+
+def missing(sub_job: SubJob) -> int:
+    """Return how many more pods of `sub_job` must be allocated or pipelined before it can start."""
+    return max(0, sub_job.tally.missing(sub_job.min_available, {}) - sub_job.tally[TaskStatus.PIPELINED])
+
+
+def lacking(job: Job, part: GroupPart) -> int:
+    """Return how many more pods must be allocated or pipelined before `part` can start; a huge number if too few are pending."""
+    if part.parts:
+        return sum(sorted(lacking(job, each) for each in part.parts)[: part.minimum])
+    sub_job = sub_job_of_part(job, part)
+    if sub_job is None:
+        return _TOO_MANY
+    count = missing(sub_job)
+    return count if count <= sub_job.tally[TaskStatus.PENDING] else _TOO_MANY
+
+
+def sub_job_of_part(job: Job, part: GroupPart) -> SubJob | None:
+    """Return the sub-job of the part `part` of a group; None if the part has no pods."""
+    return job.sub_jobs.get(sub_job_uid(job.facts.key, part.name))
 
 
 def place_parts(session: Session, job: Job, tasks: deque[Task]) -> Statement | None:

@@ -31,20 +31,14 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.budgets import Budgets
 from pyroclast_scheduler.session.configuration import Configuration
-from pyroclast_scheduler.session.equivalent_jobs import EquivalentJobs
 from pyroclast_scheduler.session.extension_points import Extensions
-from pyroclast_scheduler.session.label_refusals import LabelRefusals
-from pyroclast_scheduler.session.measures import Measures
-from pyroclast_scheduler.session.moves import Moves
-from pyroclast_scheduler.session.open_nodes import OpenNodes
-from pyroclast_scheduler.session.opened_plugins import OpenedPlugins, open_plugins
-from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note
+from pyroclast_scheduler.session.node_limits import LabelRefusals, OpenNodes, Reserved
+from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Measures, Note, Report
 from pyroclast_scheduler.session.ports import AskedFor, Extender, NodeUsage, Ports
 from pyroclast_scheduler.session.promises import Promises
-from pyroclast_scheduler.session.report import Report
-from pyroclast_scheduler.session.reserved import Reserved
-from pyroclast_scheduler.session.rules import Rules
-from pyroclast_scheduler.session.statement import Move, Statement, undo
+from pyroclast_scheduler.session.rules import OpenedPlugins, Rules, open_plugins
+from pyroclast_scheduler.session.selection import EquivalentJobs
+from pyroclast_scheduler.session.statement import Move, Moves, Statement, undo
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")

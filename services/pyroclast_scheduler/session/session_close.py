@@ -1,4 +1,7 @@
-"""The end of a session: the status of each PodGroup, the causes of waiting pods, the allocated amounts of each queue."""
+"""The end of a session: the status of each PodGroup, the records of waiting jobs, the allocated amounts of each queue.
+
+Nothing here decides a placement; what the actions left is put into words and statuses.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pyroclast.api import decisions, keys
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
 from pyroclast.lifecycle.seats.pods import is_seat
-from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.causes import Cause, WaitingRecord
 from pyroclast_scheduler.model.fit_errors import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.groups import GroupCondition, GroupStatus
 from pyroclast_scheduler.model.jobs import Condition, Job
@@ -23,7 +26,26 @@ from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.unschedulable import WAITING, unschedulable_job
 from pyroclast_scheduler.session.waiting_causes import cause_of
-from pyroclast_scheduler.session.waiting_records import record_of
+
+
+def record_of(session: Session, job: Job, cause: Cause, status: GroupStatus) -> WaitingRecord:
+    """Return the record of a job that waits for `cause`. `status`: the new status of its PodGroup."""
+    message, before = _said(status), _said(job.facts.group.status)
+    summary = pending.summary_of(message) or str(cause)
+    is_new = message != before or not message
+    return WaitingRecord(
+        cause.reason,
+        summary.partition(": ")[2],
+        job.facts.queue,
+        session.job_key(job),
+        tuple(cause.short()) if is_new else None,
+        cause.holder,
+    )
+
+
+def _said(status: GroupStatus) -> str:
+    return next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")
+
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _STARTED_PHASES = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN})

@@ -1,24 +1,95 @@
 """A statement: placements and evictions that are applied to the session, its ledger, and that are committed or undone together.
 
-The log has the rows and counts of each move and is undone backwards. The cost of an undo depends only on the rows touched.
+The log has the rows and counts of each move and is undone backwards, so that an undo costs what was touched. Pods of a unit,
+such as the pods of a gang that is evicted whole, move together. `Moves` tells plugins and searches which of their results are
+outdated.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Columns, Floats, Rows
 from pyroclast_scheduler.model.shapes import Shape
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.snapshot import Snapshot
+from pyroclast_scheduler.model.statuses import ALLOCATED, EVICTABLE, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.session.whole_units import goes_whole, unit_of
+from pyroclast_scheduler.model.term_counts import TermCounts
+
+Candidate = tuple[Job, Task]
+_Unit = tuple[str, str]
+_WHOLE: Final = "*"
+
+
+def goes_whole(job: Job, task: Task) -> bool:
+    """Whether other pods are evicted together with `task`."""
+    return bool(_name(job, task))
+
+
+def unit_of(job: Job, task: Task) -> list[Task]:
+    """Return the pods that are evicted together with `task` of `job`, `task` first.
+
+    The list has only `task` unless its gang or one of its parts is evicted as a whole.
+    """
+    name = _name(job, task)
+    if not name:
+        return [task]
+    return [task, *(each for each in _members(job, name) if each is not task and each.status in EVICTABLE)]
+
+
+def agreed_whole(
+    candidates: Sequence[Candidate], vote: Callable[[Sequence[Candidate]], list[Candidate]], preemptor: Job
+) -> list[Candidate]:
+    """Return those of `candidates` that `vote` selects; pods of a unit only if `vote` selects the whole unit.
+
+    A unit is not evicted for a pod of its own gang, nor while one of its pods is being bound.
+    """
+    owners = {unit: owner for owner, task in candidates if (unit := _unit(owner, task)) is not None}
+    if not owners:
+        return vote(candidates)
+    members = {unit: _members(owner, unit[1]) for unit, owner in owners.items()}
+    barred = {unit for unit, owner in owners.items() if owner is preemptor or not _may_go(members[unit])}
+    asked = [pair for pair in candidates if _unit(*pair) not in barred]
+    known = {task.uid for _, task in asked}
+    present = {
+        unit: [task for task in tasks if task.status in EVICTABLE] for unit, tasks in members.items() if unit not in barred
+    }
+    others = [(owners[unit], task) for unit, tasks in present.items() for task in tasks if task.uid not in known]
+    chosen = vote([*asked, *others])
+    agreed = {task.uid for _, task in chosen}
+    broken = {unit for unit, tasks in present.items() if any(task.uid not in agreed for task in tasks)}
+    return [pair for pair in chosen if pair[1].uid in known and _unit(*pair) not in broken]
+
+
+def _unit(job: Job, task: Task) -> _Unit | None:
+    name = _name(job, task)
+    return (job.facts.key, name) if name else None
+
+
+def _name(job: Job, task: Task) -> str:
+    """Return the name of the largest part evicted as a whole that contains `task`; empty if there is none."""
+    spec = job.facts.group.spec
+    if spec.tree is None:
+        return _WHOLE if spec.evicts_whole else ""
+    return next((part.name for part in job.path(task.facts.part) if part.evicts_whole), "")
+
+
+def _members(job: Job, name: str) -> list[Task]:
+    return [task for task in job.tasks if _name(job, task) == name]
+
+
+def _may_go(tasks: Sequence[Task]) -> bool:
+    """Whether every allocated task of `tasks` could be evicted now."""
+    return all(task.status in EVICTABLE and task.facts.is_preemptable for task in tasks if task.status in ALLOCATED)
+
 
 if TYPE_CHECKING:
     from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -194,3 +265,69 @@ def _count(columns: Columns, move: Move, sign: int) -> None:
             columns.pod_count[nodes] -= counts
         case _:
             raise AssertionError(f"a statement does not move tasks to {move.status.label}")
+
+
+class Moves:
+    """The moves of a session, in order.
+
+    `log`: the node rows of each move, undone moves included. `jobs`: the job of each of these moves. `state`: a number of the
+    present placements, the same again after later moves have been undone. `queue_changes`: the change of the allocated amounts by
+    queue.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.log: list[Rows] = []
+        self.jobs: list[Job] = []
+        self.state = 0
+        self._made: list[tuple[Move, int]] = []  # with the state before the move
+        self.queue_changes: dict[str, Floats] = {}
+        self._snapshot = snapshot
+        self._term_counts: TermCounts | None = None
+        self._uncounted: list[tuple[Move, int]] = []  # moves from before the first use of `term_counts`
+
+    def add(self, move: Move, sign: int) -> None:
+        """Record that `move` was made (1) or undone (−1)."""
+        self.log.append(move.nodes)
+        self.jobs.append(move.job)
+        if sign > 0:
+            self._made.append((move, self.state))
+            self.state = len(self.log)
+        elif self._made and self._made[-1][0] is move:
+            self.state = self._made.pop()[1]
+        else:
+            self._made.clear()
+            self.state = len(self.log)
+        if move.status is TaskStatus.ALLOCATED and sign > 0:
+            move.plan.ahead.placed(move.rows, len(self.log))
+        if move.status is not TaskStatus.PIPELINED:
+            change, queue = sign * move.change, move.job.facts.queue
+            move.job.allocated = move.job.allocated + change
+            self.queue_changes[queue] = self.queue_changes.get(queue, 0.0) + change
+        if self._term_counts is None:
+            self._uncounted.append((move, sign))
+        else:
+            _count_terms(self._term_counts, move, sign)
+
+    def forget(self) -> None:
+        """Drop all references to moves at the end of the session."""
+        self._uncounted.clear()
+        self._made.clear()
+        self.jobs.clear()
+
+    @property
+    def term_counts(self) -> TermCounts:
+        """The counts of pods per (anti-)affinity term, created on first use."""
+        if self._term_counts is None:
+            terms = self._snapshot.features.terms
+            spaces = self._snapshot.objects.of(records.Namespace).values()
+            terms.use({space.metadata.name: space.metadata.labels for space in spaces})
+            self._term_counts = TermCounts(terms, self._snapshot.residents)
+            for move, sign in self._uncounted:
+                _count_terms(self._term_counts, move, sign)
+            self._uncounted.clear()
+        return self._term_counts
+
+
+def _count_terms(counts: TermCounts, move: Move, sign: int) -> None:
+    leaves = move.status is TaskStatus.RELEASING
+    counts.moved([task.facts for task in move.tasks], move.rows.tolist(), -sign if leaves else sign)

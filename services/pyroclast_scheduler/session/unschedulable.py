@@ -1,4 +1,14 @@
-"""Decides after which changes an unschedulable job is tried again."""
+"""Decides after which changes an unschedulable job is tried again.
+
+The problem: a waiting job must cost nothing until something changes that may help it, and must never miss such a change. The
+obvious way retries every waiting job after every event, which costs jobs times events. kube-scheduler asks each plugin with a
+queueing hint per pod and event. Here a refusal is turned around: the session knows why each job was refused, and names the
+changes that could undo exactly that refusal, as triggers in an index. An event then costs only the jobs that it concerns.
+
+Invariant: a trigger may fire in vain, but each change that may let the job start fires one of its triggers. Where a plugin
+cannot say what would help, the trigger is any change. As a bound for triggers that are missing by mistake, each job is retried
+after 300 periods.
+"""
 
 from __future__ import annotations
 

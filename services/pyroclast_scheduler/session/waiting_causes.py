@@ -31,7 +31,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.values import listed, number, spelled
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
-from pyroclast_scheduler.session.label_domains import NO_DOMAIN
+from pyroclast_scheduler.session.domains import NO_DOMAIN
 from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
 from pyroclast_scheduler.session.session import Session
 

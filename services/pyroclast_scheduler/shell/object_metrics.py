@@ -17,7 +17,7 @@ from pyroclast_scheduler.model.dimensions import CPU, MEMORY
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.tasks import readable_seconds
-from pyroclast_scheduler.session.measures import CardUse, Measures
+from pyroclast_scheduler.session.outcome import CardUse, Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 
 _KEPT_SECONDS: Final = 600.0  # how long an ended series shows 0 before it is removed, so that dashboards see its end

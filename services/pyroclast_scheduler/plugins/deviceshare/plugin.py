@@ -22,9 +22,8 @@ from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, FILE
 from pyroclast_scheduler.plugins.deviceshare.vgpu import GpuShare, Vgpu
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
-from pyroclast_scheduler.session.measures import CardUse
 from pyroclast_scheduler.session.node_books import NodeBook, Refused
-from pyroclast_scheduler.session.outcome import Preparation
+from pyroclast_scheduler.session.outcome import CardUse, Preparation
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

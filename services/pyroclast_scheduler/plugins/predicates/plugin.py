@@ -26,7 +26,7 @@ from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.pod_columns import named_values
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.triggers import AnyChange, Labelled, Neighbours, Trigger
-from pyroclast_scheduler.placement import affinity, spread
+from pyroclast_scheduler.placement import affinity
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.predicates.devices import Devices
 from pyroclast_scheduler.plugins.predicates.nodes import NodeFilter
@@ -75,17 +75,17 @@ def coupled(session: Session, task: Task, filters: Collection[str]) -> list[Refu
     found: list[Refusal] = []
     has_affinity = "InterPodAffinity" in filters and affinity.is_concerned(facts, census)
     if has_affinity:
-        far = affinity.far_from_friends(facts, census, features)
+        far = affinity.misses_required_affinity(facts, census, features)
         if far is not None:
             why = "node(s) didn't match pod affinity rules"
             found.append(Refusal(far[0], why, Code.UNRESOLVABLE, is_steady=far[1]))
-        foes = affinity.near_foes(facts, census, features)
+        foes = affinity.violates_anti_affinity(facts, census, features)
         if foes is not None:
             found += _limited(foes[0], "node(s) didn't match pod anti-affinity rules", foes[1])
-        minding = affinity.near_those_who_mind(facts, census, features)
+        minding = affinity.violates_anti_affinity_of_residents(facts, census, features)
         if minding is not None:
             found.append(Refusal(minding, "node(s) didn't satisfy existing pods anti-affinity rules", is_steady=True))
-    crowding = spread.too_crowded(facts, census, features, session.nodes.usable) if "PodTopologySpread" in filters else None
+    crowding = affinity.too_crowded(facts, census, features, session.nodes.usable) if "PodTopologySpread" in filters else None
     if crowding is not None:
         reason = "node(s) didn't match pod topology spread constraints"
         found.append(Refusal(crowding[0], f"{reason} (missing required label)", Code.UNRESOLVABLE, is_steady=True))

@@ -7,8 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pyroclast_scheduler.eviction.victim_groups import allowed, split
-from pyroclast_scheduler.eviction.victims import Residents
+from pyroclast_scheduler.eviction.victims import Residents, allowed, split
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools

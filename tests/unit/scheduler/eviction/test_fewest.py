@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from pyroclast_scheduler.eviction.fewest import fewest, shortest
+from pyroclast_scheduler.eviction.gangs import fewest, shortest
 
 SEEDS = range(500)
 

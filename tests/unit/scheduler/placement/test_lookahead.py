@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.placement.lookahead import Ahead
-from pyroclast_scheduler.session import search, task_placement
+from pyroclast_scheduler.placement.plans import Ahead
+from pyroclast_scheduler.session import task_placement
 from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.taking import assume_all, take_rests, take_statuses
@@ -82,7 +82,7 @@ def filled(case):
 
 
 def one_by_one(session, job, task, plan, count, *, within=None):
-    return search.find(session, job, task, plan, min(count, 1), within=within)
+    return task_placement.find(session, job, task, plan, min(count, 1), within=within)
 
 
 @settings(max_examples=examples(120))

@@ -12,7 +12,7 @@ from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.plugins.numa_aware.book import SETTLED_SECONDS
-from pyroclast_scheduler.session import search
+from pyroclast_scheduler.session import task_placement
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
@@ -173,11 +173,11 @@ def test_a_discarded_statement_frees_its_cpus():
     session, job, task = cluster.only_task()
     plan = session.plan(task.facts.shape)
     for _ in range(2):
-        batch = search.find(session, job, task, plan, 1)
+        batch = task_placement.find(session, job, task, plan, 1)
         assert batch is not None
         statement = session.statement()
         statement.allocate(job, plan, [task], batch.rows)
-        assert search.find(session, job, task, plan, 1) is None
+        assert task_placement.find(session, job, task, plan, 1) is None
         statement.discard()
 
 
@@ -193,7 +193,7 @@ def test_cpus_of_an_evicted_pod_stay_taken_until_the_numatopology_shows_them_as_
     assert job is not None
     a, b = sorted(job.tasks, key=lambda task: task.facts.name)
     session.statement().evict(job, session.plan(a.facts.shape), a, "preempt")
-    assert search.find(session, job, b, session.plan(b.facts.shape), 1) is None
+    assert task_placement.find(session, job, b, session.plan(b.facts.shape), 1) is None
     cluster.cache.pod_changed(cluster.cache.tasks["t-a"].pod, None)
     assert cluster.bound() == {}
     cluster.show("n", {0: 4, 1: 0}, policy=SINGLE, version="3")
@@ -239,7 +239,7 @@ def test_fit_errors_count_nodes_by_numa_refusal_reason():
     cluster.show("small", {0: 3, 1: 3}, policy=SINGLE)
     cluster.add("a", 4)
     session, job, task = cluster.only_task()
-    errors = search.explain(session, job, task, session.plan(task.facts.shape))
+    errors = task_placement.explain(session, job, task, session.plan(task.facts.shape))
     assert errors.reasons == {
         "numa info is empty": 1,
         "task topology policy[single-numa-node] is different with node[restricted]": 1,

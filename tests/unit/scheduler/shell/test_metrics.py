@@ -16,8 +16,7 @@ from pyroclast.runtime.settings import load
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.configuration import Configuration
-from pyroclast_scheduler.session.measures import CardUse
-from pyroclast_scheduler.session.outcome import Binds, Commit, Preparation, Write
+from pyroclast_scheduler.session.outcome import Binds, CardUse, Commit, Preparation, Write
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.settings import SchedulerSettings

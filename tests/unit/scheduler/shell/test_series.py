@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.tasks import seconds_of
-from pyroclast_scheduler.session.measures import Measures
+from pyroclast_scheduler.session.outcome import Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.object_metrics import JobSeries, QueueSeries
 from tests.scenarios import objects

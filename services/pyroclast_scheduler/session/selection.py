@@ -1,13 +1,50 @@
-"""Equivalent unschedulable jobs: a session tries the first job of each kind, and the next one after the first was placed."""
+"""Which job comes next: heaps of queues and jobs, and one job for all equivalent unschedulable jobs.
+
+A session tries the first job of each equivalence class, and the next one only after the first was placed. The key of a heap
+item is calculated when the item is pushed; with `is_live`, keys that have grown since are calculated again before an item is
+popped.
+"""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import Any, Generic, TypeVar
 
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.snapshot import Snapshot
+
+T = TypeVar("T")
+
+
+class Heap(Generic[T]):
+    """A heap with the smallest key first."""
+
+    def __init__(self, key: Callable[[T], tuple[Any, ...]], *, is_live: bool = False) -> None:
+        self._key = key
+        self._is_live = is_live
+        self._items: list[tuple[tuple[Any, ...], int, T]] = []
+        self._pushed = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def push(self, item: T) -> None:
+        """Add `item`."""
+        self._pushed += 1
+        heapq.heappush(self._items, (self._key(item), self._pushed, item))
+
+    def pop(self) -> T:
+        """Remove and return the item with the smallest key."""
+        while self._is_live:
+            key, pushed, item = self._items[0]
+            now = self._key(item)
+            if not key < now:
+                break
+            heapq.heapreplace(self._items, (now, pushed, item))
+        return heapq.heappop(self._items)[2]
 
 
 class EquivalentJobs:

@@ -1,8 +1,9 @@
-"""Refusals of nodes for gangs, or parts of gangs, whose nodes must all have the same value of a label."""
+"""The nodes that a session or one of its jobs may use: by NodeShard, by reservation, and by a label value for a whole gang."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -10,8 +11,11 @@ import numpy as np
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools
+from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.ports import Shard
 
 _PLACED: Final = ALLOCATED | {TaskStatus.PIPELINED}
 
@@ -64,3 +68,51 @@ class LabelRefusals:
 
 def _has_places(job: Job) -> bool:
     return any(job.tally[status] for status in _PLACED)
+
+
+@dataclass(slots=True)
+class Reserved:
+    """The reservations of nodes, now and at the start of the session.
+
+    `current`: the reservations by job, None if no plugin makes any.
+
+    `before`: the jobs with a reservation at the session start.
+    """
+
+    current: Mapping[str, Reservation] | None = None
+    before: frozenset[str] = frozenset()
+
+    def begin(self, current: Mapping[str, Reservation], before: Collection[str]) -> None:
+        """Set the reservations of a plugin. The plugin may change `current` afterwards."""
+        self.current, self.before = current, frozenset(before)
+
+    def concerns(self, job: str) -> bool:
+        """Whether the job of that key has a reservation, or had one at the start of the session."""
+        return job in self.before or job in (self.current or ())
+
+    def released(self) -> frozenset[str]:
+        """Return the jobs whose reservation ended in this session."""
+        return self.before.difference(self.current or ())
+
+
+class OpenNodes:
+    """Masks over the rows of the node table.
+
+    Attributes:
+        usable: nodes on which pods may be placed.
+        preferred: nodes that are preferred to other usable ones; None without a preference.
+        foreign: ready nodes that only another scheduler may use; None if there can be none.
+    """
+
+    def __init__(self, is_ready: Bools, names: Sequence[str], shard: Shard | None) -> None:
+        self.usable: Bools = is_ready.copy()
+        self.preferred: Bools | None = None
+        self.foreign: Bools | None = None
+        if shard is None:
+            return
+        own = np.fromiter((name in shard.nodes for name in names), dtype=np.bool_, count=len(names))
+        if shard.is_hard:
+            self.foreign = self.usable & ~own
+            self.usable &= own
+        else:
+            self.preferred = own
