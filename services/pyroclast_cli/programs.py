@@ -63,6 +63,15 @@ PLACES: Final = {
 }
 """The module and attribute of each command."""
 
+SECTIONS: Final = {
+    "Jobs Now": ("waiting", "running", "explain", "order", "logs", "wait", "timeline", "tree", "top", "ui"),
+    "Before You Submit": ("fits", "lint"),
+    "Cluster": ("queues", "budget", "nodes"),
+    "Past Jobs and Usage": ("history", "efficiency", "report"),
+    "Command Line": ("commands", "completion"),
+}
+"""The commands that Volcano does not have, as the help lists them."""
+
 
 def _command(name: str) -> Node:
     module, attribute = PLACES[name]
@@ -74,9 +83,7 @@ async def _list_commands(context: Context) -> None:
         context.say(f"{command.name:<12} {command.short}")
 
 
-LIST: Final = Leaf(
-    "commands", "list all commands: `--help` shows those of Volcano alone", _list_commands, needs_cluster=False, is_ours=True
-)
+LIST: Final = Leaf("commands", "list all commands by name", _list_commands, needs_cluster=False, is_ours=True)
 
 
 def all_commands() -> tuple[Node, ...]:
@@ -94,7 +101,7 @@ def _commands(arguments: Sequence[str]) -> tuple[Node, ...]:
 
 def _vcctl(name: str, arguments: Sequence[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
-    return run(Group(name, "", _commands(given)), given)
+    return run(Group(name, "", _commands(given), SECTIONS), given)
 
 
 def vcctl(arguments: Sequence[str] | None = None) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyroclast.kube.basics.errors import ConnectionFailed, KubeError
@@ -33,6 +33,7 @@ class Leaf:
         failure: the prefix of error messages. Errors of Volcano's commands are printed on standard output.
         needs_cluster: whether the command sends requests to the API server.
         is_ours: whether only Pyroclast has the command. Errors of such a command are printed on standard error.
+        statuses: the exit statuses with their meanings, if 0 and 1 do not say enough.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Leaf:
     needs_cluster: bool = True
     takes: str = ""
     is_ours: bool = False
+    statuses: tuple[tuple[int, str], ...] = ()
 
     @property
     def all_flags(self) -> tuple[Flag, ...]:
@@ -54,11 +56,15 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A command that only has subcommands."""
+    """A command that only has subcommands.
+
+    `sections`: the subcommands that the help lists under headings of their own, after everything that Volcano's help has.
+    """
 
     name: str
     short: str
     children: tuple[Leaf | Group, ...]
+    sections: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def is_ours(self) -> bool:
@@ -176,10 +182,12 @@ def _usage(node: Node, path: list[str]) -> str:
         inherited = f"\nGlobal Flags:\n{usage_table(GLOBAL_FLAGS)}" if len(path) > 1 else ""
         own = node.all_flags if len(path) > 1 else (*node.all_flags, *GLOBAL_FLAGS)
         takes = f" {node.takes}" if node.takes else ""
-        return f"Usage:\n  {name}{takes} [flags]\n\nFlags:\n{usage_table(own)}{inherited}"
-    # clients compare the help of `vcctl`, so `vcctl commands` lists the commands that only Pyroclast has
-    is_original = path[0] == ORIGINAL
-    shown = [each for each in node.children if not (is_original and each.is_ours and not node.is_ours)]
+        meanings = "".join(f"  {status:<4}{meaning}\n" for status, meaning in node.statuses)
+        ends = f"\nExit Status:\n{meanings}" if meanings else ""
+        return f"Usage:\n  {name}{takes} [flags]\n\nFlags:\n{usage_table(own)}{ends}{inherited}"
+    # clients compare the help of `vcctl`, so the commands that only Pyroclast has follow behind it
+    is_original, apart = path[0] == ORIGINAL, {each for names in node.sections.values() for each in names}
+    shown = [each for each in node.children if each.name not in apart and not (is_original and each.is_ours and not node.is_ours)]
     children = [(each.name, each.short) for each in shown if not each.name.startswith("_")]
     if len(path) == 1:
         children.append(("help", "Help about any command"))
@@ -190,7 +198,15 @@ def _usage(node: Node, path: list[str]) -> str:
     inherited = "" if len(path) == 1 else f"\nGlobal Flags:\n{usage_table(GLOBAL_FLAGS)}"
     return (
         f"Usage:\n  {name} [command]\n\nAvailable Commands:\n{listed}\nFlags:\n{flags}{inherited}\n"
-        f'Use "{name} [command] --help" for more information about a command.\n'
+        f'Use "{name} [command] --help" for more information about a command.\n{_sections(node, width)}'
+    )
+
+
+def _sections(group: Group, width: int) -> str:
+    by_name = {each.name: each for each in group.children}
+    return "".join(
+        f"\n{title}:\n" + "".join(f"  {name.ljust(width)} {by_name[name].short}\n" for name in names if name in by_name)
+        for title, names in group.sections.items()
     )
 
 

@@ -112,11 +112,12 @@ async def _explain_node(context: Context, name: str) -> int:
 
 EXPLAIN: Final = Leaf(
     "explain",
-    "tell why a Job waits, or what a queue or node has: 0 waits or runs, 3 waits for what never comes, 4 there is none",
+    "show why a Job waits, or the resources of a queue or node",
     _explain,
     (NAMESPACE, OUTPUT, BOARD, RECORDER),
     takes="NAME|podgroup/NAME|queue/NAME|node/NAME",
     is_ours=True,
+    statuses=((0, "the Job waits or runs"), (NEVER, "the Job can never start"), (NO_SUCH_OBJECT, "the object does not exist")),
 )
 
 

@@ -158,7 +158,7 @@ def _checked(job: dict[str, Any], queues: list[dict[str, Any]]) -> dict[str, Any
 
 FITS: Final = Leaf(
     "fits",
-    "tell whether a Job of a manifest would start now: 0 starts or waits, 3 waits for what never comes; nothing is written",
+    "show whether the Job of a manifest would start now; nothing is created",
     _fits,
     (
         Flag("filename", "f", "", "the manifest of one Job, or - for standard input"),
@@ -169,4 +169,10 @@ FITS: Final = Leaf(
     ),
     takes="[FILE]",
     is_ours=True,
+    statuses=(
+        (0, "the Job would start or wait"),
+        (1, "the Job would be refused"),
+        (NEVER, "the Job could never start"),
+        (UNREACHABLE, "the scheduler gives no answer"),
+    ),
 )

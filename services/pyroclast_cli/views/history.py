@@ -95,7 +95,7 @@ async def _one(context: Context) -> None:
     key = job_key(context)
     tries = (await asked(context, history_path("jobs", key.namespace, key.name), {}))["items"]
     if not tries:
-        raise Failure(f"nobody remembers a Job {key}", status=NO_SUCH_OBJECT)
+        raise Failure(f"the recorder has no Job {key}", status=NO_SUCH_OBJECT)
     shown = tries if context.is_set("all") else tries[:1]
     lines = [line for number, job in enumerate(shown) for line in ([""] if number else []) + _lines(job)]
     if len(tries) > len(shown):
@@ -162,7 +162,7 @@ async def _efficiency(context: Context) -> None:
     key = job_key(context)
     tries = (await asked(context, history_path("jobs", key.namespace, key.name), {}))["items"]
     if not tries:
-        raise Failure(f"nobody remembers a Job {key}", status=NO_SUCH_OBJECT)
+        raise Failure(f"the recorder has no Job {key}", status=NO_SUCH_OBJECT)
     job = tries[0]
     rows = [{**row, "name": job["name"]} for row in efficiency_rows(job)]
     is_table = context.text("output") in {"table", "wide", ""}
@@ -187,7 +187,7 @@ async def _efficiency(context: Context) -> None:
 
 HISTORY: Final = Leaf(
     "history",
-    "list Jobs that were, also after they were deleted; with NAME, all that is known of one",
+    "list past Jobs, including deleted ones; with NAME, all records of one Job",
     _history,
     (
         NAMESPACE,
@@ -207,7 +207,7 @@ HISTORY: Final = Leaf(
 )
 EFFICIENCY: Final = Leaf(
     "efficiency",
-    "show what a Job asked for, and what it used of that",
+    "compare the requests of a Job with its use",
     _efficiency,
     (NAMESPACE, *TABLE_FLAGS, RECORDER),
     takes="NAME",

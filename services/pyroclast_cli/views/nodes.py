@@ -95,7 +95,7 @@ async def _tiers(context: Context, nodes: Sequence[Mapping[str, Any]]) -> dict[s
 
 NODES_VIEW: Final = Leaf(
     "nodes",
-    "list what is free on the nodes",
+    "list the free resources of nodes",
     _nodes,
     (
         Flag("by", "", "", "one row per value of this label of the nodes, or per HyperNode with `tier`"),

@@ -50,7 +50,7 @@ async def _budget(context: Context) -> None:
 
 BUDGET: Final = Leaf(
     "budget",
-    "show what queues may spend in a period, and what is left of it",
+    "list the budgets of queues and what is left of them",
     _budget,
     (
         Flag("queue", "q", "", "only this queue"),
@@ -99,7 +99,7 @@ async def _queues(context: Context) -> None:
 
 QUEUES_VIEW: Final = Leaf(
     "queues",
-    "list what each queue has, may have, and keeps waiting",
+    "list usage, limits and waiting Jobs of each queue",
     _queues,
     (
         Flag("queue", "q", "", "only this queue and those right below it"),

@@ -60,7 +60,7 @@ async def _read(context: Context, key: Key) -> tuple[dict[str, Any], list[Row]]:
 
 TREE: Final = Leaf(
     "tree",
-    "show the entries of a flow by what they wait for",
+    "show the entries of a flow below their dependencies",
     _tree,
     (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg"), WATCH),
     takes="FLOW",
@@ -124,7 +124,7 @@ async def _timeline(context: Context) -> None:
 
 TIMELINE: Final = Leaf(
     "timeline",
-    "show when each pod of a Job was made, placed, started, ready and over",
+    "show when each pod of a Job was created, scheduled, started, ready, finished",
     _timeline,
     (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg, trace"), *TABLE_FLAGS[1:], WATCH),
     takes="NAME",

@@ -123,14 +123,14 @@ EVERY: Final = 15.0
 
 TOP: Final = Group(
     "top",
-    "show what is used now of what was asked for",
+    "compare the present use of pods with their requests",
     (
         Leaf("jobs", "what Jobs use", _jobs, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True),
         Leaf("tasks", "what the tasks of Jobs use", _tasks, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True),
         Leaf("queues", "what the Jobs of each queue use", _queues, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True),
         Leaf(
             "nodes",
-            "what is used of each node",
+            "compare the use of each node with its resources",
             _nodes,
             (Flag("selector", "l", "", "labels of the nodes"), *TABLE_FLAGS, WATCH),
             is_ours=True,

@@ -96,7 +96,7 @@ def _phase_of(job: Mapping[str, Any]) -> str:
 
 WAIT: Final = Leaf(
     "wait",
-    "wait until a Job has a phase: 0 it has, 1 it can no longer have it, 124 the time is over",
+    "wait until a Job has a phase",
     _wait,
     (
         NAMESPACE,
@@ -105,4 +105,5 @@ WAIT: Final = Leaf(
     ),
     takes="NAME",
     is_ours=True,
+    statuses=((0, "the Job has the phase"), (1, "the phase can no longer be reached"), (TIMED_OUT, "the timeout is over")),
 )

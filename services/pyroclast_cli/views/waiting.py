@@ -119,7 +119,7 @@ async def _order(context: Context) -> None:
 
 ORDER: Final = Leaf(
     "order",
-    "list who waits in a queue, the first one first",
+    "list the waiting Jobs of a queue in the order of the scheduler",
     _order,
     (Flag("queue", "q", "", "the queue"), *TABLE_FLAGS, BOARD, WATCH),
     takes="[QUEUE]",
@@ -221,6 +221,6 @@ async def _running_natives(context: Context) -> list[Row]:
 
 
 WAITING: Final = Leaf(
-    "waiting", "list the Jobs that wait, and why", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS, BOARD, WATCH), is_ours=True
+    "waiting", "list the waiting Jobs and their causes", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS, BOARD, WATCH), is_ours=True
 )
-RUNNING: Final = Leaf("running", "list the Jobs that run", _running, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True)
+RUNNING: Final = Leaf("running", "list the running Jobs", _running, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -35,6 +36,24 @@ def test_vcctl_help_lists_the_commands(arguments, capsys):
         "version     Print the version information",
     ):
         assert f"\n  {line}\n" in printed
+    original, _, others = printed.partition('Use "vcctl [command] --help" for more information about a command.\n')
+    assert len(re.findall(r"^  [a-z]", original.partition("Flags:")[0], re.MULTILINE)) == 8, "Volcano's lines, and no more"
+    listed = re.findall(r"^  ([a-z]+) ", others, re.MULTILINE)
+    ours = {each.name for each in programs.all_commands() if each.is_ours and not each.name.startswith("_")}
+    assert set(listed) == ours
+    assert len(listed) == len(ours)
+
+
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [
+        ("wait", ["  0   the Job has the phase", "  1   the phase can no longer be reached", "  124 the timeout is over"]),
+        ("explain", ["  0   the Job waits or runs", "  3   the Job can never start", "  4   the object does not exist"]),
+    ],
+)
+def test_help_of_a_command_lists_its_exit_statuses_under_a_heading(command, lines, capsys):
+    assert programs.vcctl([command, "--help"]) == 0
+    assert "\nExit Status:\n" + "".join(f"{line}\n" for line in lines) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["job"], ["job", "--help"], ["help", "job"], ["job", "nothing"]])

@@ -399,7 +399,7 @@ def test_job_state_is_derived_from_phase_end_removal_and_pod_reasons(
         (["history", "-n", "team", "job/train", "--all"], 0, "State: OutOfMemory (PodFailed: a pod failed)"),
         (["history", "-n", "team", "etl-step"], 0, "Made by: JobFlow/etl, Succeed, ended 2026-11-24T12:31:40Z"),
         (["history", "-n", "team", "etl-step"], 0, "Pods: 1 on 1 nodes in rack-7, 0 retries"),
-        (["history", "-n", "team", "gone"], 4, "nobody remembers a Job team/gone"),
+        (["history", "-n", "team", "gone"], 4, "the recorder has no Job team/gone"),
         (["history", "--since", "never"], 1, 'the recorder refuses: since: "never" is neither a time'),
         (["history", "--limit", "-1"], 1, "--limit: -1 is not between 0 and 10000"),
         (["efficiency", "-n", "team", "train"], 0, "worker nvidia.com/gpu 1.00 -"),
