@@ -129,7 +129,7 @@ WALKS: dict[str, tuple[Callable[[], Walk], tuple[str, ...]]] = {
         allocate_gang,
         ("pyroclast/", "pyroclast_scheduler/cache/", "pyroclast_scheduler/model/", "pyroclast_scheduler/plugins/"),
     ),
-    "vcctl explain": (vcctl_explain, ("pyroclast/kube/", "pyroclast/runtime/")),
+    "vcctl explain": (vcctl_explain, ("pyroclast/kube/", "pyroclast/runtime/", "pyroclast/lean")),
 }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -184,3 +186,34 @@ class Context:
     def say(self, line: str) -> None:
         """Print a line."""
         sys.stdout.write(f"{line}\n")
+
+
+DEFAULT_SERVER: Final = "http://localhost:8080"
+MAX_ATTEMPTS: Final = 3  # few, because a person waits
+
+
+@asynccontextmanager
+async def connected(kubeconfig: str, master: str, context: str = "") -> AsyncIterator[Client]:
+    """Open a client of the API server, found as kubectl does: by flags, environment, kubeconfig or the pod's service account.
+
+    Several files in KUBECONFIG are merged. A file that does not exist is skipped.
+
+    Raises:
+        ConfigError: a kubeconfig is invalid.
+    """
+    from pyroclast import lean  # noqa: PLC0415 - half of the run time of a command without a cluster
+
+    lean.prepare()
+    from pyroclast.kube.credentials.config import find_config  # noqa: PLC0415
+    from pyroclast.kube.http.client import Client  # noqa: PLC0415
+    from pyroclast.runtime import logs  # noqa: PLC0415
+
+    logs.set_level("critical")  # the commands print errors themselves
+    config = find_config(kubeconfig, master=master, context=context, environ=os.environ, default_server=DEFAULT_SERVER)
+    async with Client(config, max_attempts=MAX_ATTEMPTS, user_agent="vcctl", on_warning=_warn) as client:
+        yield client
+
+
+def _warn(text: str) -> None:
+    """Print a warning of the API server, as kubectl does."""
+    sys.stderr.write(f"Warning: {text}\n")

@@ -11,7 +11,7 @@ from typing import Final
 
 from pyroclast.kube.basics.errors import ConnectionFailed, KubeError
 from pyroclast.kube.credentials.config import ConfigError
-from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Context, Failure, Flag, FlagError, parse, usage_table
+from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Context, Failure, Flag, FlagError, connected, parse, usage_table
 
 FAILED: Final = 255  # Volcano exits with -1
 USAGE_ERROR: Final = 1
@@ -154,8 +154,6 @@ def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
 async def _work(leaf: Leaf, context: Context) -> int | None:
     if not leaf.needs_cluster:
         return await leaf.work(context)
-    from pyroclast_cli.cluster import connected  # noqa: PLC0415 - half of the run time of a command without a cluster
-
     name = context.text("context") if "context" in context.values else ""
     async with connected(context.text("kubeconfig"), context.text("master"), name) as client:
         return await leaf.work(replace(context, connection=client))

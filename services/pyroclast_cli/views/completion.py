@@ -11,8 +11,7 @@ import yaml
 from pyroclast.api.types import NODES
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ConfigError, configuration_files
-from pyroclast_cli.cluster import connected
-from pyroclast_cli.flags import Context, Failure
+from pyroclast_cli.flags import Context, Failure, connected
 from pyroclast_cli.tree import Group, Leaf
 from pyroclast_cli.views.completing import Place, place_of, split_at_equals
 
