@@ -144,7 +144,7 @@ class Session(Rules):
         plan = self._plans.get(id(shape))
         if plan is None:
             plan = self._plans[id(shape)] = PlacementPlan(shape, self.dimensions, self.columns, self.nodes.usable)
-            use = partial(plan.use, self.all_of(lambda each: each.predicate), self.all_of(lambda each: each.node_order))
+            use = partial(plan.use, self.all_of("predicate"), self.all_of("node_order"))
             self.ports.observe("Predicate", "stage", use)
         return plan
 
