@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import aiosqlite
 from sqlalchemy import Column, ColumnElement, Table, and_, delete, event, func, literal, or_, select, text, tuple_
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from pyroclast_recorder.database.batches import Batch, Cursor, merged, replace, upsert
@@ -56,9 +58,21 @@ COMMAND_SECONDS: Final = 60.0
 LOCKED_SECONDS: Final = 30.0
 """The limits in seconds for a connection and a statement in PostgreSQL, and for a lock of a SQLite file."""
 
-UNAVAILABLE: Final = (DBAPIError, OSError, asyncio.TimeoutError)
+ANSWER_SECONDS: Final = 20.0
+"""The longest time in seconds for what one request reads."""
+
+ANSWERS_AT_ONCE: Final = 4
+"""The connections for requests. The recorder has other connections, so that no request delays its rows."""
+
+WAIT_SECONDS: Final = 5.0
+"""How long a request waits for one of these connections, in seconds."""
+
+UNAVAILABLE: Final = (DBAPIError, OSError, asyncio.TimeoutError, NoConnection)
 WHOSE: Final = (jobs.c.queue, jobs.c.submitted_by, jobs.c.owner_kind, jobs.c.owner_name)
 """The columns of a Job that determine to whom the usage of its pods is charged."""
+
+
+T = TypeVar("T")
 
 
 class WrongUrl(Exception):
@@ -67,6 +81,10 @@ class WrongUrl(Exception):
 
 class DatabaseUnavailable(Exception):
     """The database did not execute a statement; a later try may succeed."""
+
+
+class TooSlow(Exception):
+    """A request would read for longer than `ANSWER_SECONDS`."""
 
 
 class RowRefused(Exception):
@@ -86,7 +104,9 @@ class Database:
 
     def __init__(self, url: str, cluster: str) -> None:
         self.cluster = cluster
-        self._engine = _engine(check_url(url))
+        self._engine = _engine(check_url(url), COMMAND_SECONDS)
+        limits = {"pool_size": ANSWERS_AT_ONCE, "max_overflow": 0, "pool_timeout": WAIT_SECONDS}
+        self._readers = _engine(check_url(url), ANSWER_SECONDS, **limits)
         self._dialect = self._engine.dialect.name
         self._written, self._analyze_at = 0, FIRST_ANALYZED
         self._writing = asyncio.Lock()  # SQLite has one writer, and derived rows must include all written rows
@@ -108,6 +128,7 @@ class Database:
     async def close(self) -> None:
         """Close all connections."""
         await self._engine.dispose()
+        await self._readers.dispose()
 
     async def cursors(self) -> dict[str, Cursor]:
         """Return the cursor of each kind, by kind."""
@@ -301,6 +322,38 @@ class Database:
             deleted = await connection.execute(delete(table).where(tuple_(*keys).in_(old)))
             return deleted.rowcount
 
+    async def answer(self, read: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """Return what `read` reads for a request, by a connection that the recorder does not need for its own work.
+
+        When the time is over or the request is cancelled, the running statement is interrupted, so that its connection is free
+        again. A statement of SQLite runs in a thread, which a cancelled task would leave running.
+
+        Raises:
+            TooSlow: reading takes longer than `ANSWER_SECONDS`.
+        """
+        drivers: list[Any] = []
+        reading = asyncio.create_task(self._read(read, drivers))
+        try:
+            await asyncio.wait([reading], timeout=ANSWER_SECONDS)
+            if reading.done():
+                return reading.result()
+            raise TooSlow
+        finally:
+            if not reading.done():
+                for driver in drivers:
+                    if isinstance(driver, aiosqlite.Connection):
+                        await driver.interrupt()
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+
+    async def _read(self, read: Callable[[AsyncConnection], Awaitable[T]], drivers: list[Any]) -> T:
+        try:
+            async with self._readers.connect() as connection:
+                drivers.append((await connection.get_raw_connection()).driver_connection)
+                return await read(connection)
+        except UNAVAILABLE as error:
+            raise DatabaseUnavailable(_cause(error)) from error
+
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """Open a connection for reading."""
@@ -418,12 +471,13 @@ def check_url(url: str) -> URL:
     return parsed.set(drivername=driver)
 
 
-def _engine(url: URL) -> AsyncEngine:
+def _engine(url: URL, seconds: float, **pool: Any) -> AsyncEngine:  # noqa: ANN401 - the options of SQLAlchemy
+    """Return the connections to a database. `seconds`: the limit for a statement in PostgreSQL."""
     if url.get_backend_name() == "postgresql":
-        limits = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS}
-        return create_async_engine(url, pool_size=5, pool_pre_ping=True, connect_args=limits)
+        limits = {"timeout": CONNECT_SECONDS, "command_timeout": seconds}
+        return create_async_engine(url, pool_pre_ping=True, connect_args=limits, **pool)
     Path(url.database or "").parent.mkdir(parents=True, exist_ok=True)
-    engine = create_async_engine(url, connect_args={"timeout": LOCKED_SECONDS})
+    engine = create_async_engine(url, connect_args={"timeout": LOCKED_SECONDS}, **pool)
     event.listen(engine.sync_engine, "connect", _prepare_sqlite)
     event.listen(engine.sync_engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     return engine
@@ -450,10 +504,12 @@ def _whose(job: Row | None) -> tuple[Any, ...]:
 
 
 def _is_about_a_value(error: BaseException) -> bool:
-    """Whether the database refused a value. SQLAlchemy's errors wrap the errors of asyncpg."""
+    """Whether the database refused a value. SQLAlchemy's errors wrap the errors of asyncpg and of sqlite3."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, DataError) or type(cause).__name__ == DataError.__name__:
+        if isinstance(cause, DataError | IntegrityError) or type(cause).__name__ == DataError.__name__:
+            return True
+        if "binding parameter" in str(cause):  # sqlite3 has no class of its own for a value of the wrong type
             return True
         cause = getattr(cause, "orig", None) or cause.__cause__
     return False
