@@ -18,7 +18,7 @@ from pyroclast.api.records import reading
 from pyroclast.lifecycle.gang import members, podgroups, pods
 from pyroclast.lifecycle.times import format_time
 from pyroclast.rules.jobs import defaults
-from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import applied
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.causes import WaitingRecord

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, forbidden, invalid, required, unsupported
 from pyroclast.rules.podspecs.internals import internal_form
-from pyroclast.rules.podspecs.labels import check_label_selector
+from pyroclast.rules.podspecs.options import check_label_selector
 from pyroclast.views.readable import human_duration
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.kinds.rules import Rules, immutable, named, optional_choice
