@@ -169,7 +169,7 @@ def _with(snapshot: Snapshot, gang: JobFacts, features: NodeFeatures, instead: s
         columns=snapshot.columns.copy(),
         ports={row: Counter(ports) for row, ports in snapshot.ports.items()},
         jobs=[gang],
-        lines=(),
+        candidates=(),
         all_jobs={**jobs, gang.key: gang},
         queue_sums=sums,
         is_coupled=snapshot.is_coupled or any(task.shape.is_coupled for task in gang.tasks),
