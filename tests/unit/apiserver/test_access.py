@@ -104,6 +104,13 @@ async def test_access_reviews_agree_with_rbac_rules(api: Api) -> None:
     assert {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]} in rules["resourceRules"]  # type: ignore[operator]
 
 
+async def test_impersonated_extra_has_its_key_without_percent_escapes(api: Api) -> None:
+    path, body = "/apis/authentication.k8s.io/v1/selfsubjectreviews", {"metadata": {}}
+    extra = {"Impersonate-Extra-Example.com%2fproject%25": "p"}
+    told = await api.post(path, body, Impersonate_User="joe", **extra)
+    assert told.body["status"]["userInfo"]["extra"] == {"example.com/project%": ["p"]}
+
+
 async def test_impersonation_is_refused_without_the_impersonate_right(api: Api) -> None:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
