@@ -1,12 +1,12 @@
 """Server-side apply: merges a configuration into an object, with ownership of fields and conflicts between owners.
 
-Several managers each know a part of an object. A manager that leaves a field out of its next configuration wants the field removed.
-A merge patch cannot tell "left out" from "never set". So `managedFields` has the set of fields that each manager applied last. A
-field is removed when its only owner leaves it out, and stays while anybody else owns it. To change a field of another owner is a
-conflict, unless the manager forces it.
+Several managers each know a part of an object. A manager that leaves a field out of its next configuration wants the field
+removed. A merge patch cannot tell "left out" from "never set". So `managedFields` has the set of fields that each manager
+applied last. A field is removed when its only owner leaves it out, and stays while anybody else owns it. To change a field of
+another owner is a conflict, unless the manager forces it.
 
-An apply that changes nothing returns an object equal to the live one, so that repeated applies make no versions. The cost is linear
-in the two documents, for each owner.
+An apply that changes nothing returns an object equal to the live one, so that repeated applies make no versions. The cost is
+linear in the two documents, for each owner.
 """
 
 from __future__ import annotations
