@@ -34,6 +34,7 @@ from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.node_limits import LabelRefusals, OpenNodes, Reserved
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Measures, Note, Report
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.ports import AskedFor, Extender, NodeUsage, Ports
 from pyroclast_scheduler.session.promises import Promises
 from pyroclast_scheduler.session.rules import OpenedPlugins, Rules, open_plugins
@@ -48,7 +49,7 @@ _NO_PLUGINS: Final = OpenedPlugins([], [], (), are_labels_read=False)
 class Plugin(Protocol):
     """One instance of a plugin in one session."""
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of the plugin for `session`, computed from the data of the session."""
 
 
