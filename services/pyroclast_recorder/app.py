@@ -24,7 +24,8 @@ from pyroclast.runtime.service import Service
 from pyroclast.runtime.traces import Traces
 from pyroclast_recorder.budgets.keeper import BudgetKeeper
 from pyroclast_recorder.database.batches import Cursor
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.migration import NewerSchema
 from pyroclast_recorder.database.tables import (
     composites,

@@ -18,7 +18,7 @@ from pyroclast.kube.watch.decode import Bookmark, Decoder, Partial, Undecodable
 from pyroclast.kube.watch.follower import Follower, Reader, Timing
 from pyroclast.kube.watch.listing import Listing
 from pyroclast_recorder.database.batches import Cursor
-from pyroclast_recorder.database.database import DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
 
 log = structlog.get_logger()
 

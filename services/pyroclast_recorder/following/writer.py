@@ -12,7 +12,8 @@ from sqlalchemy import Table
 from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.resources.backoff import Backoff
 from pyroclast_recorder.database.batches import Batch, Cursor
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable, RowRefused
+from pyroclast_recorder.database.connections import DatabaseUnavailable, RowRefused
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import Row
 from pyroclast_recorder.facts.native_groups import GroupEnd
 

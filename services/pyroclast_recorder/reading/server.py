@@ -15,7 +15,8 @@ from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.runtime.listener import Listener
-from pyroclast_recorder.database.database import ANSWER_SECONDS, Database, DatabaseUnavailable, TooSlow
+from pyroclast_recorder.database.connections import ANSWER_SECONDS, DatabaseUnavailable, TooSlow
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.reading import queries
 from pyroclast_recorder.reading.questions import (
     BadQuestion,

@@ -17,9 +17,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pyroclast.api.records import Pod
 from pyroclast.api.types import PODS
 from pyroclast.runtime.access import Reader
-from pyroclast_recorder.database import database as module
+from pyroclast_recorder.database import connections as module
 from pyroclast_recorder.database.batches import Batch, Cursor
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable, TooSlow
+from pyroclast_recorder.database.connections import DatabaseUnavailable, TooSlow
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.following import queue_sink
@@ -82,7 +83,7 @@ async def test_the_number_of_statements_does_not_grow_with_the_history(database:
         batch.add(jobs, 1, {"uid": f"u{number}", "namespace": "a", "name": "j", "phase": "Completed", "created": NOW - number})
     await database.write(batch, NOW)
     statements: list[str] = []
-    event.listen(database._readers.sync_engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    event.listen(database._answers.engine.sync_engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
     assert await ask(database, {"state": "Failed", "limit": "1"}) == ([], False)
     assert len([each for each in statements if each.startswith("SELECT")]) == 1
 
