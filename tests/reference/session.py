@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from functools import cmp_to_key
 
-from .amounts import less_equal, minus, plus
+from .amounts import EPSILON, less_equal, minus, plus
 from .model import ALLOCATED, BINDING, FAILED, HAVING_A_NODE, PENDING, PIPELINED, RELEASING, SUCCEEDED, Cluster
 from .network import Network, divide, limit_of
 
@@ -21,6 +22,7 @@ FLAGS = {  # extension point → flag that switches it
     "overused": "overused",
     "allocatable": "allocatable",
     "preemptive": "preemptive",
+    "lowers_lack": "preemptive",
     "preemptable": "preemptable",
     "reclaimable": "reclaimable",
     "predicate": "predicate",
@@ -108,6 +110,29 @@ class Session:
 
     def job_invalid(self, job):
         return any(ask(job) is False for ask in self.all_of("job_valid"))
+
+    def is_progress(self, mark, *, is_reclaim) -> bool:
+        """Whether the evictions since `mark` may be: none is undone by another one later."""
+        changed = [task for task, *_ in self.journal[mark:]]
+        gone = [task for task in changed if task.status == RELEASING]
+        placed = [task for task in changed if task.status == PIPELINED]
+        if not gone:
+            return True
+        if is_reclaim and self.all_of("lowers_lack"):
+            return self.everybody("lowers_lack", gone, placed)
+        return all(self.outranks(task, victim) for task in placed for victim in gone)
+
+    def outranks(self, task, victim) -> bool:
+        """Whether a pod of the queue goes for `task`: of lower priority, or of the same if its job keeps the larger share."""
+        one, two = ((self.job_of(each).priority, each.priority) for each in (task, victim))
+        if one != two:
+            return one > two
+        return self.job_of(task) is not self.job_of(victim) and self.level_share(task) <= self.level_share(victim)
+
+    def level_share(self, task):
+        """The dominant share of the pods of its job with its priority."""
+        has = self.held_by([each for each in self.job_of(task).tasks if each.priority == task.priority])
+        return max((Fraction(has.get(name, 0)) / of for name, of in self.total.items() if of >= EPSILON), default=Fraction(0))
 
     def vote(self, point, job):
         for tier in self.tiers_of(point):

@@ -20,6 +20,7 @@ from pyroclast_scheduler.session.selection import Heap
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 from pyroclast_scheduler.session.task_placement import pending_tasks, place
+from pyroclast_scheduler.session.unschedulable import may_evict
 
 _NOT_ASKED: Final = "a pod has the gate of its queue without the annotation that asks for it: it is never removed"
 
@@ -69,28 +70,37 @@ class _Work:
 
     def take_up(self, job: Job) -> None:
         """Add `job` to its queue if it has tasks to be placed."""
+        if self.has_tasks(job):
+            self.push(job)
+
+    def has_tasks(self, job: Job) -> bool:
+        """Whether `job` has tasks to be placed, which are kept."""
         session = self.session
         if job.is_pending:
             if "enqueue" in session.configuration.actions:
-                return
+                return False
             if session.budgets is not None and not session.budgets.may_enter(job, is_let_in=True):
-                return
+                return False
             job.phase = PodGroupPhase.INQUEUE
         if not job.tally[TaskStatus.PENDING] or session.job_invalid(job) is not None:
-            return
+            return False
         tasks = pending_tasks(session, job)
         if not tasks:
-            return
+            return False
         if job.facts.group.spec.tree is not None or not is_constrained(session, job):
             self.tasks[job.facts.key] = tasks
         elif session.hyper_nodes.is_ready or not has_topology(job):
             self.pending[job.facts.key] = pending_by_sub_job(session, job)
         else:
             session.note(job, "Warning", "HyperNodesNotReady", _NOT_READY)
-            return
-        queue = session.queues[job.facts.queue]
+            return False
+        return True
+
+    def push(self, job: Job) -> None:
+        """Add `job` to its queue."""
+        queue = self.session.queues[job.facts.queue]
         if queue.name not in self.jobs:
-            self.jobs[queue.name] = Heap(session.job_key)
+            self.jobs[queue.name] = Heap(self.session.job_key)
             self.queues.push(queue)
         self.jobs[queue.name].push(job)
 
@@ -101,8 +111,17 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
     A job that is only pipelined keeps its room until the session ends, so that no other job uses it.
     """
     work = _Work(session, Heap(session.queue_key, is_live=True))
-    for job in list(session.jobs.values()):
-        work.take_up(job)
+    waiting = [job for job in list(session.jobs.values()) if work.has_tasks(job)]
+    nominated = {job.facts.key: job for job in waiting if _has_nominated(job)} if may_evict(session.configuration) else {}
+    # 1. room that evictions made is used by those for whom it was made
+    for job in sorted(
+        nominated.values(), key=lambda job: (session.queue_key(session.queues[job.facts.queue]), session.job_key(job))
+    ):
+        _place_nominated(work, job)
+    # 2. all others, in turns
+    for job in waiting:
+        if job.facts.key not in nominated:
+            work.push(job)
     while work.queues:
         queue = work.queues.pop()
         jobs = work.jobs[queue.name]
@@ -120,6 +139,31 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
                 jobs.push(job)
         work.queues.push(queue)
     open_gates(session)
+
+
+def _has_nominated(job: Job) -> bool:
+    """Whether pods were evicted for a waiting task of `job`."""
+    return any(task.facts.nominated and task.status is TaskStatus.PENDING for task in job.tasks)
+
+
+def _place_nominated(work: _Work, job: Job) -> None:
+    """Place a job for which pods were evicted before all other jobs, since the room is made for it.
+
+    Otherwise the evicted pods, or others, would get the room back, and pods would be evicted for the job again and again.
+    """
+    session, is_more = work.session, True
+    tasks = work.tasks.get(job.facts.key)
+    if tasks is not None:
+        work.tasks[job.facts.key] = deque(sorted(tasks, key=lambda task: not task.facts.nominated))
+    while is_more:
+        statement, is_more = _place(work, job, is_alone=False)
+        if statement is None or not session.job_ready(job):
+            return
+        statement.commit()
+        if not _has_nominated(job):
+            break
+    if is_more:
+        work.push(job)
 
 
 def _place(work: _Work, job: Job, *, is_alone: bool) -> tuple[Statement | None, bool]:

@@ -28,6 +28,7 @@ from pyroclast_scheduler.eviction.domain_room import Demand, DomainRoom
 from pyroclast_scheduler.eviction.freeable import Freeable
 from pyroclast_scheduler.eviction.part_room import request_of, room_for_part
 from pyroclast_scheduler.eviction.preemptor_order import starving, take_turns
+from pyroclast_scheduler.eviction.progress import is_step_forward
 from pyroclast_scheduler.eviction.victims import Bundle, Residents, allowed, ordered, split
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode, job_limit, sub_job_limit
@@ -249,7 +250,11 @@ class _Search:
             return None
         for bundle in bundles[least:number]:
             room.leave(bundle)
-        return trial.plan(fewest(bundles[:number], room, trial.is_enough))
+        plan = trial.plan(fewest(bundles[:number], room, trial.is_enough))
+        if plan is None or is_step_forward(self.session, plan.statement.moves, is_reclaim=self.kind.is_reclaim):
+            return plan
+        plan.statement.discard()
+        return None
 
     def _bundles(self, domain: HyperNode) -> list[Bundle]:
         """Return the possible bundles of victims in `domain`, in the order of eviction."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.freeable import Freeable, would_fit
 from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes
+from pyroclast_scheduler.eviction.progress import is_step_forward
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
 from pyroclast_scheduler.model.dimensions import PODS
 from pyroclast_scheduler.model.jobs import Job
@@ -63,6 +64,7 @@ class VictimSearch:
         self._is_reclaim = is_reclaim
         self._reason = "reclaim" if is_reclaim else "preempt"
         self._freeable = Freeable(session, session.may_lose, is_reclaim=is_reclaim)
+        self._refused: Hashable = None  # the kind of the last task for which evictions were no step forward
         self._unchecked = 0  # nodes examined since it was last asked which jobs may lose pods
 
     def nodes(self, wish: Wish) -> Bools:
@@ -98,7 +100,7 @@ class VictimSearch:
                 yield row, victims
             elif not fits_now[row] and row not in self.residents.withheld:
                 self._rule_out(wish, np.array([row], dtype=np.intp))
-        if not is_any and wish.kind is not None:
+        if wish.kind is not None and (not is_any or self._refused == wish.kind):
             self.infeasible.give_up(wish.kind)
 
     def place(self, statement: Statement, wish: Wish, row: int, victims: Sequence[Candidate]) -> bool:
@@ -142,10 +144,14 @@ class VictimSearch:
     def pipeline(self, statement: Statement, trial: Statement, wish: Wish, row: int, *, is_room_made: bool) -> bool:
         """Pipeline the task to node `row` after the evictions of `trial`, and merge both into `statement`.
 
-        Return False, with everything undone, if a plugin objects.
+        Return False, with everything undone, if a plugin objects, or if the evictions could be repeated for ever.
         """
         rows = np.array([row], dtype=np.intp)
         if not trial.pipeline(wish.job, wish.plan, [wish.task], rows, evicted_others=is_room_made):
+            trial.discard()
+            return False
+        if not is_step_forward(self._session, trial.moves, is_reclaim=self._is_reclaim):
+            self._refused = wish.kind
             trial.discard()
             return False
         statement.merge(trial)

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from pyroclast_scheduler.eviction.progress import QueueLack
 from pyroclast_scheduler.model import demand, quotas
 from pyroclast_scheduler.model.demand import past_share, weighed
 from pyroclast_scheduler.model.dimensions import PODS, Ints
@@ -19,7 +20,7 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
-from pyroclast_scheduler.session.plugin_session import PluginSession
+from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
 
@@ -29,7 +30,7 @@ class Proportion:
     def __init__(self, arguments: Arguments) -> None:
         self._past_weight = arguments.number("pastUsageWeight", 0.0, least=0, most=100)
 
-    def open(self, session: PluginSession) -> Extensions:
+    def open(self, session: Session) -> Extensions:
         """Return the extensions of this plugin for one session."""
         queues = _Queues(session, self._past_weight)
         return Extensions(
@@ -38,6 +39,7 @@ class Proportion:
             allocatable=queues.allocatable,
             quota_retry_when=lambda _job, _tasks: (QueueUse(),),  # the deserved amounts depend on the requests of all queues
             preemptive=queues.preemptive,
+            lowers_lack=queues.lowers_lack,
             reclaimable=queues.reclaimable,
             spares_reclaimed=lambda job, _: not queues.exceeds_deserved(job.facts.queue),
             job_enqueueable=queues.enqueueable,
@@ -77,7 +79,7 @@ def water_fill(total: Floats, weights: Floats, requests: Floats, limits: Floats,
 class _Queues:
     """The sums of the queues that have jobs."""
 
-    def __init__(self, session: PluginSession, past_weight: float) -> None:
+    def __init__(self, session: Session, past_weight: float) -> None:
         self._session = session
         self._rows = {name: row for row, name in enumerate(session.queue_sums)}
         sums = list(session.queue_sums.values())
@@ -100,6 +102,8 @@ class _Queues:
         requests = (self._allocated + pending).astype(np.float64)
         self._requests = requests
         self._deserved = water_fill(total.astype(np.float64), weights, requests, limits, guarantees)
+        paths = {name: (row,) for name, row in self._rows.items()}
+        self._lack = QueueLack(session, self._deserved, lambda name: paths.get(name, ()))
 
     def measure(self) -> None:
         """Report the amounts of each queue for the metrics."""
@@ -149,6 +153,9 @@ class _Queues:
             left[row] = has - self._session.plan(task.facts.shape).request
             chosen.append((owner, task))
         return chosen
+
+    def lowers_lack(self, moves: Sequence[Move]) -> bool:
+        return self._lack.falls(moves, self._allocated)
 
     def exceeds_deserved(self, queue: str) -> bool:
         row = self._rows[queue]

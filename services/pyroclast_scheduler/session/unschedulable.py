@@ -32,6 +32,7 @@ from pyroclast_scheduler.model.triggers import (
     Trigger,
     UnschedulableJob,
 )
+from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.domains import is_constrained
 from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
 from pyroclast_scheduler.session.session import Session
@@ -42,6 +43,11 @@ _OWN: Final = frozenset({"preempt", "gangpreempt"})  # victims in the same queue
 _OTHERS: Final = frozenset({"reclaim", "gangreclaim"})
 _GANG: Final = frozenset({"gangpreempt", "gangreclaim"})  # victims on several nodes, also for one pod
 WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
+
+
+def may_evict(configuration: Configuration) -> bool:
+    """Whether an action of `configuration` may evict pods for a waiting job."""
+    return not _FILLING.issuperset(configuration.actions)
 
 
 def unschedulable_job(session: Session, job: Job, *, reason: str) -> UnschedulableJob | None:
@@ -56,7 +62,7 @@ def unschedulable_job(session: Session, job: Job, *, reason: str) -> Unschedulab
         return None
     if triggers and (session.asked_for.time or job.facts.key in session.once(withheld_by_job)):
         triggers.add(Pause(1))
-    return UnschedulableJob(job.facts, frozenset(triggers), session.class_of(job), reason)
+    return UnschedulableJob(job.facts, frozenset(triggers), session.kind_at_rest(job), reason)
 
 
 def _triggers(session: Session, job: Job) -> set[Trigger] | None:

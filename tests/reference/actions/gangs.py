@@ -61,8 +61,12 @@ def search(session, queue, job, *, is_reclaim):
                     rest = [other for other in taken if other is not each]
                     if simulate(session, queue, job, pending, domain, rest):
                         taken = rest
+                mark = len(session.journal)
                 simulate(session, queue, job, pending, domain, taken, keep=True)
-                return
+                if session.is_progress(mark, is_reclaim=is_reclaim):
+                    return
+                session.undo_to(mark)
+                break
 
 
 def pending_tasks(session, job):

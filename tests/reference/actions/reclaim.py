@@ -56,7 +56,7 @@ def reclaim_for_task(session, queue, job, task):
         mark = len(session.journal)
         is_room = make_room(session, session.first_to_go(victims, queue), lambda node=node: session.fits_future(task, node))
         is_open = is_room and session.refusal(task, node) == OK  # who would not get the place takes none
-        if is_open and session.pipeline(task, node):
+        if is_open and session.pipeline(task, node) and session.is_progress(mark, is_reclaim=True):
             return
         session.undo_to(mark)
 

@@ -18,6 +18,7 @@ from tests.reference.amounts import (
 )
 from tests.reference.model import Queue
 
+from .queue_lack import lowered
 from .queue_sums import UNLIMITED, QueueSums, filled, flat_limit
 
 
@@ -182,6 +183,15 @@ class Capacity:
         """The queue `level` above; None from the root on."""
         above = self.above(name)
         return above[-level] if level < len(above) else None
+
+    def lowers_lack(self, gone, placed):
+        leaves = [name for name in self.deserved if self.is_open_leaf(self.session.queues[name]) or not self.children(name)]
+        counted = {each for leaf in leaves for each in (leaf, *(self.ancestor(leaf, at) for at in range(1, self.levels + 1)))}
+        deserved = {name: self.deserved[name] for name in counted - {None}}
+        return lowered(
+            *(self.session, gone, placed, deserved, self.allocated),
+            lambda task, name: (job := self.session.job_of(task)) is not None and name in {job.queue, *self.above(job.queue)},
+        )
 
     def preemptive(self, queue, tasks):
         if not self.is_open_leaf(queue):

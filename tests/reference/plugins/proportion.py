@@ -4,6 +4,7 @@ from fractions import Fraction
 
 from tests.reference.amounts import EPSILON, capped, exceeded, exceeding, is_empty, larger, less_equal, minus, names, plus, share
 
+from .queue_lack import lowered
 from .queue_sums import QueueSums, flat_limit
 
 
@@ -61,6 +62,12 @@ class Proportion:
         if any(0 < abs(gap) < 1 for gap in gaps):  # fractions only come near what floating numbers reach
             self.session.is_doubtful = True
         return queue.is_open and not exceeding(after, self.deserved[queue.name], wanted)
+
+    def lowers_lack(self, gone, placed):
+        return lowered(
+            *(self.session, gone, placed, self.deserved, lambda name: self.sums[name].allocated),
+            lambda task, name: (job := self.session.job_of(task)) is not None and job.queue == name,
+        )
 
     def reclaimable(self, preemptor, candidates):
         has, found = {}, []

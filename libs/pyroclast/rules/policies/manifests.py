@@ -1,19 +1,17 @@
-"""All policies, and their manifests and bindings."""
+"""The manifests of the policies and their bindings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from pyroclast.api.types import ResourceType
-from pyroclast.rules.policies.jobs import JOB_DEFAULTS, JOB_POLICY
-from pyroclast.rules.policies.model import MutatingPolicy, ValidatingPolicy, Validation, rule_for, with_binding
-from pyroclast.rules.policies.others import OTHER_DEFAULTS, OTHER_POLICIES
+from pyroclast.rules.policies.model import ValidatingPolicy, Validation
+from pyroclast.rules.policies.mutating import MUTATING
 from pyroclast.rules.policies.submitters import NAMESPACE
-from pyroclast.rules.policies.switched import COMMANDS_MARKED
+from pyroclast.rules.policies.validating import VALIDATING
 
-VALIDATING: Final[tuple[ValidatingPolicy, ...]] = (JOB_POLICY, *OTHER_POLICIES)
-MUTATING: Final[tuple[MutatingPolicy, ...]] = (JOB_DEFAULTS, *OTHER_DEFAULTS, COMMANDS_MARKED)
+GROUP = "admissionregistration.k8s.io"
 
 
 def validating_manifests(
@@ -31,7 +29,7 @@ def validating_manifests(
     """
     names = ", ".join(f"'{name}'" for name in schedulers)
     plugins = ", ".join(f'"{name}"' for name in job_plugins)
-    objects: list[dict[str, Any]] = []
+    objects = []
     for policy in VALIDATING:
         conditions = [(name, expression.replace("SCHEDULERS", names)) for name, expression in policy.conditions]
         spec = {
@@ -41,7 +39,9 @@ def validating_manifests(
             **_named("matchConditions", conditions),
             "validations": [_validation(validation, policy, plugins, namespace) for validation in policy.validations],
         }
-        objects += with_binding("ValidatingAdmissionPolicy", policy.name, spec, binding=f"{policy.name}-binding", version=version)
+        objects.append(_object("ValidatingAdmissionPolicy", version, policy.name, spec))
+        binding = {"policyName": policy.name, "validationActions": ["Deny"]}
+        objects.append(_object("ValidatingAdmissionPolicyBinding", version, f"{policy.name}-binding", binding))
     return objects
 
 
@@ -52,7 +52,7 @@ def mutating_manifests(
 
     Namespaces in `exempt` are not changed. `namespace`: the namespace of Pyroclast's own programs.
     """
-    objects: list[dict[str, Any]] = []
+    objects = []
     for policy in MUTATING:
         spec = {
             "failurePolicy": "Fail",
@@ -61,12 +61,23 @@ def mutating_manifests(
             **_named("matchConditions", policy.conditions),
             "mutations": [_mutation(mutation.expression, scheduler, namespace) for mutation in policy.mutations],
         }
-        objects += with_binding("MutatingAdmissionPolicy", policy.name, spec, binding=policy.binding, version=version)
+        objects.append(_object("MutatingAdmissionPolicy", version, policy.name, spec))
+        objects.append(_object("MutatingAdmissionPolicyBinding", version, policy.binding, {"policyName": policy.name}))
     return objects
 
 
+def _object(kind: str, version: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
 def _constraints(resource: ResourceType, operations: Sequence[str], exempt: Sequence[str]) -> dict[str, Any]:
-    constraints: dict[str, Any] = {"resourceRules": [rule_for(resource, operations, resource.version)]}
+    rule = {
+        "apiGroups": [resource.group],
+        "apiVersions": [resource.version],
+        "resources": [resource.plural],
+        "operations": list(operations),
+    }
+    constraints: dict[str, Any] = {"resourceRules": [rule]}
     if resource.namespaced and exempt:
         expression = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
         constraints["namespaceSelector"] = {"matchExpressions": [expression]}

@@ -11,6 +11,7 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast.api.types import RESOURCE_CLAIMS
 from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast_scheduler.eviction.progress import QueueLack
 from pyroclast_scheduler.eviction.victims import first_to_go
 from pyroclast_scheduler.model import demand, quotas
 from pyroclast_scheduler.model.causes import Cause
@@ -30,7 +31,7 @@ from pyroclast_scheduler.plugins.capacity.reclaiming import Reclaiming
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction, Preemptor, Rank, Vote
-from pyroclast_scheduler.session.plugin_session import PluginSession
+from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
 
@@ -55,7 +56,7 @@ class Capacity:
         self._counts_devices = arguments.boolean("capacity.DynamicResourceAllocationEnable", default=True)
         self._counts_capacity = arguments.boolean("capacity.DRAConsumableCapacityEnable", default=False)
 
-    def open(self, session: PluginSession) -> Extensions:
+    def open(self, session: Session) -> Extensions:
         """Return the extensions of this plugin for one session."""
         make = tree.hierarchical if self._is_hierarchical else tree.flat
         found = make(session.queues, session.total, session.dimensions)
@@ -69,6 +70,7 @@ class Capacity:
             allocatable=queues.allocatable,
             quota_retry_when=queues.quota_retry_when,
             preemptive=queues.preemptive,
+            lowers_lack=queues.lowers_lack,
             reclaimable=queues.reclaimable,
             spares_reclaimed=queues.spares,
             unified_evictable=queues.evictable,
@@ -107,10 +109,14 @@ _NOTHING = Extensions(
 class _Queues:
     """The tree of queues with sums over their jobs. The sums of a queue include its descendants."""
 
-    def __init__(self, session: PluginSession, found: tree.Tree, levels: int) -> None:
+    def __init__(self, session: Session, found: tree.Tree, levels: int) -> None:
         self._session = session
         self._tree = found
         self._levels = levels
+        leaves = [row for row in found.rows.values() if row not in found.outside]
+        counted = {each for row in leaves for each in (row, *found.near(row, levels))}
+        paths = {name: [each for each in found.path(row) if each in counted] for name, row in found.rows.items()}
+        self._lack = QueueLack(session, found.deserved, lambda name: paths.get(name, ()))
         facts = [queue.facts for queue in session.queues.values()]
         self._names = [each.name for each in facts]
         # a branch is as old as its oldest leaf
@@ -221,6 +227,10 @@ class _Queues:
         rule = Reclaiming(self._tree, self._allocated, self._levels, mine, request)
         ordered = first_to_go(self._session, candidates, self._session.queues[job.facts.queue])
         return [each for each in ordered if self._goes(rule, each)]
+
+    def lowers_lack(self, moves: Sequence[Move]) -> bool:
+        """Whether `moves`, which are applied, lowered what queues, and ancestors that may reclaim for them, lack."""
+        return self._lack.falls(moves, self._allocated)
 
     def spares(self, job: Job, preemptor: Preemptor) -> bool:
         """Whether the queue of `job` deserves some of each resource that the job uses, and has no more than that."""

@@ -1,0 +1,77 @@
+"""With constant demand evictions end: whatever the cluster, the queues and the pods, a fixed point is reached."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from tests.unit.scheduler import deciding
+from tests.unit.scheduler.eviction.constant_demand import Demand, World, steps_to_rest
+
+SEEDS = int(os.environ.get("PYROCLAST_EVICTION_SEEDS", "12"))
+TIERS = {
+    "capacity": "{name: capacity}",
+    "tree": "{name: capacity, enableHierarchy: true, arguments: {ancestorReclaimLevel: %d}}",
+    "proportion": "{name: proportion}",
+    "no queue plugin": "{name: nodeorder}",
+    "drf": "{name: drf, enableHierarchy: true}",
+}
+
+
+def configuration(rng: random.Random, action: str, kind: str):
+    quota = TIERS[kind] % rng.randrange(3) if "%" in TIERS[kind] else TIERS[kind]
+    first = ["{name: priority}"] * (rng.random() < 0.7)
+    first += [rng.choice(["{name: gang}", "{name: gang, enableReclaimable: false, enablePreemptable: false}"])]
+    first += ["{name: conformance}"]
+    second = ["{name: drf}"] * (kind != "tree" and rng.random() < 0.5) + ["{name: predicates}", "{name: nodeorder}"]
+    (first if rng.random() < 0.6 else second).append(quota)
+    if action.startswith("gang"):
+        first = [each.replace(", enableReclaimable: false, enablePreemptable: false", "") for each in first]
+    actions = f"enqueue, allocate, {action}, backfill"
+    return deciding.configured(
+        f'actions: "{actions}"\ntiers:\n- plugins: [{", ".join(first)}]\n- plugins: [{", ".join(second)}]\n'
+    )
+
+
+def world(seed: int, action: str, kind: str) -> World:
+    rng = random.Random(f"{seed} {action} {kind}")
+    nodes = [[f"n{i}", rng.choice([4, 8]), f"{rng.choice([8, 16])}Gi"] for i in range(rng.randint(1, 5))]
+    names = [f"q{i}" for i in range(1 if "preempt" in action else rng.randint(2, 4))]
+    queues: list = [["root", {}]] if kind == "tree" else []
+    if kind == "tree":
+        queues += [[f"p{i}", {"parent": "root", "deserved": deserved(rng)}] for i in range(2)]
+    for name in names:
+        options = {"weight": rng.randint(1, 3), "priority": rng.choice([0, 0, 0, 5])}
+        if kind != "proportion":
+            options["deserved"] = deserved(rng)
+        if kind == "tree":
+            options["parent"] = rng.choice(["root", "p0", "p1"])
+        queues.append([name, options])
+    demands = []
+    for i in range(rng.randint(4, 12)):
+        pods = rng.choice([1, 1, 2, 3, 4])
+        demands.append(
+            Demand(
+                f"j{i}",
+                rng.choice(names),
+                pods,
+                rng.randint(1, pods),
+                rng.randint(1, 4),
+                f"{rng.randint(1, 6)}Gi",
+                rng.choice([0, 0, 5, 10]),
+            )
+        )
+    return World(configuration(rng, action, kind), nodes, queues, demands, graceful=rng.randint(1, 3))
+
+
+def deserved(rng: random.Random) -> dict[str, object]:
+    amounts = {"cpu": rng.randint(1, 12), "memory": f"{rng.randint(1, 24)}Gi"}
+    return {name: amount for name, amount in amounts.items() if rng.random() < 0.85}
+
+
+@pytest.mark.parametrize("kind", TIERS)
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim", "preempt", "gangpreempt"])
+def test_evictions_end_in_random_clusters_with_constant_demand(action: str, kind: str) -> None:
+    assert [seed for seed in range(SEEDS) if steps_to_rest(world(seed, action, kind), 80) is None] == []
