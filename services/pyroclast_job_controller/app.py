@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, Queue
@@ -15,33 +17,112 @@ from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.notices import Notice
+from pyroclast.lifecycle.effects import Notice
+from pyroclast.lifecycle.shards import from_flags
+from pyroclast.rules.jobs.defaults import DEFAULT_SCHEDULER
 from pyroclast.runtime.controllers import Controller, run_controllers, work_queue
 from pyroclast.runtime.fields import is_enabled
 from pyroclast.runtime.in_process.creation import exempt_namespaces, pods_checked
+from pyroclast.runtime.in_process.jobs import VALIDATE, JobCreator
 from pyroclast.runtime.service import Service
-from pyroclast_job_controller import other_controllers as beside
-from pyroclast_job_controller import selection
-from pyroclast_job_controller.caches import Caches
-from pyroclast_job_controller.commands import CommandController
+from pyroclast_job_controller.caches import Caches, Shared
+from pyroclast_job_controller.colocations import ColocationController
+from pyroclast_job_controller.commands import CommandController, Orders, Targets, target_of
+from pyroclast_job_controller.cronjobs import CronController
+from pyroclast_job_controller.hyperjobs import HyperJobController
+from pyroclast_job_controller.hypernode_discovery import DiscoveryController
+from pyroclast_job_controller.hypernode_status import HyperNodeCaches, HyperNodeStatusController, configuration_key
 from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.controller import JobController
 from pyroclast_job_controller.job.expiry import ExpiryController
-from pyroclast_job_controller.job.lost_nodes import LostNodes
 from pyroclast_job_controller.job.memory import JobMemories, JobMemory
 from pyroclast_job_controller.job.native_groups import NativePublisher
+from pyroclast_job_controller.job.orphans import LostNodes
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
 from pyroclast_job_controller.job.seats import SeatPublisher
 from pyroclast_job_controller.job.watch import JobWatch
 from pyroclast_job_controller.metrics import ControllerMetrics
-from pyroclast_job_controller.pending_commands import Orders, Targets, target_of
-from pyroclast_job_controller.podgroup.admission import GroupAdmission
-from pyroclast_job_controller.podgroup.controller import PlainPodController
+from pyroclast_job_controller.podgroup.controller import GroupAdmission, PlainPodController
 from pyroclast_job_controller.podgroup.workloads import Owners, WorkloadController
-from pyroclast_job_controller.queue.controller import QueueController
-from pyroclast_job_controller.settings import ControllerSettings
-from pyroclast_job_controller.shared import Shared
+from pyroclast_job_controller.queues import QueueController
+from pyroclast_job_controller.settings import (
+    COLOCATION,
+    CRON_JOB,
+    GC,
+    HYPER_JOB,
+    HYPER_NODE,
+    JOB,
+    POD_GROUP,
+    QUEUE,
+    SHARDING,
+    ControllerSettings,
+)
+from pyroclast_job_controller.sharding import ShardingController
+
+Maker: TypeAlias = Callable[[Service, ControllerSettings, Shared], list[Controller]]
+
+
+def _job_creator(service: Service, settings: ControllerSettings, shared: Shared) -> JobCreator:
+    webhooks = settings.in_process_webhooks
+    return JobCreator(
+        shared.client,
+        shared.caches.queue_views if VALIDATE in webhooks else None,
+        service.traces,
+        webhooks=webhooks,
+        exempt=exempt_namespaces(settings),
+        scheduler=next(iter(settings.scheduler_name), DEFAULT_SCHEDULER),
+        options=settings.job_options(settings.scheduler_name or (DEFAULT_SCHEDULER,)),
+    )
+
+
+def _cron_jobs(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
+    queue = work_queue(service, shared, "cronjob")
+    cron = CronController(shared, queue, _job_creator(service, settings, shared))
+    return [Controller("cronjobs", queue, settings.worker_threads_for_cronjob, cron.reconcile, cron.enqueue_all, cron.about)]
+
+
+def _hyper_nodes(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
+    counts, sources = work_queue(service, shared, "hypernode"), work_queue(service, shared, "discovery")
+    watched = HyperNodeCaches(shared, configuration_key(settings.controller_configmap, settings.lease_namespace))
+    status = HyperNodeStatusController(shared, counts, watched)
+    discovery = DiscoveryController(shared, sources, watched)
+    return [
+        Controller("hypernodes", counts, 1, status.reconcile, status.enqueue_all, watched.about),
+        Controller("discovery", sources, 2, discovery.reconcile, discovery.enqueue_all, watched.about_source),
+    ]
+
+
+def _colocation(service: Service, _: ControllerSettings, shared: Shared) -> list[Controller]:
+    queue = work_queue(service, shared, "colocation")
+    colocation = ColocationController(shared, queue, partial(service.watch, is_needed=False))
+    return [Controller("colocation", queue, 1, colocation.reconcile, colocation.enqueue_all, colocation.about)]
+
+
+def _hyper_jobs(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
+    queue = work_queue(service, shared, "hyperjob")
+    hyper_jobs = HyperJobController(shared, queue, _job_creator(service, settings, shared))
+    workers = settings.worker_threads_for_hyperjob
+    return [Controller("hyperjobs", queue, workers, hyper_jobs.reconcile, hyper_jobs.enqueue_all, hyper_jobs.about)]
+
+
+def _sharding(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
+    queue = work_queue(service, shared, "sharding")
+    period = settings.shard_sync_period.total_seconds()
+    flags = from_flags(settings.scheduler_configs, period=period, on_events=settings.enable_node_event_trigger)
+    configuration = Key(settings.sharding_configmap_namespace, settings.sharding_configmap)
+    sharding = ShardingController(shared, queue, flags, configuration)
+    return [Controller("sharding", queue, 1, sharding.reconcile, sharding.enqueue_all, sharding.about)]
+
+
+MAKERS: Final[Mapping[str, Maker]] = {
+    CRON_JOB: _cron_jobs,
+    HYPER_NODE: _hyper_nodes,
+    HYPER_JOB: _hyper_jobs,
+    COLOCATION: _colocation,
+    SHARDING: _sharding,
+}
+
 
 COMPONENT: Final = "vc-controller-manager"
 """The component that is named as the source of our Events."""
@@ -68,7 +149,7 @@ async def run(service: Service, settings: ControllerSettings) -> None:
 def make_shared(service: Service, client: Client, recorder: EventRecorder, settings: ControllerSettings) -> Shared:
     """Return the clients, caches, clock and metrics that all controllers of the process use."""
     clock = asyncio.get_running_loop().time
-    schedulers = settings.scheduler_name if is_enabled(selection.POD_GROUP, settings.controllers) else ()
+    schedulers = settings.scheduler_name if is_enabled(POD_GROUP, settings.controllers) else ()
     return Shared(
         client,
         recorder,
@@ -84,11 +165,11 @@ def make_shared(service: Service, client: Client, recorder: EventRecorder, setti
 def build(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     """Return the controllers that the settings select."""
     makers = {
-        selection.JOB: _jobs,
-        selection.QUEUE: _queues,
-        selection.POD_GROUP: _plain_pods,
-        selection.GC: _expiry,
-        **beside.MAKERS,
+        JOB: _jobs,
+        QUEUE: _queues,
+        POD_GROUP: _plain_pods,
+        GC: _expiry,
+        **MAKERS,
     }
     enabled = [make for name, make in makers.items() if is_enabled(name, settings.controllers)]
     return [controller for make in enabled for controller in make(service, settings, shared)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -10,10 +11,13 @@ from pyroclast.api import keys
 from pyroclast.api.records import Command, Job, Namespace, PersistentVolumeClaim, Pod, PodGroup, PriorityClass, Queue, Record
 from pyroclast.api.types import COMMANDS, JOBS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import GROUP, Recent
 from pyroclast.lifecycle.gang import members, orphans
+from pyroclast.runtime.controllers import ControllerContext
 from pyroclast.runtime.in_process.queues import QueueCache
+from pyroclast_job_controller.metrics import ControllerMetrics
 
 QUEUE: Final = "queue"
 """Name of the index of Jobs and PodGroups by the name of their queue."""
@@ -133,3 +137,12 @@ def _job_of_orphan(group: PodGroup) -> Iterable[str]:
 def _group_of_orphan(pod: Pod) -> Iterable[str]:
     group = orphans.group_of(pod)
     return (str(group),) if group else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(ControllerContext):
+    """The shared objects of the job controller, with its caches, metrics and scheduler Leases."""
+
+    caches: Caches
+    metrics: ControllerMetrics
+    schedulers: SchedulerLeases

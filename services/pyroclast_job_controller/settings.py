@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Final
 
 from pydantic import Field, field_validator
 
+from pyroclast.lifecycle.shards import DEFAULT as DEFAULT_SHARES
+from pyroclast.lifecycle.shards import ShardingError, from_flags
 from pyroclast.runtime.fields import CommaSeparated, Controllers, Duration, Names
 from pyroclast.runtime.in_process.creation import PODS_MUTATE, PODS_VALIDATE, known_paths
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
 from pyroclast.runtime.in_process.jobs import JobCreatorSettings
-from pyroclast_job_controller.core.sharding.configuration import DEFAULT as DEFAULT_SHARES
-from pyroclast_job_controller.core.sharding.configuration import ShardingError, from_flags
-from pyroclast_job_controller.podgroup.admission import PATHS as GROUPS
-from pyroclast_job_controller.selection import DEFAULT
+from pyroclast_job_controller.podgroup.controller import PATHS as GROUPS
+
+DEFAULT: Final = ("*", "-sharding-controller")
+JOB: Final = "job-controller"
+QUEUE: Final = "queue-controller"
+POD_GROUP: Final = "pg-controller"
+GC: Final = "gc-controller"
+CRON_JOB: Final = "cronjob-controller"
+HYPER_NODE: Final = "hyperNode-controller"
+COLOCATION: Final = "colocation-config-controller"
+SHARDING: Final = "sharding-controller"
+HYPER_JOB: Final = "hyperjob-controller"
+"""Only Pyroclast has this controller. Volcano's source tree contains none."""
 
 
 class ControllerSettings(JobCreatorSettings):

@@ -20,17 +20,14 @@ from pyroclast.runtime.in_process.creation import commands_checked, exempt_names
 from pyroclast.runtime.in_process.jobs import VALIDATE, JobCreator
 from pyroclast.runtime.in_process.queues import QueueCache
 from pyroclast.runtime.service import Service
-from pyroclast_jobflow_controller.caches import Caches
+from pyroclast_jobflow_controller.caches import Caches, FlowMetrics, Shared
 from pyroclast_jobflow_controller.flow.actions import Creators, FlowActions
 from pyroclast_jobflow_controller.flow.controller import FlowController
 from pyroclast_jobflow_controller.flow.memory import FlowMemories, FlowMemory
 from pyroclast_jobflow_controller.flow.probes import ProbeController, ProbeKey
-from pyroclast_jobflow_controller.flow.reach import Reach
-from pyroclast_jobflow_controller.flow.watch import FlowWatch
-from pyroclast_jobflow_controller.metrics import FlowMetrics
+from pyroclast_jobflow_controller.flow.watch import FlowWatch, Reach
 from pyroclast_jobflow_controller.settings import FLOW, TEMPLATE, JobFlowSettings
-from pyroclast_jobflow_controller.shared import Shared
-from pyroclast_jobflow_controller.template_controller import TemplateController
+from pyroclast_jobflow_controller.templates import TemplateController
 
 COMPONENT: Final = "vc-controller-manager"
 """The component that is named as the source of our Events."""

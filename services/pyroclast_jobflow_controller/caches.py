@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
+from prometheus_client import CollectorRegistry, Gauge
+
+from pyroclast.api.enums import FlowPhase
 from pyroclast.api.records import Job, JobFlow, JobTemplate
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import GROUP, Recent
-from pyroclast.lifecycle.flow.names import flows_of, template_of
+from pyroclast.lifecycle.flow.jobs import flows_of, template_of
+from pyroclast.runtime.controllers import ControllerContext
+
+
+class FlowMetrics:
+    """Counters of ended flows.
+
+    The metrics are registered as gauges, because the client library would add `_total` to Volcano's names.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._ended = {
+            phase: Gauge(
+                f"volcano_jobflow_{phase.lower()}_phase_count",
+                f"How often a JobFlow of the namespace has become {phase}",
+                ("jobflow_namespace",),
+                registry=registry,
+            )
+            for phase in (FlowPhase.SUCCEED, FlowPhase.FAILED)
+        }
+
+    def entered(self, namespace: str, phase: FlowPhase) -> None:
+        """Count a flow whose stored phase changed to `phase`."""
+        if phase in self._ended:
+            self._ended[phase].labels(namespace).inc()
+
 
 TEMPLATE: Final = "template"
 """Name of the index of flows and Jobs by the templates that they use, as `namespace/name`."""
@@ -43,3 +72,11 @@ def _flows_of_job(job: Job) -> Iterable[str]:
 def _template_of_job(job: Job) -> Iterable[str]:
     template = template_of(job)
     return (str(template),) if template is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(ControllerContext):
+    """The shared objects of the jobflow controller, with its caches and metrics."""
+
+    caches: Caches
+    metrics: FlowMetrics

@@ -17,8 +17,8 @@ from pyroclast.api import keys
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import EntryPhase, FlowPhase, JobPhase, JobReason, PodGroupPhase, PodPhase
 from pyroclast.api.records import FlowJobCondition, HyperJob, Job, JobFlow, JobState, Pod, PodGroup
-from pyroclast.lifecycle.flow import graph
-from pyroclast.lifecycle.flow.names import job_name
+from pyroclast.lifecycle.flow import facts
+from pyroclast.lifecycle.flow.jobs import job_name
 
 SUCCEEDED: Final[frozenset[str]] = frozenset({JobPhase.COMPLETED, FlowPhase.SUCCEED, PodPhase.SUCCEEDED})
 FAILED: Final[frozenset[str]] = frozenset({JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED})
@@ -152,14 +152,14 @@ _OWN_WORDS = frozenset(EntryPhase)
 @dataclass(frozen=True, slots=True)
 class _Tree:
     flow: JobFlow
-    nodes: Mapping[str, graph.Node]
+    nodes: Mapping[str, facts.Node]
     jobs: Mapping[str, Progress]
     children: Mapping[str, Sequence[str]]
 
 
 def flow_progress(flow: JobFlow, jobs: Mapping[str, Progress]) -> Progress:
     """Return the progress of `flow`. `jobs` are its existing Jobs by name."""
-    built = graph.build(flow.spec)
+    built = facts.build(flow.spec)
     children: dict[str, list[str]] = {}
     for name, parent in _parents(built).items():
         children.setdefault(parent, []).append(name)
@@ -171,7 +171,7 @@ def flow_progress(flow: JobFlow, jobs: Mapping[str, Progress]) -> Progress:
     return Progress(flow.status.state.phase or FlowPhase.PENDING, detail, branches)
 
 
-def _parents(built: graph.Graph) -> dict[str, str]:
+def _parents(built: facts.Graph) -> dict[str, str]:
     """Return the parent of each entry in the tree, empty for none: of the needed entries, the first with the longest path.
 
     From `MOST_LEVELS` on, an entry is a sibling of its parent.

@@ -10,6 +10,25 @@ from pyroclast.api.records import JobStatus
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """An Event: its type (Normal or Warning), its reason (one word) and its message."""
+
+    type: str
+    reason: str
+    message: str
+
+
+def normal(reason: str, message: str) -> Notice:
+    """Return a Notice of type Normal."""
+    return Notice("Normal", reason, message)
+
+
+def warning(reason: str, message: str) -> Notice:
+    """Return a Notice of type Warning: somebody may have to act."""
+    return Notice("Warning", reason, message)
+
+
+@dataclass(frozen=True, slots=True)
 class Slot:
     """The place of one pod: index `index` of task `task`.
 

@@ -5,6 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pyroclast.api.records import Meta
+from pyroclast.api.types import ResourceType
+
+
+def controller_reference(kind: ResourceType, meta: Meta) -> dict[str, Any]:
+    """Return the owner reference to an object of type `kind` with metadata `meta`, as the one controller."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": meta.name,
+        "uid": meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return the patch that turns `old` into `new`; empty when they are equal.

@@ -20,7 +20,7 @@ from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.notices import Notice
+from pyroclast.lifecycle.effects import Notice
 from pyroclast.resources.backoff import Backoff
 from pyroclast.runtime.controllers import ControllerContext
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.api.records import HyperNode
-from pyroclast.lifecycle.hypernodes.members import member_names
+from pyroclast.lifecycle.hypernodes.discovered import member_names
 from pyroclast.lifecycle.times import format_time
 from pyroclast.pictures.heat_map import Cell, heat_map
 from pyroclast.resources.quantity import ZERO

@@ -12,7 +12,7 @@ from pyroclast.api.enums import MemberType
 from pyroclast.api.records import HyperNode, reading
 from pyroclast.api.types import HYPER_NODES, NODES, PODS
 from pyroclast.kube.http.waiting_queries import read_groups
-from pyroclast.lifecycle.hypernodes.members import member_names
+from pyroclast.lifecycle.hypernodes.discovered import member_names
 from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast.views.readable import as_text, readable
 from pyroclast_cli.flags import Context, Flag

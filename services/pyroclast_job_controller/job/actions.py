@@ -32,8 +32,8 @@ from pyroclast.lifecycle.effects import (
     Slot,
     WriteStatus,
 )
-from pyroclast.lifecycle.gang import podgroups, volumes
-from pyroclast.lifecycle.gang.ownership import is_ours
+from pyroclast.lifecycle.gang import podgroups
+from pyroclast.lifecycle.gang.members import is_ours
 from pyroclast.lifecycle.gang.plan import MOST_CREATED
 from pyroclast.lifecycle.job import preparation
 from pyroclast.lifecycle.job.facts import JobFacts
@@ -41,13 +41,13 @@ from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.status import written
 from pyroclast.lifecycle.merging import merge_patch
 from pyroclast_job_controller.blocked import Blocked, TransientError, explained
+from pyroclast_job_controller.caches import Shared
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.native_groups import NativePublisher
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
 from pyroclast_job_controller.job.seats import SeatPublisher
-from pyroclast_job_controller.podgroup.admission import GroupAdmission
-from pyroclast_job_controller.shared import Shared
+from pyroclast_job_controller.podgroup.controller import GroupAdmission
 
 log = structlog.get_logger()
 
@@ -205,7 +205,7 @@ class JobActions:
             await self._create_claim(job, position)
 
     async def _create_claim(self, job: Job, position: int) -> None:
-        manifest = volumes.claim_manifest(job, position)
+        manifest = preparation.claim_manifest(job, position)
         try:
             answer = await self._client.create(PERSISTENT_VOLUME_CLAIMS, manifest)
         except AlreadyExists:

@@ -13,21 +13,18 @@ from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.watch.own_writes import LIFETIME
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.effects import DeletePods
-from pyroclast.lifecycle.job import absent_scheduler, delays, job_events, notices, tracked_pods, unexamined
+from pyroclast.lifecycle.effects import DeletePods, Notice, normal, warning
+from pyroclast.lifecycle.job import delays, job_events, tracked_pods, waits
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.status import is_quiet
-from pyroclast.lifecycle.notices import Notice, normal, warning
 from pyroclast.runtime.reconciler import IN_TURN, NOW, ON_CHANGE, Reconciler, Requeue
 from pyroclast_job_controller.blocked import Blocked, NamespaceTerminating, TransientError
+from pyroclast_job_controller.caches import Shared
+from pyroclast_job_controller.commands import Orders
 from pyroclast_job_controller.job.actions import JobActions
-from pyroclast_job_controller.job.facts import facts_of
-from pyroclast_job_controller.job.lost_nodes import LostNodes
-from pyroclast_job_controller.job.memory import JobMemories, JobMemory
-from pyroclast_job_controller.job.orphans import Orphans
-from pyroclast_job_controller.pending_commands import Orders
-from pyroclast_job_controller.shared import Shared
+from pyroclast_job_controller.job.memory import JobMemories, JobMemory, facts_of
+from pyroclast_job_controller.job.orphans import LostNodes, Orphans
 
 log = structlog.get_logger()
 
@@ -221,19 +218,19 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
 
     def _wait(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         """Record why the Job waits, and queue the Job again for the time of the next decision."""
-        for pending in notices.waiting(facts):
+        for pending in waits.waiting(facts):
             self._record_once(facts.job, memory, pending)
         if decision.obstacle:
             raise Blocked(JobEventReason.POD_GROUP_ERROR, f"Failed to create PodGroup, err: {decision.obstacle}")
         if facts.memory.held:
             self._queue.add_at(facts.job.key, memory.next_try)
-        for due in (absent_scheduler.recheck_at(facts), unexamined.recheck_at(facts)):
+        for due in (waits.absence_recheck_at(facts), waits.examination_recheck_at(facts)):
             if due is not None:
                 self._queue.add_at(facts.job.key, due)
 
     def _arm(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         for response in memory.arm(decision.armed):
-            self._record(facts.job, notices.armed(response))
+            self._record(facts.job, waits.armed(response))
         if decision.recheck_at is not None:
             self._queue.add_at(facts.job.key, decision.recheck_at)
 

@@ -15,15 +15,22 @@ from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pyroclast.kube.http.batches import at_once
 from pyroclast.kube.http.client import Client, Json, PatchKind
-from pyroclast.lifecycle.gang.ownership import is_ours
+from pyroclast.lifecycle.effects import Notice, warning
+from pyroclast.lifecycle.gang.members import is_ours
 from pyroclast.lifecycle.jobplugins import JobPlugin, PluginError, PluginObject
-from pyroclast.lifecycle.merging import merge_patch
-from pyroclast.lifecycle.notices import Notice, warning
-from pyroclast.lifecycle.ownership import controller_reference
+from pyroclast.lifecycle.merging import controller_reference, merge_patch
 from pyroclast_job_controller.blocked import Blocked, TransientError, explained, unusable
 from pyroclast_job_controller.job.memory import JobMemory
-from pyroclast_job_controller.plugins.registry import names_of
-from pyroclast_job_controller.plugins.use import body_of, check, make, objects_of, plugins_of, removed_at_end, warnings_of
+from pyroclast_job_controller.plugins.use import (
+    body_of,
+    check,
+    make,
+    names_of,
+    objects_of,
+    plugins_of,
+    removed_at_end,
+    warnings_of,
+)
 
 log = structlog.get_logger()
 

@@ -21,9 +21,8 @@ from pyroclast.lifecycle.effects import AskSeats, Slot
 from pyroclast.lifecycle.gang import members, pods, seating
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.jobplugins import PluginError
-from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, Seats, SeatsError, TaskSeats, asking, encode
+from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, Seats, SeatsError, TaskSeats, asking, encode, template_of
 from pyroclast.lifecycle.seats.eligibility import SeatRefusal, refusal_of_job, refusal_of_pod
-from pyroclast.lifecycle.seats.pods import template_of
 from pyroclast.runtime.in_process.creation import Creator
 from pyroclast_job_controller.blocked import Blocked, Outage
 from pyroclast_job_controller.job.memory import JobMemory

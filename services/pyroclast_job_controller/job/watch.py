@@ -6,11 +6,47 @@ from pyroclast.api.enums import JobPhase, PodGroupPhase
 from pyroclast.api.records import Job, PersistentVolumeClaim, Pod, PodGroup, Queue
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.gang import members, orphans
-from pyroclast.lifecycle.job import job_events, relevance
-from pyroclast_job_controller.caches import CLAIM, QUEUE
+from pyroclast.lifecycle.gang import members, orphans, podgroups
+from pyroclast.lifecycle.job import job_events, waits
+from pyroclast_job_controller.caches import CLAIM, QUEUE, Shared
 from pyroclast_job_controller.job.memory import JobMemories
-from pyroclast_job_controller.shared import Shared
+
+
+def pod_changed(old: Pod, new: Pod) -> bool:
+    """Whether a pod changed in a field that decisions read. The node, the addresses and the conditions of the pod are ignored."""
+    return (
+        old.status.phase is not new.status.phase
+        or old.metadata.uid != new.metadata.uid
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or old.status.container_statuses != new.status.container_statuses
+        or old.status.init_container_statuses != new.status.init_container_statuses
+        or old.metadata.annotations != new.metadata.annotations
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.owner_references != new.metadata.owner_references
+    )
+
+
+def group_changed(old: PodGroup, new: PodGroup) -> bool:
+    """Whether a PodGroup changed in a field that decisions read.
+
+    These are the admission, the newest condition, the phase Unknown, the spec, and the metadata that the controller writes.
+    """
+    return (
+        podgroups.is_admitted(old) is not podgroups.is_admitted(new)
+        or old.metadata.uid != new.metadata.uid
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or old.metadata.finalizers != new.metadata.finalizers
+        or (new.status.phase is PodGroupPhase.UNKNOWN) is not (old.status.phase is PodGroupPhase.UNKNOWN)
+        or waits.newest_condition(old) != waits.newest_condition(new)
+        or old.spec != new.spec
+        or old.metadata.owner_references != new.metadata.owner_references
+        or old.metadata.annotations != new.metadata.annotations
+    )
+
+
+def queue_changed(old: Queue, new: Queue) -> bool:
+    """Whether a queue changed its state or the clusters to which it forwards Jobs."""
+    return old.spec.extend_clusters != new.spec.extend_clusters or old.status.state is not new.status.state
 
 
 class JobWatch:
@@ -47,7 +83,7 @@ class JobWatch:
             return
         if new is None and old is not None:
             self._remember_deletion(key, old)
-        if not self._caches.pods.is_echo(new) and (old is None or new is None or relevance.pod_changed(old, new)):
+        if not self._caches.pods.is_echo(new) and (old is None or new is None or pod_changed(old, new)):
             self._queue.add_after(key, self._memories.pause(key))
 
     def _remember_deletion(self, key: Key, pod: Pod) -> None:
@@ -82,12 +118,12 @@ class JobWatch:
             job = self._caches.jobs.get(key)
             if job and job.metadata.uid == owner.uid and self._shards.owns(key):
                 self._memories.of(job).notice(job_events.fell_apart(job, new, self._now()))
-        if not self._caches.groups.is_echo(new) and (old is None or new is None or relevance.group_changed(old, new)):
+        if not self._caches.groups.is_echo(new) and (old is None or new is None or group_changed(old, new)):
             self._queue.add(key)
 
     def _queue_changed(self, old: Queue | None, new: Queue | None) -> None:
         queue = new or old
-        if queue is not None and (new is None or old is None or relevance.queue_changed(old, new)):
+        if queue is not None and (new is None or old is None or queue_changed(old, new)):
             for job in self._caches.jobs.informer.by_index(QUEUE, queue.metadata.name):
                 self._queue.add(job.key)
 

@@ -7,17 +7,94 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pyroclast.api import keys
-from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST
 from pyroclast.api.records import Job, JobSpec, Task
 from pyroclast.api.types import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
+from pyroclast.lifecycle.gang.members import needed_pods
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginObject
-from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins import host_lists, waiting
+from pyroclast.resources.go_flags import Value, parse
+from pyroclast_job_controller.plugins import hosts
 from pyroclast_job_controller.plugins.containers import with_init_container, with_variables, with_volume
-from pyroclast_job_controller.plugins.hosts import MOUNT_PATH, fit_variables, host_file
+from pyroclast_job_controller.plugins.hosts import MOUNT_PATH, addresses, fit_variables, host_file, task_named
+
+NAME: Final = "wait-for-workers"
+
+_USUAL: Final = ("launcher", "master")
+"""Default names of the task that launches."""
+
+_SCRIPT: Final = """\
+while :; do
+  found=0
+  for host in {hosts}; do
+    if nslookup "$host" >/dev/null 2>&1 || getent hosts "$host" >/dev/null 2>&1; then
+      found=$((found + 1))
+    else
+      for domain in $(sed -n 's/^search//p' /etc/resolv.conf); do
+        if nslookup "$host.$domain" >/dev/null 2>&1; then found=$((found + 1)); break; fi
+      done
+    fi
+  done
+  if [ "$found" -ge {needed} ]; then break; fi
+  echo "$found of {needed} names of task {task} resolve, waiting for more"
+  sleep 2
+done
+echo "{needed} names of task {task} resolve"
+"""
+"""Resolves in three ways: an `nslookup` may ignore the search domains, and an image may have only one of the programs."""
+
+
+def launcher(job: Job, given: str) -> str:
+    """Return the task that launches: `given`, the master of the plugin `mpi`, or a task with a default name.
+
+    Empty without one.
+    """
+    if given:
+        return given
+    if "mpi" in job.spec.plugins:
+        return parse(job.spec.plugins["mpi"], BUILT_IN["mpi"]).text("master")
+    return next((name for name in _USUAL if task_named(job, name)), "")
+
+
+def workers(job: Job, task: Task) -> list[Task]:
+    """Return the tasks for which the launcher `task` waits: the workers of the plugin `mpi`, otherwise all other tasks.
+
+    A task that itself waits for the launcher by `dependsOn` is omitted. Otherwise both would wait for ever.
+    """
+    named = parse(job.spec.plugins["mpi"], BUILT_IN["mpi"]).text("worker") if "mpi" in job.spec.plugins else ""
+    others = [other for other in job.spec.tasks if other.name != task.name and (not named or other.name == named)]
+    behind = _behind(job, task)
+    return [other for other in others if other.name not in behind and needed_pods(other) > 0]
+
+
+def init_container(job: Job, task: Task, image: str) -> Manifest:
+    """Return an init container that ends when, for each task of workers, as many names resolve as the gang needs pods."""
+    scripts = [_script(other, addresses(job, other)) for other in workers(job, task)]
+    return {"name": NAME, "image": image, "command": ["sh", "-c", "".join(scripts) or "true"]}
+
+
+def _script(task: Task, hosts: Sequence[str]) -> str:
+    listed = " ".join(hosts)
+    if len(listed) > LONGEST_HOST_LIST:  # the names differ only in their number
+        prefix, _, rest = hosts[0].partition("-0.")
+        listed = f"$(i=0; while [ $i -lt {len(hosts)} ]; do echo {prefix}-$i.{rest}; i=$((i + 1)); done)"
+    return _SCRIPT.format(hosts=listed, needed=min(needed_pods(task), len(hosts)), task=task.name)
+
+
+def _behind(job: Job, task: Task) -> set[str]:
+    """Return the names of the tasks that start only after `task`."""
+    behind = {task.name}
+    while True:
+        more = {
+            other.name
+            for other in job.spec.tasks
+            if other.name not in behind and other.depends_on is not None and behind & set(other.depends_on.name)
+        }
+        if not more:
+            return behind
+        behind |= more
 
 
 class SvcPlugin(JobPlugin):
@@ -46,7 +123,7 @@ class SvcPlugin(JobPlugin):
         objects = [
             *(
                 PluginObject(CONFIG_MAPS, series(part), {"data": data}, follows=(("data",),), series=series)
-                for part, data in enumerate(host_lists.parts(job))
+                for part, data in enumerate(hosts.parts(job))
             ),
             PluginObject(SERVICES, job.metadata.name, {"spec": service}),
         ]
@@ -61,14 +138,14 @@ class SvcPlugin(JobPlugin):
     def _layout(self, job: Job) -> tuple[frozenset[str], int]:
         """Return the tasks that have a variable, and the number of ConfigMaps. Computed once for all pods of a Job."""
         if self._known is None or self._known[0] is not job.spec:
-            self._known = job.spec, fit_variables(job), len(host_lists.parts(job))
+            self._known = job.spec, fit_variables(job), len(hosts.parts(job))
         return self._known[1:]
 
     def warnings(self, job: Job) -> list[str]:
         """Return a warning for each task whose list of hosts is too long for an environment variable, and is omitted."""
         fitting = fit_variables(job) if self.flags.is_set("inject-hosts-env") else frozenset(task.name for task in job.spec.tasks)
         return [
-            f"{host_lists.variables(task)[0]} is not set, as the hosts are too long: read {host_file(task)}"
+            f"{hosts.variables(task)[0]} is not set, as the hosts are too long: read {host_file(task)}"
             for task in job.spec.tasks
             if task.name not in fitting
         ]
@@ -84,13 +161,13 @@ class SvcPlugin(JobPlugin):
         variables = [
             {"name": key, "valueFrom": {"configMapKeyRef": {"name": name, "key": key}}}
             for other in job.spec.tasks
-            for key in host_lists.variables(other)[0 if other.name in fitting else 1 :]
+            for key in hosts.variables(other)[0 if other.name in fitting else 1 :]
             if self.flags.is_set("inject-hosts-env")
         ]
         pod = with_variables({**manifest, "spec": {**spec, **named}}, variables)
         pod = with_volume(pod, {"name": name, **_source(job, parts)}, {"mountPath": MOUNT_PATH})
-        if self.flags.is_set("wait-for-workers") and task.name == waiting.launcher(job, self.flags.text("launcher")):
-            return with_init_container(pod, waiting.init_container(job, task, self.flags.text("wait-image")))
+        if self.flags.is_set("wait-for-workers") and task.name == launcher(job, self.flags.text("launcher")):
+            return with_init_container(pod, init_container(job, task, self.flags.text("wait-image")))
         return pod
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST
 from pyroclast.api.records import Job, Task
-from pyroclast.lifecycle.gang.size import total_replicas
+from pyroclast.lifecycle.gang.members import total_replicas
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins.containers import variable, with_variables

@@ -16,9 +16,9 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast_job_controller.core import plainpods
-from pyroclast_job_controller.core.plainpods import Workload
-from pyroclast_job_controller.shared import Shared
+from pyroclast.lifecycle import plainpods
+from pyroclast.lifecycle.plainpods import Workload
+from pyroclast_job_controller.caches import Shared
 
 log = structlog.get_logger()
 

@@ -19,8 +19,7 @@ from pyroclast.kube.http.batches import at_once, slow_start
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.lifecycle.flow.facts import AddFinalizer, CancelJob, CreateJob, DeleteJob, Effect, FlowFacts, Refused, ReleaseFlow
-from pyroclast.lifecycle.flow.jobs import manifest
-from pyroclast.lifecycle.flow.names import is_owned
+from pyroclast.lifecycle.flow.jobs import is_owned, manifest
 from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
 from pyroclast.lifecycle.gang import members

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyroclast.api.records import FlowSpec, Job, JobFlow
-from pyroclast.lifecycle.flow import graph
-from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbeRequest, Refused
-from pyroclast.lifecycle.flow.graph import Graph
+from pyroclast.lifecycle.flow import facts
+from pyroclast.lifecycle.flow.facts import Graph, ProbeAnswer, ProbeRequest, Refused
 from pyroclast.runtime.reconciler import Memories, Memory
 
 
@@ -17,7 +16,7 @@ class FlowMemory(Memory):
     """The state of one flow that the controller keeps in memory. It may be lost at any time."""
 
     spec: FlowSpec = field(default_factory=FlowSpec)
-    graph: Graph = field(default_factory=lambda: graph.build(FlowSpec()))
+    graph: Graph = field(default_factory=lambda: facts.build(FlowSpec()))
     ghosts: dict[str, Job] = field(default_factory=dict)
     """Jobs that had ended when they were deleted, until the status records their end."""
     refused: dict[str, Refused] = field(default_factory=dict)
@@ -78,7 +77,7 @@ class FlowMemories(Memories[JobFlow, FlowMemory]):
         memory = super().of(record)
         if memory.spec is not record.spec:
             if memory.spec != record.spec:
-                memory.graph = graph.build(record.spec)
+                memory.graph = facts.build(record.spec)
                 memory.forget_refusals()
             memory.spec = record.spec
         return memory

@@ -20,7 +20,7 @@ from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbedJob, ProbeRequest
 from pyroclast.lifecycle.flow.sizes import shortened
 from pyroclast.lifecycle.gang import members
 from pyroclast_jobflow_controller.flow.memory import FlowMemories
-from pyroclast_jobflow_controller.flow.reach import Reach
+from pyroclast_jobflow_controller.flow.watch import Reach
 from pyroclast_jobflow_controller.settings import JobFlowSettings
 
 log = structlog.get_logger()

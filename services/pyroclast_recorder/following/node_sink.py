@@ -10,7 +10,7 @@ import orjson
 from pyroclast.api.enums import MemberType
 from pyroclast.api.records import HyperNode
 from pyroclast.api.records.nodes import Node
-from pyroclast.lifecycle.hypernodes.members import member_names
+from pyroclast.lifecycle.hypernodes.discovered import member_names
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import gaps, node_states

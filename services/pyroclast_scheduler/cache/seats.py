@@ -20,12 +20,14 @@ from pyroclast.lifecycle.seats.contract import (
     Seats,
     SeatsError,
     encode,
+    is_seat,
     nodes_of,
     parse_placement,
     parse_seats,
     placed,
+    pod_of,
+    uid_of,
 )
-from pyroclast.lifecycle.seats.pods import is_seat, pod_of, uid_of
 from pyroclast_scheduler.cache.assumptions import AssumptionKind
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.tasks import TaskPort

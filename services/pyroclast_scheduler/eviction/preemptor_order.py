@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from pyroclast.lifecycle.seats.pods import is_seat
+from pyroclast.lifecycle.seats.contract import is_seat
 from pyroclast_scheduler.eviction.part_room import room_for_part
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue

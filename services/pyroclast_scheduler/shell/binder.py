@@ -22,7 +22,7 @@ from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
-from pyroclast.lifecycle.seats.pods import is_seat
+from pyroclast.lifecycle.seats.contract import is_seat
 from pyroclast_scheduler.cache.assumptions import Assumption, AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import ALLOCATED

@@ -17,7 +17,7 @@ from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.workqueue.rejections import Refusals
-from pyroclast.lifecycle.seats.pods import is_seat
+from pyroclast.lifecycle.seats.contract import is_seat
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.assumptions import Assumption, AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache

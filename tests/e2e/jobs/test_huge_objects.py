@@ -17,8 +17,8 @@ from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import record_of
-from pyroclast_job_controller.core import hyperjob_sizes, hyperjobs
-from pyroclast_job_controller.core.hyperjobs import Problem
+from pyroclast.lifecycle import hyperjobs
+from pyroclast.lifecycle.hyperjobs import Problem
 from pyroclast_job_controller.plugins.ssh import SshPlugin
 from pyroclast_job_controller.plugins.svc import SvcPlugin
 from pyroclast_job_controller.plugins.use import body_of
@@ -77,11 +77,11 @@ async def test_hyperjob_of_10000_jobs_is_stored_and_one_job_change_needs_a_small
     assert not isinstance(parts, Problem)
     jobs = {part.name: running(part.name) for part in parts}
     whole = hyperjobs.status(first, jobs, None, now=NOW)
-    assert hyperjob_sizes.status_patch(first, whole["status"]) is None
+    assert hyperjobs.status_patch(first, whole["status"]) is None
     stored = record_of(await client.patch(HYPER_JOBS, first.key, whole, PatchKind.MERGE, subresource="status"), HyperJob)
 
     jobs[parts[7].name] = running(parts[7].name, "Completed")
-    change = hyperjob_sizes.status_patch(stored, hyperjobs.status(stored, jobs, None, now=NOW)["status"])
+    change = hyperjobs.status_patch(stored, hyperjobs.status(stored, jobs, None, now=NOW)["status"])
     assert change is not None
     assert len(msgspec.json.encode(change)) < 5000
     later = record_of(await client.patch(HYPER_JOBS, first.key, change, PatchKind.JSON, subresource="status"), HyperJob)

@@ -12,13 +12,13 @@ from pyroclast.expressions import compile_expression
 from pyroclast.expressions.values import DYN
 from pyroclast.rules.resourcegroups import read_groups
 from pyroclast.runtime.fields import is_enabled
-from pyroclast_job_controller import selection
+from pyroclast_job_controller import settings
 from pyroclast_scheduler.shell.explain_server import AUDIENCE
 from tests.unit.chart import render, values_schema
 from tests.unit.chart.test_chart import KEYS, PROGRAMS, container_of, of_kind, pod_of, rendered, settings_of
 
 CONTROLLERS = {
-    "controllers": [value for name, value in vars(selection).items() if name.isupper() and isinstance(value, str)],
+    "controllers": [value for name, value in vars(settings).items() if name.isupper() and isinstance(value, str)],
     "jobflow": ["jobflow-controller", "jobtemplate-controller"],
 }
 
@@ -130,7 +130,7 @@ def test_hypernode_controller_is_off_when_its_mode_is_disabled(helm):
 
 
 def test_chart_enables_the_default_controllers(helm):
-    assert settings_of(rendered(helm), "controllers").controllers == selection.DEFAULT
+    assert settings_of(rendered(helm), "controllers").controllers == settings.DEFAULT
 
 
 def test_volcano_values_file_deploys_all_programs_with_pyroclast_images(helm):

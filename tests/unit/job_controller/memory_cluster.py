@@ -16,8 +16,8 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.controllers import Controller, work
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller.app import COMPONENT, build, make_shared
+from pyroclast_job_controller.caches import Shared
 from pyroclast_job_controller.settings import ControllerSettings
-from pyroclast_job_controller.shared import Shared
 from tests.unit.ending import ended
 
 from .cluster import NS, task

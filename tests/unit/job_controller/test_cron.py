@@ -25,10 +25,9 @@ from pyroclast.runtime.in_process.jobs import JobCreator
 from pyroclast.runtime.metrics import new_registry
 from pyroclast.runtime.traces import Traces
 from pyroclast_job_controller.app import COMPONENT
-from pyroclast_job_controller.caches import Caches
-from pyroclast_job_controller.cron.controller import CronController
+from pyroclast_job_controller.caches import Caches, Shared
+from pyroclast_job_controller.cronjobs import CronController
 from pyroclast_job_controller.metrics import ControllerMetrics
-from pyroclast_job_controller.shared import Shared
 from pyroclast_standalone.apiserver.running import running_server
 from tests.unit.ending import ended
 

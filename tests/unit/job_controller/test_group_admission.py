@@ -8,7 +8,7 @@ import pytest
 from pyroclast.api.types import NAMESPACES, POD_GROUPS, QUEUES, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.runtime.settings import parse
-from pyroclast_job_controller.podgroup.admission import PATHS
+from pyroclast_job_controller.podgroup.controller import PATHS
 from pyroclast_job_controller.settings import ControllerSettings
 
 from .cluster import NS

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from pyroclast.api.types import CONFIG_MAPS, EVENTS, HYPER_NODES, NODES, SECRETS, Key
 from pyroclast.kube.http.client import PatchKind
-from pyroclast_job_controller.hypernode.ufm import Credentials, UfmError, fetch_ports
+from pyroclast_job_controller.hypernode_discovery import Credentials, UfmError, fetch_ports
 
 from .cluster import NS, running_cluster
 

@@ -26,10 +26,8 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime.controllers import work
 from pyroclast.runtime.traces import Traces
 from pyroclast_jobflow_controller.app import build, make_reach
-from pyroclast_jobflow_controller.caches import Caches
-from pyroclast_jobflow_controller.metrics import FlowMetrics
+from pyroclast_jobflow_controller.caches import Caches, FlowMetrics, Shared
 from pyroclast_jobflow_controller.settings import JobFlowSettings
-from pyroclast_jobflow_controller.shared import Shared
 from pyroclast_standalone.apiserver.documents.json_patch import merge
 from tests.unit.ending import ended
 

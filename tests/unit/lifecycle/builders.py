@@ -10,7 +10,7 @@ from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, PodGroupPhase, PodPhase
 from pyroclast.api.records import Job, Pod, PodGroup, Queue
 from pyroclast.lifecycle.gang import podgroups, pods
-from pyroclast.lifecycle.gang.observed_pods import ObservedPods
+from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.job.facts import JobFacts, Remembered
 from pyroclast.lifecycle.times import format_time
 

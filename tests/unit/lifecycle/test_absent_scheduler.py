@@ -11,8 +11,8 @@ import pytest
 from pyroclast.api.enums import JobPhase, PodGroupPhase
 from pyroclast.api.records import Condition, Job, Pod
 from pyroclast.api.schedulers import Schedulers, SilentLeader
-from pyroclast.lifecycle.job import notices, waits
-from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler, recheck_at
+from pyroclast.lifecycle.job import waits
+from pyroclast.lifecycle.job.waits import absence_recheck_at, absent_scheduler
 from pyroclast.lifecycle.times import parse_time
 from tests.unit.lifecycle.builders import CREATED, NOW, facts, job, pod, task, template
 
@@ -79,7 +79,7 @@ def test_waiting_job_reports_no_scheduler_only_when_no_running_scheduler_serves_
     more = {"schedulers": case.schedulers, "own_schedulers": ours, "group_phase": case.phase}
     known = facts(case.job, *case.pods, now=case.now, **more)
     assert absent_scheduler(known) == case.want
-    assert {notice.reason for notice in notices.waiting(known)} >= ({"NoScheduler"} if case.want else set())
+    assert {notice.reason for notice in waits.waiting(known)} >= ({"NoScheduler"} if case.want else set())
     if case.want:
         assert waits.explained(known, known.job.status).state.message == f"waits: {case.want}"
 
@@ -90,4 +90,4 @@ def test_new_job_without_a_scheduler_is_rechecked_30_seconds_after_its_creation(
     early = facts(UNPLACED, schedulers=NOBODY, now=created + 1, group_phase=waits_for_room)
     late = facts(UNPLACED, schedulers=NOBODY, now=created + 31, group_phase=waits_for_room)
     served = facts(job(), schedulers=LIVE, now=created + 1, group_phase=waits_for_room)
-    assert [recheck_at(each) for each in (early, late, served)] == [created + 30, None, None]
+    assert [absence_recheck_at(each) for each in (early, late, served)] == [created + 30, None, None]

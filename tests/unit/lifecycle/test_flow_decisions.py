@@ -11,7 +11,6 @@ import pytest
 from pyroclast.api import keys
 from pyroclast.api.enums import FlowPhase, FlowReason
 from pyroclast.api.records import FlowStatus, Job, JobFlow, JobTemplate
-from pyroclast.lifecycle.flow import graph
 from pyroclast.lifecycle.flow.decide import decide
 from pyroclast.lifecycle.flow.facts import (
     CancelJob,
@@ -22,12 +21,13 @@ from pyroclast.lifecycle.flow.facts import (
     ProbeAnswer,
     Refused,
     ReleaseFlow,
+    build,
 )
 from pyroclast.lifecycle.flow.jobs import manifest
 from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
-from pyroclast.lifecycle.flow.templates import job_of, made_from, template_from
 from pyroclast.lifecycle.times import format_time
+from pyroclast_jobflow_controller.templates import job_of, made_from, template_from
 from tests.unit.lifecycle.builders import NOW, decode
 
 SPEC = msgspec.Raw(b'{"tasks":[{"name":"t","template":{"spec":{"containers":[{"name":"c"}]}}}]}')
@@ -69,7 +69,7 @@ def decided(of: JobFlow, jobs: Mapping[str, str | Job] | None = None, **more: An
     missing = more.pop("without_template", ())
     facts = FlowFacts(
         of,
-        graph.build(of.spec),
+        build(of.spec),
         more.pop("now", NOW),
         jobs=there,
         template=lambda name: None if name in missing else SPEC,

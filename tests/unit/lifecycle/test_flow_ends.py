@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pyroclast.api import keys
 from pyroclast.api.records import FlowJobPods, FlowJobStatus, Job, JobFlow
-from pyroclast.lifecycle.flow.ends import end_is_recorded, flow_of
-from pyroclast.lifecycle.flow.histories import followed
+from pyroclast.lifecycle.flow.status import followed
+from pyroclast_job_controller.job.expiry import end_is_recorded, flow_of
 from tests.unit.lifecycle.builders import NOW, decode
 from tests.unit.lifecycle.test_flow_decisions import decided, entry, flow, job
 

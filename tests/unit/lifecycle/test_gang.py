@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import NetworkTopology
-from pyroclast.lifecycle.gang import dependencies, podgroups
-from pyroclast.lifecycle.gang.minresources import min_resources, shares
-from pyroclast.lifecycle.gang.observed_pods import ObservedPods
-from pyroclast.lifecycle.gang.usage import pod_usage, times
+from pyroclast.lifecycle.gang import plan, podgroups
+from pyroclast.lifecycle.gang.members import ObservedPods
+from pyroclast.lifecycle.gang.podgroups import min_resources, pod_usage, shares, times
 
 from .builders import group, job, pod, pods_of, task, template
 
@@ -241,7 +240,7 @@ def test_task_waits_for_all_pods_of_its_dependency_or_for_its_min_available(mini
     owner = job(target, task("b", 1, dependsOn={"name": ["a"]}))
     pods = [pod(owner, "a-0"), pod(owner, "a-1")]
     there = [pods_of(owner, *pods[:count]) for count in range(3)]
-    assert [dependencies.may_start(owner, owner.spec.tasks[1], each) for each in there] == want
+    assert [plan.may_start(owner, owner.spec.tasks[1], each) for each in there] == want
 
 
 TOGETHER = {

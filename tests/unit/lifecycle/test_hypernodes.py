@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api.records import HyperNode
-from pyroclast.lifecycle.hypernodes import labels, ufm
+from pyroclast.lifecycle.hypernodes import configuration, labels
 from pyroclast.lifecycle.hypernodes.configuration import KEY, ConfigurationError, read_sources
-from pyroclast.lifecycle.hypernodes.discovered import Found, changes, manifest
-from pyroclast.lifecycle.hypernodes.members import depends_on_nodes, node_count
+from pyroclast.lifecycle.hypernodes.discovered import Found, changes, depends_on_nodes, manifest, node_count
 
 NODES = {f"n{number}": {"rack": str(number % 2), "row": "r", "kubernetes.io/hostname": f"n{number}"} for number in range(4)}
 
@@ -118,24 +117,24 @@ def port(node, leaf, description="Computer IB Port"):
 
 def test_leaf_switches_that_share_nodes_become_one_hypernode():
     given = [port("a", "l2"), port("b", "l2"), port("b", "l1"), port("c", "l3"), port("x", "l4", "Switch Port")]
-    assert ufm.discover(ufm.read_ports(json.dumps(given).encode())) == [
+    assert configuration.discover(configuration.read_ports(json.dumps(given).encode())) == [
         Found("leaf-hn-0", 1, ("a", "b")),
         Found("leaf-hn-1", 1, ("c",)),
         Found("spine-hn", 2, ("leaf-hn-0", "leaf-hn-1"), "HyperNode"),
     ]
-    assert ufm.discover([]) == []
+    assert configuration.discover([]) == []
 
 
 def test_ufm_ports_without_peer_system_or_description_are_ignored():
     given = [port("a", "l"), port("b", None), port(None, "l"), port("c", "l", None)]
-    assert ufm.discover(ufm.read_ports(json.dumps(given).encode()))[0] == Found("leaf-hn-0", 1, ("a",))
+    assert configuration.discover(configuration.read_ports(json.dumps(given).encode()))[0] == Found("leaf-hn-0", 1, ("a",))
 
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=30))
 def test_each_node_is_in_exactly_one_leaf_hypernode_together_with_all_nodes_of_its_switch(pairs):
-    found = ufm.discover(
-        [ufm.Port(description="Computer", system_name=f"n{node}", peer_node_name=f"l{leaf}") for node, leaf in pairs]
+    found = configuration.discover(
+        [configuration.Port(description="Computer", system_name=f"n{node}", peer_node_name=f"l{leaf}") for node, leaf in pairs]
     )
     leaves = [set(each.members) for each in found if each.tier == 1]
     assert sorted(name for leaf in leaves for name in leaf) == sorted({f"n{node}" for node, _ in pairs})
@@ -146,7 +145,7 @@ def test_each_node_is_in_exactly_one_leaf_hypernode_together_with_all_nodes_of_i
 @pytest.mark.parametrize("body", [b"no", b"{}", b'[{"system_name": 1}]'])
 def test_ufm_response_that_is_no_list_of_ports_raises_value_error(body):
     with pytest.raises(ValueError, match="the answer of UFM is no list of ports"):
-        ufm.read_ports(body)
+        configuration.read_ports(body)
 
 
 CONFIGURATION = """

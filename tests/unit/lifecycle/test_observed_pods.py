@@ -4,7 +4,7 @@ import pytest
 
 from pyroclast.api.enums import PodPhase
 from pyroclast.lifecycle.gang import members
-from pyroclast.lifecycle.gang.observed_pods import ObservedPods
+from pyroclast.lifecycle.gang.members import ObservedPods
 
 from .builders import job, pod, pods_of, task
 

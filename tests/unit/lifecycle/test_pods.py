@@ -1,7 +1,7 @@
 import pytest
 
 from pyroclast.lifecycle.gang import pods
-from pyroclast.lifecycle.gang.names import claim_name, volume_name
+from pyroclast.lifecycle.gang.pods import claim_name, volume_name
 
 from .builders import decode, job, task, template
 

@@ -3,8 +3,7 @@ import pytest
 
 from pyroclast.api.enums import BusEvent, DisruptionReason, PodPhase
 from pyroclast.api.records.meta import Condition
-from pyroclast.lifecycle.job.job_events import Occurrence, evicted, observed
-from pyroclast.lifecycle.job.policies import respond
+from pyroclast.lifecycle.job.job_events import Occurrence, evicted, observed, respond
 
 from .builders import NOW, job, pod, pods_of, task
 

@@ -1,8 +1,8 @@
 import pytest
 
 from pyroclast.api.enums import JobPhase, JobReason
-from pyroclast.lifecycle.job.counts import Counts
-from pyroclast.lifecycle.job.progress import following_phase
+from pyroclast.lifecycle.job.phase_transitions import following_phase
+from pyroclast.lifecycle.job.status import Counts
 
 from .builders import job, task
 

@@ -6,8 +6,8 @@ from pyroclast.api.enums import JobPhase
 from pyroclast.api.records import JobStatus
 from pyroclast.lifecycle import times
 from pyroclast.lifecycle.job import status
-from pyroclast.lifecycle.job.ttl import expires_at
 from pyroclast.lifecycle.merging import merge_patch
+from pyroclast_job_controller.job.expiry import expires_at
 
 from .builders import CREATED, NOW, decode, job
 

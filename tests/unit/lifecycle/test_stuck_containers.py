@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pyroclast.api.records import Pod
-from pyroclast.lifecycle.job.stuck_containers import stuck
+from pyroclast.lifecycle.job.waits import stuck
 
 
 def pod(name: str, reason: str = "", message: str = "", *, init: str = "") -> Pod:

@@ -14,7 +14,7 @@ from pyroclast.api.records import Condition, Job, JobWaiting, Pod, PodGroup
 from pyroclast.api.waiting import Waiting, written_waiting
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.status import written
-from pyroclast.lifecycle.job.unexamined import recheck_at, unexamined
+from pyroclast.lifecycle.job.waits import examination_recheck_at, unexamined
 from pyroclast.lifecycle.times import format_time
 from tests.unit.lifecycle.builders import CREATED, NOW, decode, facts, group, job, pod
 
@@ -114,10 +114,10 @@ def test_changed_numbers_in_status_waiting_cause_no_status_write() -> None:
 
 def test_pending_podgroup_without_a_condition_counts_as_not_examined_after_30_seconds() -> None:
     early = facts(job(), group=waiting_group(), now=NOW - 31)
-    assert (unexamined(early), recheck_at(early)) == ("", NOW - 30)
+    assert (unexamined(early), examination_recheck_at(early)) == ("", NOW - 30)
     late = facts(job(), group=waiting_group())
     assert unexamined(late).startswith("NotExamined: ")
-    assert recheck_at(late) is None
+    assert examination_recheck_at(late) is None
     bound = msgspec.structs.replace(pod(job(), "a-0"), spec=msgspec.structs.replace(pod(job(), "a-0").spec, node_name="n"))
     others = [
         facts(job(), group=waiting_group(FULL)),
@@ -127,4 +127,4 @@ def test_pending_podgroup_without_a_condition_counts_as_not_examined_after_30_se
         facts(job(phase=JobPhase.RUNNING), group=waiting_group()),
         facts(job(), group=None),
     ]
-    assert [(unexamined(each), recheck_at(each)) for each in others] == [("", None)] * len(others)
+    assert [(unexamined(each), examination_recheck_at(each)) for each in others] == [("", None)] * len(others)

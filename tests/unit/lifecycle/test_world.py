@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pyroclast.api.enums import JobPhase, PodPhase
-from pyroclast.lifecycle.job.counts import count
 from pyroclast.lifecycle.job.job_events import missed
 from pyroclast.lifecycle.job.phase_transitions import MOVES, PhaseWork, is_ending
+from pyroclast.lifecycle.job.status import count
 from tests.counts import examples
 
 from .builders import job, task

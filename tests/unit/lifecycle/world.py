@@ -21,7 +21,7 @@ from pyroclast.lifecycle.effects import (
     WriteStatus,
 )
 from pyroclast.lifecycle.gang import pods
-from pyroclast.lifecycle.gang.observed_pods import ObservedPods
+from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.job import job_events
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Remembered, RequestedAction

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from pyroclast.api.enums import JobPhase
 from pyroclast.lifecycle.flow.expressions import ExpressionProblem, holds, target_values
-from pyroclast.lifecycle.flow.facts import FlowFacts
-from pyroclast.lifecycle.flow.graph import Node
-from pyroclast.lifecycle.flow.states import EntryState, Stage, States
-from pyroclast.lifecycle.flow.units import Unit, UnitStage
+from pyroclast.lifecycle.flow.facts import FlowFacts, Node
+from pyroclast.lifecycle.flow.units import EntryState, Stage, States, Unit, UnitStage
 
 
 def condition_holds(facts: FlowFacts, node: Node, states: States) -> bool | None:

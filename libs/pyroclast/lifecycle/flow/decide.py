@@ -9,6 +9,7 @@ import msgspec
 from pyroclast.api.enums import FailurePolicy, FlowPhase, FlowReason, JobPhase, RetainPolicy
 from pyroclast.api.keys import FLOW_FINALIZER
 from pyroclast.api.records import FlowState, FlowStatus
+from pyroclast.lifecycle.effects import Notice, normal
 from pyroclast.lifecycle.flow.choices import is_missing, wants_exit_codes
 from pyroclast.lifecycle.flow.facts import (
     AddFinalizer,
@@ -23,10 +24,8 @@ from pyroclast.lifecycle.flow.facts import (
 )
 from pyroclast.lifecycle.flow.judge import judge
 from pyroclast.lifecycle.flow.next_starts import Starts, plan_starts
-from pyroclast.lifecycle.flow.phases import next_phase, tally
-from pyroclast.lifecycle.flow.states import Stage, States
 from pyroclast.lifecycle.flow.status import status_of
-from pyroclast.lifecycle.notices import Notice, normal
+from pyroclast.lifecycle.flow.units import Stage, States, next_phase, tally
 
 _ORPHAN = "orphan"  # the finalizer that tells the garbage collector to keep the objects that the deleted object owns
 

@@ -8,9 +8,8 @@ from enum import Enum
 
 from pyroclast.api.enums import JobPhase, TargetStrategy
 from pyroclast.api.records import Job, ProbeSet, TaskStatusProbe
-from pyroclast.lifecycle.flow.facts import FlowFacts, ProbedJob, ProbeRequest
-from pyroclast.lifecycle.flow.graph import Node
-from pyroclast.lifecycle.flow.states import EntryState, Stage, States
+from pyroclast.lifecycle.flow.facts import FlowFacts, Node, ProbedJob, ProbeRequest
+from pyroclast.lifecycle.flow.units import EntryState, Stage, States
 
 _NOT_YET_RUNNING = (JobPhase.NEW, JobPhase.PENDING)
 

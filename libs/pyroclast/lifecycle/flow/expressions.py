@@ -10,8 +10,7 @@ from pyroclast.api.enums import EntryPhase, JobPhase
 from pyroclast.api.records import FlowEntry
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
 from pyroclast.expressions.values import BOOL, DYN, INT, LIST, MAP, STRING, Type, object_of
-from pyroclast.lifecycle.flow.states import EntryState, Stage
-from pyroclast.lifecycle.flow.units import Unit, UnitStage, item_of
+from pyroclast.lifecycle.flow.units import EntryState, Stage, Unit, UnitStage, item_of
 
 BUDGET: Final = 50_000
 """The most operations of one evaluation: about ten milliseconds, many times the cost of reading a hundred targets."""

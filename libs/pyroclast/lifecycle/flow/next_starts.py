@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyroclast.api.enums import FlowReason
-from pyroclast.lifecycle.flow.facts import CreateJob, DeleteJob, Effect, FlowFacts
-from pyroclast.lifecycle.flow.graph import Node
-from pyroclast.lifecycle.flow.states import States
-from pyroclast.lifecycle.flow.units import Unit, UnitStage, item_of
+from pyroclast.lifecycle.flow.facts import CreateJob, DeleteJob, Effect, FlowFacts, Node
+from pyroclast.lifecycle.flow.units import States, Unit, UnitStage, item_of
 
 RECHECK: Final = 5.0
 """Seconds after which the controller checks again whether the name of a Job is free."""

@@ -5,13 +5,15 @@ The state is read from the Job; if the Job no longer exists, from the status of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
-from pyroclast.api.enums import JobPhase
+from pyroclast.api.enums import FlowPhase, FlowReason, JobPhase
 from pyroclast.api.records import FlowEntry, FlowJobStatus, FlowRetry, Job
-from pyroclast.lifecycle.flow.names import retries_of
+from pyroclast.lifecycle.flow.facts import Graph
+from pyroclast.lifecycle.flow.jobs import retries_of
 from pyroclast.lifecycle.times import duration_seconds, parse_time
 from pyroclast.resources.durations import DurationError
 
@@ -128,3 +130,129 @@ def _backoff(retry: FlowRetry, retries: int) -> float:
         first = DEFAULT_BACKOFF
     first = max(0.0, first)
     return max(first, min(first * 2.0 ** min(retries, 60), LONGEST_BACKOFF))
+
+
+class Stage(Enum):
+    """The state of a flow entry."""
+
+    WAITING = "waiting"
+    """None of the entry's Jobs was created."""
+    STARTED = "started"
+    """The entry has a Job, or waits to try a failed Job again."""
+    DONE = "done"
+    """All Jobs of the entry have ended for good, or the entry needed no Job."""
+    SKIPPED = "skipped"
+    """The entry will not run: it was not chosen, its condition is false, or its targets failed or were skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryState:
+    """The state of one entry.
+
+    Attributes:
+        stage: whether the entry waits, has started, is done, or was skipped.
+        phase: the phase of the entry's Job; for a loop, the combined phase of its rounds.
+        units: the entry's Jobs, without the rounds of a loop that were not created.
+        wanted: the Jobs that should be created now.
+        reason: why the entry waits or was skipped, as a code; None when it does neither.
+        message: why the entry waits or was skipped, as text.
+        chosen: the entries that the entry's `else` or `switch` chose; None when the choice is not made yet.
+    """
+
+    stage: Stage
+    phase: JobPhase = JobPhase.NEW
+    units: tuple[Unit, ...] = ()
+    wanted: tuple[Unit, ...] = ()
+    reason: FlowReason | None = None
+    message: str = ""
+    chosen: frozenset[str] | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the entry is done or skipped, so that its outcome is known."""
+        return self.stage in (Stage.DONE, Stage.SKIPPED)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the entry is done but has not completed."""
+        return self.stage is Stage.DONE and self.phase in BAD_ENDS
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether the entry is done and has completed."""
+        return self.stage is Stage.DONE and self.phase not in BAD_ENDS
+
+
+States: TypeAlias = Mapping[str, EntryState]
+"""The states of the judged entries, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The facts that determine the phase of a flow.
+
+    `known`: whether any Job was created. `moving`: whether an entry is decided, or a Job runs, has ended, or is to be tried
+    again. `failed`: whether an entry failed for good and no other entry reads its outcome. `only_terminated`: whether no such
+    failure has phase Failed, and another Job runs or has completed. `done`: whether all entries are decided.
+    """
+
+    entries: int
+    known: bool
+    moving: bool
+    failed: bool
+    only_terminated: bool
+    done: bool
+
+
+def tally(graph: Graph, states: States) -> Tally:
+    """Compute the Tally of all entries."""
+    fatal = [state.phase for name, state in states.items() if is_fatal(graph, name, state)]
+    return Tally(
+        entries=len(graph.nodes),
+        known=any(state.units for state in states.values() if state.stage is not Stage.WAITING),
+        moving=any(_moves(state) for state in states.values()),
+        failed=bool(fatal),
+        only_terminated=JobPhase.FAILED not in fatal and any(_goes_well(state) for state in states.values()),
+        done=all(state.is_decided for state in states.values()),
+    )
+
+
+def is_fatal(graph: Graph, name: str, state: EntryState) -> bool:
+    """Whether an entry makes its flow fail: the entry failed for good, and no `if` or `switch` reads its outcome."""
+    return state.has_failed and name not in graph.tolerated
+
+
+def next_phase(phase: FlowPhase, counted: Tally) -> FlowPhase:
+    """Return the phase that follows `phase`, one step. The caller calls again until the phase stays the same.
+
+    A flow has no phase until its first Job is created, unless the flow has no entries.
+    """
+    match phase:
+        case FlowPhase.NEW | FlowPhase.PENDING:
+            if counted.entries == 0:
+                return FlowPhase.PENDING
+            if counted.moving and (not counted.failed or counted.only_terminated):
+                return FlowPhase.RUNNING  # if a Job is Terminated, the flow fails one step later
+            if counted.failed:
+                return FlowPhase.FAILED
+            return FlowPhase.PENDING if counted.known else phase
+        case FlowPhase.RUNNING:
+            if counted.failed:
+                return FlowPhase.FAILED
+            return FlowPhase.SUCCEED if counted.done else FlowPhase.RUNNING
+        case FlowPhase.SUCCEED | FlowPhase.FAILED | FlowPhase.TERMINATING:
+            return phase
+
+
+def _goes_well(state: EntryState) -> bool:
+    return any(unit.phase in (JobPhase.RUNNING, JobPhase.COMPLETED) for unit in state.units)
+
+
+def _moves(state: EntryState) -> bool:
+    if state.is_decided:
+        return True
+    return any(_has_moved(unit.stage, unit.phase) for unit in state.units)
+
+
+def _has_moved(stage: UnitStage, phase: JobPhase) -> bool:
+    return stage in (UnitStage.OVER, UnitStage.RETRYING) or phase is JobPhase.RUNNING

@@ -8,11 +8,61 @@ from enum import Enum
 from itertools import islice
 from typing import Final
 
-from pyroclast.api.records import Job, Pod, Task
+from pyroclast.api.enums import Iteration, PodPhase
+from pyroclast.api.records import DependsOn, Job, JobSpec, Pod, Task
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, Effect, Slot, Victim
-from pyroclast.lifecycle.gang import dependencies, members
-from pyroclast.lifecycle.gang.observed_pods import ObservedPods, PodState
-from pyroclast.lifecycle.gang.size import min_available, needed_pods
+from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.gang.members import ObservedPods, PodState, min_available, needed_pods
+
+_ANY = frozenset({Iteration.ANY.value, "IterationAny"})  # the second spelling is the design document's
+
+
+def may_start(job: Job, task: Task, pods: ObservedPods) -> bool:
+    """Whether the tasks that `task` depends on are up.
+
+    With one name in `dependsOn`, `any` and `all` mean the same. A name without a task is never up.
+    """
+    if task.depends_on is None:
+        return True
+    ready = [_is_ready(job, name, pods) for name in task.depends_on.name]
+    return any(ready) if len(ready) > 1 and _wants_any(task.depends_on) else all(ready)
+
+
+def deadlock(spec: JobSpec) -> str:
+    """Return why the gang can never be complete: a needed task depends on a task that only starts with the gang.
+
+    Empty if it can.
+    """
+    waits = [task for task in spec.tasks if task.depends_on is not None and task.depends_on.name and task.replicas]
+    if not waits:
+        return ""
+    first = sum(task.replicas for task in spec.tasks) - sum(task.replicas for task in waits)
+    needed, blocked = min_available(spec), waits[0]
+    if first >= needed or blocked.depends_on is None:
+        return ""
+    targets = f"{'any of ' if _wants_any(blocked.depends_on) else ''}{', '.join(blocked.depends_on.name)}"
+    return (
+        f"never: task {blocked.name} waits for {targets}, which starts only when {needed} pods are there; "
+        f"without dependsOn {first} {'is' if first == 1 else 'are'} made"
+    )
+
+
+def _wants_any(dependency: DependsOn) -> bool:
+    return dependency.iteration in _ANY
+
+
+def _is_ready(job: Job, name: str, pods: ObservedPods) -> bool:
+    task = next((task for task in job.spec.tasks if task.name == name), None)
+    if task is None:
+        return False
+    return sum(_is_up(pods.by_name[pod]) for pod in pods.places[name].values()) >= needed_pods(task)
+
+
+def _is_up(pod: Pod) -> bool:
+    if pod.status.phase is PodPhase.SUCCEEDED:
+        return True
+    return pod.status.phase is PodPhase.RUNNING and all(status.ready for status in pod.status.container_statuses)
+
 
 MOST_IN_ORDER: Final = 64
 """The most pods that are deleted one after the other before the controller decides about the Job anew, since its scale may have
@@ -97,7 +147,7 @@ def victims_of(pods: Iterable[Pod]) -> tuple[Victim, ...]:
 def _missing(job: Job, pods: ObservedPods) -> Iterator[Slot]:
     """Yield the slots without a pod: first those below the `minAvailable` of their task, then the others."""
     short = [task for task in job.spec.tasks if len(pods.places[task.name]) < task.replicas]
-    startable = [task for task in short if dependencies.may_start(job, task, pods)]
+    startable = [task for task in short if may_start(job, task, pods)]
     for task in startable:
         yield from _absent(task, range(min(needed_pods(task), task.replicas)), pods)
     for task in startable:

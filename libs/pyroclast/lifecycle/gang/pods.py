@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -10,8 +11,31 @@ import msgspec
 from pyroclast.api import keys
 from pyroclast.api.records import Job, JobVolume, Task
 from pyroclast.api.types import JOBS
-from pyroclast.lifecycle.gang import members, names
-from pyroclast.lifecycle.ownership import controller_reference
+from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.merging import controller_reference
+
+_ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_LENGTH: Final = 12
+
+
+def claim_name(job: Job, position: int) -> str:
+    """Return the name of the claim generated for `spec.volumes[position]`: `<job>-pvc-` and twelve characters of 0-9a-z."""
+    return f"{job.metadata.name}-pvc-{_suffix(job.metadata.uid, 'claim', str(position))}"
+
+
+def volume_name(job: Job, pod: str, volume: str) -> str:
+    """Return the name of the pod volume for a volume of the Job: `<job>-` and twelve characters of 0-9a-z."""
+    return f"{job.metadata.name}-{_suffix(job.metadata.uid, pod, volume)}"
+
+
+def _suffix(*parts: str) -> str:
+    number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest(), "big")
+    characters = []
+    for _ in range(_LENGTH):
+        number, digit = divmod(number, len(_ALPHABET))
+        characters.append(_ALPHABET[digit])
+    return "".join(characters)
+
 
 _DEFAULT_TASK: Final = "default"
 _INHERITED_ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVOCABLE_ZONE)
@@ -113,7 +137,7 @@ def _mount_volumes(job: Job, pod: str, spec: dict[str, Any]) -> None:
     for position, volume in enumerate(job.spec.volumes):
         source = volume.volume_claim_name or f"#{position}"
         if source not in mounted:
-            mounted[source] = names.volume_name(job, pod, source)
+            mounted[source] = volume_name(job, pod, source)
             spec.setdefault("volumes", []).append({"name": mounted[source], **_source(volume)})
         for container in spec.get("containers") or ():
             container.setdefault("volumeMounts", []).append({"mountPath": volume.mount_path, "name": mounted[source]})

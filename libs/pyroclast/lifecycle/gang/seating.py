@@ -14,8 +14,7 @@ from pyroclast.api.enums import JobPhase, PodGroupPhase
 from pyroclast.api.records import Job, PodGroup
 from pyroclast.lifecycle.effects import AskSeats, DeletePods, Effect, PatchGroup, Slot
 from pyroclast.lifecycle.gang import plan
-from pyroclast.lifecycle.gang.observed_pods import ObservedPods
-from pyroclast.lifecycle.gang.size import min_available
+from pyroclast.lifecycle.gang.members import ObservedPods, min_available
 from pyroclast.lifecycle.seats.contract import Placement, Seat, Seats, SeatsError, encode, nodes_of, parse_placement, parse_seats
 from pyroclast.lifecycle.seats.eligibility import SeatRefusal
 

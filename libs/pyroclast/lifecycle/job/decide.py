@@ -8,25 +8,102 @@ So after a crash at any point the next decision repeats the work that is not don
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from pyroclast.api.enums import JobEventReason, JobPhase, JobReason, PodPhase
-from pyroclast.api.records import JobStatus, Pod
-from pyroclast.lifecycle.effects import DeleteGroup, DeletePods, Effect, MarkPods, RemovePlugins, WriteStatus
-from pyroclast.lifecycle.gang import members, plan, podgroups, seating, volumes
+from pyroclast.api.records import Job, JobRetry, JobStatus, Pod
+from pyroclast.lifecycle.effects import (
+    DeleteGroup,
+    DeletePods,
+    Effect,
+    MarkPods,
+    Notice,
+    RemovePlugins,
+    WriteStatus,
+    normal,
+    warning,
+)
+from pyroclast.lifecycle.gang import members, plan, podgroups, seating
+from pyroclast.lifecycle.gang.members import min_available
 from pyroclast.lifecycle.gang.plan import Keep
-from pyroclast.lifecycle.gang.size import min_available
-from pyroclast.lifecycle.job import delays, policy_decisions, preparation, retries, status, tracked_pods, waits
-from pyroclast.lifecycle.job.counts import Counts, count
+from pyroclast.lifecycle.job import delays, policy_decisions, preparation, status, tracked_pods, waits
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import last_failure
-from pyroclast.lifecycle.job.phase_transitions import Move, PhaseWork, has_effect, is_ending, meaningless, move
+from pyroclast.lifecycle.job.phase_transitions import (
+    Change,
+    Move,
+    PhaseWork,
+    following_phase,
+    has_effect,
+    is_ending,
+    meaningless,
+    move,
+)
 from pyroclast.lifecycle.job.policy_decisions import PendingActions, PolicyAction
-from pyroclast.lifecycle.job.progress import Change, following_phase
-from pyroclast.lifecycle.job.waiting import with_waiting
-from pyroclast.lifecycle.notices import Notice, normal, warning
+from pyroclast.lifecycle.job.status import Counts, count
+from pyroclast.lifecycle.job.waits import with_waiting
+from pyroclast.lifecycle.times import duration_seconds, format_time, parse_time
+
+_FREE: Final = 3
+"""Restarts without a backoff when `spec.retry` sets no backoff: the default `maxRetry` of a Job."""
+
+_FIRST_PAUSE: Final = 1.0
+"""The backoff in seconds before the first delayed restart; each further restart doubles the backoff."""
+
+_LONGEST_PAUSE: Final = 300.0
+"""The longest backoff in seconds."""
+
+
+def counted(job: Job, now: float, *, by_user: bool) -> JobStatus:
+    """Return the status of `job` with one more restart at `now`, in seconds since the epoch.
+
+    A restart begins after the backoff since the previous restart. A restart that a user requests begins at once.
+    """
+    last, retry = job.status, job.spec.retry or JobRetry()
+    before = parse_time(last.restart_time) if last.restart_time else None
+    window = _seconds(retry.reset_after, default=math.inf)
+    starts_anew = before is not None and now - before >= window
+    count = 1 if starts_anew else last.retry_count + 1
+    begins = now
+    if before is not None and not by_user and count < job.spec.max_retry:  # after the last restart the Job fails at once
+        begins = max(now, math.ceil(before + _pause(retry, count)))
+    return msgspec.structs.replace(last, retry_count=count, restart_time=format_time(begins))
+
+
+def announced(message: str, following: JobStatus, now: float) -> str:
+    """Return `message` with the time at which the restart in `following` begins, if this time is after `now`."""
+    is_later = following.restart_time is not None and parse_time(following.restart_time) > now
+    return f"{message}; the restart begins at {following.restart_time}" if is_later else message
+
+
+def waits_until(job: Job, now: float) -> float | None:
+    """Return when the pods of a restart may be created, in seconds since the epoch; None when no backoff is left."""
+    status = job.status
+    if status.state.phase is not JobPhase.RESTARTING or not status.restart_time:
+        return None
+    begins = parse_time(status.restart_time)
+    return begins if begins > now else None
+
+
+def _pause(retry: JobRetry, count: int) -> float:
+    """Return the backoff in seconds between the previous restart and restart number `count`."""
+    first, doublings = (_FIRST_PAUSE, count - _FREE - 1) if retry.backoff is None else (_seconds(retry.backoff), count - 2)
+    if doublings < 0:
+        return 0.0
+    return min(first * 2.0 ** min(doublings, 60), _seconds(retry.max_backoff, default=max(first, _LONGEST_PAUSE)))
+
+
+def _seconds(duration: str | None, default: float = 0.0) -> float:
+    """Return `duration` in seconds; `default` for None and for an invalid duration, which admission rejects."""
+    try:
+        return max(0.0, duration_seconds(duration)) if duration is not None else default
+    except ValueError:
+        return default
+
 
 _ENDS = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
 
@@ -50,7 +127,7 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     if decision.status is not None:
         decision = dataclasses.replace(decision, status=with_waiting(facts, decision.status))
     order = pending.answer.cause if pending.answer and isinstance(pending.answer.cause, RequestedAction) else None
-    begins = retries.waits_until(facts.job, facts.now)
+    begins = waits_until(facts.job, facts.now)
     asked = facts.memory.asked_since
     answer = [asked + seating.ANSWER_SECONDS] if asked is not None and not _is_late(facts) else []
     times = [*(response.due for response in pending.later), *([begins] if begins is not None else ()), *answer]
@@ -129,10 +206,10 @@ def _execution(phase: JobPhase, answer: PolicyAction) -> Notice:
 def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
     """Return the status that releases all pods of the Job: a higher version, and the phase that the action leads to."""
     by_user = isinstance(answer.cause, RequestedAction)
-    last = retries.counted(facts.job, facts.now, by_user=by_user) if cell.counts_as_retry else facts.job.status
+    last = counted(facts.job, facts.now, by_user=by_user) if cell.counts_as_retry else facts.job.status
     following = msgspec.structs.replace(last, version=last.version + 1)
     if cell.to is not None:
-        message = retries.announced(answer.message, following, facts.now) if cell.counts_as_retry else answer.message
+        message = announced(answer.message, following, facts.now) if cell.counts_as_retry else answer.message
         following = status.entering(following, cell.to, answer.reason, message)
     if following.state.phase is not JobPhase.RESTARTING:
         following = _all_marked(facts, following)
@@ -170,8 +247,8 @@ def _marking(pods: tuple[Pod, ...]) -> tuple[Effect, ...]:
 def _restarting(
     facts: JobFacts, reason: JobReason, message: str, releasing: tuple[Pod, ...], *, by_user: bool = False
 ) -> JobStatus:
-    following = retries.counted(facts.job, facts.now, by_user=by_user)
-    message = retries.announced(message, following, facts.now)
+    following = counted(facts.job, facts.now, by_user=by_user)
+    message = announced(message, following, facts.now)
     return _releasing(facts, status.entering(following, JobPhase.RESTARTING, reason, message), releasing)
 
 
@@ -204,7 +281,7 @@ def _synchronise(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecisio
     if (half := _half_gang(facts, counts)) and not idle:
         return JobDecision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)
     obstacle = preparation.obstacle(facts)
-    is_early = retries.waits_until(job, facts.now) is not None
+    is_early = waits_until(job, facts.now) is not None
     effects = _wanted(facts, blocked=bool(obstacle) or facts.memory.held or is_early)
     if effects and not idle:
         return JobDecision(effects, conclusive=False, obstacle=obstacle)
@@ -258,7 +335,7 @@ def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
     prepared = () if blocked else tuple(preparation.preparations(facts))
     if going or prepared:
         return (*going, *prepared)
-    awaited = volumes.examine(job, facts.claims).awaited
+    awaited = preparation.examine(job, facts.claims).awaited
     following = plan.plan(job, facts.pods)
     if blocked or awaited or not podgroups.is_admitted(facts.group) or seating.awaits_placement(facts.group):
         return tuple(dataclasses.replace(following, missing=()).effects())
@@ -280,7 +357,7 @@ def _synchronised(facts: JobFacts, counts: Counts, change: Change | None, *, com
     `complete`: no effect and no obstacle is left, so the status may report the present generation as observed.
     """
     job, last = facts.job, facts.job.status
-    resources = {**last.controlled_resources, **volumes.resources_of(job)}
+    resources = {**last.controlled_resources, **preparation.resources_of(job)}
     if preparation.is_prepared(facts):
         resources |= facts.marks
     generation = job.metadata.generation if complete else last.observed_generation

@@ -14,8 +14,7 @@ from typing import Final, TypeAlias
 from pyroclast.api.enums import Action, BusEvent, PodGroupPhase
 from pyroclast.api.records import DelayedAction, Job, PodGroup
 from pyroclast.lifecycle.job.facts import JobFacts
-from pyroclast.lifecycle.job.job_events import Occurrence, fell_apart, named_by
-from pyroclast.lifecycle.job.policies import Response
+from pyroclast.lifecycle.job.job_events import Occurrence, Response, fell_apart, named_by
 from pyroclast.lifecycle.times import format_time, parse_time
 
 Identity: TypeAlias = tuple[BusEvent, int, str, str, str]

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from pyroclast.api.enums import JobReason
 from pyroclast.api.records import Job, JobStatus, PodGroup, Queue
 from pyroclast.api.schedulers import Schedulers
-from pyroclast.lifecycle.effects import Effect, Slot
-from pyroclast.lifecycle.gang.observed_pods import ObservedPods
+from pyroclast.lifecycle.effects import Effect, Notice, Slot
+from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.gang.podgroups import Inherited
-from pyroclast.lifecycle.job.job_events import Occurrence
-from pyroclast.lifecycle.job.policies import Response
-from pyroclast.lifecycle.notices import Notice
+from pyroclast.lifecycle.job.job_events import Occurrence, Response
 
 
 @dataclass(frozen=True, slots=True)

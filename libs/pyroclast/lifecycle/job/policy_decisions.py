@@ -10,9 +10,8 @@ from pyroclast.api.enums import Action, BusEvent, JobPhase, JobReason, PodPhase
 from pyroclast.api.records import Pod
 from pyroclast.lifecycle.job import delays
 from pyroclast.lifecycle.job.facts import JobFacts, RequestedAction
-from pyroclast.lifecycle.job.job_events import Occurrence, observed
+from pyroclast.lifecycle.job.job_events import Occurrence, Response, observed, respond
 from pyroclast.lifecycle.job.phase_transitions import has_effect, is_ending
-from pyroclast.lifecycle.job.policies import Response, respond
 
 _OF_ONE_POD: Final = (BusEvent.POD_EVICTED, BusEvent.POD_FAILED, BusEvent.TASK_FAILED)
 

@@ -15,7 +15,7 @@ from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Job, JobStatus, Pod, Task, TrackedPods
 from pyroclast.lifecycle.effects import DeletePods, Effect, MarkPods
 from pyroclast.lifecycle.gang import members
-from pyroclast.lifecycle.gang.observed_pods import ObservedPods, PodState
+from pyroclast.lifecycle.gang.members import ObservedPods, PodState
 from pyroclast.lifecycle.job.phase_transitions import is_ending
 
 Indexes: TypeAlias = Mapping[str, list[range]]

@@ -2,18 +2,215 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
+from pyroclast.api import keys
 from pyroclast.api import waiting_reasons as pending
-from pyroclast.api.enums import JobPhase, JobReason, PodGroupConditionType, QueueState
-from pyroclast.api.records import JobStatus, PodGroup
-from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast.lifecycle.gang import podgroups, volumes
-from pyroclast.lifecycle.job import status
-from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler
+from pyroclast.api.enums import JobEventReason, JobPhase, JobReason, PodGroupConditionType, PodGroupPhase, QueueState
+from pyroclast.api.records import Job, JobStatus, JobWaiting, Pod, PodGroup, Task
+from pyroclast.api.schedulers import SILENT_SECONDS
+from pyroclast.api.waiting import read_waiting
+from pyroclast.api.waiting_codes import says_never
+from pyroclast.api.waiting_reasons import PendingReason, reason_of
+from pyroclast.lifecycle.effects import Notice, normal, warning
+from pyroclast.lifecycle.gang import podgroups, pods
+from pyroclast.lifecycle.job import preparation, status
 from pyroclast.lifecycle.job.facts import JobFacts
-from pyroclast.lifecycle.job.stuck_containers import stuck
-from pyroclast.lifecycle.job.unexamined import unexamined
+from pyroclast.lifecycle.job.job_events import Response
+from pyroclast.lifecycle.times import format_duration, format_time, parse_time
+
+_SUSPENDED: Final = frozenset({JobPhase.ABORTING, JobPhase.ABORTED})
+
+
+def with_waiting(facts: JobFacts, following: JobStatus) -> JobStatus:
+    """Return `following` with an updated `waiting`; None in this field when the Job does not wait.
+
+    A change of this field alone causes no status write. A new code always comes with a write, because the message of the state
+    contains the code.
+    """
+    return msgspec.structs.replace(following, waiting=_waiting(facts, following))
+
+
+def _waiting(facts: JobFacts, following: JobStatus) -> JobWaiting | None:
+    code, is_never = _code(facts, following)
+    if not code:
+        return None
+    told = _told(facts.group)
+    if told is not None and (told.code, told.never) == (code, is_never):
+        return told
+    last = facts.job.status.waiting
+    is_same = last is not None and (last.code, last.never) == (code, is_never)
+    since = last.since if last is not None and is_same and last.since else format_time(facts.now)
+    return JobWaiting(code=code, never=is_never, since=since)
+
+
+def _code(facts: JobFacts, following: JobStatus) -> tuple[str, bool]:
+    """Return the code, empty when the Job does not wait, and whether the Job can never start by waiting alone."""
+    state = following.state
+    if state.phase in _SUSPENDED:
+        return PendingReason.SUSPENDED, False
+    if state.phase not in {JobPhase.PENDING, JobPhase.RUNNING}:
+        return "", False
+    if state.reason == JobReason.VOLUME_CLAIM_NOT_FOUND:
+        return PendingReason.CLAIM_MISSING, False
+    if code := reason_of(state.message):
+        return code, says_never(state.message.partition(f"{code}: ")[2])
+    is_placed = facts.group is not None and facts.group.status.phase is PodGroupPhase.RUNNING
+    return (PendingReason.STARTING, False) if is_placed and state.phase is JobPhase.PENDING else ("", False)
+
+
+def _told(group: PodGroup | None) -> JobWaiting | None:
+    """Return the waiting that the annotation of `group` reports; None without a usable annotation."""
+    told = None if group is None else read_waiting(group.metadata.annotations.get(keys.WAITING, ""))
+    if told is None or told.ahead < 0:
+        return None
+    fields = {name: getattr(told, name) for name in JobWaiting.__struct_fields__}
+    return JobWaiting(**{**fields, "start": tuple(told.start or ())})
+
+
+PATIENCE_SECONDS: Final = 30.0
+
+
+def unexamined(facts: JobFacts) -> str:
+    """Return `NotExamined: …` when the PodGroup is half a minute old and no scheduler has examined the gang; else empty."""
+    if (due := _examination_due(facts)) is None or facts.now < due:
+        return ""
+    return f"{PendingReason.NOT_EXAMINED}: the scheduler has not looked at it since it came or changed"
+
+
+def examination_recheck_at(facts: JobFacts) -> float | None:
+    """Return the time at which `unexamined` will return another result without any event, in seconds since the epoch.
+
+    None when time alone does not change the result.
+    """
+    due = _examination_due(facts)
+    return due if due is not None and facts.now < due else None
+
+
+def _examination_due(facts: JobFacts) -> float | None:
+    group = facts.group
+    waits = facts.job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING)
+    if not waits or group is None or group.metadata.is_terminating or not group.metadata.creation_timestamp:
+        return None
+    if group.status.phase not in (PodGroupPhase.PENDING, PodGroupPhase.INQUEUE) or group.status.conditions:
+        return None
+    if any(map(_is_examined, facts.pods.by_name.values())):
+        return None
+    return parse_time(group.metadata.creation_timestamp) + PATIENCE_SECONDS
+
+
+def _is_examined(pod: Pod) -> bool:
+    """Whether a scheduler has examined or bound `pod`."""
+    return bool(pod.spec.node_name) or any(each.type == "PodScheduled" for each in pod.status.conditions)
+
+
+def absent_scheduler(facts: JobFacts) -> str:
+    """Return `NoScheduler: …` when the Job has waited for half a minute and no scheduler runs for its pods.
+
+    Empty when a scheduler runs for the pods, and when the running schedulers are unknown.
+    """
+    found = next(_absences(facts), "")
+    return f"{PendingReason.NO_SCHEDULER}: {found}" if found and facts.now >= _absence_due(facts) else ""
+
+
+def absence_recheck_at(facts: JobFacts) -> float | None:
+    """Return the time at which `absent_scheduler` will return another result without any event, in seconds since the epoch.
+
+    None when time alone does not change the result.
+    """
+    return _absence_due(facts) if facts.now < _absence_due(facts) and next(_absences(facts), "") else None
+
+
+def scheduler_names(facts: JobFacts) -> tuple[str, ...]:
+    """Return the distinct names of the schedulers that the pods of the Job request.
+
+    A task without a scheduler name in its pod template uses `spec.schedulerName` of the Job.
+    """
+    own = facts.job.spec.scheduler_name
+    return tuple(dict.fromkeys(_asked_by(task) or own for task in facts.job.spec.tasks))
+
+
+def _asked_by(task: Task) -> str:
+    """Return `schedulerName` of the pod template of `task`; empty when the template has no such field."""
+    if b"schedulerName" not in bytes(task.template):  # few templates have the field, and to decode a template takes longer
+        return ""
+    return str((pods.template_of(task).get("spec") or {}).get("schedulerName") or "")
+
+
+def _absences(facts: JobFacts) -> Iterator[str]:
+    """Yield a sentence for each requested scheduler that does not run; nothing when the Job needs no scheduler now."""
+    known = facts.schedulers
+    waits = facts.job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING)
+    if known is None or not waits or (facts.group is not None and facts.group.status.phase is PodGroupPhase.RUNNING):
+        return
+    for name in scheduler_names(facts):
+        if (absence := known.absence(name)) and (known.is_known(name) or not _is_served_without_lease(facts, name)):
+            yield absence
+
+
+def _is_served_without_lease(facts: JobFacts, name: str) -> bool:
+    """Whether a scheduler without a Lease named `name` schedules pods under `name`.
+
+    Such a scheduler runs without leader election, or is one of several profiles of one process. The node and the conditions of
+    the pods show that it works. The PodGroup shows it only when `name` is one of our schedulers, because our schedulers
+    process PodGroups without pods regardless of the scheduler name.
+    """
+    mine = [pod for pod in facts.pods.by_name.values() if pod.spec.scheduler_name == name]
+    if any(pod.spec.node_name or any(each.type == "PodScheduled" for each in pod.status.conditions) for pod in mine):
+        return True
+    if name not in facts.own_schedulers or facts.group is None:
+        return False
+    return facts.group.status.phase is not PodGroupPhase.PENDING or bool(facts.group.status.conditions)
+
+
+def _absence_due(facts: JobFacts) -> float:
+    """Return half a minute after the creation of the Job: a scheduler that starts together with the Job is not absent."""
+    created = facts.job.metadata.creation_timestamp
+    return (parse_time(created) if created else facts.now) + SILENT_SECONDS
+
+
+_CODES: Final = {
+    "ErrImagePull": PendingReason.IMAGE_REFUSED,
+    "ImagePullBackOff": PendingReason.IMAGE_REFUSED,
+    "ErrImageNeverPull": PendingReason.IMAGE_REFUSED,
+    "InvalidImageName": PendingReason.IMAGE_REFUSED,
+    "ImageInspectError": PendingReason.IMAGE_REFUSED,
+    "RegistryUnavailable": PendingReason.IMAGE_REFUSED,
+    "SignatureValidationFailed": PendingReason.IMAGE_REFUSED,
+    "CreateContainerConfigError": PendingReason.VOLUME_NOT_MOUNTED,
+    "CrashLoopBackOff": PendingReason.CRASHING,
+}
+_MOST: Final = 200
+_WORDS: Final = {
+    PendingReason.IMAGE_REFUSED: "an image cannot be pulled",
+    PendingReason.VOLUME_NOT_MOUNTED: "a ConfigMap, Secret or volume cannot be used",
+    PendingReason.CRASHING: "containers end and are started again",
+}
+
+
+def stuck(pods: Iterable[Pod]) -> str:
+    """Return the code and a description of stuck containers; empty when no container is stuck.
+
+    The description has the number of pods, and the container of the first pod by name. Times that change with each try are
+    left out.
+    """
+    found: dict[PendingReason, dict[str, str]] = {}
+    for pod in pods:
+        for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+            waiting = container.state.waiting
+            if waiting is not None and (code := _CODES.get(waiting.reason)) is not None:
+                message = f": {waiting.message[:_MOST]}" if waiting.message and code is PendingReason.VOLUME_NOT_MOUNTED else ""
+                found.setdefault(code, {}).setdefault(pod.metadata.name, f"container {container.name}{message}")
+    if not found:
+        return ""
+    code = min(found, key=list(_WORDS).index)
+    pod_name, first = min(found[code].items())
+    count = len(found[code])
+    return f"{code}: {_WORDS[code]} on {count} {'pod' if count == 1 else 'pods'}; {pod_name}, {first}"
+
 
 _PREFIX: Final = "waits: "
 """The prefix of the messages of this module. By this prefix, `explained` finds the messages that it must remove."""
@@ -79,7 +276,7 @@ def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
     The first cause that applies is reported. The order is: objects cannot be created, the gang cannot be placed, containers do
     not run.
     """
-    if awaited := volumes.examine(facts.job, facts.claims).awaited:
+    if awaited := preparation.examine(facts.job, facts.claims).awaited:
         return JobReason.VOLUME_CLAIM_NOT_FOUND, missing_claim(awaited[0])
     placed = newest_condition(facts.group)
     causes = (
@@ -93,3 +290,42 @@ def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
     )
     message = next(filter(None, causes), "")
     return (JobReason.NOT_ENOUGH_PODS, _PREFIX + message) if message else None
+
+
+def armed(response: Response) -> Notice:
+    """Return the Event that announces the delayed action of `response`."""
+    after = format_duration(response.delay)
+    return normal(JobEventReason.EXECUTE_ACTION, f"Execute action {response.action} after {after}")
+
+
+def unscheduled(job: Job, group: PodGroup | None) -> Notice | None:
+    """Return the Event about why the gang is not placed; None when the gang is placed, or when no reason is known.
+
+    Either the PodGroup waits for its finalizers while it is being deleted, or its newest condition gives the reason.
+    """
+    if group is not None and group.metadata.is_terminating and group.metadata.finalizers and not job.metadata.is_terminating:
+        held = ", ".join(group.metadata.finalizers)
+        message = f"PodGroup {group.key} is being deleted and waits for its finalizers: {held}"
+        return warning(JobEventReason.POD_GROUP_PENDING, message)
+    newest = newest_condition(group)
+    if newest is None:
+        return None
+    message = f"PodGroup {job.metadata.namespace}:{job.metadata.name} {newest[0].lower()}, reason: {newest[1]}"
+    return warning(JobEventReason.POD_GROUP_PENDING, message)
+
+
+def waiting(facts: JobFacts) -> Iterator[Notice]:
+    """Yield Events about the claim, the queue or the scheduler for which a Job waits, although nothing was refused."""
+    if facts.job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING):
+        if awaited := preparation.examine(facts.job, facts.claims).awaited:
+            message = f"Failed to create PVC, err: {missing_claim(awaited[0])}"
+            yield warning(JobEventReason.PVC_ERROR, message)
+        if absent := absent_scheduler(facts):
+            yield warning(JobEventReason.NO_SCHEDULER, absent.partition(": ")[2])
+            return
+        if closed := closed_queue(facts):
+            yield warning(JobEventReason.POD_GROUP_PENDING, closed)
+            return
+    pending = unscheduled(facts.job, facts.group)
+    if pending:
+        yield pending

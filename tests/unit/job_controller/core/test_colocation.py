@@ -3,7 +3,7 @@
 import pytest
 
 from pyroclast.api.records import ColocationConfiguration, PodMeta
-from pyroclast_job_controller.core import colocation
+from pyroclast_job_controller import colocations
 from tests.unit.lifecycle.builders import decode
 
 NAME, CONFIG = "volcano.sh/colocation-config-name", "volcano.sh/colocation-config"
@@ -33,27 +33,27 @@ SELECTORS = {
 
 @pytest.mark.parametrize(("selector", "want"), SELECTORS.values(), ids=SELECTORS.keys())
 def test_colocation_configuration_selects_pods_only_by_a_valid_matching_selector(selector, want):
-    assert colocation.selects(configuration(selector=selector), {"a": "b"}) is want
+    assert colocations.selects(configuration(selector=selector), {"a": "b"}) is want
 
 
 def test_newest_matching_colocation_configuration_wins():
     old, new = configuration("old", FITS), configuration("new", FITS, "2025-01-02T00:00:00Z")
     newer = configuration("other", None, "2025-01-03T00:00:00Z")
-    assert colocation.configuration_for([old, new, newer], {"a": "b"}) == new
-    assert colocation.configuration_for([newer], {"a": "b"}) is None
+    assert colocations.configuration_for([old, new, newer], {"a": "b"}) == new
+    assert colocations.configuration_for([newer], {"a": "b"}) is None
 
 
 def test_pod_is_patched_only_when_its_configuration_annotations_differ():
     each = configuration("c", FITS, highRatio=80)
-    patch = colocation.patch(pod(), each)
+    patch = colocations.patch(pod(), each)
     assert patch["metadata"] == {"uid": "u", "annotations": {NAME: "c", CONFIG: '{"memoryQos":{"highRatio":80}}'}}
-    assert colocation.patch(pod(colocation_config_name="c", colocation_config='{ "memoryQos": {"highRatio": 80} }'), each) == {}
-    assert colocation.patch(pod(colocation_config_name="c", colocation_config="{"), each) == patch
-    assert colocation.patch(pod(colocation_config_name="d", colocation_config=patch["metadata"]["annotations"][CONFIG]), each)
+    assert colocations.patch(pod(colocation_config_name="c", colocation_config='{ "memoryQos": {"highRatio": 80} }'), each) == {}
+    assert colocations.patch(pod(colocation_config_name="c", colocation_config="{"), each) == patch
+    assert colocations.patch(pod(colocation_config_name="d", colocation_config=patch["metadata"]["annotations"][CONFIG]), each)
 
 
 def test_configuration_annotations_are_emptied_when_no_configuration_matches():
-    patch = colocation.patch(pod(colocation_config_name="c", colocation_config="x"), None)
+    patch = colocations.patch(pod(colocation_config_name="c", colocation_config="x"), None)
     assert patch["metadata"]["annotations"] == {NAME: None, CONFIG: "{}"}
-    assert colocation.patch(pod(colocation_config="{}"), None) == {}
-    assert colocation.patch(pod(), None) == {}
+    assert colocations.patch(pod(colocation_config="{}"), None) == {}
+    assert colocations.patch(pod(), None) == {}

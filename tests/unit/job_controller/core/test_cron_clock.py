@@ -7,9 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from pyroclast.lifecycle.cron.clock import Clock, Due, Missed, ScheduleError, due, wait
 from pyroclast.resources.cron import Every, parse, split_zone
-from pyroclast_job_controller.core.cron.clock import Clock
-from pyroclast_job_controller.core.cron.missed import Due, Missed, ScheduleError, due, wait
 
 T = datetime(2025, 3, 11, 10, tzinfo=UTC).timestamp()  # a Tuesday
 MINUTE, HOUR = 60, 3600

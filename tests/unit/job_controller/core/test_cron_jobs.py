@@ -5,13 +5,12 @@ import pytest
 
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records import CronJob, Job, ObjectReference
+from pyroclast.lifecycle.cron import jobs as cron_jobs
+from pyroclast.lifecycle.cron.clock import Clock
+from pyroclast.lifecycle.cron.jobs import CronState
+from pyroclast.lifecycle.cron.review import plan, review
 from pyroclast.lifecycle.times import format_time
 from pyroclast.resources.cron import parse
-from pyroclast_job_controller.core.cron import jobs as cron_jobs
-from pyroclast_job_controller.core.cron.clock import Clock
-from pyroclast_job_controller.core.cron.plan import plan
-from pyroclast_job_controller.core.cron.review import review
-from pyroclast_job_controller.core.cron.state import CronState
 from tests.unit.lifecycle.builders import decode
 
 T = 1_741_687_200.0

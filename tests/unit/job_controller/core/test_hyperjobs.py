@@ -6,9 +6,8 @@ import pytest
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records import HyperJob, Job, Namespace
-from pyroclast_job_controller.core import hyperjob_sizes, hyperjobs
-from pyroclast_job_controller.core.hyperjob_decisions import HyperFacts, decide
-from pyroclast_job_controller.core.hyperjobs import Problem
+from pyroclast.lifecycle import hyperjobs
+from pyroclast.lifecycle.hyperjobs import HyperFacts, Problem, decide
 from tests.unit.lifecycle.builders import decode
 
 NOW = 1_741_687_200.0
@@ -191,7 +190,7 @@ def test_json_patch_for_two_of_ten_thousand_jobs_is_small_and_yields_the_new_sta
     changed = {**jobs, name: job(name, JobPhase.COMPLETED, succeeded=3)}
     del changed[f"h-{NAME}-1"]
     body = hyperjobs.status(later, changed, None, now=NOW + 9)["status"]
-    operations = hyperjob_sizes.status_patch(later, body)
+    operations = hyperjobs.status_patch(later, body)
     assert len(msgspec.json.encode(operations)) < 2000
     there = msgspec.json.decode(msgspec.json.encode({"metadata": {}, "status": first}))
     assert applied(there, operations)["status"] == msgspec.json.decode(msgspec.json.encode(body))
@@ -200,10 +199,10 @@ def test_json_patch_for_two_of_ten_thousand_jobs_is_small_and_yields_the_new_sta
 def test_no_json_patch_is_built_when_the_status_is_new_or_every_job_has_changed():
     each, jobs = large()
     body = hyperjobs.status(each, jobs, None, now=NOW)["status"]
-    assert hyperjob_sizes.status_patch(each, body) is None
+    assert hyperjobs.status_patch(each, body) is None
     later = hyper_job(entry(NAME, 10_000), status=body)
     done = {name: job(name, JobPhase.COMPLETED) for name in jobs}
-    assert hyperjob_sizes.status_patch(later, hyperjobs.status(later, done, None, now=NOW)["status"]) is None
+    assert hyperjobs.status_patch(later, hyperjobs.status(later, done, None, now=NOW)["status"]) is None
 
 
 def decided(each, *jobs, is_empty=False, namespaces=()):

@@ -1,7 +1,7 @@
 import pytest
 
 from pyroclast.api.records import BatchJob, Pod, PodGroup, ReplicaSet, StatefulSet
-from pyroclast_job_controller.core import plainpods
+from pyroclast.lifecycle import plainpods
 from tests.unit.lifecycle.builders import decode
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "ru", "controller": True}

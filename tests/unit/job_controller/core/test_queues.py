@@ -3,8 +3,8 @@ import pytest
 from pyroclast.api import keys
 from pyroclast.api.enums import Action, PodGroupPhase, QueueState
 from pyroclast.api.records import Queue
-from pyroclast_job_controller.core import queues
-from pyroclast_job_controller.core.queues import Operation, Step
+from pyroclast.lifecycle import queues
+from pyroclast.lifecycle.queues import Operation, Step
 from tests.unit.lifecycle.builders import decode, group, job
 
 S, Op, A = QueueState, Operation, Action

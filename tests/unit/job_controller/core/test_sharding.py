@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api.records import Node, NodeShard, Pod
-from pyroclast_job_controller.core.sharding.choice import NodeLoad, choose, is_due, load_of, status
-from pyroclast_job_controller.core.sharding.configuration import DEFAULT, KEY, ShardingError, from_flags, read
+from pyroclast.lifecycle.shards import DEFAULT, KEY, NodeLoad, ShardingError, choose, from_flags, is_due, load_of, read, status
 from tests.unit.lifecycle.builders import decode
 
 WARM = {"node.volcano.sh/warmup": "true"}

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from pyroclast_job_controller.plugins.base import PluginError
 from pyroclast_job_controller.plugins.hcclrank import HcclrankPlugin
 from pyroclast_job_controller.plugins.mpi import MpiPlugin
 from pyroclast_job_controller.plugins.pytorch import PytorchPlugin
 from pyroclast_job_controller.plugins.ray import RayPlugin
 from pyroclast_job_controller.plugins.tensorflow import TensorflowPlugin
+from pyroclast_job_controller.plugins.use import PluginError
 from tests.unit.lifecycle.builders import job, task, template
 
 from .helpers import env, pod_of, with_init

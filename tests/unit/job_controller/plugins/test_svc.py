@@ -3,7 +3,7 @@ import subprocess
 import pytest
 
 from pyroclast.api.jobplugins import LONGEST_HOST_LIST, MOST_IN_VARIABLES
-from pyroclast_job_controller.plugins import waiting
+from pyroclast_job_controller.plugins import svc
 from pyroclast_job_controller.plugins.mpi import MpiPlugin
 from pyroclast_job_controller.plugins.svc import SvcPlugin
 from tests.unit.lifecycle.builders import job, task, template
@@ -75,7 +75,7 @@ WAIT = ["--wait-for-workers"]
 
 
 def waiting_in(pod):
-    return [one for one in pod["spec"].get("initContainers", ()) if one["name"] == waiting.NAME]
+    return [one for one in pod["spec"].get("initContainers", ()) if one["name"] == svc.NAME]
 
 
 def test_launcher_does_not_wait_without_the_flag_and_workers_never_wait():
@@ -106,7 +106,7 @@ def test_launcher_waits_for_min_available_worker_hosts_after_its_init_containers
     ],
 )
 def test_launcher_is_the_given_task_the_mpi_master_or_a_task_with_a_default_name(plugins, given, tasks, want):
-    assert waiting.launcher(job(*map(task, tasks), plugins={"svc": [], **plugins}), given) == want
+    assert svc.launcher(job(*map(task, tasks), plugins={"svc": [], **plugins}), given) == want
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_launcher_is_the_given_task_the_mpi_master_or_a_task_with_a_default_name
 )
 def test_launcher_waits_only_for_required_tasks_that_do_not_depend_on_it(plugins, tasks, want):
     owner = job(*tasks, plugins=plugins)
-    assert [each.name for each in waiting.workers(owner, owner.spec.tasks[0])] == want
+    assert [each.name for each in svc.workers(owner, owner.spec.tasks[0])] == want
 
 
 @pytest.mark.parametrize(("replicas", "is_listed"), [(2000, True), (20_000, False)])

@@ -4,9 +4,8 @@ import msgspec
 import pytest
 
 from pyroclast.api import keys, records
-from pyroclast.lifecycle.seats.contract import PodTemplate, Seats, TaskSeats, encode, parse_seats
+from pyroclast.lifecycle.seats.contract import PodTemplate, Seats, TaskSeats, encode, is_seat, parse_seats, pod_of, template_of
 from pyroclast.lifecycle.seats.eligibility import SeatRefusal, refusal_of_job, refusal_of_pod
-from pyroclast.lifecycle.seats.pods import is_seat, pod_of, template_of
 from tests.unit.lifecycle.builders import job, task
 
 OURS = ("volcano",)

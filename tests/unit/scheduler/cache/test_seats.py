@@ -5,8 +5,18 @@ import pytest
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, Seats, TaskSeats, asking, encode, parse_placement, placed
-from pyroclast.lifecycle.seats.pods import is_seat, template_of
+from pyroclast.lifecycle.seats.contract import (
+    PodTemplate,
+    Seat,
+    Seats,
+    TaskSeats,
+    asking,
+    encode,
+    is_seat,
+    parse_placement,
+    placed,
+    template_of,
+)
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.seats import LINGER_SECONDS, has_seats
 from pyroclast_scheduler.model.statuses import TaskStatus

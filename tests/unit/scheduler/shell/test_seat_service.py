@@ -8,8 +8,7 @@ import pytest
 from pyroclast.api import keys
 from pyroclast.api.types import EVENTS, NODES, POD_GROUPS, PODS, Key
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.lifecycle.seats.contract import Seat, Seats, TaskSeats, asking, encode, parse_placement
-from pyroclast.lifecycle.seats.pods import template_of
+from pyroclast.lifecycle.seats.contract import Seat, Seats, TaskSeats, asking, encode, parse_placement, template_of
 from pyroclast_scheduler.shell import seat_keeper
 from tests.unit.scheduler.cache.test_seats import changed, objects
 from tests.unit.scheduler.conftest import GROUP

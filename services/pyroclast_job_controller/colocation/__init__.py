@@ -1,1 +1,0 @@
-"""Memory settings of pods that share a node with other pods."""

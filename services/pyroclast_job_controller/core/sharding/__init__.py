@@ -1,1 +1,0 @@
-"""Decides which nodes each of several schedulers may use."""

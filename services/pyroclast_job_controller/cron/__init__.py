@@ -1,1 +1,0 @@
-"""The controller of CronJobs, which creates Jobs at scheduled times."""

@@ -1,1 +1,0 @@
-"""The controller of HyperJobs, which are groups of Jobs in several domains."""

@@ -1,1 +1,0 @@
-"""The controllers of HyperNodes: their status, and their discovery."""

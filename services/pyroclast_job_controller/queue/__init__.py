@@ -1,1 +1,0 @@
-"""The controller of Queues."""

@@ -1,1 +1,0 @@
-"""The controller of NodeShards, which distribute nodes among schedulers."""
