@@ -8,8 +8,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from pyroclast.api.types import JOB_FLOWS, QUEUES, Key, ResourceType
-from pyroclast.rules.fresh_queues import NotedQueues, ReadQueues
-from pyroclast.rules.lookups import FlowLookup, FlowView, QueueView
+from pyroclast.rules.lookups import FlowLookup, FlowView, NotedQueues, QueueView, ReadQueues
 from pyroclast_admission.known import Known
 
 Doubt: TypeAlias = tuple[ResourceType, Key]

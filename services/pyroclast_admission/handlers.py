@@ -36,8 +36,8 @@ from pyroclast.rules import (
     submitters,
 )
 from pyroclast.rules.jobs.warnings import class_warnings, scheduler_warnings
+from pyroclast.rules.lookups import queue_warnings
 from pyroclast.rules.meaning import same_meaning
-from pyroclast.rules.named_queues import queue_warnings
 from pyroclast.rules.values import Json, mapping
 from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict, denied
 from pyroclast_admission.known import Known

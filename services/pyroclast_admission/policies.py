@@ -9,10 +9,8 @@ from typing import Any
 import yaml
 
 from pyroclast.rules.policies import mutating_manifests, validating_manifests
-from pyroclast.rules.policies.commands import commands_manifests
 from pyroclast.rules.policies.page import coverage_page
-from pyroclast.rules.policies.schedulers import scheduler_manifests
-from pyroclast.rules.policies.seats import seats_manifests
+from pyroclast.rules.policies.switched import commands_manifests, scheduler_manifests, seats_manifests
 
 SCHEDULER = '{{ default "volcano" .Values.custom.scheduler_name }}'
 JOB_PLUGINS = (

@@ -16,7 +16,7 @@ from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS,
 from pyroclast.kube.basics.errors import Forbidden, NotFound
 from pyroclast.kube.credentials.config import ClusterConfig, find_config
 from pyroclast.rules import jobs as rules
-from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import applied
 from pyroclast_client import errors
 from pyroclast_client.checking import Fit, checked_job, fit_of
 from pyroclast_client.compilation import Compiled, Surroundings, compiled

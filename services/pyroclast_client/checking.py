@@ -17,8 +17,8 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.waiting_queries import schedulers_at_work
 from pyroclast.rules import jobs
 from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
-from pyroclast.rules.patches import applied
 from pyroclast.rules.schema_check import schema_faults
+from pyroclast.rules.verdicts import applied
 from pyroclast.views.explanation import explanation_lines, unserved
 from pyroclast.views.jobs import absence_of
 from pyroclast_client.documents import label_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -24,7 +24,8 @@ from pyroclast.runtime.service import Service
 from pyroclast.runtime.traces import Traces
 from pyroclast_recorder.budgets.keeper import BudgetKeeper
 from pyroclast_recorder.database.batches import Cursor
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.migration import NewerSchema
 from pyroclast_recorder.database.tables import (
     composites,
@@ -117,6 +118,9 @@ SETTLE_SECONDS: Final = 60.0
 FRESH_SECONDS: Final = 5.0
 """Usage that was added up within this time is new enough for a report."""
 
+STEADY_SECONDS: Final = 300.0
+"""After this time without an error, a task that fails is run again soon."""
+
 PRUNE_SECONDS: Final = 600.0
 PRUNED_AT_ONCE: Final = 5_000
 
@@ -169,24 +173,42 @@ class Recorder:
             sinks: dict[ResourceType, Followed] = {**self._sinks(lambda _: writer, tracer), QUEUES: Followed(Queue, queues)}
             incident = self._metrics.incident
             async with asyncio.TaskGroup() as group:
-                group.create_task(writer.run())
-                group.create_task(queues.run())
-                group.create_task(self._settle_often())
-                group.create_task(self._prune_often())
+                tasks: dict[str, Callable[[], Awaitable[None]]] = {
+                    "writer": writer.run,
+                    "queues": queues.run,
+                    "settling": self._settle_often,
+                    "pruning": self._prune_often,
+                }
                 if (period := self._settings.metrics_period.total_seconds()) > 0:
-                    group.create_task(self._meter(writer, period).run())
+                    tasks["measuring"] = self._meter(writer, period).run
                 if half_life := self._settings.past_usage_half_life.total_seconds():
-                    group.create_task(PastUsageWriter(self._client, database, self.settle, half_life).run())
-                group.create_task(RunLengthsWriter(self._client, database, self._settings.lease_namespace).run())
+                    tasks["past usage"] = PastUsageWriter(self._client, database, self.settle, half_life).run
+                tasks["run lengths"] = RunLengthsWriter(self._client, database, self._settings.lease_namespace).run
                 period = self._settings.budget_period.total_seconds()
-                group.create_task(BudgetKeeper(self._client, database, self.settle, period, self._events).run())
+                tasks["budgets"] = BudgetKeeper(self._client, database, self.settle, period, self._events).run
                 for kind, (record, sink, served) in sinks.items():
                     cursor = cursors.get(kind.qualified)
                     spare = spare_of(kept[kind], writer) if kind in kept else None
                     stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident, spare=spare, served=served)
-                    group.create_task(stream.run())
+                    tasks[kind.qualified] = stream.run
+                for name, run in tasks.items():
+                    group.create_task(self._keep_running(name, run))
         finally:
             self._writer = None
+
+    async def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run a task, and run it again after an unexpected error, because the other tasks do not need it."""
+        backoff = jittered_backoff(1.0, 60.0)
+        while True:
+            began = loop_time()
+            try:
+                await run()
+            except Exception:
+                self._metrics.incident(name, "failed")
+                log.exception("recorder.task_failed", task=name)
+            if loop_time() - began > STEADY_SECONDS:
+                backoff.reset()
+            await asyncio.sleep(backoff.next())
 
     async def stand_by(self) -> None:
         """Keep recent rows in memory while another replica records. Like other tasks of a service, this never returns.

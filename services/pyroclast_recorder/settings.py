@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from pyroclast.runtime.fields import Address, CommaSeparated, Duration
 from pyroclast.runtime.settings import LeaderElectionSettings
-from pyroclast_recorder.database.database import WrongUrl, check_url
+from pyroclast_recorder.database.connections import WrongUrl, check_url
 
 
 class RecorderSettings(LeaderElectionSettings):

@@ -23,7 +23,7 @@ from pyroclast.api.types import CRDS, HYPER_JOBS, JOB_FLOWS, NATIVE_POD_GROUPS, 
 from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, Json, PatchKind
-from pyroclast.rules.policies.seats import seats_manifests
+from pyroclast.rules.policies.switched import seats_manifests
 from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.manifests import Catalogue, Manifest, key_of
 from pyroclast_standalone.nodes.injections import SIMULATED

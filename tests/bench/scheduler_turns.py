@@ -125,9 +125,9 @@ async def returning(size: int, turns: Turns) -> None:
 def at_rest(cache: Cache, *, is_wary: bool = False, are_alike: bool = False) -> None:
     """Leave all jobs at rest that the next session would look at. `are_alike`: those of one kind as such."""
     for facts in cache.snapshot().jobs:
-        kind = facts.kind if are_alike else None
+        kind = facts.equivalence_class if are_alike else None
         triggers = {AnyChange()} if is_wary else {Room(task.shape) for task in facts.tasks}
-        cache.retry_triggers.add(UnschedulableJob(facts, frozenset(triggers), kind))
+        cache.retries.add(UnschedulableJob(facts, frozenset(triggers), kind))
 
 
 async def ranking(size: int, turns: Turns) -> None:
@@ -170,8 +170,8 @@ async def asking(size: int, turns: Turns) -> None:
     async with turns.watched():
         for i in range(3):
             cache.pod_changed(None, pod("other", i))
-            asked = (await snapshot(cache)).lines[0][0]
-            cache.retry_triggers.draw(asked.key)
+            asked = (await snapshot(cache)).candidates[0][0]
+            cache.retries.examine_again(asked.key)
 
 
 async def fitting(size: int, turns: Turns) -> None:

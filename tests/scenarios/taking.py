@@ -29,9 +29,9 @@ def take_statuses(cache: Cache, outcome: Outcome) -> None:
 
 def take_rests(cache: Cache, outcome: Outcome) -> None:
     """Who rests, of those who were at rest before too, and which places are kept."""
-    for key in outcome.drawn:
-        cache.retry_triggers.draw(key)
+    for key in outcome.retried:
+        cache.retries.examine_again(key)
     for job in outcome.unschedulable:
-        cache.retry_triggers.add(job)
+        cache.retries.add(job)
     cache.keep(outcome.kept)
     cache.promises_ended(outcome.lapsed)

@@ -1,15 +1,16 @@
-"""The interfaces through which rules look up other objects; the caller of a rule supplies them."""
+"""What rules know besides the object: options and lookups that the caller supplies, and which queues are read again in doubt."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from pyroclast.api.jobplugins import BUILT_IN
-from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_BUDGET
-from pyroclast.rules.amounts import amount
-from pyroclast.rules.values import mapping, text
+from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_BUDGET, SCHEDULING_QUEUE_NAME
+from pyroclast.rules.values import amount, mapping, text
+from pyroclast.rules.verdicts import Verdict
 
 ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "default"
@@ -151,3 +152,73 @@ NOTHING_KNOWN: Final[FlowKnowledge] = _NothingKnown()
 def queue_not_found(name: str) -> str:
     """Return the API server's message for a queue that does not exist."""
     return f'queue.scheduling.volcano.sh "{name}" not found'
+
+
+class NotedQueues:
+    """A lookup in `queues` that reports to `note` the name of each queue which is missing or speaks against the request."""
+
+    __slots__ = ("_note", "_queues")
+
+    def __init__(self, queues: QueueLookup, note: Callable[[str], None]) -> None:
+        self._queues, self._note = queues, note
+
+    def get(self, name: str) -> QueueView | None:
+        """Return the queue of that name; None when there is none."""
+        view = self._queues.get(name)
+        if name and (view is None or not view.is_open):
+            self._note(name)
+        return view
+
+    def children(self, name: str) -> Sequence[QueueView]:
+        """Return the queues whose parent is the queue `name`."""
+        children = self._queues.children(name)
+        for child in children:
+            self._note(child.name)
+        return children
+
+    def all(self) -> Sequence[QueueView]:
+        """Return all queues."""
+        return self._queues.all()
+
+
+class ReadQueues:
+    """A lookup in `queues` in which the queues in `read` replace the cached ones; None for a queue that does not exist."""
+
+    __slots__ = ("_queues", "_read")
+
+    def __init__(self, queues: QueueLookup, read: Mapping[str, QueueView | None]) -> None:
+        self._queues, self._read = queues, read
+
+    def get(self, name: str) -> QueueView | None:
+        """Return the queue of that name; None when there is none."""
+        return self._read[name] if name in self._read else self._queues.get(name)
+
+    def children(self, name: str) -> Sequence[QueueView]:
+        """Return the children of that queue, ordered by name."""
+        return self._with_read(self._queues.children(name), parent=name)
+
+    def all(self) -> Sequence[QueueView]:
+        """Return all queues, ordered by name."""
+        return self._with_read(self._queues.all())
+
+    def _with_read(self, cached: Sequence[QueueView], *, parent: str | None = None) -> Sequence[QueueView]:
+        read = (view for view in self._read.values() if view is not None and parent in (None, view.parent))
+        return sorted((*(view for view in cached if view.name not in self._read), *read), key=attrgetter("name"))
+
+
+def queue_warnings(record: Mapping[str, Any], queues: QueueLookup) -> Verdict:
+    """Return a verdict that allows `record`, with a warning for each queue that `record` or its pod template names and that does
+    not exist.
+    """
+    return Verdict(warnings=tuple(_warnings(record, queues)))
+
+
+def _warnings(record: Mapping[str, Any], queues: QueueLookup) -> Iterator[str]:
+    template = mapping(mapping(record.get("spec")).get("template"))
+    for path, holder in (("metadata", record), ("spec.template.metadata", template)):
+        metadata = mapping(holder.get("metadata"))
+        for part in ("labels", "annotations"):
+            name = text(mapping(metadata.get(part)).get(SCHEDULING_QUEUE_NAME))
+            if name and queues.get(name) is None:
+                place = f"{path}.{part}[{SCHEDULING_QUEUE_NAME}]"
+                yield f'{place}: there is no queue "{name}"; the pods wait until there is one'

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyroclast.resources.durations import DurationError, nanoseconds
-from pyroclast.rules.amounts import amount
-from pyroclast.rules.values import Json
+from pyroclast.rules.values import Json, amount
 
 _QUANTITY_LISTS = frozenset({"requests", "limits", "overhead", "capacity", "capability", "deserved", "resource"})
 _QUANTITIES = frozenset({"sizeLimit", "divisor"})

@@ -1,4 +1,4 @@
-"""Rules of PodGroup: the default queue of its namespace, and the checks of a new PodGroup."""
+"""Rules of PodGroup: the default queue of its namespace, its amounts and its network topology, which Jobs have too."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 from pyroclast.api.keys import SCHEDULING_QUEUE_NAME
-from pyroclast.rules.amounts import amount
-from pyroclast.rules.errors import forbidden, invalid
+from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, queue_not_found
-from pyroclast.rules.topology import BOTH_TIERS, check_topology
-from pyroclast.rules.values import integer, mapping, mappings, text
+from pyroclast.rules.values import Json, amount, integer, mapping, mappings, text
 from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, found, verdict_of
+
+BOTH_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
+
+
+def check_topology(topology: Json, path: str) -> FieldError | None:
+    """Return the error of a topology (at `path`) that gives its limit twice; None otherwise."""
+    given = mapping(topology)
+    name = text(given.get("highestTierName"))
+    if given.get("highestTierAllowed") is None or not name:
+        return None
+    return invalid(f"{path}.highestTierName", name, f"{BOTH_TIERS}; keep one of them")
+
 
 DEFAULT_QUEUE = "default"
 NOT_NEGATIVE = "must be greater than or equal to 0"

@@ -7,8 +7,11 @@ tolerate wrong types.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
+
+from pyroclast.resources import quantity
 
 Json: TypeAlias = Any
 """A decoded JSON value: object, list, text, number, boolean or None."""
@@ -54,3 +57,21 @@ def integer(value: Json) -> int:
 def optional_integer(value: Json) -> int | None:
     """Return an integer; None when `value` is not an integer."""
     return value if type(value) is int else None
+
+
+_CACHED = 8192
+
+
+def amount(value: Json) -> quantity.Quantity | None:
+    """Return the quantity of a JSON value; None when it is not a quantity."""
+    if type(value) is str:
+        return _read(value)
+    return _read(str(value)) if type(value) is int else None
+
+
+@lru_cache(_CACHED)
+def _read(text: str) -> quantity.Quantity | None:
+    try:
+        return quantity.parse(text)
+    except ValueError:
+        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -116,3 +116,17 @@ def _joined(message: str, sentences: Sequence[str]) -> str:
         parts.append(sentence)
         before = sentence or before
     return "".join(parts)
+
+
+def applied(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
+    """Return `document` with the `add` operations of `patch`. Only the changed values are copied; the other values are shared."""
+    result = dict(document)
+    for operation in patch:
+        *parents, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
+        target: Any = result
+        for part in parents:
+            key: Any = int(part) if isinstance(target, list) else part
+            target[key] = list(target[key]) if isinstance(target[key], list) else dict(target[key])
+            target = target[key]
+        target[last] = operation["value"]
+    return result

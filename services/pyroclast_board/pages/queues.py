@@ -5,7 +5,7 @@ Queues are a tree with a bar for each resource; one queue shows its waiting Jobs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.api.types import Key
@@ -80,23 +80,42 @@ def queues(cluster: Cluster, templates: Templates) -> Page:
     return Page("Queues", "queues", [picture, Section("queues", head=templates.macro("queues.html", "head")(), rows=rows)])
 
 
-def queue(cluster: Cluster, templates: Templates, scope: Scope, name: str) -> Page | None:
-    """Return the page of one queue. None when the queue does not exist."""
-    found = cluster.queues.get(Key("", name))
-    if found is None:
+def queue(
+    cluster: Cluster, templates: Templates, scope: Scope, name: str, order: Sequence[Mapping[str, Any]] | None
+) -> Page | None:
+    """Return the page of one queue. None when the queue does not exist.
+
+    `order` is the scheduler's order of the waiting Jobs. When it is None, the page shows them by priority and age.
+    """
+    record = cluster.queues.get(Key("", name))
+    if record is None:
         return None
     own = [each for each in cluster.groups.values() if each.spec.queue == name]
     waiting = sorted((each for each in own if each.status.phase in WAITING_PHASES), key=_rank)
     at_work = sorted((each for each in own if each.status.phase in {"Running", "Unknown"}), key=_rank)
+    title = "Waiting, by priority and age" if order is None else "Waiting, in the order of the scheduler"
+    places = list(enumerate(waiting, 1)) if order is None else _placed(waiting, order)
     draw, listed = templates.macro("queues.html", "bars"), templates.macro("queues.html", "gangs")
-    rows = _rows(cluster, [as_object(found)])
+    rows = _rows(cluster, [as_object(record)])
     sections = [
         Section("bars", draw(draw_queues(f"Queue {name}", rows))),
-        *_budget(cluster, templates, as_object(found)),
-        Section("order", listed("Waiting, by priority and age", *_named(cluster, waiting, scope))),
-        Section("holders", listed("Running", *_named(cluster, at_work, scope))),
+        *_budget(cluster, templates, as_object(record)),
+        Section("order", listed(title, *_named(cluster, places, waiting, scope))),
+        Section("holders", listed("Running", *_named(cluster, list(enumerate(at_work, 1)), at_work, scope))),
     ]
     return Page(f"Queue {name}", "queues", sections)
+
+
+def _placed(groups: Sequence[ShownGroup], order: Sequence[Mapping[str, Any]]) -> list[tuple[int, ShownGroup]]:
+    """Return the PodGroups that the order names, with their positions."""
+    positions = {(each["namespace"], each["name"]): int(each["position"]) for each in order}
+    pairs = [(positions.get((each.metadata.namespace, _name(each))), each) for each in groups]
+    return sorted(((at, each) for at, each in pairs if at is not None), key=lambda pair: pair[0])
+
+
+def _name(group: ShownGroup) -> str:
+    owner = group.metadata.controller
+    return owner.name if owner is not None else group.metadata.name
 
 
 def _budget(cluster: Cluster, templates: Templates, found: dict[str, Any]) -> list[Section]:
@@ -132,18 +151,19 @@ def _rank(group: ShownGroup) -> tuple[int, str, str, str]:
     return -group.spec.priority, metadata.creation_timestamp or "", metadata.namespace, metadata.name
 
 
-def _named(cluster: Cluster, groups: list[ShownGroup], scope: Scope) -> tuple[list[dict[str, Any]], int, int]:
-    """Return the first visible PodGroups with their positions, and the numbers of further visible and of hidden PodGroups."""
-    seen = [(position, each) for position, each in enumerate(groups, 1) if scope.sees(each.metadata.namespace)]
+def _named(
+    cluster: Cluster, places: Sequence[tuple[int, ShownGroup]], groups: Sequence[ShownGroup], scope: Scope
+) -> tuple[list[dict[str, Any]], int, int]:
+    """Return the first visible PodGroups with their positions, and how many more of `groups` are visible, and hidden."""
     rows = []
-    for position, group in seen[:SHOWN]:
+    for position, group in [pair for pair in places if scope.sees(pair[1].metadata.namespace)][:SHOWN]:
         owner = group.metadata.controller
         job = cluster.table.row(owner.uid) if owner is not None else None
         rows.append(
             {
                 "position": position,
                 "namespace": group.metadata.namespace,
-                "name": owner.name if owner is not None else group.metadata.name,
+                "name": _name(group),
                 "uid": "" if job is None else job.uid,
                 "code": "" if job is None else job.code,
                 "priority": group.spec.priority,
@@ -151,4 +171,5 @@ def _named(cluster: Cluster, groups: list[ShownGroup], scope: Scope) -> tuple[li
                 "created": group.metadata.creation_timestamp or "",
             }
         )
-    return rows, len(seen) - len(rows), len(groups) - len(seen)
+    visible = sum(scope.sees(each.metadata.namespace) for each in groups)
+    return rows, visible - len(rows), len(groups) - visible

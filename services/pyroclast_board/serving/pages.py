@@ -18,7 +18,7 @@ from pyroclast_board.pages.job import job, native_gang, past_job
 from pyroclast_board.pages.jobs import jobs
 from pyroclast_board.pages.nodes import nodes
 from pyroclast_board.pages.overview import history, history_questions, overview
-from pyroclast_board.pages.queues import flow, flows, queue, queues
+from pyroclast_board.pages.queues import SHOWN, flow, flows, queue, queues
 from pyroclast_board.serving.recorder import Recorder, RecorderAway
 from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.streams import Followed
@@ -91,7 +91,7 @@ class Pages:
             case "queues":
                 return queues(cluster, templates)
             case "queue":
-                return queue(cluster, templates, scope, name)
+                return queue(cluster, templates, scope, name, await self.scheduler.order(scope, name, most=SHOWN))
             case "job":
                 return await self._job(scope, name)
             case "flows":

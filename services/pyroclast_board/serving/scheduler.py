@@ -150,6 +150,11 @@ class Scheduler:
         answer = await self.ask(scope, path, {"changes": "true"})
         return None if answer is None or answer[0] != 200 else dict(orjson.loads(answer[1]))
 
+    async def order(self, scope: Scope, queue: str, *, most: int) -> list[dict[str, Any]] | None:
+        """Return the waiting Jobs of a queue in order, up to `most`. None when the scheduler does not answer."""
+        answer = await self.ask(scope, f"queues/{quote(queue, safe='')}", {"limit": str(most)})
+        return None if answer is None or answer[0] != 200 else list(orjson.loads(answer[1])["items"])
+
     async def ask(self, scope: Scope, path: str, query: Mapping[str, str]) -> tuple[int, bytes] | None:
         """Return the status and JSON of an answer, which names only Jobs of the namespaces in `scope`. None without an answer.
 

@@ -12,9 +12,8 @@ from pyroclast.lifecycle.flow import expressions
 from pyroclast.lifecycle.flow.patch import patched
 from pyroclast.rules import cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, queues
 from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
-from pyroclast.rules.patches import applied
 from pyroclast.rules.schema_check import schema_faults
-from pyroclast.rules.verdicts import Verdict
+from pyroclast.rules.verdicts import Verdict, applied
 from pyroclast.runtime.time_zones import TimeZones
 
 Document = Mapping[str, Any]

@@ -20,7 +20,8 @@ from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast_recorder.budgets.deciding import BudgetedQueue, Use, budgeted, crossed, in_period, is_worth_a_write, spent_by
-from pyroclast_recorder.database.database import SETTLED, Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
+from pyroclast_recorder.database.database import SETTLED, Database
 from pyroclast_recorder.database.tables import cursors, jobs, pods
 from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.following.queue_annotations import annotate

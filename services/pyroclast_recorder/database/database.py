@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Table, and_, delete, event, func, literal, or_, select, text, tuple_
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy import Column, ColumnElement, Table, and_, delete, func, literal, or_, select, text, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast_recorder.database.batches import Batch, Cursor, merged, replace, upsert
+from pyroclast_recorder.database.connections import (
+    UNAVAILABLE,
+    Answers,
+    DatabaseUnavailable,
+    RowRefused,
+    cause_of,
+    engine_of,
+    is_about_a_value,
+)
 from pyroclast_recorder.database.migration import migrate
 from pyroclast_recorder.database.native_groups import native_groups_before, update_native_groups
 from pyroclast_recorder.database.tables import (
@@ -39,7 +45,6 @@ from pyroclast_recorder.database.usage_rows import FOREVER, usage_rows
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.hourly_usage import DAY, HOUR, HourUsage, changed_hours, held, hours_between, means_in, measured_hours
 
-DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 SETTLED: Final = "usage"
 """The kind of the cursor whose time is the end of the usage that is added up."""
 
@@ -51,26 +56,9 @@ GROWTH: Final = 4
 Without statistics, the query planner assumes empty tables and reads them whole. Autovacuum analyses them only a minute later.
 """
 
-CONNECT_SECONDS: Final = 10.0
-COMMAND_SECONDS: Final = 60.0
-LOCKED_SECONDS: Final = 30.0
-"""The limits in seconds for a connection and a statement in PostgreSQL, and for a lock of a SQLite file."""
 
-UNAVAILABLE: Final = (DBAPIError, OSError, asyncio.TimeoutError)
 WHOSE: Final = (jobs.c.queue, jobs.c.submitted_by, jobs.c.owner_kind, jobs.c.owner_name)
 """The columns of a Job that determine to whom the usage of its pods is charged."""
-
-
-class WrongUrl(Exception):
-    """The URL names no database that the recorder can use."""
-
-
-class DatabaseUnavailable(Exception):
-    """The database did not execute a statement; a later try may succeed."""
-
-
-class RowRefused(Exception):
-    """A row has a value that its column cannot store. No row of its transaction was written."""
 
 
 class Database:
@@ -86,7 +74,9 @@ class Database:
 
     def __init__(self, url: str, cluster: str) -> None:
         self.cluster = cluster
-        self._engine = _engine(check_url(url))
+        self._engine = engine_of(url)
+        self._answers = Answers(url)
+        self.answer = self._answers.answer
         self._dialect = self._engine.dialect.name
         self._written, self._analyze_at = 0, FIRST_ANALYZED
         self._writing = asyncio.Lock()  # SQLite has one writer, and derived rows must include all written rows
@@ -108,6 +98,7 @@ class Database:
     async def close(self) -> None:
         """Close all connections."""
         await self._engine.dispose()
+        await self._answers.engine.dispose()
 
     async def cursors(self) -> dict[str, Cursor]:
         """Return the cursor of each kind, by kind."""
@@ -308,7 +299,7 @@ class Database:
             async with self._engine.connect() as connection:
                 yield connection
         except UNAVAILABLE as error:
-            raise DatabaseUnavailable(_cause(error)) from error
+            raise DatabaseUnavailable(cause_of(error)) from error
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -319,9 +310,9 @@ class Database:
             except OverflowError as error:
                 raise RowRefused(str(error)) from error
             except UNAVAILABLE as error:
-                if _is_about_a_value(error):
-                    raise RowRefused(_cause(error)) from error
-                raise DatabaseUnavailable(_cause(error)) from error
+                if is_about_a_value(error):
+                    raise RowRefused(cause_of(error)) from error
+                raise DatabaseUnavailable(cause_of(error)) from error
 
     async def _changed_hours(self, connection: AsyncConnection, batch: Batch, now: int) -> set[int]:
         hours: set[int] = set()
@@ -398,47 +389,6 @@ class Database:
         await connection.execute(usage_days.insert().from_select(into, chosen))
 
 
-def check_url(url: str) -> URL:
-    """Parse `url` and set the database driver.
-
-    Raises:
-        WrongUrl: `url` names no database that the recorder can use.
-    """
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        raise WrongUrl("it is no URL; sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME would be one") from None
-    driver = DRIVERS.get(parsed.get_backend_name())
-    if driver is None:
-        raise WrongUrl(f"{parsed.get_backend_name()} is no database that the recorder knows; there are sqlite and postgresql")
-    if not parsed.database:
-        raise WrongUrl(
-            "it names no file: sqlite:///PATH" if "sqlite" in driver else "it names no database: postgresql://HOST/NAME"
-        )
-    return parsed.set(drivername=driver)
-
-
-def _engine(url: URL) -> AsyncEngine:
-    if url.get_backend_name() == "postgresql":
-        limits = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS}
-        return create_async_engine(url, pool_size=5, pool_pre_ping=True, connect_args=limits)
-    Path(url.database or "").parent.mkdir(parents=True, exist_ok=True)
-    engine = create_async_engine(url, connect_args={"timeout": LOCKED_SECONDS})
-    event.listen(engine.sync_engine, "connect", _prepare_sqlite)
-    event.listen(engine.sync_engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
-    return engine
-
-
-def _prepare_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - of the driver
-    """Allow reads during a write, and let the recorder begin transactions explicitly."""
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=NORMAL")
-    cursor.execute("PRAGMA analysis_limit=1000")
-    cursor.close()
-
-
 def _run(table: Table, alikes: Table, declared: Column[Any]) -> list[ColumnElement[Any]]:
     """Return the columns of `runs` for a table. `declared`: the estimate that is used when a row has no estimate."""
     estimate = func.coalesce(table.c.estimate, declared).label("estimate")
@@ -447,19 +397,3 @@ def _run(table: Table, alikes: Table, declared: Column[Any]) -> list[ColumnEleme
 
 def _whose(job: Row | None) -> tuple[Any, ...]:
     return tuple(job[column.name] for column in WHOSE) if job else ()
-
-
-def _is_about_a_value(error: BaseException) -> bool:
-    """Whether the database refused a value. SQLAlchemy's errors wrap the errors of asyncpg."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, DataError) or type(cause).__name__ == DataError.__name__:
-            return True
-        cause = getattr(cause, "orig", None) or cause.__cause__
-    return False
-
-
-def _cause(error: BaseException) -> str:
-    """Return the first line of the database's error message, without the statement and its values."""
-    cause = getattr(error, "orig", None) or error
-    return (str(cause) or type(cause).__name__).splitlines()[0]

@@ -12,7 +12,8 @@ from pyroclast.api.types import ResourceType
 from pyroclast.kube.basics.errors import ApiError, KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.resources import quantity
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import pod_use
 from pyroclast_recorder.facts.units import whole_amounts
 from pyroclast_recorder.following.writer import Writer

@@ -16,7 +16,8 @@ from pyroclast.api.types import QUEUES
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.times import format_duration
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.facts.units import is_in_mebibytes
 from pyroclast_recorder.following.queue_annotations import annotate
 

@@ -15,7 +15,8 @@ import orjson
 import structlog
 
 from pyroclast.runtime.bodies import read_at_most
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import Row, pod_use
 from pyroclast_recorder.facts.units import LARGEST, clipped
 from pyroclast_recorder.following.writer import Writer

@@ -13,7 +13,8 @@ import structlog
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records.groups import Queue
 from pyroclast_recorder.database.batches import Cursor
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import Row, queue_minutes
 from pyroclast_recorder.facts.units import clipped, read_amounts
 from pyroclast_recorder.following.writer import RowTaker

@@ -26,7 +26,8 @@ from pyroclast.api.types import CONFIG_MAPS, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.resources import durations
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import Row
 
 log = structlog.get_logger()

@@ -165,13 +165,8 @@ class KindSink(Generic[T]):
         self._kind_of_rows = kind
 
     async def take(self, record: T, version: int, now: int, *, is_deleted: bool) -> None:
-        """Handle an added, updated or deleted object. An object whose rows cannot be made is logged and left out."""
-        try:
-            found = list(self._rows(record, now, is_deleted=is_deleted))
-        except (ValueError, TypeError, OverflowError):
-            log.exception("recorder.left_out", key=str(record.key))
-            return
-        for table, own, row in found:
+        """Handle an added, updated or deleted object."""
+        for table, own, row in list(self._rows(record, now, is_deleted=is_deleted)):
             await self._writer.add(table, version if own is None else own, row)
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:

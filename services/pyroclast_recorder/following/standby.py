@@ -19,7 +19,8 @@ from pyroclast.api.types import ResourceType
 from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.http.client import Client
 from pyroclast_recorder.database.batches import Batch, Cursor
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import Row
 from pyroclast_recorder.following.kinds import Followed
 from pyroclast_recorder.following.stream import Sink, Stream

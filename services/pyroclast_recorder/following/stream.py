@@ -18,7 +18,7 @@ from pyroclast.kube.watch.decode import Bookmark, Decoder, Partial, Undecodable
 from pyroclast.kube.watch.follower import Follower, Reader, Timing
 from pyroclast.kube.watch.listing import Listing
 from pyroclast_recorder.database.batches import Cursor
-from pyroclast_recorder.database.database import DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
 
 log = structlog.get_logger()
 
@@ -68,7 +68,8 @@ class Stream(Reader, Generic[T]):
         cursor: the position at which the watch resumes; None to begin with a list.
         spare: called once if the API server has dropped the events since `cursor`. Writes the rows that a standby kept, and
             returns the cursor at their end; None when the rows are not complete.
-        on_incident: counts rare incidents: `relist`, `restored`, `reconnect`, `undecodable`, `refused`, `kept`.
+        on_incident: counts rare incidents: `relist`, `restored`, `reconnect`, `undecodable`, `left_out`, `refused`,
+            `kept`.
         served: called before each watch; returns the kind as the API server serves it, or None while it is not served.
     """
 
@@ -193,7 +194,13 @@ class Stream(Reader, Generic[T]):
             return
         record = item.record if isinstance(item, Partial) else item
         version = version_of(self._epoch, record.metadata.resource_version)
-        await self._sink.take(record, version, self._now(), is_deleted=is_deleted)
+        try:
+            await self._sink.take(record, version, self._now(), is_deleted=is_deleted)
+        except (KubeError, DatabaseUnavailable):
+            raise
+        except Exception:  # an object whose rows cannot be made must not stop the objects after it
+            self._incident("left_out")
+            log.exception("recorder.left_out", kind=self._kind.kind, key=str(record.key))
 
     async def _move(self, resource_version: str) -> None:
         self._follower.version, self._spare = resource_version, None

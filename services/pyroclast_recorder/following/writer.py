@@ -12,7 +12,8 @@ from sqlalchemy import Table
 from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.resources.backoff import Backoff
 from pyroclast_recorder.database.batches import Batch, Cursor
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable, RowRefused
+from pyroclast_recorder.database.connections import DatabaseUnavailable, RowRefused
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import Row
 from pyroclast_recorder.facts.native_groups import GroupEnd
 
@@ -142,15 +143,31 @@ class Writer:
             self.complaint = None
 
     async def _write_once(self, batch: Batch) -> None:
-        """Write a batch. If the database refuses a row, write the rows one by one and leave out refused rows."""
+        """Write a batch. If writing it fails for a row, write the rows one by one and leave out rows that fail alone."""
         now = int(self._now())
         if self._before_write is not None:
-            await self._before_write(batch)
+            try:
+                await self._before_write(batch)
+            except DatabaseUnavailable:
+                raise
+            except Exception:  # a trace is not worth the rows
+                log.exception("recorder.traces_not_sent")
         try:
-            self._on_ends(await self._database.write(batch, now))
-        except RowRefused:
-            for part in batch.parts():
-                try:
-                    self._on_ends(await self._database.write(part, now))
-                except RowRefused as error:
-                    log.error("recorder.row_left_out", rows=part.described(), error=str(error))  # noqa: TRY400 - of one row
+            ends: Sequence[GroupEnd] = await self._database.write(batch, now)
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - of one row, which is found below
+            log.warning("recorder.batch_refused", error=str(error) or repr(error))
+            ends = [end for part in batch.parts() for end in await self._alone(part, now)]
+        self._on_ends(ends)
+
+    async def _alone(self, part: Batch, now: int) -> Sequence[GroupEnd]:
+        try:
+            return await self._database.write(part, now)
+        except DatabaseUnavailable:
+            raise
+        except RowRefused as error:
+            log.error("recorder.row_left_out", rows=part.described(), error=str(error))  # noqa: TRY400 - of one row
+        except Exception:
+            log.exception("recorder.row_left_out", rows=part.described())
+        return ()

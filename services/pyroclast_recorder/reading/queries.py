@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
-from sqlalchemy import ColumnElement, and_, case, func, literal, select
+from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import JOBS, Key
@@ -33,7 +33,17 @@ from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.facts.native_groups import oldest_pod
 from pyroclast_recorder.hourly_usage import DAY, HOUR, held
 from pyroclast_recorder.reading.cluster_use import LENGTHS, cluster_rows, kept_names, period_of, reserved_amounts, spans
-from pyroclast_recorder.reading.outcomes import STATES, Measured, measured_of, prediction_rows, state_of, use_of
+from pyroclast_recorder.reading.outcomes import (
+    BY_REASON,
+    ENDED_WELL,
+    RUNNING,
+    STATES,
+    Measured,
+    measured_of,
+    prediction_rows,
+    state_of,
+    use_of,
+)
 from pyroclast_recorder.reading.questions import HistoryQuestion, MinutesQuestion, UsageQuestion
 
 COLUMNS: Final = {"user": "submitted_by"}
@@ -78,18 +88,40 @@ async def history(
     where += [column == value for name, column in exact.items() if (value := getattr(question, name))]
     if question.name:
         where.append(jobs.c.name.like(_like(question.name), escape="\\"))
-    found: list[dict[str, Any]] = []
-    newest_first = select(jobs).where(*where).order_by(jobs.c.created.desc(), jobs.c.version.desc())
-    offset, at_once = 0, question.limit + 1
-    while len(found) <= question.limit:  # no column has the state, which follows from the pods
-        page = [dict(row) for row in (await connection.execute(newest_first.limit(at_once).offset(offset))).mappings()]
-        of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in page])
-        rows = [_job(row, of_jobs.get(row["uid"], ()), now) for row in page]
-        found += [row for row in rows if not question.state or row["state"].lower() == question.state.lower()]
-        offset += at_once
-        if len(page) < at_once:
-            break
-    return found[: question.limit], len(found) > question.limit
+    if question.state:
+        where.append(_has_state(question.state))
+    newest_first = select(jobs).where(*where).order_by(jobs.c.created.desc(), jobs.c.version.desc()).limit(question.limit + 1)
+    found = [dict(row) for row in (await connection.execute(newest_first)).mappings()]
+    rows = found[: question.limit]
+    of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in rows])
+    return [_job(row, of_jobs.get(row["uid"], ()), now) for row in rows], len(found) > question.limit
+
+
+def _has_state(state: str) -> ColumnElement[bool]:
+    """Return the condition of Jobs whose `state_of` is `state`, in upper or lower case.
+
+    No column has the state, which follows from the pods. The database must decide it: reading Jobs page by page until enough of
+    them have the state would read all Jobs of a cluster for a state that no Job has.
+    """
+    phase = func.coalesce(func.nullif(jobs.c.phase, ""), "Pending")
+    is_named, is_open = func.lower(phase) == state.lower(), phase.in_(sorted(RUNNING))
+    is_over = or_(jobs.c.removed.is_not(None), jobs.c.ended.is_not(None))
+    is_bad = phase.not_in(sorted(RUNNING | ENDED_WELL))
+    choices = [and_(is_named, phase.in_(sorted(ENDED_WELL))), and_(is_named, is_open, ~is_over)]
+    if state.lower() == "removed":
+        choices.append(and_(is_open, is_over))
+    severer: frozenset[str] = frozenset()
+    for name, reasons in BY_REASON:
+        if state.lower() == name.lower():
+            choices.append(and_(is_bad, _has_pod(reasons), ~_has_pod(severer)))
+        severer |= reasons
+    choices.append(and_(is_named, is_bad, ~_has_pod(severer)))
+    return or_(*choices)
+
+
+def _has_pod(reasons: frozenset[str]) -> ColumnElement[bool]:
+    of_job = (pods.c.cluster == jobs.c.cluster, pods.c.job == jobs.c.uid)
+    return select(pods.c.uid).where(*of_job, pods.c.reason.in_(sorted(reasons))).exists()
 
 
 async def key_of(connection: AsyncConnection, cluster: str, uid: str) -> Key | None:

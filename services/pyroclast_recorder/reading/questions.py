@@ -17,6 +17,10 @@ DEFAULT_SINCE: Final = "7d"
 MOST_ROWS: Final = 10_000
 DEFAULT_ROWS: Final = 1_000
 LONGEST: Final = 317
+LONGEST_NUMBER: Final = 9
+FARTHEST_SECONDS: Final = 10 * 365 * 86_400
+"""How far in the future a time may be, in seconds: a report has a row for each period, such as a month."""
+
 MOST_NAMESPACES: Final = 200
 
 _AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
@@ -149,23 +153,23 @@ def chosen_namespaces(query: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _moment(name: str, text: str, now: int) -> int:
-    if found := _AGO.fullmatch(text):
-        return now - int(found[1]) * UNITS[found[2]]
+    found = _AGO.fullmatch(text)
     try:
-        moment = int(parse_time(text))
+        moment = now - int(found[1]) * UNITS[found[2]] if found else int(parse_time(text))
     except (ValueError, OverflowError):
         raise BadQuestion(
             f'{name}: "{text[:64]}" is neither a time like 2026-03-01T00:00:00Z nor how long ago, like 7d'
         ) from None
-    if not 0 <= moment < 2**40:
-        raise BadQuestion(f'{name}: "{text[:64]}" is too far away')
+    if not 0 <= moment <= now + FARTHEST_SECONDS:
+        years = FARTHEST_SECONDS // UNITS["d"] // 365
+        raise BadQuestion(f'{name}: "{text[:64]}" is too far away; give a time between 1970 and {years} years from now')
     return moment
 
 
 def _limit(text: str) -> int:
     if not text:
         return DEFAULT_ROWS
-    if not text.isdecimal() or not 0 < int(text[:9]) <= MOST_ROWS:
+    if not text.isdecimal() or len(text) > LONGEST_NUMBER or not 0 < int(text) <= MOST_ROWS:
         raise BadQuestion(f'limit: "{text[:64]}" is no number from 1 to {MOST_ROWS}')
     return int(text)
 

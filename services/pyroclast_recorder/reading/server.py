@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Final
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
 
 import orjson
 import structlog
 from aiohttp import web
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.runtime.listener import Listener
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import ANSWER_SECONDS, DatabaseUnavailable, TooSlow
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.reading import queries
 from pyroclast_recorder.reading.questions import (
     BadQuestion,
@@ -29,8 +32,11 @@ log = structlog.get_logger()
 
 PREFIX: Final = "/api/v1/"
 HEADER_BYTES: Final = 16 * 1024
+AT_ONCE_PER_USER: Final = 2
+"""Half of the connections for requests."""
 
 Answer = dict[str, Any]
+T = TypeVar("T")
 
 
 class HistoryServer:
@@ -48,7 +54,9 @@ class HistoryServer:
         self, database: Database, access: Access, now: Callable[[], float], settle: Callable[[], Awaitable[None]]
     ) -> None:
         self._database, self._access, self._now, self._settle = database, access, now, settle
-        self._listener = Listener(self._handle, max_field_size=HEADER_BYTES, shutdown_timeout=5.0)
+        self._settling: asyncio.Future[None] | None = None
+        self._turns: dict[str, tuple[asyncio.Semaphore, int]] = {}
+        self._listener = Listener(self._handle, max_field_size=HEADER_BYTES, shutdown_timeout=5.0, handler_cancellation=True)
 
     async def start(self, address: str) -> None:
         """Start to listen on `address`.
@@ -76,6 +84,11 @@ class HistoryServer:
             return _error(400, str(error))
         except Denied as error:
             return _error(error.status, str(error))
+        except TooSlow:
+            log.warning("recorder.answer_too_slow", path=request.path, query=request.query_string[:200])
+            return _error(
+                503, f"the answer takes longer than {ANSWER_SECONDS:g} s; ask for a shorter time or with a smaller limit"
+            )
         except DatabaseUnavailable as error:
             log.warning("recorder.not_answered", path=request.path, error=str(error))
             return _error(503, "the database of the recorder does not answer now")
@@ -87,6 +100,25 @@ class HistoryServer:
         if not request.path.startswith(PREFIX):
             return None
         reader = await self._access.reader(request)
+        async with self._turn(reader.name):
+            return await self._answer_to(request, reader)
+
+    @asynccontextmanager
+    async def _turn(self, user: str) -> AsyncIterator[None]:
+        """Answer at most `AT_ONCE_PER_USER` requests of one user at a time, so that other users find a connection."""
+        semaphore, count = self._turns.get(user, (asyncio.Semaphore(AT_ONCE_PER_USER), 0))
+        self._turns[user] = semaphore, count + 1
+        try:
+            async with semaphore:
+                yield
+        finally:
+            _, count = self._turns[user]
+            if count == 1:
+                del self._turns[user]
+            else:
+                self._turns[user] = semaphore, count - 1
+
+    async def _answer_to(self, request: web.BaseRequest, reader: Reader) -> Answer | None:
         match request.path.removeprefix(PREFIX).split("/"):
             case ["jobs"]:
                 return await self._history(request, reader)
@@ -109,74 +141,84 @@ class HistoryServer:
     async def _history(self, request: web.BaseRequest, reader: Reader) -> Answer:
         now = int(self._now())
         question = history_question(request.query, now)
-        async with self._database.reading() as connection:
-            visible = await self._visible(connection, reader, question.namespaces)
-            items, is_cut = await queries.history(connection, self._database.cluster, question, visible, now)
+        visible = await self._visible(reader, question.namespaces)
+        items, is_cut = await self._ask(queries.history, question, visible, now)
         return {"items": items, "isCut": is_cut}
 
     async def _job(self, reader: Reader, namespace: str, name: str) -> Answer:
         if not await reader.visible([namespace]):
             raise Denied(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
-        async with self._database.reading() as connection:
-            return {"items": await queries.tries(connection, self._database.cluster, namespace, name, int(self._now()))}
+        return {"items": await self._tries(Key(namespace, name))}
+
+    async def _tries(self, key: Key) -> list[dict[str, Any]]:
+        now = int(self._now())
+        return await self._ask(queries.tries, key.namespace, key.name, now)
 
     async def _uid(self, reader: Reader, uid: str) -> Answer | None:
         """Return the Job with this uid; None when there is no such Job or the user may not read it."""
-        async with self._database.reading() as connection:
-            cluster, now = self._database.cluster, int(self._now())
-            key = await queries.key_of(connection, cluster, uid)
-            if key is None or not await reader.visible([key.namespace]):
-                return None
-            items = await queries.tries(connection, cluster, key.namespace, key.name, now)
-            return {"items": [each for each in items if each["uid"] == uid]}
+        key = await self._ask(queries.key_of, uid)
+        if key is None or not await reader.visible([key.namespace]):
+            return None
+        return {"items": [each for each in await self._tries(key) if each["uid"] == uid]}
 
     async def _usage(self, request: web.BaseRequest, reader: Reader) -> Answer:
         question = usage_question(request.query, int(self._now()))
-        await self._settle()
-        async with self._database.reading() as connection:
-            used = await queries.used_namespaces(connection, self._database.cluster, question.since, question.until)
-            visible = await self._visible(connection, reader, question.namespaces, used)
-            items = await queries.usage(connection, self._database.cluster, question, visible)
-            gap = await queries.gap_seconds(connection, self._database.cluster, question.since, question.until)
+        await self._settled()
+        times = (question.since, question.until)
+        used = await self._ask(queries.used_namespaces, *times)
+        visible = await self._visible(reader, question.namespaces, used)
+        items = await self._ask(queries.usage, question, visible)
+        gap = await self._ask(queries.gap_seconds, *times)
         return {"by": list(question.by), "items": items, "gapSeconds": gap}
 
     async def _waits(self, request: web.BaseRequest, reader: Reader) -> Answer:
         since, until = window(request.query, int(self._now()))
-        async with self._database.reading() as connection:
-            visible = await self._visible(connection, reader, chosen_namespaces(request.query))
-            return {"items": await queries.waits(connection, self._database.cluster, since, until, visible)}
+        visible = await self._visible(reader, chosen_namespaces(request.query))
+        return {"items": await self._ask(queries.waits, since, until, visible)}
 
     async def _estimates(self, request: web.BaseRequest, reader: Reader) -> Answer:
         since, until = window(request.query, int(self._now()))
-        async with self._database.reading() as connection:
-            visible = await self._visible(connection, reader, chosen_namespaces(request.query))
-            return {"items": await queries.estimates(connection, self._database.cluster, since, until, visible)}
+        visible = await self._visible(reader, chosen_namespaces(request.query))
+        return {"items": await self._ask(queries.estimates, since, until, visible)}
 
     async def _cluster(self, request: web.BaseRequest) -> Answer:
         """Return the report of the cluster. Every user may read it, because its sums over all namespaces name no user."""
         now = int(self._now())
         since, until = whole_hours(*window(request.query, now), now)
-        await self._settle()
-        async with self._database.reading() as connection:
-            items = await queries.cluster_use(connection, self._database.cluster, since, until)
+        await self._settled()
+        items = await self._ask(queries.cluster_use, since, until)
         return {"since": format_time(since), "until": format_time(until), "items": items}
 
     async def _minutes(self, request: web.BaseRequest, queue: str) -> Answer:
         """Return the minutes of a queue. Every user may read them, because they are sums over all namespaces."""
         question = minutes_question(request.query, int(self._now()))
-        async with self._database.reading() as connection:
-            items, is_cut = await queries.minutes(connection, self._database.cluster, queue, question)
+        items, is_cut = await self._ask(queries.minutes, queue, question)
         return {"items": items, "isCut": is_cut}
 
-    async def _visible(
-        self, connection: AsyncConnection, reader: Reader, only: Collection[str], known: Collection[str] | None = None
-    ) -> list[str]:
+    async def _ask(self, query: Callable[..., Awaitable[T]], *values: object) -> T:
+        """Return the answer of a query of this cluster."""
+        return await self._database.answer(lambda connection: query(connection, self._database.cluster, *values))
+
+    async def _settled(self) -> None:
+        """Add up usage. The work goes on when the request that began it is over, because other requests need it too.
+
+        Raises:
+            TooSlow: adding up takes longer than an answer may.
+        """
+        if self._settling is None or self._settling.done():
+            self._settling = asyncio.ensure_future(self._settle())
+        await asyncio.wait([self._settling], timeout=ANSWER_SECONDS)
+        if not self._settling.done():
+            raise TooSlow
+        self._settling.result()
+
+    async def _visible(self, reader: Reader, only: Collection[str], known: Collection[str] | None = None) -> list[str]:
         """Return the namespaces of `known` that the user may read, limited to `only` unless `only` is empty.
 
         `known` None stands for all namespaces with recorded Jobs.
         """
         if known is None:
-            known = await queries.namespaces(connection, self._database.cluster)
+            known = await self._ask(queries.namespaces)
         return await reader.visible([each for each in known if not only or each in only])
 
 

@@ -15,16 +15,15 @@ from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES, Key
 from pyroclast_scheduler.cache.assumptions import Assumptions, Holds
-from pyroclast_scheduler.cache.changes import alike, same_queue
+from pyroclast_scheduler.cache.changes import Changes, alike, same_queue
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.groups import Groups
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.native_groups import NativeGroups
 from pyroclast_scheduler.cache.nodes import NodeTable
-from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.cache.objects import ObjectTable
 from pyroclast_scheduler.cache.pod_decisions import PodDecisions
-from pyroclast_scheduler.cache.retry_triggers import RetryTriggers
+from pyroclast_scheduler.cache.retries import Retries
 from pyroclast_scheduler.cache.seats import SeatTasks
 from pyroclast_scheduler.cache.tasks import TaskPort, TaskTable
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
@@ -65,7 +64,7 @@ def view_of(
         columns=nodes.taken(),
         ports={row: Counter(ports) for row, ports in nodes.ports.items() if ports},
         residents=tuple(nodes.residents),
-        jobs=jobs.awake,
+        jobs=jobs.active,
         let_in=jobs.let_in,
         promised=jobs.promised,
         all_jobs=jobs.all_facts(),
@@ -92,7 +91,7 @@ class Cache:
         natives: the PodGroups of the Kubernetes API.
         seats: the tasks of pods that do not exist yet.
         objects: the objects that plugins watch.
-        retry_triggers: decides which unschedulable jobs the next session tries again.
+        retries: decides which unschedulable jobs the next session tries again.
         undecodable_nodes: the nodes that the watch cannot read as a whole, with the reasons.
 
     Args:
@@ -129,14 +128,14 @@ class Cache:
             names=self._names if is_shared else (),
             ours=self._names,
             now=now,
-            minded=self._shapes.minded,
+            placement_labels=self._shapes.placement_labels,
             changes=self._changes,
             roots=roots,
         )
         self._tasks = TaskTable(self.nodes, self.jobs, self._changes)
         self.tasks = self._tasks.by_uid
         self.objects = ObjectTable(self._faults)
-        self.retry_triggers = RetryTriggers(self.jobs, self.nodes, self._changes, self.objects)
+        self.retries = Retries(self.jobs, self.nodes, self._changes, self.objects)
         self.holds = Holds()
         self._features, self._snapshots = NodeFeatures(), 0
         self._kept: Mapping[str, KeptPlace] = {}
@@ -288,7 +287,7 @@ class Cache:
     def leave_out(self, kind: str, key: str, reason: str) -> None:
         """Leave an object on which sessions fail out of all snapshots until it changes. `kind`: podgroup, queue or node."""
         if kind == "podgroup":
-            self.retry_triggers.discard([key])
+            self.retries.discard([key])
             self.jobs.leave_out(key, reason)
         elif kind == "queue":
             queue = self.queues.pop(key, None)
@@ -311,12 +310,12 @@ class Cache:
     def recheck(self) -> None:
         """Handle that a schedule period began: retry the jobs that time may help, and some other jobs, oldest first."""
         self.jobs.recheck()
-        self.retry_triggers.recheck()
+        self.retries.recheck()
 
     def try_left_out_again(self) -> None:
         """Try all left-out jobs again, since the configuration or a plugin changed."""
         self.jobs.try_left_out_again()
-        self.retry_triggers.regroup()
+        self.retries.retry_all()
         self._changed()
 
     def reserve(self, before: Mapping[str, Reservation], after: Mapping[str, Reservation]) -> None:
@@ -324,7 +323,7 @@ class Cache:
 
         A node of a reservation is open to pods that end before a given time, so a later time opens the node to more jobs.
         """
-        self.jobs.wake(before.keys() ^ after.keys())
+        self.jobs.retry(before.keys() ^ after.keys())
         opened: set[str] = set()
         for key, was in before.items():
             now = after.get(key)
@@ -368,8 +367,8 @@ class Cache:
         if self.jobs.stale:
             self._refresh(at_most=_PART)
         else:
-            self.retry_triggers.rouse(self.queues, at_most=_PART)
-        return self.jobs.stale + self.retry_triggers.left
+            self.retries.search(self.queues, at_most=_PART)
+        return self.jobs.stale + self.retries.left
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot for one session, with the jobs that the session must examine.
@@ -377,11 +376,11 @@ class Cache:
         The cost grows with the number of nodes, whose arrays are copied, and with the number of changed jobs that `prepare` left.
         """
         self._refresh()
-        self.retry_triggers.rouse(self.queues)
+        self.retries.search(self.queues)
         self._snapshots += 1
         self.seats.session_begins()
-        lines, touched, seen = self.retry_triggers.lines(), self.retry_triggers.touched(), self.objects.for_session()
-        return replace(self.view(), number=self._snapshots, lines=lines, touched=touched, objects=seen)
+        candidates, touched, objects = self.retries.candidates(), self.retries.touched(), self.objects.for_session()
+        return replace(self.view(), number=self._snapshots, candidates=candidates, touched=touched, objects=objects)
 
     def view(self) -> Snapshot:
         """Return a snapshot that only serves to read the state: changes do not count as seen by it."""
@@ -400,12 +399,12 @@ class Cache:
         """Record the change of a watched object that sessions read."""
         if self.objects.is_read(old, new):
             self.stale()
-        elif self.objects.is_told(old, new):
+        elif self.objects.has_hints(old, new):
             self._changes.object(old, new)
             self._changed()
 
     def _refresh(self, *, at_most: int | None = None) -> None:
-        self.retry_triggers.discard(self.jobs.refresh(self.queues, self._priority, at_most=at_most))
+        self.retries.discard(self.jobs.refresh(self.queues, self._priority, at_most=at_most))
 
     def _changed(self) -> None:
         self._changes.is_any = True
@@ -418,20 +417,20 @@ class Cache:
 
     def _lose_node(self, name: str) -> None:
         """Remove a node. Gangs with members that the kubelet had not accepted may be incomplete now."""
-        self.jobs.wake({task.job for task in self.nodes.remove_node(name) if task.status is TaskStatus.BOUND})
+        self.jobs.retry({task.job for task in self.nodes.remove_node(name) if task.status is TaskStatus.BOUND})
 
     def _set_pod(self, pod: records.Pod) -> bool:
         """Set the task of a pod. Return whether anything changed that sessions examine."""
         uid = pod.metadata.uid
-        before, version = self.tasks.get(uid), self._shapes.minded.version
+        before, version = self.tasks.get(uid), self._shapes.placement_labels.version
         try:
             task = task_of(pod, self._shapes)
         except Exception as error:  # noqa: BLE001 - a fault of one pod must not stop the others
             self._tasks.drop(uid)
             self._faults.leave_out(PODS, pod, reason_of(error))
             return True
-        if version != self._shapes.minded.version:
-            self.retry_triggers.regroup()
+        if version != self._shapes.placement_labels.version:
+            self.retries.retry_all()
         self._faults.clear(PODS, pod)
         task = self.assumptions.applied(self.natives.guarded(task))
         self.holds.seen(task)

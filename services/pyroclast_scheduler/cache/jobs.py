@@ -1,7 +1,7 @@
 """The table of jobs: PodGroups and their pods by watch events, with incremental sums, and the jobs that sessions must examine.
 
-A job rests when the last session that examined the job found no decision and no status to change. After any change of a
-resting job, the next session examines the job.
+A session examines the active jobs. A job becomes inactive when a session found no decision and no status to change for it. After
+any change of the job, or when it is retried, it is active again.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ import msgspec
 from pyroclast.api import records
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobEventReason, PodGroupPhase
-from pyroclast_scheduler.cache.changes import same_but_told
-from pyroclast_scheduler.cache.noted_changes import Changes
+from pyroclast_scheduler.cache.changes import Changes, same_but_told
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import LEFT_OUT, Fault, reason_of
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
-from pyroclast_scheduler.model.shapes import MindedLabels
+from pyroclast_scheduler.model.shapes import PlacementLabels
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
@@ -111,7 +110,7 @@ class JobTable:
             Empty if this scheduler is alone.
         ours: the names of this scheduler in any case.
         now: returns seconds of a monotonic clock.
-        minded: the labels that decide the placement of pods.
+        placement_labels: the labels that decide the placement of pods.
         changes: receives the queues whose sums change.
         roots: the key of the job to which the pods of a group belong, by key of the group, if the group is a part of a tree.
     """
@@ -124,7 +123,7 @@ class JobTable:
         names: Collection[str],
         ours: Collection[str],
         now: Callable[[], float],
-        minded: MindedLabels,
+        placement_labels: PlacementLabels,
         changes: Changes,
         roots: Mapping[str, str],
     ) -> None:
@@ -139,16 +138,16 @@ class JobTable:
         self._now = now
         self._timed: set[str] = set()
         self._roots = roots
-        self._minded = minded
+        self._placement_labels = placement_labels
         self._changes = changes
         self._warned: dict[str, Fault] = {}
         self._facts: dict[str, JobFacts] = {}
-        self._awake: dict[str, JobFacts] = {}
+        self._active: dict[str, JobFacts] = {}
         self._let_in: dict[str, JobFacts] = {}
         self._promised: dict[str, JobFacts] = {}
         self._totals: dict[str, QueueTotals] = {}
         self._stale: dict[str, None] = {}
-        self._woken: dict[str, None] = {}
+        self._to_retry: dict[str, None] = {}
         self._shared: dict[str, JobFacts] | None = None
 
     # -- events ------------------------------------------------------------------------------------------------------
@@ -301,25 +300,25 @@ class JobTable:
         self._stale.update(dict.fromkeys(key for key in self._retries if key in self.problems))
         self._retries.clear()
 
-    def rest(self, facts: JobFacts) -> bool:
-        """Let a job rest after a session that examined `facts`.
+    def deactivate(self, facts: JobFacts) -> bool:
+        """Exclude a job from sessions after one that examined `facts`, until the job changes or is retried.
 
         Return False if the job has changed since, or if one of its triggers has fired since.
         """
-        if self._facts.get(facts.key) is not facts or facts.key in self._stale or facts.key in self._woken:
+        if self._facts.get(facts.key) is not facts or facts.key in self._stale or facts.key in self._to_retry:
             return False
-        self._awake.pop(facts.key, None)
+        self._active.pop(facts.key, None)
         return True
 
-    def draw(self, key: str) -> None:
-        """Record that a session examined a resting job, so that the next session examines the job again."""
+    def activate(self, key: str) -> None:
+        """Make the next session examine a job."""
         facts = self._facts.get(key)
         if facts is not None:
-            self._awake[key] = facts
+            self._active[key] = facts
 
-    def wake(self, keys: Iterable[str]) -> None:
+    def retry(self, keys: Iterable[str]) -> None:
         """Make the next session examine these jobs, even if a session examines them now."""
-        self._woken.update(dict.fromkeys(keys))
+        self._to_retry.update(dict.fromkeys(keys))
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
 
@@ -329,9 +328,9 @@ class JobTable:
         return len(self._stale)
 
     @property
-    def woken(self) -> int:
-        """The number of jobs to be retried that `rouse` has not handled yet."""
-        return len(self._woken)
+    def retries_left(self) -> int:
+        """The number of jobs to be retried that `activate_retried` has not handled yet."""
+        return len(self._to_retry)
 
     def refresh(
         self, queues: Mapping[str, object], priority: Callable[[str], int], *, at_most: int | None = None
@@ -365,19 +364,19 @@ class JobTable:
                 if facts.promise.whole or facts.promise.why is Why.HELD_UP:
                     self._promised[key] = facts
                 if self._is_ours(entry):
-                    self._awake[key] = facts
+                    self._active[key] = facts
             elif entry.group is None and entry.source is None and not entry.tasks and not entry.strangers:
                 del self.entries[key]
         return stale
 
-    def rouse(self, *, at_most: int | None = None) -> Iterable[str]:
+    def activate_retried(self, *, at_most: int | None = None) -> Iterable[str]:
         """Make the next session examine the jobs to be retried, at most `at_most`, and return their keys."""
-        woken = _taken(self._woken, at_most)
-        for key in woken:
+        keys = _taken(self._to_retry, at_most)
+        for key in keys:
             facts = self._facts.get(key)
             if facts is not None and self._is_ours(self.entries[key]):
-                self._awake[key] = facts
-        return woken
+                self._active[key] = facts
+        return keys
 
     def left_out(self) -> dict[str, str]:
         """Return why waiting jobs are left out of snapshots, by key."""
@@ -396,9 +395,9 @@ class JobTable:
         return frozenset([*left_out, *self._warned.values()])
 
     @property
-    def awake(self) -> list[JobFacts]:
+    def active(self) -> list[JobFacts]:
         """The jobs that the next session must examine, because a trigger fired."""
-        return list(self._awake.values())
+        return list(self._active.values())
 
     @property
     def let_in(self) -> list[JobFacts]:
@@ -450,7 +449,15 @@ class JobTable:
             raise ValueError(pending.missing_queue(queue))
         spec, tasks = group.spec, tuple(entry.tasks.values())
         rank = priority(spec.priority_class_name) if spec.priority is None else spec.priority
-        facts = JobFacts(group, tasks, entry.sums, priority=rank, queue=queue, minded=self._minded, is_ours=self._is_ours(entry))
+        facts = JobFacts(
+            group,
+            tasks,
+            entry.sums,
+            priority=rank,
+            queue=queue,
+            placement_labels=self._placement_labels,
+            is_ours=self._is_ours(entry),
+        )
         entry.is_shared = True
         return facts
 
@@ -461,7 +468,7 @@ class JobTable:
         self._let_in.pop(key, None)
         self._promised.pop(key, None)
         self._warned.pop(key, None)
-        self._awake.pop(key, None)
+        self._active.pop(key, None)
         self._shared = None
 
     def _count(self, entry: Entry, contribution: Contribution | None) -> None:

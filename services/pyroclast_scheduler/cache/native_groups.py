@@ -381,7 +381,7 @@ class NativeGroups:
             return
         self._of_gang[key] = _Source(new, kind, self)
         if (before is None or before.uid != new.metadata.uid) and key in self._jobs.entries:
-            self._jobs.wake([key])
+            self._jobs.retry([key])
             self._described(key, has_gone=False)
 
     def _reread(self, keys: Collection[str]) -> None:

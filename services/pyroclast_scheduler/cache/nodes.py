@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler.cache.noted_changes import Changes
+from pyroclast_scheduler.cache.changes import Changes
 from pyroclast_scheduler.cache.reads import ReadAnnotations
 from pyroclast_scheduler.model.dimensions import UNKNOWN, Dimensions, amounts_of, counted_of
 from pyroclast_scheduler.model.faults import uncounted

@@ -27,13 +27,13 @@ _Slot = tuple[type[Record], str]
 class ObjectTable:
     """Records by type and namespace/name. `kinds`: the resource type of each record type.
 
-    `read`: records the objects that sessions read without triggers. `told`: records those that sessions read with the trigger
+    `read`: records the objects that sessions read without triggers. `hinted`: records those that sessions read with the trigger
     ObjectChange.
     """
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
-        self.read, self.told = ReadObjects(), ReadObjects()
+        self.read, self.hinted = ReadObjects(), ReadObjects()
         self._found: dict[type[Record], dict[str, Any]] = {}
         self._promised: dict[_Slot, list[Mapping[str, Any]]] = {}
         self._wakes: list[Callable[[], None]] = []
@@ -91,27 +91,27 @@ class ObjectTable:
         """Whether a session read the object without a trigger, so that the change may affect any job."""
         return self.read.is_read(old, new)
 
-    def is_told(self, old: Record | None, new: Record | None) -> bool:
+    def has_hints(self, old: Record | None, new: Record | None) -> bool:
         """Whether a session read the object with a trigger that names the affected jobs."""
-        return self.told.is_read(old, new)
+        return self.hinted.is_read(old, new)
 
     def is_read_late(self) -> bool:
         """Whether a session read an object for the first time that had changed since its snapshot.
 
         A second call returns False.
         """
-        return any([self.read.is_late(), self.told.is_late()])
+        return any([self.read.is_late(), self.hinted.is_late()])
 
     def forget_old_reads(self) -> None:
         """Drop the reads from before the last call, since every job was examined after that call."""
         self.read.forget_old()
-        self.told.forget_old()
+        self.hinted.forget_old()
 
     def for_session(self) -> Objects:
         """Return all objects for a session, and record which of them it reads."""
         self.read.snapshot_taken()
-        self.told.snapshot_taken()
-        return NotingObjects(self.view().found, read=self.read, told=self.told)
+        self.hinted.snapshot_taken()
+        return NotingObjects(self.view().found, read=self.read, hinted_reads=self.hinted)
 
     def view(self) -> Objects:
         """Return all objects as sessions see them. Reads of these objects are not recorded."""

@@ -89,7 +89,7 @@ class PodDecisions:
         """Allow sessions to place pod `uid` again."""
         job = self._holds.release(uid)
         if job is not None:
-            self._jobs.wake([job])
+            self._jobs.retry([job])
             self._port.changed()
 
     def pause(self, job: str) -> None:
@@ -99,7 +99,7 @@ class PodDecisions:
     def resume(self, job: str) -> None:
         """Allow sessions to place pods of PodGroup `job` again."""
         self._holds.resume(job)
-        self._jobs.wake([job])
+        self._jobs.retry([job])
         self._port.changed()
 
     def releasing(self, uid: str) -> bool:

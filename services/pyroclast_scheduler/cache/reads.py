@@ -149,18 +149,18 @@ class ReadObjects:
 
 @dataclass(frozen=True, slots=True)
 class NotingObjects(Objects):
-    """Objects that record in `read` or in `told` which of them are read."""
+    """Objects that record in `read` or in `hinted_reads` which of them are read."""
 
     read: ReadObjects = field(default_factory=ReadObjects)
-    told: ReadObjects = field(default_factory=ReadObjects)
+    hinted_reads: ReadObjects = field(default_factory=ReadObjects)
 
     def of(self, record: type[T]) -> Mapping[str, T]:
         """Return all objects of one kind. A lookup by key counts as a read of one object, and any other use as a read of all."""
         return _Noting(self.read, record, self.found.get(record, {}))
 
-    def told_of(self, record: type[T]) -> Mapping[str, T]:
-        """Return the same mapping, whose reads are recorded in `told`: the trigger ObjectChange names the affected jobs."""
-        return _Noting(self.told, record, self.found.get(record, {}))
+    def hinted(self, record: type[T]) -> Mapping[str, T]:
+        """Return the same mapping, whose reads are recorded in `hinted_reads`: ObjectChange names the affected jobs."""
+        return _Noting(self.hinted_reads, record, self.found.get(record, {}))
 
     def in_namespace(self, record: type[T], namespace: str) -> list[T]:
         """Return the objects of one kind in a namespace."""

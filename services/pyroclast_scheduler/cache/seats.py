@@ -1,9 +1,12 @@
-"""The table of seats. A seat is a task for a pod that does not exist yet.
+"""Seats: tasks for pods that do not exist yet.
 
-Seats follow only from the state of the API server, so that they survive a restart of the scheduler. A seat is *used* if the
-PodGroup has a placement for it and its pod does not exist. It is *open*, so that sessions place it, while the PodGroup is Pending
-without pods. It is also open while the PodGroup asks for the seat again and no placement answers this. A seat is *claimed* after
-it was placed and before the placement is written.
+Problem: a gang is placed before its pods exist, and the scheduler may restart at any time. Seats in memory alone would be lost,
+and pods that a controller creates could get two places. So seats follow only from the state of the API server: the PodGroup says
+what its pods will ask for, and an annotation stores the placement.
+
+A seat is *used* if the PodGroup has a placement for it and its pod does not exist. It is *open*, so that sessions place it, while
+the PodGroup is Pending without pods, or while the PodGroup asks for the seat again and no placement answers this. It is *claimed*
+after it was placed and before the placement is written. `SeatTasks` applies the changes of the table to the tasks of the cache.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from pyroclast.api import records
 from pyroclast_scheduler.cache.assumptions import Assumptions
-from pyroclast_scheduler.cache.changes import count_alike
+from pyroclast_scheduler.cache.changes import Changes, count_alike
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
-from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 

@@ -16,6 +16,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.part_placement import lacking, missing, sub_job_of_part
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
@@ -62,7 +63,7 @@ def least_request(session: Session, job: Job, part: GroupPart, waiting: Mapping[
     return request_of(session, tasks)
 
 
-def request_of(session: Session, tasks: Iterable[Task]) -> Ints:
+def request_of(session: PluginSession, tasks: Iterable[Task]) -> Ints:
     """Return the sum of the requests of `tasks`."""
     total: Ints = np.zeros(len(session.dimensions), dtype=np.int64)
     for shape, count in Counter(task.facts.shape for task in tasks).items():

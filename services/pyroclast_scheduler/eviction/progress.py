@@ -26,6 +26,7 @@ from pyroclast_scheduler.model.dimensions import PODS
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
@@ -83,7 +84,7 @@ class QueueLack:
         path: returns the rows that count a pod of the queue with this name: its own, and those of its ancestors.
     """
 
-    def __init__(self, session: Session, deserved: Floats, path: Callable[[str], Sequence[int]]) -> None:
+    def __init__(self, session: PluginSession, deserved: Floats, path: Callable[[str], Sequence[int]]) -> None:
         self._session = session
         self._deserved = deserved
         self._path = path

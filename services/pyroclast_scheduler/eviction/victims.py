@@ -19,7 +19,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _GOING: Final = frozenset({TaskStatus.RELEASING})
 
@@ -30,7 +30,7 @@ class Residents:
     `withheld`: the nodes with pods that may be evicted later, after their minimum run time.
     """
 
-    def __init__(self, session: Session, minimum: MinimumRunTime | None = None) -> None:
+    def __init__(self, session: PluginSession, minimum: MinimumRunTime | None = None) -> None:
         self.session = session
         self.withheld: set[int] = set()
         self._minimum = minimum
@@ -64,7 +64,7 @@ class Residents:
         return [task for _, task in self.on(row, lambda *_: True, among=_GOING)]
 
 
-def first_to_go(session: Session, victims: Sequence[Candidate], preemptor: Queue) -> list[Candidate]:
+def first_to_go(session: PluginSession, victims: Sequence[Candidate], preemptor: Queue) -> list[Candidate]:
     """Return `victims` in the order of eviction. `preemptor`: the queue for which pods are evicted.
 
     In one job the last task is evicted first, and in one queue the last job. Among several queues, the plugins decide, or else
@@ -86,7 +86,7 @@ def first_to_go(session: Session, victims: Sequence[Candidate], preemptor: Queue
     return sorted(victims, key=cmp_to_key(compare))
 
 
-def compare_queues(session: Session, left: Queue, right: Queue, preemptor: Queue) -> int:
+def compare_queues(session: PluginSession, left: Queue, right: Queue, preemptor: Queue) -> int:
     """Return a negative number if pods of `left` are evicted before those of `right` for a pod of `preemptor`."""
     left_key, right_key = session.victim_queue_key(left, preemptor), session.victim_queue_key(right, preemptor)
     if left_key is not None and right_key is not None and left_key != right_key:
@@ -94,7 +94,7 @@ def compare_queues(session: Session, left: Queue, right: Queue, preemptor: Queue
     return _later(session.queue_key(left), session.queue_key(right))
 
 
-def has_enough(session: Session, plan: PlacementPlan, row: int, victims: Sequence[Candidate]) -> bool:
+def has_enough(session: PluginSession, plan: PlacementPlan, row: int, victims: Sequence[Candidate]) -> bool:
     """Whether the request of `plan` fits on node `row` after all releasing pods and `victims` are gone."""
     columns = session.columns
     for dimension in plan.present:
@@ -171,7 +171,7 @@ def split(job: Job, tasks: Sequence[Task]) -> list[Bundle]:
     return [Bundle(job, each, is_whole) for each, is_whole in ((safe, False), (whole, True)) if each]
 
 
-def ordered(session: Session, job: Job, bundles: Sequence[Bundle], need: Ints, *, is_reclaim: bool) -> list[Bundle]:
+def ordered(session: PluginSession, job: Job, bundles: Sequence[Bundle], need: Ints, *, is_reclaim: bool) -> list[Bundle]:
     """Return `bundles`, at most two per job, in the order of eviction for room of `need` for `job`: spare pods first.
 
     In one queue the last job is evicted first. Among several queues, the queues are in order, and in each the bundles that free
@@ -217,7 +217,7 @@ def _spare_groups(job: Job) -> dict[str, int]:
     return {group: ready[group] - least for group, least in policies.items() if least}
 
 
-def _worth(session: Session, bundle: Bundle, need: Ints) -> float:
+def _worth(session: PluginSession, bundle: Bundle, need: Ints) -> float:
     """Return the ratio of the part of `need` that the bundle frees to the loss; infinite for spare pods."""
     if not bundle.is_whole:
         return float("inf")

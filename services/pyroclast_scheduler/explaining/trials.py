@@ -18,7 +18,7 @@ from pyroclast.api.records import reading
 from pyroclast.lifecycle.gang import members, podgroups, pods
 from pyroclast.lifecycle.times import format_time
 from pyroclast.rules.jobs import defaults
-from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import applied
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.causes import WaitingRecord
@@ -169,7 +169,7 @@ def _with(snapshot: Snapshot, gang: JobFacts, features: NodeFeatures, instead: s
         columns=snapshot.columns.copy(),
         ports={row: Counter(ports) for row, ports in snapshot.ports.items()},
         jobs=[gang],
-        lines=(),
+        candidates=(),
         all_jobs={**jobs, gang.key: gang},
         queue_sums=sums,
         is_coupled=snapshot.is_coupled or any(task.shape.is_coupled for task in gang.tasks),

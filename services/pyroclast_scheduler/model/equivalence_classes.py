@@ -1,7 +1,7 @@
-"""Equivalence classes of jobs, called kinds. Jobs of one kind differ at most in their age and in their names.
+"""Equivalence classes of jobs. The jobs of one class differ at most in their age and in their names.
 
-If the scheduler cannot place one job of a kind, it can place none of that kind. Thousands of waiting jobs have few kinds. A
-session tries the oldest job of each kind, and the next job of the kind only if the oldest was placed.
+If the scheduler cannot place one job of a class, it can place none of that class. Thousands of waiting jobs have few classes. A
+session tries the oldest job of each class, and the next one only if the oldest was placed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IDENTITY_LABELS: Final = frozenset({
     "training.kubeflow.org/replica-index",
     "ray.io/cluster",
 })  # fmt: skip
-"""Labels by which controllers name and number their objects. Jobs of one kind may differ in these labels."""
+"""Labels by which controllers name and number their objects. The jobs of one class may differ in these labels."""
 
 _IGNORED_LABELS: Final = IDENTITY_LABELS | {
     keys.CRON_JOB_SCHEDULED_TIMESTAMP,
@@ -49,13 +49,14 @@ _BYTES: Final = 16
 
 
 def equivalence_class(
-    group: Group, tasks: Sequence[TaskFacts], *, priority: int, queue: str, minded: frozenset[str] | None = None
+    group: Group, tasks: Sequence[TaskFacts], *, priority: int, queue: str, placement_labels: frozenset[str] | None = None
 ) -> bytes | None:
-    """Return a digest that is equal for all jobs of one kind; None if the job of `queue` is the only job of its kind.
+    """Return a digest that is equal for all jobs of one class; None if the job of `queue` is the only job of its class.
 
-    `minded`: the pod labels that decide the placement of pods, if no plugin reads other labels. None when any label may decide.
+    `placement_labels`: the pod labels that decide the placement of pods, if no plugin reads other labels. None when any label may
+    decide.
 
-    A job is the only one of its kind if one of these holds:
+    A job is the only one of its class if one of these holds:
 
     - one of its pods is allocated, has a nominated node, or is behind a scheduling gate;
     - a pod has ResourceClaims or ephemeral volumes, or selects other pods by labels that contain names;
@@ -65,7 +66,7 @@ def equivalence_class(
     counts: Counter[tuple[object, ...]] = Counter()
     dividing = frozenset().union(*map(_dividing, group.spec.sub_group_policy))
     passed_over = _IGNORED_LABELS - dividing
-    read = None if minded is None else (minded - _IGNORED_LABELS) | dividing
+    read = None if placement_labels is None else (placement_labels - _IGNORED_LABELS) | dividing
     for task in tasks:
         shape = task.shape
         if task.status is not TaskStatus.PENDING or task.nominated or task.gates:
@@ -73,7 +74,7 @@ def equivalence_class(
         claims = volume_claims(task.pod) if shape.has_claims else ()
         if task.pod.spec.resource_claims or any(claim.is_own for claim in claims):
             return None
-        if shape.is_best_effort or not IDENTITY_LABELS.isdisjoint(shape.minded_labels):
+        if shape.is_best_effort or not IDENTITY_LABELS.isdisjoint(shape.placement_labels):
             return None
         labels = task.pod.metadata.labels
         kept = _without(labels, passed_over) if read is None else {key: labels[key] for key in read & labels.keys()}

@@ -14,7 +14,7 @@ from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.promises import beyond, promise_to
 from pyroclast_scheduler.model.resource_sums import Contribution, Tally, TaskSums
-from pyroclast_scheduler.model.shapes import MindedLabels
+from pyroclast_scheduler.model.shapes import PlacementLabels
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
 from pyroclast_scheduler.model.values import parse_bool
@@ -37,9 +37,9 @@ class JobFacts:
     """
 
     __slots__ = (
-        "_kind",
-        "_minded",
-        "_strict_kind",
+        "_class",
+        "_placement_labels",
+        "_strict_class",
         "_vectors",
         "contribution",
         "created",
@@ -69,7 +69,7 @@ class JobFacts:
         *,
         priority: int,
         queue: str,
-        minded: MindedLabels,
+        placement_labels: PlacementLabels,
         is_ours: bool = True,
     ) -> None:
         spec, meta = group.spec, group.metadata
@@ -89,9 +89,9 @@ class JobFacts:
         )
         self.tasks = tasks
         self.sums = sums
-        self._minded = minded
-        self._strict_kind: bytes | EllipsisType | None = ...
-        self._kind: tuple[int, bytes | None] = (-1, None)
+        self._placement_labels = placement_labels
+        self._strict_class: bytes | EllipsisType | None = ...
+        self._class: tuple[int, bytes | None] = (-1, None)
         self._vectors: dict[str, tuple[Sequence[str], Floats]] = {}
         text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE))
         self.is_preemptable = bool(parse_bool(text or ""))
@@ -105,7 +105,7 @@ class JobFacts:
         listed, sums = tuple(tasks), TaskSums()
         for task in listed:
             sums.add(task)
-        return cls(group, listed, sums, priority=priority, queue=queue, minded=MindedLabels())
+        return cls(group, listed, sums, priority=priority, queue=queue, placement_labels=PlacementLabels())
 
     @property
     def tally(self) -> Tally:
@@ -123,30 +123,30 @@ class JobFacts:
         return self.phase in _WAITING_PHASES or bool(self.tally[TaskStatus.PENDING])
 
     @property
-    def kind(self) -> bytes | None:
+    def equivalence_class(self) -> bytes | None:
         """The equivalence class of the job, None if the job is the only member of its class.
 
         This class is only valid while no plugin reads pod labels beyond those that pods select by.
         """
-        version, found = self._kind
-        if version != self._minded.version:
-            version, minded = self._minded.version, self._minded.keys
-            found = equivalence_class(self.group, self.tasks, priority=self.priority, queue=self.queue, minded=minded)
-            self._kind = version, found
-        return found
+        version, class_ = self._class
+        if version != self._placement_labels.version:
+            version, labels = self._placement_labels.version, self._placement_labels.keys
+            class_ = equivalence_class(self.group, self.tasks, priority=self.priority, queue=self.queue, placement_labels=labels)
+            self._class = version, class_
+        return class_
 
-    def is_of(self, kind: bytes) -> bool:
-        """Whether `kind` is the present `kind` or `strict_kind` of the job."""
-        if kind == self.kind:
-            return True
-        return kind == self.strict_kind
+    def is_of(self, class_: bytes) -> bool:
+        """Whether `class_` is the present `equivalence_class` or `strict_class` of the job."""
+        if class_ == self.equivalence_class:
+            return True  # the strict class is seldom calculated
+        return class_ == self.strict_class
 
     @property
-    def strict_kind(self) -> bytes | None:
+    def strict_class(self) -> bytes | None:
         """The equivalence class of the job for configurations in which plugins may read any pod label."""
-        if self._strict_kind is ...:
-            self._strict_kind = equivalence_class(self.group, self.tasks, priority=self.priority, queue=self.queue)
-        return self._strict_kind
+        if self._strict_class is ...:
+            self._strict_class = equivalence_class(self.group, self.tasks, priority=self.priority, queue=self.queue)
+        return self._strict_class
 
     @property
     def running_estimate(self) -> str:

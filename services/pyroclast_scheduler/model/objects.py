@@ -45,7 +45,7 @@ class Objects:
         """
         return self.found.get(record, {})
 
-    def told_of(self, record: type[T]) -> Mapping[str, T]:
+    def hinted(self, record: type[T]) -> Mapping[str, T]:
         """Return the same as `of`. A plugin calls this method if its triggers name the objects that a waiting job depends on."""
         return self.of(record)
 

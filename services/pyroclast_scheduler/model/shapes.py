@@ -132,7 +132,7 @@ def _number(value: object, where: str) -> None:
         raise ValueError(f"{where}: a number is wanted, not {value!r}"[:200])
 
 
-class MindedLabels:
+class PlacementLabels:
     """All label keys that were used once. `version` increases with each new key.
 
     A new key invalidates earlier equivalence classes, since pods of one class may differ in this label.
@@ -221,7 +221,7 @@ class Shape:
         return bool(self.spread or self.affinity.get("podAffinity") or self.affinity.get("podAntiAffinity"))
 
     @cached_property
-    def minded_labels(self) -> frozenset[str]:
+    def placement_labels(self) -> frozenset[str]:
         """The pod labels by which affinity terms and spread constraints of this shape select pods."""
         kinds = ("podAffinity", "podAntiAffinity")
         preferred = (each.get("podAffinityTerm") or {} for kind in kinds for each in self.preferred(kind))
@@ -238,7 +238,7 @@ class ShapeBook:
     def __init__(self) -> None:
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._coupled: WeakSet[Shape] = WeakSet()
-        self.minded = MindedLabels()
+        self.placement_labels = PlacementLabels()
 
     def __len__(self) -> int:
         return len(self._shapes)
@@ -274,7 +274,7 @@ class ShapeBook:
             shape = self._shapes[key] = _shape_of(spec, marks)
             if shape.is_coupled:
                 self._coupled.add(shape)
-                self.minded.learn(shape.minded_labels)
+                self.placement_labels.learn(shape.placement_labels)
         return shape
 
 

@@ -40,7 +40,7 @@ class Snapshot:
         features: the labels and taints of nodes; kept from session to session.
         number: the number of the snapshot.
         touched: the rows whose feasibility for some pod may have changed since the previous snapshot; None for any row.
-        lines: the waiting jobs of each kind that the session may try too, oldest first; some may have stopped waiting.
+        candidates: unschedulable jobs of each equivalence class that the session may try too, oldest first; some may be outdated.
         let_in: the jobs with pods that passed the gate of their queue and are not allocated.
         promised: the jobs for which room is kept or would be if nothing held them up, see `model.promises`.
         is_coupled: whether the placement of some pod depends on other pods.
@@ -66,7 +66,7 @@ class Snapshot:
     features: NodeFeatures
     number: int = 0
     touched: frozenset[int] | None = None
-    lines: Sequence[Sequence[JobFacts]] = ()
+    candidates: Sequence[Sequence[JobFacts]] = ()
     let_in: Sequence[JobFacts] = ()
     promised: Sequence[JobFacts] = ()
     is_coupled: bool = False
@@ -144,7 +144,7 @@ class SnapshotPart:
                 for row, tasks in enumerate(whole.residents)
             ),
             jobs=[facts for facts in whole.jobs if facts.key not in jobs],
-            lines=[[facts for facts in line if facts.key not in jobs] for line in whole.lines],
+            candidates=[[facts for facts in order if facts.key not in jobs] for order in whole.candidates],
             let_in=[facts for facts in whole.let_in if facts.key not in jobs],
             all_jobs={key: facts for key, facts in whole.all_jobs.items() if key not in jobs},
             queues={name: queue for name, queue in whole.queues.items() if name not in queues},

@@ -117,13 +117,13 @@ Trigger: TypeAlias = (
 class UnschedulableJob:
     """A job that is not tried again until its facts or its queue change or one of the triggers `retry_when` fires.
 
-    `kind`: the equivalence class; one of its jobs is tried for all of them. None when the job is the only one of its class.
+    `equivalence_class`: one of its jobs is tried for all of them. None when the job is the only one of its class.
     `reason`: why the job waits.
     """
 
     facts: JobFacts
     retry_when: frozenset[Trigger] = field(default_factory=frozenset)
-    kind: bytes | None = None
+    equivalence_class: bytes | None = None
     reason: str = ""
 
     @property

@@ -11,7 +11,7 @@ from pyroclast_scheduler.model.node_columns import Floats, Rows
 from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _BEST: Final = 100
 
@@ -46,7 +46,7 @@ class Binpack:
         weights["memory"] = arguments.integer("binpack.memory", 1, least=0)
         self._weights = weights
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the score, unless its weight is 0."""
         weights = [(row, weight) for name, weight in self._weights.items() if (row := session.dimensions.find(name)) is not None]
 

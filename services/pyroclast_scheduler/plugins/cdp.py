@@ -11,7 +11,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.tasks import Task, TaskFacts, seconds_of
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 
 class Cdp:
@@ -23,7 +23,7 @@ class Cdp:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
 
         def unprotected(preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate]:

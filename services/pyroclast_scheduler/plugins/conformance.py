@@ -9,7 +9,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
@@ -20,7 +20,7 @@ class Conformance:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         del session
         return Extensions(preemptable=_of_one, reclaimable=_of_one, unified_evictable=lambda _, candidates: _ordinary(candidates))

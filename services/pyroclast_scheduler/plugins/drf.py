@@ -24,7 +24,7 @@ from pyroclast_scheduler.model.queues import Queue, QueueFacts
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, Rank
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 _ROOT: Final = "root"
@@ -150,7 +150,7 @@ class Drf:
         self._is_hierarchical = arguments.is_on("enableHierarchy")
         self._past_weight = arguments.number("pastUsageWeight", 0.0, least=0, most=100)
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         shares = _Shares(session)
         job_order = _WithPast(session, shares, self._past_weight).of if self._past_weight else shares.of
@@ -175,7 +175,7 @@ class Drf:
 class _Shares:
     """The dominant shares of jobs, including pipelined tasks."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._session = session
         self._total = session.total
         self._allocated: dict[str, Floats] = {}
@@ -217,7 +217,7 @@ class _Shares:
 class _WithPast:
     """The shares of jobs plus the weighted past usage of their submitters in the queue, as a share of the cluster."""
 
-    def __init__(self, session: Session, shares: _Shares, weight: float) -> None:
+    def __init__(self, session: PluginSession, shares: _Shares, weight: float) -> None:
         self._session, self._shares, self._weight = session, shares, weight
         self._past: dict[tuple[str, str], float] = {}
 
@@ -236,7 +236,7 @@ class _WithPast:
 class _Branches:
     """The tree of queues with all jobs."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._session = session
         leaves = [_leaf(job, session.dimensions) for job in session.all_jobs().values()]
         self._tree = Hierarchy([queue.facts for queue in session.queues.values()], leaves, session.total)

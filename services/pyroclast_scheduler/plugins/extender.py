@@ -23,7 +23,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, VictimRule, Vote
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 VERBS: Final = (
@@ -88,7 +88,7 @@ def is_managed(spec: records.PodSpec, managed: frozenset[str]) -> bool:
     return any(managed & {*each.resources.requests, *each.resources.limits} for each in containers)
 
 
-def task_body(session: Session, task: Task) -> dict[str, Any]:
+def task_body(session: PluginSession, task: Task) -> dict[str, Any]:
     """Return the JSON of a task."""
     facts = task.facts
     return {
@@ -123,7 +123,7 @@ def queue_body(queue: Queue) -> dict[str, Any]:
     return {"UID": queue.name, "Name": queue.name, "Weight": queue.facts.weight}
 
 
-def node_body(session: Session, row: int) -> dict[str, Any]:
+def node_body(session: PluginSession, row: int) -> dict[str, Any]:
     """Return the JSON of a node with its allocatable and used amounts."""
     columns, names = session.columns, session.dimensions.names
     tables = {
@@ -137,7 +137,7 @@ def node_body(session: Session, row: int) -> dict[str, Any]:
     return {"Name": session.names[row], **amounts}
 
 
-def session_body(session: Session, rows: Sequence[int]) -> dict[str, Any]:
+def session_body(session: PluginSession, rows: Sequence[int]) -> dict[str, Any]:
     """Return the JSON of all jobs, nodes and queues, for the start of a session."""
     return {
         "Jobs": {job.facts.key: job_body(job) for job in session.jobs.values()},
@@ -239,7 +239,7 @@ class ExtenderPlugin:
     def __init__(self, arguments: Arguments) -> None:
         self._settings = ExtenderSettings.of(arguments)
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions for the configured hooks.
 
         There are none if the extender does not respond to the opening request and is not ignorable.
@@ -271,7 +271,7 @@ class ExtenderPlugin:
 class _Asking:
     """The requests of one session. A response for a pod and a node is used until the pods of that node change."""
 
-    def __init__(self, session: Session, settings: ExtenderSettings) -> None:
+    def __init__(self, session: PluginSession, settings: ExtenderSettings) -> None:
         self._session = session
         self._extender = session.extender()
         self._settings = settings

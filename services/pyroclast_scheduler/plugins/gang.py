@@ -10,7 +10,7 @@ from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Preemptor, Vote
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import goes_whole
 
 
@@ -20,7 +20,7 @@ class Gang:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         return Extensions(
             job_order=lambda job: job.is_ready,
@@ -98,7 +98,7 @@ def _is_at_minimum(job: Job, preemptor: Preemptor) -> bool:
     return job.tally.ready <= job.facts.min_available
 
 
-def _close(session: Session) -> None:
+def _close(session: PluginSession) -> None:
     for job in session.jobs.values():
         if not job.facts.tasks:
             continue

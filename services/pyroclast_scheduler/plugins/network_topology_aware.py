@@ -22,7 +22,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Purpose
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 _PREFIX = "hypernode.binpack"
@@ -227,7 +227,7 @@ class NetworkTopologyAware:
     def __init__(self, arguments: Arguments) -> None:
         self._settings = TopologySettings.of(arguments)
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         network = _Network(session, self._settings)
         return Extensions(
@@ -241,7 +241,7 @@ class NetworkTopologyAware:
 class _Network:
     """The hypernodes of a session with their used amounts."""
 
-    def __init__(self, session: Session, settings: TopologySettings) -> None:
+    def __init__(self, session: PluginSession, settings: TopologySettings) -> None:
         self._session = session
         self._settings = settings
         self._all = session.hyper_nodes

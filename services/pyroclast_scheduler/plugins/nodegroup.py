@@ -21,7 +21,7 @@ from pyroclast_scheduler.model.triggers import Neighbours, QueueUse, Trigger
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 _ROOT: Final = "root"
@@ -84,7 +84,7 @@ class NodeGroup:
         self._is_ordered = arguments.boolean("enablePreferredOrder", default=False)
         self._inherits = arguments.is_on("enableHierarchy")
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         queues = {name: queue.facts for name, queue in session.queues.items()}
         wishes = {name: wishes_of(name, queues, inherits=self._inherits) for name in queues}
@@ -122,7 +122,7 @@ class NodeGroup:
 class _Taken:
     """The amounts that queues with limits use of each group, as vectors by queue and group."""
 
-    def __init__(self, session: Session, limits: Mapping[str, _Limits]) -> None:
+    def __init__(self, session: PluginSession, limits: Mapping[str, _Limits]) -> None:
         self.queues = limits
         self._session = session
         self._groups = session.features.label(keys.NODE_GROUP_NAME)

@@ -22,7 +22,7 @@ from pyroclast_scheduler.placement import affinity
 from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _MIB: Final = 2**20
 _LEAST: Final = 23 * _MIB
@@ -40,7 +40,7 @@ _DEFAULTS: Final = {
 }
 _BEST: Final = 100
 _GPU: Final = "nvidia.com/gpu"
-_Measure = Callable[[Session, Task, PlacementPlan, Bools], Floats | None]
+_Measure = Callable[[PluginSession, Task, PlacementPlan, Bools], Floats | None]
 _SOFT: Final = frozenset({"PreferNoSchedule"})
 
 
@@ -70,7 +70,7 @@ def _normal(name: str) -> str:
 class DefaultSpread:
     """The selectors of services and workloads in one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._session = session
         self._sets: Mapping[str, Mapping[str, records.ReplicaSet | records.StatefulSet]] = {
             "ReplicaSet": session.objects(records.ReplicaSet),
@@ -114,7 +114,7 @@ class NodeOrder:
     def __init__(self, arguments: Arguments) -> None:
         self._weights = {name: arguments.integer(f"{name}.weight", weight) for name, weight in _DEFAULTS.items()}
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the sub-scores with a weight."""
         weights = self._weights
         gpu = session.dimensions.find(_GPU)
@@ -261,7 +261,7 @@ def _hundredths(deviation: Floats) -> Floats:
     return np.trunc(scores, out=scores)
 
 
-def _node_affinity(session: Session, plan: PlacementPlan, candidates: Bools) -> Floats | None:
+def _node_affinity(session: PluginSession, plan: PlacementPlan, candidates: Bools) -> Floats | None:
     """Return the weights of the preferred terms that match a node, scaled to 100 for the best candidate."""
     terms = plan.shape.preferred("nodeAffinity")
     if not terms:
@@ -271,14 +271,14 @@ def _node_affinity(session: Session, plan: PlacementPlan, candidates: Bools) -> 
     return np.floor(_BEST * raw / highest) if highest else None
 
 
-def _term_weights(session: Session, terms: Sequence[Mapping[str, Any]]) -> Floats:
+def _term_weights(session: PluginSession, terms: Sequence[Mapping[str, Any]]) -> Floats:
     total = np.zeros(len(session.names))
     for term in terms:
         total += int(term.get("weight") or 0) * session.features.matching([term.get("preference") or {}])
     return total
 
 
-def _taints(session: Session, plan: PlacementPlan, candidates: Bools) -> Floats | None:
+def _taints(session: PluginSession, plan: PlacementPlan, candidates: Bools) -> Floats | None:
     """Return 100 for nodes without untolerated soft taints, 0 for the candidate with most of them; None if no node has any."""
     counts = plan.once(_taints, lambda: _if_any(session.features.count_untolerated(plan.shape.tolerations, _SOFT)))
     if counts is None:
@@ -291,14 +291,14 @@ def _if_any(counts: Floats) -> Floats | None:
     return counts if counts.any() else None
 
 
-def _pod_affinity(session: Session, task: Task, _plan: PlacementPlan, candidates: Bools) -> Floats | None:
+def _pod_affinity(session: PluginSession, task: Task, _plan: PlacementPlan, candidates: Bools) -> Floats | None:
     """Return the scores by preferred (anti-)affinity of the pod and of the pods on nodes."""
     if not session.snapshot.is_coupled:
         return None
     return affinity.preference(task.facts, session.term_counts, session.features, candidates)
 
 
-def _spread(default: DefaultSpread, session: Session, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
+def _spread(default: DefaultSpread, session: PluginSession, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
     """Return the scores by soft topology spread constraints."""
     constraints = () if plan.shape.spread else default.constraints(task.facts)
     if not plan.shape.spread and not constraints:

@@ -13,7 +13,7 @@ from pyroclast_scheduler.model.triggers import AnyRoom, QueueUse, Trigger
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _FACTOR: Final = 1.2
 _ENDLESS: Final = 1e100  # a larger factor has no further effect and could overflow
@@ -28,7 +28,7 @@ class Overcommit:
     def __init__(self, arguments: Arguments) -> None:
         self._factor = arguments.number("overcommit-factor", _FACTOR, least=1)
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         dimensions = session.dimensions
         used = session.columns.used[:, session.snapshot.is_ready].sum(axis=1, dtype=np.float64)

@@ -12,7 +12,7 @@ from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 
 class Pdb:
@@ -23,7 +23,7 @@ class Pdb:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         budgets: dict[str, list[records.PodDisruptionBudget]] = {}
         for budget in session.objects(records.PodDisruptionBudget).values():

@@ -20,7 +20,7 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 
@@ -30,7 +30,7 @@ class Proportion:
     def __init__(self, arguments: Arguments) -> None:
         self._past_weight = arguments.number("pastUsageWeight", 0.0, least=0, most=100)
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         queues = _Queues(session, self._past_weight)
         return Extensions(
@@ -79,7 +79,7 @@ def water_fill(total: Floats, weights: Floats, requests: Floats, limits: Floats,
 class _Queues:
     """The sums of the queues that have jobs."""
 
-    def __init__(self, session: Session, past_weight: float) -> None:
+    def __init__(self, session: PluginSession, past_weight: float) -> None:
         self._session = session
         self._rows = {name: row for row, name in enumerate(session.queue_sums)}
         sums = list(session.queue_sums.values())

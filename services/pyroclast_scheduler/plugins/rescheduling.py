@@ -12,7 +12,7 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _STRATEGY: Final = "lowNodeUtilization"
 _LAST: Final = "rescheduling.last"
@@ -42,7 +42,7 @@ class Rescheduling:
             for params in chosen
         ]
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions, none before the interval is over."""
         memory, now = session.ports.memory, session.ports.now
         if now - memory.setdefault(_LAST, now) < self._interval:
@@ -60,7 +60,7 @@ class Rescheduling:
 
 
 def _overloading(
-    session: Session, window: str, thresholds: Floats, targets: Floats, candidates: Sequence[Candidate]
+    session: PluginSession, window: str, thresholds: Floats, targets: Floats, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
     """Return pods to evict from the fullest nodes, the least important first, as long as the underused nodes have room."""
     usage, is_known = _usage(session, window)
@@ -82,7 +82,7 @@ def _overloading(
     return chosen
 
 
-def _usage(session: Session, window: str) -> tuple[Floats, Bools]:
+def _usage(session: PluginSession, window: str) -> tuple[Floats, Bools]:
     """Return the percentages of cpu and memory in use, (2, nodes), and a mask of the measured nodes."""
     measured = session.ports.usage.usage()
     usage = np.zeros((2, len(session.names)))

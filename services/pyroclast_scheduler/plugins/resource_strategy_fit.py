@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 LEAST: Final = "LeastAllocated"
 MOST: Final = "MostAllocated"
@@ -122,7 +122,7 @@ class ResourceStrategyFit:
             for name in _names(proportional)
         }
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions whose weight is above 0."""
 
         def score(plan: PlacementPlan, load: Load) -> Floats:
@@ -189,7 +189,7 @@ class _Proportional:
     `rates`: both amounts by resource name.
     """
 
-    def __init__(self, session: Session, rates: Mapping[str, tuple[float, float]]) -> None:
+    def __init__(self, session: PluginSession, rates: Mapping[str, tuple[float, float]]) -> None:
         self._columns = session.columns
         self._rates = {row: (name, *rate) for name, rate in rates.items() if (row := session.dimensions.find(name)) is not None}
 

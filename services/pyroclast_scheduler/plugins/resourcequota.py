@@ -17,7 +17,7 @@ from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.triggers import Trigger
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _Amounts = Mapping[str, Quantity]
 
@@ -35,7 +35,7 @@ class ResourceQuota:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         quotas: dict[str, list[tuple[_Amounts, _Amounts]]] = defaultdict(list)
         for quota in session.objects(records.ResourceQuota).values():

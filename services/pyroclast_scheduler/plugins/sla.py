@@ -7,7 +7,7 @@ from pyroclast.resources import durations
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Rank, Vote
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _ARGUMENT = "sla-waiting-time"
 
@@ -24,7 +24,7 @@ class Sla:
         if text and self._default is None:
             arguments.warnings.append(f"argument {_ARGUMENT}: {text!r} is no duration above 0 such as 1h30m; there is no limit")
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
 
         def vote(job: Job) -> Vote:

@@ -22,7 +22,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Rank
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 _MEBI = 2**20
@@ -223,7 +223,7 @@ class TaskTopology:
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("task-topology.weight", 1)
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session, none if no waiting job declares relations of its tasks."""
         found = {job.facts.key: _buckets(session, job) for job in session.jobs.values()}
         if not any(found.values()):
@@ -255,7 +255,7 @@ class TaskTopology:
         return Extensions(task_order=rank, is_task_order_live=True, batch_node_order=scores, moved=moved)
 
 
-def _buckets(session: Session, job: Job) -> Buckets | None:
+def _buckets(session: PluginSession, job: Job) -> Buckets | None:
     annotations = job.facts.group.metadata.annotations
     if not job.tally[TaskStatus.PENDING] or not any(annotations.get(key) for key in _ANNOTATIONS):
         return None

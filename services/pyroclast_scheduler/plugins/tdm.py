@@ -26,7 +26,7 @@ from pyroclast_scheduler.model.values import parse_bool, parse_count
 from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, Vote
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _DEFAULT = 1
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})")
@@ -107,7 +107,7 @@ class Tdm:
                     arguments.warnings.append(f"argument {key}: {error}; the zone is closed")
         self._period = arguments.seconds(_PERIOD, "1m")
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         memory, now = session.ports.memory, session.now()
         zones = _Zones(session, self._windows, self._texts, now=now)
@@ -132,7 +132,7 @@ class Tdm:
 class _Zones:
     """The zones of nodes, and the zones that are open now."""
 
-    def __init__(self, session: Session, windows: Mapping[str, Window], texts: Mapping[str, str], *, now: float) -> None:
+    def __init__(self, session: PluginSession, windows: Mapping[str, Window], texts: Mapping[str, str], *, now: float) -> None:
         local = datetime.fromtimestamp(now, UTC).astimezone()
         second = local.hour * 3600 + local.minute * 60 + local.second
         self._texts = texts

@@ -24,7 +24,7 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 _MEBI = 2**20
@@ -114,7 +114,7 @@ class Usage:
         )
         self._estimator = Estimator.of(arguments)
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         nodes = _Nodes(session, self._weights, self._estimator)
         thresholds = _Thresholds(nodes.measured, nodes.is_fresh, self._thresholds)
@@ -193,7 +193,7 @@ class _Book:
 class _Nodes:
     """The measurements, and the estimated usage of pods that these do not show yet. Arrays (2, nodes): cpu, memory."""
 
-    def __init__(self, session: Session, weights: tuple[int, int], estimator: Estimator) -> None:
+    def __init__(self, session: PluginSession, weights: tuple[int, int], estimator: Estimator) -> None:
         self._session = session
         self._estimator = estimator
         whole = sum(weights)

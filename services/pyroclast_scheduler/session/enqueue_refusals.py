@@ -25,7 +25,7 @@ from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.triggers import QueueUse
 from pyroclast_scheduler.model.values import listed, number, spelled
 from pyroclast_scheduler.session.extension_points import Rank
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _NOT_PLACED = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
 
@@ -49,7 +49,7 @@ class WaitingOrder:
     kept: Floats
 
 
-def jobs_before(session: Session, job: Job) -> tuple[int, JobFacts | None]:
+def jobs_before(session: PluginSession, job: Job) -> tuple[int, JobFacts | None]:
     """Return how many jobs of its queue wait ahead of `job`, and the first of them."""
     order, own = session.once(_orders)[job.facts.queue], session.job_key(job)
     ahead = bisect_left(order.ranked, own, key=itemgetter(0))
@@ -65,7 +65,7 @@ def jobs_before(session: Session, job: Job) -> tuple[int, JobFacts | None]:
     return ahead + rest, first[1]
 
 
-def let_in_before(session: Session, job: Job) -> tuple[JobFacts | None, Floats]:
+def let_in_before(session: PluginSession, job: Job) -> tuple[JobFacts | None, Floats]:
     """Return the first enqueued gang ahead of `job` in its queue that is not allocated.
 
     Also return the sum of the amounts that are reserved for all such gangs ahead of `job`.
@@ -75,7 +75,7 @@ def let_in_before(session: Session, job: Job) -> tuple[JobFacts | None, Floats]:
     return (order.let_in[0][1] if ahead else None), order.kept[ahead]
 
 
-def _orders(session: Session) -> dict[str, WaitingOrder]:
+def _orders(session: PluginSession) -> dict[str, WaitingOrder]:
     """Return the order of each queue."""
     found = {name: WaitingOrder([], [], None, [], np.zeros((1, len(session.dimensions)))) for name in session.queues}
     for job in _ranked(session):
@@ -89,7 +89,7 @@ def _orders(session: Session) -> dict[str, WaitingOrder]:
     return found
 
 
-def _ranked(session: Session) -> Iterable[Job]:
+def _ranked(session: PluginSession) -> Iterable[Job]:
     """Return the jobs to be ranked: those of this session, or all jobs if the positions of the others are unknown."""
     return session.jobs.values() if session.ports.waiting is not None else session.all_jobs().values()
 
@@ -98,7 +98,7 @@ def _waits(job: Job) -> bool:
     return job.facts.phase in _NOT_PLACED and job.facts.tally.ready < job.facts.min_available
 
 
-def _place_rest(session: Session, queue: str, order: WaitingOrder) -> None:
+def _place_rest(session: PluginSession, queue: str, order: WaitingOrder) -> None:
     waiting = session.ports.waiting
     if waiting is None:
         return
@@ -109,7 +109,7 @@ def _place_rest(session: Session, queue: str, order: WaitingOrder) -> None:
     order.first_at_rest = None if first is None else session.snapshot.all_jobs.get(first)
 
 
-def _let_in_at_rest(session: Session) -> dict[str, list[tuple[tuple[Rank, ...], JobFacts]]]:
+def _let_in_at_rest(session: PluginSession) -> dict[str, list[tuple[tuple[Rank, ...], JobFacts]]]:
     """Return the unschedulable enqueued gangs that are not allocated, by queue; empty if no queue reserves any amounts."""
     waiting = session.ports.waiting
     found: dict[str, list[tuple[tuple[Rank, ...], JobFacts]]] = {}
@@ -122,7 +122,7 @@ def _let_in_at_rest(session: Session) -> dict[str, list[tuple[tuple[Rank, ...], 
     return found
 
 
-def _add_let_in(session: Session, order: WaitingOrder, at_rest: list[tuple[tuple[Rank, ...], JobFacts]]) -> None:
+def _add_let_in(session: PluginSession, order: WaitingOrder, at_rest: list[tuple[tuple[Rank, ...], JobFacts]]) -> None:
     """Set the enqueued gangs of `order`: those of this session and the unschedulable ones."""
     own = [
         (rank, facts) for rank, facts in order.ranked if (job := session.job(facts.key)) and job.phase is PodGroupPhase.INQUEUE
@@ -138,7 +138,7 @@ def _add_let_in(session: Session, order: WaitingOrder, at_rest: list[tuple[tuple
 _MOST = 4  # resources that a cause lists, the first ones that are short
 
 
-def by_cluster(session: Session, job: Job, short: Sequence[int], *, used: Floats, promised: Floats) -> Cause:
+def by_cluster(session: PluginSession, job: Job, short: Sequence[int], *, used: Floats, promised: Floats) -> Cause:
     """Return the cause that the cluster lacks room in the dimensions `short`. `used`, `promised`: vectors.
 
     If overcommitment is allowed, a gang may request more than the cluster has and still be enqueued. Then no node is feasible for
@@ -164,7 +164,7 @@ def by_cluster(session: Session, job: Job, short: Sequence[int], *, used: Floats
 
 
 def by_queue(
-    session: Session, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
+    session: PluginSession, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
 ) -> Cause:
     """Return the cause that `queue`, the queue of the job or an ancestor, lacks room in the dimensions `short`.
 
@@ -175,7 +175,7 @@ def by_queue(
 
 
 def _by_queue(
-    session: Session, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
+    session: PluginSession, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
 ) -> Cause:
     asked = job.facts.min_resources
     assert asked is not None  # noqa: S101 - a job without minimum resources is enqueued
@@ -210,13 +210,13 @@ def _by_queue(
     return Cause(PendingReason.CLUSTER_FULL, lambda: text + before(session, job), sentence, amounts.shortages, behind)
 
 
-def closed(session: Session, queue: str) -> Cause:
+def closed(session: PluginSession, queue: str) -> Cause:
     """Return the cause that the queue is closed."""
     text = pending.closed_queue(queue, session.queues[queue].facts.record.status.state)
     return Cause(PendingReason.QUEUE_CLOSED, lambda: text, retry_when=frozenset())
 
 
-def before(session: Session, job: Job) -> str:
+def before(session: PluginSession, job: Job) -> str:
     """Return a clause for the end of a message: the jobs ahead of `job` in its queue; empty if there are none.
 
     A job of another namespace is not named, since a reader of the message may have no right to know that job.
@@ -259,7 +259,7 @@ class _Amounts:
         ]
 
 
-def _behind(session: Session, job: Job, amounts: _Amounts, place: str, sentence: str) -> Cause | None:
+def _behind(session: PluginSession, job: Job, amounts: _Amounts, place: str, sentence: str) -> Cause | None:
     """Return the cause that only the order of the queue keeps `job` waiting: it would fit beside the allocated jobs.
 
     Return None if the job would not fit, or if only gangs behind it or in other queues keep it from being enqueued.
@@ -281,13 +281,13 @@ def _behind(session: Session, job: Job, amounts: _Amounts, place: str, sentence:
     return Cause(PendingReason.BEHIND_ANOTHER, explain, sentence, amounts.shortages)
 
 
-def _guaranteed(session: Session, queue: str, name: str) -> list[tuple[str, float]]:
+def _guaranteed(session: PluginSession, queue: str, name: str) -> list[tuple[str, float]]:
     """Return the other queues that have a guarantee of resource `name`, with the amounts."""
     guarantees = [(other.name, float(other.facts.guarantee.get(name, 0))) for other in session.queues.values()]
     return [(other, amount) for other, amount in sorted(guarantees) if amount > 0 and other not in {queue, "root"}]
 
 
-def _above_cluster(session: Session, asked: Amounts, named: Sequence[tuple[str, int]], sentence: str) -> Cause:
+def _above_cluster(session: PluginSession, asked: Amounts, named: Sequence[tuple[str, int]], sentence: str) -> Cause:
     total = session.total.copy()
 
     def explain() -> str:

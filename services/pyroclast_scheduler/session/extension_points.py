@@ -1,12 +1,14 @@
 """The extension points of a session: when a plugin is called, with which arguments, and what its result means.
 
-Each extension point is a field of `Extensions`. The module `rules` combines the results of several plugins.
+Each extension point is one field of `Extensions`, with the flag that switches it and how the answers of several plugins
+combine. A new point is one line there, its description in the docstring, and a typed method in `rules`.
 """
+# ruff: noqa: RUF009 - `_point` returns a dataclass field
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum, IntEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -26,10 +28,13 @@ from pyroclast_scheduler.session.statement import Move
 __all__ = [
     "DEFAULT_OFF",
     "FLAGS",
+    "POINTS",
     "Candidate",
+    "Combine",
     "Extensions",
     "GangEviction",
     "Invalid",
+    "Point",
     "Preemptor",
     "Purpose",
     "Rank",
@@ -37,6 +42,7 @@ __all__ = [
     "Vote",
 ]
 
+Gradient: TypeAlias = "Callable[[Job, SubJob | None, HyperNode, Purpose], Sequence[Sequence[HyperNode]] | None]"
 Rank: TypeAlias = "bool | float | str | tuple[Rank, ...]"  # a sort key; the smallest is first
 Candidate: TypeAlias = tuple[Job, Task]  # a possible victim, with its job
 
@@ -93,45 +99,37 @@ class GangEviction:
     is_reclaim: bool
 
 
-_FLAG_OF: Final = {
-    "job_order": "enableJobOrder",
-    "queue_order": "enableQueueOrder",
-    "task_order": "enableTaskOrder",
-    "sub_job_order": "enabledSubJobOrder",
-    "job_ready": "enableJobReady",
-    "sub_job_ready": "enabledSubJobReady",
-    "job_pipelined": "enableJobPipelined",
-    "sub_job_pipelined": "enabledSubJobPipelined",
-    "job_starving": "enableJobStarving",
-    "job_enqueueable": "enableJobEnqueued",
-    "job_enqueued": "enableJobEnqueued",
-    "overused": "enabledOverused",
-    "task_allocatable": "enabledAllocatable",
-    "allocatable": "enabledAllocatable",
-    "preemptive": "enablePreemptive",
-    "lowers_lack": "enablePreemptive",
-    "preemptable": "enablePreemptable",
-    "reclaimable": "enableReclaimable",
-    "spares_preempted": "enablePreemptable",
-    "spares_reclaimed": "enableReclaimable",
-    "victim_tasks": "enabledVictim",
-    "pre_predicate": "enablePredicate",
-    "predicate": "enablePredicate",
-    "job_predicate": "enablePredicate",
-    "coupled_predicate": "enablePredicate",
-    "retry_when": "enablePredicate",
-    "quota_retry_when": "enabledAllocatable",
-    "node_order": "enableNodeOrder",
-    "relative_node_order": "enableNodeOrder",
-    "batch_node_order": "enableNodeOrder",
-    "best_node": "enableBestNode",
-    "hyper_node_order": "enabledHyperNodeOrder",
-    "hyper_node_gradient": "enabledHyperNodeGradient",
-    "target_job": "enableTargetJob",
-    "reserve_nodes": "enableReservedNodes",
-}
+class Combine(Enum):
+    """How the answers of several plugins become one. Plugins are asked in the order of the configuration, tier by tier."""
+
+    RANKS = "the ranks of all plugins as one key: the first plugin whose ranks differ decides"
+    EVERY = "true if all plugins agree"
+    ANY = "true if one plugin says so"
+    LEAST = "the smallest number"
+    FIRST = "the first answer that is not None"
+    FIRST_PLUGIN = "only the first plugin is asked"
+    VOTE = "a rejection ends the vote; a permission decides unless a rejection follows in the same tier; without votes it is true"
+    FIRST_TIER = "only the first tier with an answer counts; its plugins must all agree, or their selections are joined"
+    AGREE = "what all plugins of the first tier with a result select"
+    SPARE = "true if a plugin of each tier with the selection of the same victims says so"
+    UNION = "all answers together"
+    SUM = "the sum of the scores"
+    PLAN = "kept in the placement plan of each shape"
+    CALL = "every plugin is called; there is no answer"
+
+
+class Point(NamedTuple):
+    """An extension point: the flag that switches it for a plugin, empty for none, and how answers combine."""
+
+    flag: str
+    combine: Combine
+
+
+def _point(combine: Combine, flag: str = "") -> Any:  # noqa: ANN401 - the default of a field of any type
+    return field(default=None, metadata={"point": Point(flag, combine)})
+
+
 DEFAULT_OFF: Final = frozenset({"enableHierarchy", "enabledClusterOrder"})
-FLAGS: Final = DEFAULT_OFF | frozenset(_FLAG_OF.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,62 +196,68 @@ class Extensions:
         close (): called at the end of the session.
     """
 
-    job_order: Callable[[Job], Rank] | None = None
-    queue_order: Callable[[Queue], Rank] | None = None
-    task_order: Callable[[Task], Rank] | None = None
+    job_order: Callable[[Job], Rank] | None = _point(Combine.RANKS, "enableJobOrder")
+    queue_order: Callable[[Queue], Rank] | None = _point(Combine.RANKS, "enableQueueOrder")
+    task_order: Callable[[Task], Rank] | None = _point(Combine.RANKS, "enableTaskOrder")
     is_task_order_live: bool = False
-    sub_job_order: Callable[[Job, SubJob], Rank] | None = None
-    victim_queue_order: Callable[[Queue, Queue], Rank] | None = None
+    sub_job_order: Callable[[Job, SubJob], Rank] | None = _point(Combine.RANKS, "enabledSubJobOrder")
+    victim_queue_order: Callable[[Queue, Queue], Rank] | None = _point(Combine.RANKS)
 
-    job_ready: Callable[[Job], bool] | None = None
-    sub_job_ready: Callable[[Job, SubJob], bool] | None = None
-    job_pipelined: Callable[[Job], Vote] | None = None
-    sub_job_pipelined: Callable[[Job, SubJob], Vote] | None = None
-    job_valid: Callable[[Job], Invalid | None] | None = None
-    job_starving: Callable[[Job], bool] | None = None
-    job_enqueueable: Callable[[Job], Vote] | None = None
-    job_enqueued: Callable[[Job], None] | None = None
+    job_ready: Callable[[Job], bool] | None = _point(Combine.EVERY, "enableJobReady")
+    sub_job_ready: Callable[[Job, SubJob], bool] | None = _point(Combine.EVERY, "enabledSubJobReady")
+    job_pipelined: Callable[[Job], Vote] | None = _point(Combine.VOTE, "enableJobPipelined")
+    sub_job_pipelined: Callable[[Job, SubJob], Vote] | None = _point(Combine.VOTE, "enabledSubJobPipelined")
+    job_valid: Callable[[Job], Invalid | None] | None = _point(Combine.FIRST)
+    job_starving: Callable[[Job], bool] | None = _point(Combine.FIRST_TIER, "enableJobStarving")
+    job_enqueueable: Callable[[Job], Vote] | None = _point(Combine.VOTE, "enableJobEnqueued")
+    job_enqueued: Callable[[Job], None] | None = _point(Combine.CALL, "enableJobEnqueued")
     is_enqueue_told: bool = False
 
-    overused: Callable[[Queue, Ints], bool] | None = None
-    allocatable: Callable[[Queue, PlacementPlan, int], int] | None = None
-    task_allocatable: Callable[[Queue, Task], bool] | None = None
-    quota_retry_when: Callable[[Job, Sequence[Task]], Collection[Trigger]] | None = None
-    preemptive: Callable[[Queue, Ints], bool] | None = None
-    lowers_lack: Callable[[Sequence[Move]], bool] | None = None
+    overused: Callable[[Queue, Ints], bool] | None = _point(Combine.ANY, "enabledOverused")
+    allocatable: Callable[[Queue, PlacementPlan, int], int] | None = _point(Combine.LEAST, "enabledAllocatable")
+    task_allocatable: Callable[[Queue, Task], bool] | None = _point(Combine.EVERY, "enabledAllocatable")
+    quota_retry_when: Callable[[Job, Sequence[Task]], Collection[Trigger]] | None = _point(Combine.UNION, "enabledAllocatable")
+    preemptive: Callable[[Queue, Ints], bool] | None = _point(Combine.EVERY, "enablePreemptive")
+    lowers_lack: Callable[[Sequence[Move]], bool] | None = _point(Combine.EVERY, "enablePreemptive")
 
-    preemptable: VictimRule | None = None
-    reclaimable: VictimRule | None = None
-    spares_preempted: Callable[[Job, Preemptor], bool] | None = None
-    spares_reclaimed: Callable[[Job, Preemptor], bool] | None = None
-    unified_evictable: Callable[[GangEviction, Sequence[Candidate]], list[Candidate] | None] | None = None
-    victim_tasks: Callable[[Sequence[Candidate]], Sequence[Candidate]] | None = None
+    preemptable: VictimRule | None = _point(Combine.AGREE, "enablePreemptable")
+    reclaimable: VictimRule | None = _point(Combine.AGREE, "enableReclaimable")
+    spares_preempted: Callable[[Job, Preemptor], bool] | None = _point(Combine.SPARE, "enablePreemptable")
+    spares_reclaimed: Callable[[Job, Preemptor], bool] | None = _point(Combine.SPARE, "enableReclaimable")
+    unified_evictable: Callable[[GangEviction, Sequence[Candidate]], list[Candidate] | None] | None = _point(Combine.AGREE)
+    victim_tasks: Callable[[Sequence[Candidate]], Sequence[Candidate]] | None = _point(Combine.FIRST_TIER, "enabledVictim")
 
-    pre_predicate: Callable[[Task, PlacementPlan], str | None] | None = None
-    predicate: Predicate | None = None
-    coupled_predicate: Callable[[Task, PlacementPlan], Sequence[Refusal] | None] | None = None
-    retry_when: Callable[[Task, PlacementPlan], Collection[Trigger] | None] | None = None
-    node_order: NodeScore | None = None
-    relative_node_order: Callable[[PlacementPlan, Bools], Floats | None] | None = None
-    batch_node_order: Callable[[Job, Task, PlacementPlan, Bools], Floats | None] | None = None
-    best_node: Callable[[Task, PlacementPlan, Floats], int | None] | None = None
-    job_predicate: Callable[[Job], Sequence[Refusal]] | None = None
-    closed_to: Callable[[Job], Sequence[Refusal]] | None = None
+    pre_predicate: Callable[[Task, PlacementPlan], str | None] | None = _point(Combine.FIRST, "enablePredicate")
+    predicate: Predicate | None = _point(Combine.PLAN, "enablePredicate")
+    coupled_predicate: Callable[[Task, PlacementPlan], Sequence[Refusal] | None] | None = _point(Combine.UNION, "enablePredicate")
+    retry_when: Callable[[Task, PlacementPlan], Collection[Trigger] | None] | None = _point(Combine.UNION, "enablePredicate")
+    node_order: NodeScore | None = _point(Combine.PLAN, "enableNodeOrder")
+    relative_node_order: Callable[[PlacementPlan, Bools], Floats | None] | None = _point(Combine.SUM, "enableNodeOrder")
+    batch_node_order: Callable[[Job, Task, PlacementPlan, Bools], Floats | None] | None = _point(Combine.SUM, "enableNodeOrder")
+    best_node: Callable[[Task, PlacementPlan, Floats], int | None] | None = _point(Combine.FIRST, "enableBestNode")
+    job_predicate: Callable[[Job], Sequence[Refusal]] | None = _point(Combine.UNION, "enablePredicate")
+    closed_to: Callable[[Job], Sequence[Refusal]] | None = _point(Combine.UNION)
 
-    hyper_node_order: Callable[[Job, SubJob, Sequence[HyperNode]], Floats] | None = None
-    hyper_node_gradient: Callable[[Job, SubJob | None, HyperNode, Purpose], Sequence[Sequence[HyperNode]] | None] | None = None
+    hyper_node_order: Callable[[Job, SubJob, Sequence[HyperNode]], Floats] | None = _point(Combine.SUM, "enabledHyperNodeOrder")
+    hyper_node_gradient: Gradient | None = _point(Combine.FIRST_PLUGIN, "enabledHyperNodeGradient")
 
-    target_job: Callable[[Sequence[Job]], Job | None] | None = None
-    reserve_nodes: Callable[[], None] | None = None
+    target_job: Callable[[Sequence[Job]], Job | None] | None = _point(Combine.FIRST_PLUGIN, "enableTargetJob")
+    reserve_nodes: Callable[[], None] | None = _point(Combine.CALL, "enableReservedNodes")
 
-    pre_bind: Callable[[Task, int], Preparation | None] | None = None
-    moved: Callable[[Move, int], None] | None = None
-    objection: Callable[[Move], str | None] | None = None
-    close: Callable[[], None] | None = None
+    pre_bind: Callable[[Task, int], Preparation | None] | None = _point(Combine.UNION)
+    moved: Callable[[Move, int], None] | None = _point(Combine.CALL)
+    objection: Callable[[Move], str | None] | None = _point(Combine.FIRST)
+    close: Callable[[], None] | None = _point(Combine.CALL)
 
     def only(self, enabled: frozenset[str]) -> Extensions:
         """Return these extensions without the extension points whose flag is not in `enabled`."""
         off: dict[str, Any] = {
-            name: None for name, flag in _FLAG_OF.items() if flag not in enabled and getattr(self, name) is not None
+            name: None
+            for name, point in POINTS.items()
+            if point.flag and point.flag not in enabled and getattr(self, name) is not None
         }
         return replace(self, **off) if off else self
+
+
+POINTS: Final[Mapping[str, Point]] = {each.name: each.metadata["point"] for each in fields(Extensions) if each.metadata}
+FLAGS: Final = DEFAULT_OFF | frozenset(point.flag for point in POINTS.values() if point.flag)

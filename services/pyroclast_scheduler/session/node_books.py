@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 S = TypeVar("S")
@@ -58,7 +58,7 @@ class NodeBook(ABC, Generic[S, C]):
     `S`: the type of the state of a node. `C`: the type of the claim of a pod.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self.session = session
         self._states: dict[int, S] = {}
         self._given: dict[str, C] = {}

@@ -176,7 +176,7 @@ class Outcome:
 
     Attributes:
         seen: the jobs that the session examined; earlier results of other jobs stay valid.
-        drawn: formerly unschedulable jobs that this session examined or that the next session must examine.
+        retried: formerly unschedulable jobs that this session examined or that the next session must examine.
         unschedulable: the jobs that need no further try until one of their triggers fires.
         statuses: the new status of each PodGroup whose status changes.
         bare: PodGroups in phase Pending whose stored status may be empty, since an empty phase is read as Pending.
@@ -199,7 +199,7 @@ class Outcome:
     """
 
     seen: set[str] = field(default_factory=set)
-    drawn: list[str] = field(default_factory=list)
+    retried: list[str] = field(default_factory=list)
     unschedulable: list[UnschedulableJob] = field(default_factory=list)
     statuses: dict[str, GroupStatus] = field(default_factory=dict)
     bare: list[str] = field(default_factory=list)

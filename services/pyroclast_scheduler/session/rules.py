@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, TypeVar
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -26,7 +27,9 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import PluginEntry
 from pyroclast_scheduler.session.extension_points import (
+    POINTS,
     Candidate,
+    Combine,
     Extensions,
     GangEviction,
     Invalid,
@@ -114,63 +117,22 @@ class Rules:
         self._register(())
 
     def _register(self, tiers: Sequence[Sequence[Extensions]]) -> None:
-        self._extensions = tiers
-        self._job_order = self.all_of(lambda each: each.job_order)
-        self._queue_order = self.all_of(lambda each: each.queue_order)
-        self._task_order = self.all_of(lambda each: each.task_order)
-        self._is_task_order_live = bool(self.all_of(lambda each: each.task_order if each.is_task_order_live else None))
-        self._sub_job_order = self.all_of(lambda each: each.sub_job_order)
-        self._victim_queue_order = self.all_of(lambda each: each.victim_queue_order)
-        self._job_ready = self.all_of(lambda each: each.job_ready)
-        self._sub_job_ready = self.all_of(lambda each: each.sub_job_ready)
-        self._job_valid = self.all_of(lambda each: each.job_valid)
-        self._job_enqueued = self.all_of(lambda each: each.job_enqueued)
-        self._overused = self.all_of(lambda each: each.overused)
-        self._allocatable = self.all_of(lambda each: each.allocatable)
-        self._task_allocatable = self.all_of(lambda each: each.task_allocatable)
-        self._lowers_lack = self.all_of(lambda each: each.lowers_lack)
-        self._preemptive = self.all_of(lambda each: each.preemptive)
-        self._pre_predicate = self.all_of(lambda each: each.pre_predicate)
-        self._coupled_predicate = self.all_of(lambda each: each.coupled_predicate)
-        self._retry_when = self.all_of(_retry_rule)
-        self._quota_retry_when = self.all_of(_quota_retry_rule)
-        self._has_untold_votes = any(self.all_of(lambda each: each.job_enqueueable and not each.is_enqueue_told))
-        self._relative_node_order = self.all_of(lambda each: each.relative_node_order)
-        self._batch_node_order = self.all_of(lambda each: each.batch_node_order)
-        self._best_node = self.all_of(lambda each: each.best_node)
-        self._closed_to = self.all_of(lambda each: each.closed_to)
-        self._job_bars = self.all_of(lambda each: each.job_predicate)
-        self._job_predicate = self._job_bars + self._closed_to
-        self._hyper_node_order = self.all_of(lambda each: each.hyper_node_order)
-        self._hyper_node_gradient = self.all_of(lambda each: each.hyper_node_gradient)
-        self._target_job = self.all_of(lambda each: each.target_job)
-        self._reserve_nodes = self.all_of(lambda each: each.reserve_nodes)
-        self._job_pipelined = self._tiers(lambda each: each.job_pipelined)
-        self._sub_job_pipelined = self._tiers(lambda each: each.sub_job_pipelined)
-        self._job_starving = self._tiers(lambda each: each.job_starving)
-        self._job_enqueueable = self._tiers(lambda each: each.job_enqueueable)
-        self._preemptable = self._tiers(lambda each: each.preemptable)
-        self._reclaimable = self._tiers(lambda each: each.reclaimable)
-        self._spares_preempted = self._sparing("preemptable", "spares_preempted")
-        self._spares_reclaimed = self._sparing("reclaimable", "spares_reclaimed")
-        self._unified_evictable = self._tiers(lambda each: each.unified_evictable)
-        self._victim_tasks = self._tiers(lambda each: each.victim_tasks)
-        self._moved = self.all_of(lambda each: each.moved)
-        self._objections = self.all_of(lambda each: each.objection)
-        self._pre_bind = self.all_of(lambda each: each.pre_bind)
+        self._points = {name: _registered(tiers, name) for name in POINTS}
+        self._points["retry_when"] = _tiers_of(tiers, _retry_rule)
+        self._points["quota_retry_when"] = _tiers_of(tiers, _quota_retry_rule)
+        self._points["spares_preempted"] = _sparing(tiers, "preemptable", "spares_preempted")
+        self._points["spares_reclaimed"] = _sparing(tiers, "reclaimable", "spares_reclaimed")
+        self._of = {name: list(chain.from_iterable(functions)) for name, functions in self._points.items()}
+        self._ask = {
+            name: _COMBINED[point.combine](self._points[name]) for name, point in POINTS.items() if point.combine in _COMBINED
+        }
+        every = list(chain.from_iterable(tiers))
+        self._is_task_order_live = any(each.task_order is not None and each.is_task_order_live for each in every)
+        self._has_untold_votes = any(each.job_enqueueable is not None and not each.is_enqueue_told for each in every)
 
-    def all_of(self, point: Callable[[Extensions], T | None]) -> list[T]:
-        """Return the functions registered at an extension point, in the order of the configuration."""
-        return list(chain.from_iterable(self._tiers(point)))
-
-    def _tiers(self, point: Callable[[Extensions], T | None]) -> _Tiers[T]:
-        tiers = [[found for each in tier if (found := point(each)) is not None] for tier in self._extensions]
-        return [tier for tier in tiers if tier]
-
-    def _sparing(self, rule: str, spares: str) -> _Tiers[Callable[[Job, Preemptor], bool]]:
-        """Return for each tier with rules for victims whom the plugins of these rules spare; the list of a tier may be empty."""
-        tiers = [[getattr(each, spares) for each in tier if getattr(each, rule)] for tier in self._extensions]
-        return [[found for found in tier if found] for tier in tiers if tier]
+    def all_of(self, point: str) -> list[Any]:
+        """Return the functions registered at the extension point of that name, in the order of the configuration."""
+        return self._of[point]
 
     # -- order: the smallest key is first; the first plugin whose ranks differ decides ----------------------------------
 
@@ -180,28 +142,27 @@ class Rules:
 
     def job_order(self, job: Job) -> tuple[Rank, ...]:
         """Return the ranks of `job` by the plugins, without age and UID, which only break ties."""
-        return tuple(rank(job) for rank in self._job_order)
+        return self._ranks("job_order", job)
 
     def sub_job_key(self, job: Job, sub_job: SubJob) -> tuple[Rank, ...]:
         """Return the sort key of `sub_job` among the sub-jobs of `job`."""
-        return (*(rank(job, sub_job) for rank in self._sub_job_order), sub_job.match_index, sub_job.uid)
+        return (*self._ranks("sub_job_order", job, sub_job), sub_job.match_index, sub_job.uid)
 
     def queue_key(self, queue: Queue) -> tuple[Rank, ...]:
         """Return the sort key of `queue` among all queues."""
-        return (*(rank(queue) for rank in self._queue_order), queue.facts.created, queue.facts.uid)
+        return (*self._ranks("queue_order", queue), queue.facts.created, queue.facts.uid)
 
     def victim_queue_key(self, queue: Queue, preemptor: Queue) -> tuple[Rank, ...] | None:
         """Return the sort key of `queue` among the queues whose pods may be evicted for `preemptor`.
 
         Pods of the first queue are evicted first. Return None if no plugin orders the queues.
         """
-        ranks = self._victim_queue_order
-        return tuple(rank(queue, preemptor) for rank in ranks) if ranks else None
+        return self._ranks("victim_queue_order", queue, preemptor) or None
 
     def task_key(self, task: Task) -> tuple[Rank, ...]:
         """Return the sort key of `task` among the tasks of its job."""
         facts = task.facts
-        return (*(rank(task) for rank in self._task_order), facts.part, facts.index, facts.created, facts.uid)
+        return (*self._ranks("task_order", task), facts.part, facts.index, facts.created, facts.uid)
 
     def reorder(self, tasks: deque[Task]) -> bool:
         """Sort pending tasks by their present keys. Return whether each placement may change the order."""
@@ -215,44 +176,45 @@ class Rules:
 
     def job_ready(self, job: Job) -> bool:
         """Whether the placements of `job` may be committed."""
-        return all(ask(job) for ask in self._job_ready)
+        return bool(self._ask["job_ready"](job))
 
     @property
     def has_gangs(self) -> bool:
         """Whether a plugin may keep placements of a job from being committed. Without one, each pod is scheduled on its own."""
-        return bool(self._job_ready)
+        return bool(self._of["job_ready"])
 
     def sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
         """Whether the placements of `sub_job` may be committed. Without sub-jobs, `job_ready` decides."""
         if not job.is_divided:
             return self.job_ready(job)
-        return all(ask(job, sub_job) for ask in self._sub_job_ready)
+        return bool(self._ask["sub_job_ready"](job, sub_job))
 
     def job_pipelined(self, job: Job) -> bool:
         """Whether `job` would be ready if its pipelined tasks were allocated."""
-        return _vote((ask(job) for ask in tier) for tier in self._job_pipelined)
+        return bool(self._ask["job_pipelined"](job))
 
     def sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
         """Whether `sub_job` would be ready if its pipelined tasks were allocated."""
         if not job.is_divided:
             return self.job_pipelined(job)
-        return _vote((ask(job, sub_job) for ask in tier) for tier in self._sub_job_pipelined)
+        return bool(self._ask["sub_job_pipelined"](job, sub_job))
 
     def job_invalid(self, job: Job) -> Invalid | None:
         """Return why `job` cannot be scheduled, None if it can."""
         hold = job.facts.group.spec.hold
         if hold is not None:
             return Invalid(hold.reason, hold.text)
-        return next((found for ask in self._job_valid if (found := ask(job)) is not None), None)
+        invalid: Invalid | None = self._ask["job_valid"](job)
+        return invalid
 
     def job_starving(self, job: Job) -> bool:
         """Whether pods may be evicted for `job`. All plugins of the first tier that implements `job_starving` must agree."""
-        tiers = self._job_starving
+        tiers = self._points["job_starving"]
         return bool(tiers) and all(ask(job) for ask in tiers[0])
 
     def job_enqueueable(self, job: Job) -> bool:
         """Whether `job` may be enqueued."""
-        return _vote((ask(job) for ask in tier) for tier in self._job_enqueueable)
+        return bool(self._ask["job_enqueueable"](job))
 
     def enqueue_retry_when(self, job: Job) -> set[Trigger]:
         """Return the triggers, besides a change of the queue, after which the refused `job` may be enqueued."""
@@ -261,56 +223,55 @@ class Rules:
 
     def job_enqueued(self, job: Job) -> None:
         """Notify the plugins that `job` was enqueued."""
-        for notify in self._job_enqueued:
-            notify(job)
+        self._ask["job_enqueued"](job)
 
     # -- quota ---------------------------------------------------------------------------------------------------------
 
     def overused(self, queue: Queue, extra: Ints = _NOTHING) -> bool:
         """Whether `queue` would exceed its share if `extra` were allocated to it too."""
-        return any(ask(queue, extra) for ask in self._overused)
+        return bool(self._ask["overused"](queue, extra))
 
     def allocatable(self, queue: Queue, plan: PlacementPlan, count: int, task: Task | None = None) -> int:
         """Return how many of `count` pods with `plan` the queue may still use. `task`: the first of these pods, if known."""
-        if task is not None and task.facts.shape.has_claims and not all(ask(queue, task) for ask in self._task_allocatable):
+        if task is not None and task.facts.shape.has_claims and not self._ask["task_allocatable"](queue, task):
             return 0
-        for ask in self._allocatable:
+        for ask in self._of["allocatable"]:
             count = min(count, ask(queue, plan, count))
         return max(count, 0)
 
     def quota_retry_when(self, job: Job, tasks: Sequence[Task]) -> set[Trigger]:
         """Return the triggers after which the queue of `job` may accept more of `tasks`."""
-        return set(chain.from_iterable(ask(job, tasks) for ask in self._quota_retry_when))
-
-    def lowers_lack(self, moves: Sequence[Move]) -> bool | None:
-        """Whether `moves`, which are applied, lowered what queues lack, by every plugin that measures it; None if none does."""
-        return all(ask(moves) for ask in self._lowers_lack) if self._lowers_lack else None
+        return set(self._ask["quota_retry_when"](job, tasks))
 
     def preemptive(self, queue: Queue, amount: Ints) -> bool:
         """Whether pods of other queues may be evicted for `amount` more in `queue`."""
-        return all(ask(queue, amount) for ask in self._preemptive)
+        return bool(self._ask["preemptive"](queue, amount))
+
+    def lowers_lack(self, moves: Sequence[Move]) -> bool | None:
+        """Whether `moves`, which are applied, lowered what queues lack, by every plugin that measures it; None if none does."""
+        return bool(self._ask["lowers_lack"](moves)) if self.all_of("lowers_lack") else None
 
     # -- victims -------------------------------------------------------------------------------------------------------
 
     def preemptable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return those of `candidates` that may be evicted for `preemptor`, a task of `job` in the same queue."""
-        return agreed_whole(candidates, lambda asked: _agreed(self._preemptable, asked, preemptor, job), job)
+        return agreed_whole(candidates, lambda asked: _agreed(self._points["preemptable"], asked, preemptor, job), job)
 
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return those of `candidates` that may be evicted for `preemptor`, a task of `job` in another queue."""
-        return agreed_whole(candidates, lambda asked: _agreed(self._reclaimable, asked, preemptor, job), job)
+        return agreed_whole(candidates, lambda asked: _agreed(self._points["reclaimable"], asked, preemptor, job), job)
 
     def may_lose(self, job: Job, preemptor: Preemptor) -> bool:
         """Whether tasks of `job`, in whichever queue, may be evicted at present for other jobs with that queue and priority.
 
         If not, `preemptable` or `reclaimable` selects no task of `job` for them.
         """
-        tiers = self._spares_preempted if job.facts.queue == preemptor.queue else self._spares_reclaimed
+        tiers = self._points["spares_preempted" if job.facts.queue == preemptor.queue else "spares_reclaimed"]
         return not all(any(spares(job, preemptor) for spares in tier) for tier in tiers)
 
     def unified_evictable(self, wish: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return those of `candidates` that may be evicted for a whole gang."""
-        return agreed_whole(candidates, lambda asked: _agreed(self._unified_evictable, asked, wish), wish.job)
+        return agreed_whole(candidates, lambda asked: _agreed(self._points["unified_evictable"], asked, wish), wish.job)
 
     def victim_tasks(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return those of `candidates` that should be evicted without a preemptor.
@@ -318,7 +279,7 @@ class Rules:
         The union of the first tier with a result is returned.
         """
         candidates = [pair for pair in candidates if not pair[0].facts.group.spec.is_protected]
-        for tier in self._victim_tasks:
+        for tier in self._points["victim_tasks"]:
             uids = {task.uid for ask in tier for _, task in ask(candidates)}
             if uids:
                 return [pair for pair in candidates if pair[1].uid in uids]
@@ -328,7 +289,8 @@ class Rules:
 
     def pre_predicate(self, task: Task, plan: PlacementPlan) -> str | None:
         """Return why no node is feasible for `task`; None if the nodes must be examined."""
-        return next((why for ask in self._pre_predicate if (why := ask(task, plan)) is not None), None)
+        why: str | None = self._ask["pre_predicate"](task, plan)
+        return why
 
     def coupled_refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
         """Return the refusals that depend on other pods; None if `task` does not depend on other pods.
@@ -337,7 +299,7 @@ class Rules:
         not steady.
         """
         found: list[Refusal] | None = None
-        for ask in self._coupled_predicate:
+        for ask in self._of["coupled_predicate"]:
             refusals = ask(task, plan)
             if refusals is not None:
                 found = [*(found or ()), *(refusals or (Refusal(np.zeros_like(plan.mask), ""),))]
@@ -345,40 +307,41 @@ class Rules:
 
     def retry_when(self, job: Job, task: Task, plan: PlacementPlan) -> set[Trigger]:
         """Return the triggers, besides the room of nodes, that may change the set of nodes feasible for `task` of `job`."""
-        return set(chain.from_iterable(ask(job, task, plan) for ask in self._retry_when))
+        return set(self._ask["retry_when"](job, task, plan))
 
     def batch_scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
         """Return the sum of the `batch_node_order` scores; None if no plugin returns any."""
-        found = [scores for ask in self._batch_node_order if (scores := ask(job, task, plan, candidates)) is not None]
-        return np.sum(found, axis=0) if found else None
+        scores: Floats | None = self._ask["batch_node_order"](job, task, plan, candidates)
+        return scores
 
     def relative_scores(self, plan: PlacementPlan, candidates: Bools) -> Floats | None:
         """Return the scores that depend only on the shape and on the set of candidates; None if no plugin returns any."""
-        found = [scores for ask in self._relative_node_order if (scores := ask(plan, candidates)) is not None]
-        return np.sum(found, axis=0) if found else None
+        scores: Floats | None = self._ask["relative_node_order"](plan, candidates)
+        return scores
 
     @property
     def has_relative_scores(self) -> bool:
         """Whether a plugin implements the extension point `relative_node_order`."""
-        return bool(self._relative_node_order)
+        return bool(self._of["relative_node_order"])
 
     @property
     def has_batch_scores(self) -> bool:
         """Whether a plugin implements the extension point `batch_node_order`."""
-        return bool(self._batch_node_order)
+        return bool(self._of["batch_node_order"])
 
     @property
     def has_best_node(self) -> bool:
         """Whether a plugin implements the extension point `best_node`, which overrides the scores of nodes."""
-        return bool(self._best_node)
+        return bool(self._of["best_node"])
 
     def best_node(self, task: Task, plan: PlacementPlan, scores: Floats) -> int | None:
         """Return the row that the first plugin with an answer chooses in place of the best score; None if no plugin answers."""
-        return next((row for ask in self._best_node if (row := ask(task, plan, scores)) is not None), None)
+        row: int | None = self._ask["best_node"](task, plan, scores)
+        return row
 
     def job_refusals(self, job: Job) -> list[Refusal]:
         """Return the refusals that apply to all pods of `job`: by its PodGroup or queue, and by locked nodes."""
-        return [refusal for ask in self._job_predicate for refusal in ask(job)]
+        return [*self._ask["job_predicate"](job), *self._ask["closed_to"](job)]
 
     def closed_to(self, job: Job) -> Bools | None:
         """Return a mask of the nodes that are refused to all pods of `job`; None if no plugin refuses any."""
@@ -390,34 +353,34 @@ class Rules:
 
         Return None if no plugin refuses any.
         """
-        masks = [refusal.nodes for ask in self._job_bars for refusal in ask(job)]
+        masks = [refusal.nodes for refusal in self._ask["job_predicate"](job)]
         return np.logical_or.reduce(masks) if masks else None
 
     def locked_to(self, job: Job) -> Bools | None:
         """Return a mask of the nodes that are locked against `job`; None if no plugin locks any."""
-        masks = [refusal.nodes for ask in self._closed_to for refusal in ask(job)]
+        masks = [refusal.nodes for refusal in self._ask["closed_to"](job)]
         return np.logical_or.reduce(masks) if masks else None
 
     # -- moves ---------------------------------------------------------------------------------------------------------
 
     def notify_moved(self, move: Move, sign: int) -> None:
         """Notify the plugins that `move` was made (1) or undone (−1)."""
-        for notify in self._moved:
-            notify(move, sign)
+        self._ask["moved"](move, sign)
 
     @property
     def has_objections(self) -> bool:
         """Whether a plugin may reject placements after they were made."""
-        return bool(self._objections)
+        return bool(self._of["objection"])
 
     def objection(self, move: Move) -> str | None:
         """Return why the placements of `move` must be undone, None if they may stay."""
-        return next((why for ask in self._objections if (why := ask(move)) is not None), None)
+        why: str | None = self._ask["objection"](move)
+        return why
 
     def preparations(self, placed: Sequence[tuple[Task, int]]) -> dict[str, tuple[Preparation, ...]]:
         """Return the steps that the binds require, by UID of the pod. `placed`: tasks with the rows of their nodes."""
         found: dict[str, tuple[Preparation, ...]] = {}
-        for prepare in self._pre_bind:
+        for prepare in self._of["pre_bind"]:
             for task, row in placed:
                 preparation = prepare(task, row)
                 if preparation is not None:
@@ -428,27 +391,44 @@ class Rules:
 
     def hyper_node_scores(self, job: Job, sub_job: SubJob, candidates: Sequence[HyperNode]) -> Floats:
         """Return a score for each of `candidates`."""
-        total = np.zeros(len(candidates))
-        for ask in self._hyper_node_order:
-            total = total + ask(job, sub_job, candidates)
-        return total
+        scores: Floats | None = self._ask["hyper_node_order"](job, sub_job, candidates)
+        return np.zeros(len(candidates)) if scores is None else scores
 
     def hyper_node_gradient(
         self, job: Job, sub_job: SubJob | None, top: HyperNode, purpose: Purpose
     ) -> Sequence[Sequence[HyperNode]]:
         """Return lists of hypernodes at or below `top`, to be tried one list after another. The first plugin decides."""
-        asked = self._hyper_node_gradient
+        asked = self._of["hyper_node_gradient"]
         return (asked[0](job, sub_job, top, purpose) or []) if asked else [[top]]
 
     def target_job(self, jobs: Sequence[Job]) -> Job | None:
         """Return the job among `jobs` for which nodes are reserved; None for no job. The first plugin decides."""
-        asked = self._target_job
+        asked = self._of["target_job"]
         return asked[0](jobs) if asked else None
 
     def reserve_nodes(self) -> None:
         """Lock a further node for the target, the job for which nodes are reserved."""
-        for reserve in self._reserve_nodes:
-            reserve()
+        self._ask["reserve_nodes"]()
+
+    def _ranks(self, point: str, *about: object) -> tuple[Rank, ...]:
+        ranks: tuple[Rank, ...] = self._ask[point](*about)
+        return ranks
+
+
+def _tiers_of(tiers: Sequence[Sequence[Extensions]], point: Callable[[Extensions], Any]) -> _Tiers[Any]:
+    """Return the functions at an extension point by tier, without empty tiers."""
+    functions = [[each for extensions in tier if (each := point(extensions)) is not None] for tier in tiers]
+    return [tier for tier in functions if tier]
+
+
+def _registered(tiers: Sequence[Sequence[Extensions]], name: str) -> _Tiers[Any]:
+    return _tiers_of(tiers, attrgetter(name))
+
+
+def _sparing(tiers: Sequence[Sequence[Extensions]], rule: str, spares: str) -> _Tiers[Any]:
+    """Return for each tier with rules for victims whom the plugins of these rules spare; the list of a tier may be empty."""
+    listed = [[getattr(each, spares) for each in tier if getattr(each, rule)] for tier in tiers]
+    return [[each for each in tier if each] for tier in listed if tier]
 
 
 def _retry_rule(each: Extensions) -> Callable[[Job, Task, PlacementPlan], Collection[Trigger]]:
@@ -518,3 +498,39 @@ def _agreed(
         if chosen:
             return chosen
     return []
+
+
+def _each(combine: Callable[[Iterable[Any]], Any]) -> Callable[[_Tiers[Any]], Callable[..., Any]]:
+    """Return a rule that combines the answers of all plugins, whatever their tier."""
+
+    def rule(tiers: _Tiers[Any]) -> Callable[..., Any]:
+        functions = list(chain.from_iterable(tiers))
+        return lambda *about: combine(ask(*about) for ask in functions)
+
+    return rule
+
+
+def _first(answers: Iterable[Any]) -> Any:  # noqa: ANN401 - the answer of a plugin
+    return next((answer for answer in answers if answer is not None), None)
+
+
+def _sum(answers: Iterable[Floats | None]) -> Floats | None:
+    scores = [answer for answer in answers if answer is not None]
+    return np.sum(scores, axis=0) if scores else None
+
+
+def _by_vote(tiers: _Tiers[Any]) -> Callable[..., bool]:
+    return lambda *about: _vote((ask(*about) for ask in tier) for tier in tiers)
+
+
+_COMBINED: Final[Mapping[Combine, Callable[[_Tiers[Any]], Callable[..., Any]]]] = {
+    Combine.RANKS: _each(tuple),
+    Combine.EVERY: _each(all),
+    Combine.ANY: _each(any),
+    Combine.FIRST: _each(_first),
+    Combine.UNION: _each(lambda answers: [each for answer in answers for each in answer or ()]),
+    Combine.SUM: _each(_sum),
+    Combine.CALL: _each(list),
+    Combine.VOTE: _by_vote,
+}
+"""The rules whose answers need no more than the table says. The others stand in the methods of `Rules`."""

@@ -48,17 +48,17 @@ class Heap(Generic[T]):
 
 
 class EquivalentJobs:
-    """Selects jobs of each kind for the session, one after another. A selected job is added to `jobs`.
+    """Selects jobs of each equivalence class for the session, one after another. A selected job is added to `jobs`.
 
-    `drawn`: the keys of the selected jobs. `unexplained`: the keys of selected jobs that the session has not tried itself, so
+    `selected`: the keys of the selected jobs. `unexplained`: the keys of selected jobs that the session has not tried itself, so
     that it knows no cause for them.
 
     Args:
-        snapshot: contains the unschedulable jobs of each kind, oldest first; facts that are not in `all_jobs` are outdated.
+        snapshot: contains the unschedulable jobs of each class, oldest first; facts that are not in `all_jobs` are outdated.
         jobs: the jobs that the session examines.
         others: jobs that the session created only to read them.
         make: creates the job of a session from its facts.
-        is_distinct: whether the name of a job may decide its placement; then all jobs of the kind are selected at once.
+        is_distinct: whether the name of a job may decide its placement; then all jobs of the class are selected at once.
     """
 
     def __init__(
@@ -70,38 +70,38 @@ class EquivalentJobs:
         make: Callable[[JobFacts], Job],
         is_distinct: Callable[[Job], bool],
     ) -> None:
-        self.drawn: list[str] = []
+        self.selected: list[str] = []
         self.unexplained: set[str] = set()
         self._jobs = jobs
         self._others = others
         self._make = make
-        self._lines: dict[str, Iterator[JobFacts]] = {}
+        self._others_of_class: dict[str, Iterator[JobFacts]] = {}
         known = snapshot.all_jobs
-        for each in snapshot.lines:
-            job = self._draw(facts for facts in each if known.get(facts.key) is facts and facts.key not in jobs)
+        for each in snapshot.candidates:
+            job = self._select(facts for facts in each if known.get(facts.key) is facts and facts.key not in jobs)
             while job is not None and is_distinct(job):
                 job = self.next_after(job)
 
     def next_after(self, job: Job) -> Job | None:
-        """Select the next job of the kind of `job`, which was placed just now.
+        """Select the next job of the class of `job`, which was placed just now.
 
         Return None if there is none, or on a second call.
         """
-        line = self._lines.pop(job.facts.key, None)
-        return None if line is None else self._draw(line)
+        order = self._others_of_class.pop(job.facts.key, None)
+        return None if order is None else self._select(order)
 
     def has_next(self, job: Job) -> bool:
-        """Whether another job of the kind of `job` can be selected."""
-        return job.facts.key in self._lines
+        """Whether another job of the class of `job` can be selected."""
+        return job.facts.key in self._others_of_class
 
-    def _draw(self, line: Iterator[JobFacts]) -> Job | None:
-        facts = next(line, None)
+    def _select(self, order: Iterator[JobFacts]) -> Job | None:
+        facts = next(order, None)
         if facts is None:
             return None
         job = self._others.pop(facts.key, None) or self._make(facts)
         self._jobs[facts.key] = job
-        self.drawn.append(facts.key)
-        behind = next(line, None)
+        self.selected.append(facts.key)
+        behind = next(order, None)
         if behind is not None:
-            self._lines[facts.key] = chain([behind], line)
+            self._others_of_class[facts.key] = chain([behind], order)
         return job

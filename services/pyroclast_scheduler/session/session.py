@@ -34,6 +34,7 @@ from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.node_limits import LabelRefusals, OpenNodes, Reserved
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Measures, Note, Report
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.ports import AskedFor, Extender, NodeUsage, Ports
 from pyroclast_scheduler.session.promises import Promises
 from pyroclast_scheduler.session.rules import OpenedPlugins, Rules, open_plugins
@@ -48,7 +49,7 @@ _NO_PLUGINS: Final = OpenedPlugins([], [], (), are_labels_read=False)
 class Plugin(Protocol):
     """One instance of a plugin in one session."""
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of the plugin for `session`, computed from the data of the session."""
 
 
@@ -100,7 +101,7 @@ class Session(Rules):
         self._plans: dict[int, PlacementPlan] = {}
         self._kept: dict[Callable[[Session], Any], Any] = {}
         self.equivalents = EquivalentJobs(
-            snapshot, self.jobs, self.others, make=self._make_job, is_distinct=self._are_names_minded
+            snapshot, self.jobs, self.others, make=self._make_job, is_distinct=self._do_names_matter
         )
         self.plugins = open_plugins(configuration.tiers, plugins, self._open, self.report.warnings)
         super().__init__(self.plugins.tiers)
@@ -127,15 +128,15 @@ class Session(Rules):
         """
         return self.term_counts.selecting_by(IDENTITY_LABELS) if self.snapshot.is_coupled else []
 
-    def _are_names_minded(self, job: Job) -> bool:
+    def _do_names_matter(self, job: Job) -> bool:
         """Whether an anti-affinity term may select pods of `job` but not of an equivalent job, because the term uses names."""
         return any(term.may_take_in(task, but=IDENTITY_LABELS) for term in self._terms_on_names for task in job.facts.tasks)
 
-    def kind_at_rest(self, job: Job) -> bytes | None:
+    def class_of(self, job: Job) -> bytes | None:
         """Return the equivalence class in which `job` waits; None if the job is the only one of its class."""
         if self.asked_for.services:
             return None
-        return job.facts.strict_kind if self.plugins.are_labels_read else job.facts.kind
+        return job.facts.strict_class if self.plugins.are_labels_read else job.facts.equivalence_class
 
     # -- queries -----------------------------------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ class Session(Rules):
         plan = self._plans.get(id(shape))
         if plan is None:
             plan = self._plans[id(shape)] = PlacementPlan(shape, self.dimensions, self.columns, self.nodes.usable)
-            use = partial(plan.use, self.all_of(lambda each: each.predicate), self.all_of(lambda each: each.node_order))
+            use = partial(plan.use, self.all_of("predicate"), self.all_of("node_order"))
             self.ports.observe("Predicate", "stage", use)
         return plan
 
@@ -215,9 +216,9 @@ class Session(Rules):
         changed is alone, and so is a job with a held pod, as its refusal says nothing about other jobs.
         """
         held = self.snapshot.held
-        if job.is_changed or self.has_reservation(job) or self._are_names_minded(job):
+        if job.is_changed or self.has_reservation(job) or self._do_names_matter(job):
             return None
-        return None if held and any(task.uid in held for task in job.facts.tasks) else self.kind_at_rest(job)
+        return None if held and any(task.uid in held for task in job.facts.tasks) else self.class_of(job)
 
     def has_reservation(self, job: Job) -> bool:
         """Whether nodes are reserved for `job`, or were at the start of the session."""
@@ -259,7 +260,7 @@ class Session(Rules):
 
         A change of an object then makes the scheduler try only the jobs with a trigger for it.
         """
-        return self.snapshot.objects.told_of(record)
+        return self.snapshot.objects.hinted(record)
 
     def objects_in(self, record: type[R], namespace: str) -> list[R]:
         """Return the objects of a kind that a plugin watches in a namespace. The caller must not change the list."""

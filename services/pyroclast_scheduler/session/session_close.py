@@ -65,7 +65,11 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     outcome = Outcome(notes=session.report.notes, warnings=session.report.warnings, queues=_queues(session))
     outcome.reservations, outcome.released = session.reserved.current, session.reserved.released()
     outcome.measures, outcome.lapsed = session.report.measures, session.promises.observe()
-    outcome.let_in, outcome.drawn, outcome.ranked_by = session.report.let_in, session.equivalents.drawn, session.plugins.ranked_by
+    outcome.let_in, outcome.retried, outcome.ranked_by = (
+        session.report.let_in,
+        session.equivalents.selected,
+        session.plugins.ranked_by,
+    )
     unready: dict[str, int] = {}
     has_placeholders = session.snapshot.has_placeholders
     for job in session.jobs.values():

@@ -62,7 +62,7 @@ def unschedulable_job(session: Session, job: Job, *, reason: str) -> Unschedulab
         return None
     if triggers and (session.asked_for.time or job.facts.key in session.once(withheld_by_job)):
         triggers.add(Pause(1))
-    return UnschedulableJob(job.facts, frozenset(triggers), session.kind_at_rest(job), reason)
+    return UnschedulableJob(job.facts, frozenset(triggers), session.class_of(job), reason)
 
 
 def _triggers(session: Session, job: Job) -> set[Trigger] | None:

@@ -296,10 +296,10 @@ class Loop:
                 self._cache.pods.nominate(waiting.task.uid, waiting.nominated)
         self._explained(outcome)
         await self._writer.take(outcome)
-        async for key in in_turns(outcome.drawn):
-            self._cache.retry_triggers.draw(key)
+        async for key in in_turns(outcome.retried):
+            self._cache.retries.examine_again(key)
         async for job in in_turns(outcome.unschedulable):
-            self._cache.retry_triggers.add(job)
+            self._cache.retries.add(job)
         self._cache.keep(outcome.kept)
         self._cache.promises_ended(outcome.lapsed)
         if outcome.reservations is not None:

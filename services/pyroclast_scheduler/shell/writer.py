@@ -423,7 +423,7 @@ class Writer:
         if patch.kind is PODS:
             self._conditions.pop(patch.slot, None)
             self._cache.pods.unnominate(patch.slot)
-        self._cache.jobs.wake([patch.job])
+        self._cache.jobs.retry([patch.job])
 
     def _group_written(self, key: str, body: dict[str, Any] | None) -> None:
         """Pass the response of a write to the cache, so that no session decides on an older state.

@@ -1,6 +1,9 @@
 """Decides the next actions of a pod from its spec, the state of its containers, and the time. No I/O and no clock of its own.
 
-A life can be restored from the pod's status in the API, so that restarted nodes neither lose nor repeat a run.
+A life cannot be planned ahead, because annotations, probes and deletions change it at any time. So `advance` looks at the pod
+anew at every event and at `life.wake_at`. It compares the times in `life` with now, and returns what is due. A second call at
+the same time returns nothing, so callers repeat it until then. A life can be restored from the pod's status in the API:
+restarted nodes neither lose nor repeat a run.
 """
 
 from __future__ import annotations

@@ -112,31 +112,21 @@ def trouble_of(error: environment.ConfigurationError) -> Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The command line and variables of a container, and the files of the pod's volumes by volume name."""
+    """The command line and variables of a container."""
 
     argv: list[str]
     variables: dict[str, str]
-    files: dict[str, dict[str, volumes.File]]
 
 
-async def workload(
-    pod: records.Pod,
-    container: records.Container,
-    place: environment.Place,
-    sources: Sources,
-    *,
-    with_files: bool,
-    with_tokens: bool = False,
-) -> Workload:
-    """Read the objects to which `container` refers.
+async def workload(pod: records.Pod, container: records.Container, place: environment.Place, sources: Sources) -> Workload:
+    """Read the objects from which `container` has variables.
 
     Raises:
         environment.ConfigurationError: a required object or key does not exist.
     """
     read = await _read(environment.references(pod, container), sources)
     variables = environment.environment(pod, container, place, read)
-    files = await resolved_volumes(pod, place, sources, with_tokens=with_tokens) if with_files else {}
-    return Workload(environment.argv(container, variables), variables, files)
+    return Workload(environment.argv(container, variables), variables)
 
 
 async def resolved_volumes(

@@ -46,7 +46,7 @@ class SimulatedRuntime:
             if not all(reference.is_optional for reference in volumes.references(pod)):
                 await resolved_volumes(pod, place, self._sources)
             if not all(reference.is_optional for reference in environment.references(pod, container.spec)):
-                await workload(pod, container.spec, place, self._sources, with_files=False)
+                await workload(pod, container.spec, place, self._sources)
             run = await self._run(pod, life, container.spec, started_at)
         except ConfigurationError as error:
             return Execution(trouble=trouble_of(error))
@@ -129,7 +129,7 @@ class SimulatedRuntime:
 
     async def _worked_out(self, pod: records.Pod, life: PodLife, container: records.Container) -> Run:
         place = self._place(pod.spec.node_name, life.pod_ip)
-        work = await workload(pod, container, place, self._sources, with_files=False)
+        work = await workload(pod, container, place, self._sources)
         return simulate(work.argv, work.variables, unknown_seconds=self._unknown_seconds)
 
     def _simulate_plain(self, words: tuple[str, ...]) -> Run:

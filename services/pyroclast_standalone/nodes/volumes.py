@@ -72,19 +72,6 @@ def files(
     return found if known else None
 
 
-def mounted(container: records.Container, path: str) -> tuple[str, str] | None:
-    """Return the volume, and the path inside it, for a `path` of `container`. None if no volume is mounted there."""
-    best: records.Mount | None = None
-    for mount in container.volume_mounts:
-        at = mount.mount_path.rstrip("/")
-        if (path == at or path.startswith(at + "/")) and (best is None or len(at) > len(best.mount_path.rstrip("/"))):
-            best = mount
-    if best is None:
-        return None
-    inside = path[len(best.mount_path.rstrip("/")) :].strip("/")
-    return best.name, "/".join(part for part in (best.sub_path.strip("/"), inside) if part)
-
-
 _KEYED = {"configMap": "ConfigMap", "secret": "Secret"}
 
 

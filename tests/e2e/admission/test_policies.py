@@ -28,11 +28,11 @@ from pyroclast.api.types import (
 from pyroclast.kube.basics.errors import ApiError
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
-from pyroclast.rules.patches import applied
 from pyroclast.rules.policies import mutating_manifests, validating_manifests
-from pyroclast.rules.policies.commands import commands_manifests
-from pyroclast.rules.policies.manifests import GROUP
+from pyroclast.rules.policies.model import GROUP
+from pyroclast.rules.policies.switched import commands_manifests
 from pyroclast.rules.queues import default as default_queue
+from pyroclast.rules.verdicts import applied
 from tests.control_plane import build
 from tests.e2e.support.server import real_server
 from tests.unit.rules import test_flows, test_job_creation, test_job_update, test_other_kinds, test_queues

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pyroclast.api.keys import SCHEDULER_NAME
-from pyroclast.rules.policies.schedulers import scheduler_manifests
+from pyroclast.rules.policies.switched import scheduler_manifests
 from tests.e2e.support.board import shows
 from tests.e2e.support.cluster import Cluster, KubectlError, wait_until
 from tests.e2e.support.natives import (

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyroclast.views.readable import human_duration
 from pyroclast_standalone.apiserver import kinds
 from pyroclast_standalone.apiserver.documents.jsonpath import BadPath, compile_path
 from pyroclast_standalone.apiserver.documents.tables import custom_columns, render
-from pyroclast_standalone.times import human_duration, parse_time, since
+from pyroclast_standalone.times import parse_time, since
 
 NOW = parse_time("2026-01-02T00:00:00Z")
 DOCUMENT = {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import aiohttp
 import pytest
+from aiohttp import web
 from pydantic import ValidationError
 
 from pyroclast.api import keys
@@ -13,6 +15,7 @@ from pyroclast.api.budgets import Spent, period_at, read_budget, written_spent
 from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
 from pyroclast.api.types import HYPER_NODES, JOBS, NATIVE_POD_GROUPS, POD_GROUPS, QUEUES, Key, ResourceType
 from pyroclast.kube.http.client import PatchKind
+from pyroclast.runtime.listener import Listener
 from pyroclast.views.groups import WAITING_ANNOTATION
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.pages.job import past_job, trace_of
@@ -299,3 +302,26 @@ async def test_pages_report_an_unreachable_recorder() -> None:
         assert "the recorder does not answer" in await board.get("/jobs/gone", 503)
         uid = await board.job("team", "here")
         assert "The recorder remembers none, or does not answer" in await board.until(f"/jobs/{uid}", "team/here")
+
+
+async def test_page_of_a_queue_shows_the_positions_that_the_scheduler_gives() -> None:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        names = [(None, None), ("team", "second"), (None, None), ("team", "train")]
+        items = [{"position": at, "namespace": space, "name": name} for at, (space, name) in enumerate(names, 1)]
+        return web.json_response({"items": items if request.path == "/explain/queues/research" else []})
+
+    scheduler = Listener(answer)
+    await scheduler.start("127.0.0.1", 0)
+    try:
+        async with running_board(scheduler_url=f"http://127.0.0.1:{scheduler.port}") as board:
+            await fill(board)
+            for name in ("second", "new"):
+                await board.job("team", name, code=FULL.partition("; ")[2])
+            page = await board.until("/queues/research", "team/second", "in the order of the scheduler", "2 more")
+            section = page.partition("in the order of the scheduler")[2].partition("</section>")[0]
+            assert re.findall(r'<td class="number">(\d+)</td><th scope="row">.*?team/(\w+)', section) == [
+                ("2", "second"),
+                ("4", "train"),
+            ]
+    finally:
+        await scheduler.stop()

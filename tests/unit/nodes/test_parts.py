@@ -150,14 +150,6 @@ def test_projected_volume_has_files_of_all_its_sources():
         volumes.files(whole, {"name": "g", "configMap": {"name": "gone"}}, PLACE, CONTENT)
 
 
-def test_container_path_resolves_to_the_most_specific_volume_mount():
-    mounts = [{"name": "a", "mountPath": "/data"}, {"name": "b", "mountPath": "/data/deep", "subPath": "s"}]
-    container = pod({"volumeMounts": mounts}).spec.containers[0]
-    assert volumes.mounted(container, "/data/x/y") == ("a", "x/y")
-    assert volumes.mounted(container, "/data/deep/z") == ("b", "s/z")
-    assert volumes.mounted(container, "/database") is None
-
-
 def test_log_options_select_lines_by_tail_and_since():
     lines = [(1.0, "a"), (2.5, "b"), (3.0, "c")]
     assert list(selected(lines, LogOptions(tail=2))) == lines[1:]

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, Table, create_engine, func, select, text
 
 from pyroclast_recorder.database.batches import Batch, Cursor, merged
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable, RowRefused, WrongUrl, check_url
+from pyroclast_recorder.database.connections import DatabaseUnavailable, RowRefused, WrongUrl, check_url
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
 from pyroclast_recorder.database.tables import (
     METADATA,

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from sqlalchemy import event, text
 
-from pyroclast_recorder.database import database as module
+from pyroclast_recorder.database import connections as module
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs

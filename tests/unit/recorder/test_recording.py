@@ -34,7 +34,8 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.errors import StartFailure
 from pyroclast_recorder.app import Recorder, RecorderMetrics
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.connections import DatabaseUnavailable
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import gaps, jobs, node_states, pods
 from pyroclast_recorder.facts.jobs import job_facts, prediction_facts
 from pyroclast_recorder.facts.native_groups import GroupEnd

@@ -8,7 +8,7 @@ import pytest
 
 from pyroclast.api.keys import AUTHORIZED_FOR
 from pyroclast.rules import commands
-from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import applied
 
 
 def command(action: str | None, kind: str = "Job", **annotations: str) -> dict[str, Any]:

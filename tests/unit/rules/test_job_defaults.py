@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast.rules import jobs
-from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import applied
 from tests.unit.rules.builders import job, task
 
 FULL = {"queue": "q", "schedulerName": "s", "maxRetry": 1, "minAvailable": 1}

@@ -8,8 +8,8 @@ import pytest
 
 from pyroclast.rules import queues
 from pyroclast.rules.lookups import QueueView
-from pyroclast.rules.patches import applied
 from pyroclast.rules.queues import QueueLimits
+from pyroclast.rules.verdicts import applied
 from tests.bench.admission_server import FixedQueues
 
 HIERARCHY, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"

@@ -8,7 +8,7 @@ import pytest
 
 from pyroclast.api.keys import SUBMITTED_BY
 from pyroclast.rules import submitters
-from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import applied
 
 
 def body(by: str | None = None, **annotations: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from pyroclast.api.podgroups import PodGroupCondition, PodGroupSpec, PodGroupStatus
 from pyroclast.api.wire import WireModel
 from pyroclast.rules import jobs
-from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import applied
 from tests.unit.rules.builders import QUEUES
 
 RESTART = [{"event": event, "action": "RestartJob"} for event in ("PodEvicted", "PodFailed")]

@@ -17,7 +17,7 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.rules import commands, jobs, pods
 from pyroclast.rules.lookups import QueueView
-from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import applied
 from pyroclast.runtime.in_process.creation import COMMANDS_VALIDATE, PODS_MUTATE, PODS_VALIDATE, commands_checked, pods_checked
 from pyroclast.runtime.in_process.jobs import PATHS, JobCreator
 from pyroclast.runtime.in_process.queues import QueueCache

@@ -112,10 +112,10 @@ class Scheduler:
             for commit in commits:
                 await self._binder.take(commit, Turn(), session=now)
             await self._writer.take(outcome)
-            for key in outcome.drawn:
-                self.cache.retry_triggers.draw(key)
+            for key in outcome.retried:
+                self.cache.retries.examine_again(key)
             for job in outcome.unschedulable:
-                self.cache.retry_triggers.add(job)
+                self.cache.retries.add(job)
             for job in self._keeper.take(outcome.incomplete, self.client.now()):
                 await self._keeper.release(job)
 

@@ -1,7 +1,7 @@
 """Requests to the API server over HTTP: certificates, credentials, warnings, its clock, and the results as responses or errors.
 
 Deadlines are computed from timestamps of the API server, and one replica continues the work of another. So all replicas use the
-clock of the API server, from which the local clock may differ by minutes. It is computed from the dates of the responses.
+clock of the API server, from which the local clock may differ by minutes. The offset follows from the dates of the responses.
 """
 
 from __future__ import annotations

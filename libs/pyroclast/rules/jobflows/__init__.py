@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyroclast.rules.jobflows.creation import validate_create
-from pyroclast.rules.jobflows.deletion import validate_delete
-from pyroclast.rules.jobflows.update import validate_update
+from pyroclast.rules.jobflows.update import validate_delete, validate_update
 
 __all__ = ["validate_create", "validate_delete", "validate_update"]

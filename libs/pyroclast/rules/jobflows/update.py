@@ -1,10 +1,11 @@
-"""Rules for changing a flow: an entry that has started must not change."""
+"""Rules for a flow that exists: an entry that has started must not change, and a running flow is not deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pyroclast.api.keys import FORCE_DELETE
 from pyroclast.rules.jobflows.creation import validate_create
 from pyroclast.rules.jobflows.entries import round_of, rounds
 from pyroclast.rules.lookups import ANY_JOB, COMPLETE_PHASES, NOTHING_KNOWN, FlowKnowledge, JobOptions
@@ -83,3 +84,19 @@ def _has_started(job_name: str, entry: Mapping[str, Any], started: frozenset[str
     if job_name in started:
         return True
     return isinstance(entry.get("for"), dict) and job_name in first_rounds and first_rounds[job_name] < rounds(entry)
+
+
+def validate_delete(flow: Mapping[str, Any], name: str) -> Verdict:
+    """Return the verdict on deleting the flow of that name. A flow without Jobs, or that is already being deleted, may be
+    deleted.
+    """
+    metadata = mapping(flow.get("metadata"))
+    if text(mapping(metadata.get("annotations")).get(FORCE_DELETE)) == "true" or metadata.get("deletionTimestamp"):
+        return ALLOWED
+    phase = text(mapping(mapping(flow.get("status")).get("state")).get("phase"))
+    if phase in COMPLETE_PHASES or not jobs_made(flow):
+        return ALLOWED
+    return denied(
+        f"jobflow {name} can not be deleted because it is {phase or 'Pending'}, not complete; "
+        f'wait until it is, or annotate it with {FORCE_DELETE}: "true" first'
+    )

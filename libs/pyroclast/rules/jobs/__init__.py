@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pyroclast.rules.jobs.create import check_spec, validate_create
+from pyroclast.rules.jobs.create import check_spec, check_template_spec, validate_create
 from pyroclast.rules.jobs.defaults import default, default_update
-from pyroclast.rules.jobs.templates import check_template_spec
 from pyroclast.rules.jobs.update import validate_update
 
 __all__ = [

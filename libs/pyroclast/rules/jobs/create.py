@@ -1,4 +1,4 @@
-"""Rules for a new Job, and for a spec from which Jobs will be created."""
+"""Rules for a new Job, and for specs from which Jobs will be created: in JobTemplates, CronJobs, HyperJobs and flows."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from pyroclast.rules.errors import forbidden, invalid, required, unsupported
-from pyroclast.rules.jobs.defaults import DEFAULT_QUEUE
-from pyroclast.rules.jobs.graph import check_dependencies
-from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins, host_list_warnings
-from pyroclast.rules.jobs.policies import check_policies
-from pyroclast.rules.jobs.queue import check_queue
-from pyroclast.rules.jobs.tasks import check_minimum, check_task, pod_name_warnings, total_replicas
-from pyroclast.rules.jobs.timing import check_estimate, check_retry
-from pyroclast.rules.jobs.volumes import check_volumes
-from pyroclast.rules.jobs.warnings import spec_warnings
-from pyroclast.rules.lookups import ANY_JOB, JobOptions, QueueLookup
+from pyroclast.rules.jobs.defaults import DEFAULT_QUEUE, default
+from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins, check_volumes, host_list_warnings
+from pyroclast.rules.jobs.policies import check_estimate, check_policies, check_retry
+from pyroclast.rules.jobs.tasks import check_dependencies, check_minimum, check_task, pod_name_warnings, total_replicas
+from pyroclast.rules.jobs.warnings import ROOT_REFUSED, check_queue, spec_warnings
+from pyroclast.rules.lookups import ANY_JOB, ROOT_QUEUE, JobOptions, QueueLookup
 from pyroclast.rules.names import qualified_name
-from pyroclast.rules.topology import BOTH_TIERS, check_topology
+from pyroclast.rules.podgroups import BOTH_TIERS, check_topology
 from pyroclast.rules.values import integer, mapping, mappings, text
-from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
+from pyroclast.rules.verdicts import Finding, Verdict, applied, found, verdict_of
 
 NO_TASKS = "No task specified in job spec"
 TOO_FEW_REPLICAS = "job 'minAvailable' should not be greater than total replicas in tasks"
@@ -168,3 +164,17 @@ def _until_name_comes_again(tasks: list[Mapping[str, Any]]) -> list[Mapping[str,
 
 def _extra(findings: Iterable[Finding]) -> list[Finding]:
     return [replace(finding, extra=True) for finding in findings]
+
+
+def check_template_spec(spec: Mapping[str, Any], path: str, options: JobOptions = ANY_JOB, *, name: str) -> list[Finding]:
+    """Return all faults of the spec of a template at `path`, which is checked like the future Job, with its defaults.
+
+    The Job has no name yet, so messages use `name`. Rules for the Job's name are skipped, and those for its queue, which may be
+    created later; the queue `root` never takes Jobs.
+    """
+    job = applied({"spec": spec}, default({"spec": spec}))
+    findings = check_spec(job["spec"], path, options, name=name)
+    if spec.get("queue") == ROOT_QUEUE:
+        error = invalid(f"{path}.queue", ROOT_QUEUE, f"{ROOT_REFUSED}; name a queue below it")
+        findings.append(Finding(f"{ROOT_REFUSED};", (error,), extra=True))
+    return findings

@@ -1,18 +1,134 @@
-"""Rules for one task of a new Job."""
+"""Rules for the tasks of a new Job: counts, partitions, whole cores for NUMA, and dependencies without a cycle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pyroclast.rules.errors import invalid
-from pyroclast.rules.jobs.numa import check_numa
-from pyroclast.rules.jobs.partitions import check_partitions
+from pyroclast.rules.cycles import find_cycle
+from pyroclast.rules.errors import FieldError, invalid
 from pyroclast.rules.jobs.policies import check_policies
 from pyroclast.rules.names import qualified_name
+from pyroclast.rules.podgroups import BOTH_TIERS, check_topology
 from pyroclast.rules.podspecs import check_template
-from pyroclast.rules.values import integer, optional_integer, text
-from pyroclast.rules.verdicts import Finding, found
+from pyroclast.rules.values import amount, integer, items, mapping, optional_integer, string_items, text
+from pyroclast.rules.verdicts import Finding, first_only, found
+
+NOT_A_GRAPH = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
+MAX_ERRORS = 64
+"""The most unknown names that are reported, which is the most that a response shows."""
+
+_ITERATIONS = ("", "any", "all", "IterationAny", "IterationAll")
+
+
+def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Sequence[Finding]:
+    """Return the fault of tasks at `path` whose dependencies are unknown or form a cycle.
+
+    A name listed twice is one dependency. A duplicate name of tasks is a fault; then only the dependencies of the first of these
+    tasks are checked.
+    """
+    if not any("dependsOn" in task for task in tasks):
+        return ()
+    edges: dict[str, tuple[str, ...]] = {}
+    positions: dict[str, int] = {}
+    errors: list[FieldError] = []
+    for index, task in enumerate(tasks):
+        name = text(task.get("name"))
+        if name not in edges:
+            edges[name] = tuple(dict.fromkeys(_prerequisites(task)))
+            positions[name] = index
+        elif not errors:
+            errors.append(invalid(f"{path}[{index}].name", name, f"{NOT_A_GRAPH}; it is the name of task {positions[name]} too"))
+    for name, prerequisites in edges.items():
+        for prerequisite in prerequisites:
+            if prerequisite not in edges and len(errors) < MAX_ERRORS:
+                where = f"{path}[{positions[name]}].dependsOn.name"
+                errors.append(invalid(where, prerequisite, f"{NOT_A_GRAPH}; no task has this name"))
+    if cycle := find_cycle(edges):
+        where = f"{path}[{positions[cycle[0]]}].dependsOn.name"
+        errors.append(invalid(where, cycle[1], f"{NOT_A_GRAPH}; {' waits for '.join(cycle)}"))
+    return [found(f" {NOT_A_GRAPH};", *errors)] if errors else ()
+
+
+def dependency_warnings(tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+    """Yield warnings for dependencies whose effect differs from their text."""
+    for index, task in enumerate(tasks):
+        if "dependsOn" not in task:
+            continue
+        given = mapping(task["dependsOn"])
+        iteration = text(given.get("iteration"))
+        if iteration not in _ITERATIONS:
+            yield f'{path}[{index}].dependsOn.iteration: "{iteration}" is neither any nor all, all is taken'
+        names = _prerequisites(task)
+        if len(set(names)) < len(names):
+            yield f"{path}[{index}].dependsOn.name: a task named twice is one dependency"
+
+
+def _prerequisites(task: Mapping[str, Any]) -> list[str]:
+    return string_items(mapping(task.get("dependsOn")).get("name"))
+
+
+MILLIS_PER_CORE = 1000
+
+
+def check_numa(task: Mapping[str, Any], index: int, path: str) -> Sequence[Finding]:
+    """Return the faults of containers in the task at `path` that request no whole number of cores; Volcano reports only the
+    first.
+    """
+    if text(task.get("topologyPolicy")) in ("", "none"):
+        return ()
+    return first_only(_check(mapping(mapping(task.get("template")).get("spec")), index, f"{path}.template.spec"))
+
+
+def _check(pod: Mapping[str, Any], index: int, path: str) -> Iterator[Finding]:
+    number = 0
+    for part in ("containers", "initContainers"):
+        for position, container in enumerate(items(pod.get(part))):
+            resources = mapping(mapping(container).get("resources"))
+            kind = "requests" if mapping(resources.get("requests")) else "limits"
+            value = mapping(resources.get(kind)).get("cpu")
+            cpu = amount(value)
+            if cpu is None or cpu.millis <= 0 or cpu.millis % MILLIS_PER_CORE:
+                sentence = f"the cpu request isn't an integer in spec.task[{index}] container[{number}]"
+                where = f"{path}.{part}[{position}].resources.{kind}.cpu"
+                yield found(f"{sentence}.", invalid(where, value, f"{sentence}; a NUMA policy needs whole cores"))
+            number += 1
+
+
+def check_partitions(task: Mapping[str, Any], path: str, job_name: str) -> list[Finding]:
+    """Return the faults of `partitionPolicy` of the task at `path`.
+
+    Without `totalPartitions` the number of partitions follows from the replicas, so there is no product to check.
+    """
+    policy = task.get("partitionPolicy")
+    if not isinstance(policy, dict):
+        return []
+    findings = first_only(_check_sizes(task, policy, path, job_name))
+    error = check_topology(policy.get("networkTopology"), f"{path}.partitionPolicy.networkTopology")
+    return [*findings, found(BOTH_TIERS, error)] if error else findings
+
+
+def _check_sizes(task: Mapping[str, Any], policy: Mapping[str, Any], path: str, job_name: str) -> Iterator[Finding]:
+    where = f"in task: {text(task.get('name'))}, job: {job_name}"
+    path = f"{path}.partitionPolicy"
+    total, size = optional_integer(policy.get("totalPartitions")), integer(policy.get("partitionSize"))
+    replicas, minimum = integer(task.get("replicas")), integer(policy.get("minPartitions"))
+    available = optional_integer(task.get("minAvailable"))
+    if total is not None and total <= 0:
+        sentence = f"'TotalPartitions' must be greater than 0 {where}"
+        yield found(sentence, invalid(f"{path}.totalPartitions", total, sentence))
+    if size <= 0:
+        sentence = f"'PartitionSize' must be greater than 0 {where}"
+        yield found(sentence, invalid(f"{path}.partitionSize", size, sentence))
+    if size <= 0 or (total is not None and total <= 0):
+        return
+    if total is not None and replicas != total * size:
+        sentence = f"'Replicas' are not equal to TotalPartitions*PartitionSize {where}"
+        yield found(sentence, invalid(f"{path}.totalPartitions", total, f"{sentence}; {total}*{size} is not {replicas}"))
+    if available is not None and minimum > 0 and minimum * size != available:
+        sentence = f"'MinAvailable' is not equal to MinPartitions*PartitionSize {where}"
+        yield found(sentence, invalid(f"{path}.minPartitions", minimum, f"{sentence}; {minimum}*{size} is not {available}"))
+
 
 SAID_PATH = "spec.tasks.policies"
 

@@ -1,4 +1,4 @@
-"""Rules for changing a Job: only its scale and its priority may change."""
+"""Rules for changing a Job: only its scale and its priority may change, and the message names the other changed fields."""
 
 from __future__ import annotations
 
@@ -9,14 +9,40 @@ from typing import Any
 from pyroclast.rules.errors import invalid
 from pyroclast.rules.jobs.create import check_pods
 from pyroclast.rules.jobs.defaults import default
-from pyroclast.rules.jobs.differences import changed_fields
-from pyroclast.rules.jobs.partitions import check_partitions
-from pyroclast.rules.jobs.tasks import total_replicas
+from pyroclast.rules.jobs.tasks import check_partitions, total_replicas
 from pyroclast.rules.lookups import ANY_JOB, JobOptions
-from pyroclast.rules.patches import applied
-from pyroclast.rules.topology import BOTH_TIERS, check_topology
-from pyroclast.rules.values import integer, mapping, mappings, optional_integer, text
-from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, denied, first_only, found, verdict_of
+from pyroclast.rules.meaning import same_meaning
+from pyroclast.rules.podgroups import BOTH_TIERS, check_topology
+from pyroclast.rules.values import Json, integer, mapping, mappings, optional_integer, text
+from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, applied, denied, first_only, found, verdict_of
+
+_FREE = frozenset({"minAvailable", "priorityClassName", "tasks", "volumes"})
+_FREE_IN_TASK = frozenset({"replicas", "minAvailable"})
+
+
+def changed_fields(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the immutable fields whose meaning differs. Both specs have the same number of tasks."""
+    changed = [f"spec.{key}" for key in _changed(spec, old, free=_FREE)]
+    before = dict(mappings(old.get("tasks")))
+    for index, task in mappings(spec.get("tasks")):
+        changed += [f"spec.tasks[{index}].{key}" for key in _changed(task, before[index], free=_FREE_IN_TASK)]
+    if not same_meaning(_without_made_names(spec.get("volumes")), _without_made_names(old.get("volumes")), of_job=True):
+        changed.append("spec.volumes")
+    return changed
+
+
+def _changed(new: Mapping[str, Any], old: Mapping[str, Any], *, free: frozenset[str]) -> list[str]:
+    keys = sorted((new.keys() | old.keys()) - free)
+    return [key for key in keys if not same_meaning({key: new.get(key)}, {key: old.get(key)}, of_job=True)]
+
+
+def _without_made_names(volumes: Json) -> list[dict[str, Any]]:
+    """Return the volumes without the claim names that the controller generates for new claims."""
+    return [
+        {key: value for key, value in volume.items() if key != "volumeClaimName" or "volumeClaim" not in volume}
+        for _, volume in mappings(volumes)
+    ]
+
 
 TASKS_CHANGED = "job updates may not add or remove tasks"
 FIELDS_CHANGED = (

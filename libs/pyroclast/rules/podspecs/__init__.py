@@ -7,7 +7,6 @@ defaults are set, like Volcano. With SERVER, they check pods like the current AP
 from __future__ import annotations
 
 from pyroclast.rules.podspecs.options import ADMISSION, SERVER, Options
-from pyroclast.rules.podspecs.pod import check_new_pod, check_pod
-from pyroclast.rules.podspecs.template import check_template
+from pyroclast.rules.podspecs.spec import check_new_pod, check_pod, check_template
 
 __all__ = ["ADMISSION", "SERVER", "Options", "check_new_pod", "check_pod", "check_template"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, required
 from pyroclast.rules.names import dns_label, dns_subdomain, label_value
-from pyroclast.rules.podspecs.labels import check_label_key, check_label_selector, check_matched_keys
+from pyroclast.rules.podspecs.options import check_label_key, check_label_selector, check_matched_keys
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, string_items, text
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

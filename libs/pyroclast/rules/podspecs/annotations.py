@@ -1,4 +1,4 @@
-"""Rules for annotations of a pod: their keys, their size, and the annotations that the API server reads."""
+"""Rules for annotations of a pod, of which the API server reads some, and for paths of files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, too_long
+from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, not_found, too_long
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.podspecs.mounts import check_descending
 from pyroclast.rules.values import mapping, mappings, text
@@ -115,3 +115,21 @@ def _agree(annotation: object, context: Mapping[str, Any], path: str, word: str)
             yield forbidden(f"{where}.localhostProfile", f"{word} profile in annotation and field must match")
     elif names and annotation not in names:
         yield forbidden(f"{where}.type", detail)
+
+
+def check_files(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """Check that variables from files use an emptyDir volume of the pod."""
+    wanted = [
+        (f"{where}.env[{at}].valueFrom.fileKeyRef.volumeName", text(mapping(reference).get("volumeName")))
+        for where, container in containers_of(spec, path)
+        for at, variable in mappings(container.get("env"))
+        if (reference := mapping(variable.get("valueFrom")).get("fileKeyRef")) is not None
+    ]
+    if not wanted:
+        return
+    volumes = {text(each.get("name")): each for _, each in mappings(spec.get("volumes"))}
+    for where, name in wanted:
+        if name not in volumes:
+            errors.append(not_found(where, name))
+        elif volumes[name].get("emptyDir") is None:
+            errors.append(invalid(where, name, "referenced volume must be of type emptyDir"))

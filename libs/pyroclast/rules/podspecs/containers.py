@@ -1,24 +1,66 @@
-"""Rules for containers and init containers of a pod."""
+"""Rules for containers, init containers and ephemeral containers of a pod, and for their restarts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, unsupported
+from pyroclast.rules.errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    invalid_for,
+    not_found,
+    required,
+    too_many,
+    unsupported,
+)
 from pyroclast.rules.names import dns_label
-from pyroclast.rules.podspecs.choices import check_choice
 from pyroclast.rules.podspecs.environment import check_environment
 from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.mounts import check_devices, check_mounts
-from pyroclast.rules.podspecs.options import Options
-from pyroclast.rules.podspecs.ports import check_host_port_conflicts, check_ports
-from pyroclast.rules.podspecs.probes import check_lifecycle, check_liveness, check_readiness, check_startup
+from pyroclast.rules.podspecs.options import Options, check_choice
+from pyroclast.rules.podspecs.probes import (
+    check_host_port_conflicts,
+    check_lifecycle,
+    check_liveness,
+    check_ports,
+    check_readiness,
+    check_startup,
+)
 from pyroclast.rules.podspecs.requirements import check_requirements
-from pyroclast.rules.podspecs.restarts import check_restarts
 from pyroclast.rules.podspecs.security import check_security_context
-from pyroclast.rules.values import Json, mapping, mappings, text
+from pyroclast.rules.values import Json, items, mapping, mappings, text
+
+_POLICIES: Final = ("Always", "Never", "OnFailure")
+_ACTIONS: Final = ("Restart", "RestartAllContainers")
+_MOST_RULES, _MOST_CODES = 20, 255
+
+
+def check_restarts(container: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
+    """Check `restartPolicy` and `restartPolicyRules` of the container at `where`."""
+    policy, rules = container.get("restartPolicy"), items(container.get("restartPolicyRules"))
+    if policy is None and rules:
+        errors.append(required(f"{where}.restartPolicy", "must specify restartPolicy when restart rules are used"))
+    elif policy is not None and policy not in _POLICIES:
+        errors.append(unsupported(f"{where}.restartPolicy", policy, _POLICIES))
+    if len(rules) > _MOST_RULES:
+        errors.append(too_many(f"{where}.restartPolicyRules", len(rules), _MOST_RULES))
+    for index, rule in mappings(rules):
+        own = f"{where}.restartPolicyRules[{index}]"
+        if (action := text(rule.get("action"))) not in _ACTIONS:
+            errors.append(unsupported(f"{own}.action", action, _ACTIONS))
+        if rule.get("exitCodes") is None:
+            errors.append(required(f"{own}.exitCodes", "must be specified"))
+            continue
+        codes = mapping(rule["exitCodes"])
+        if (operator := text(codes.get("operator"))) not in {"In", "NotIn"}:
+            errors.append(unsupported(f"{own}.exitCodes.operator", operator, ("In", "NotIn")))
+        if (count := len(items(codes.get("values")))) > _MOST_CODES:
+            errors.append(too_many(f"{own}.exitCodes.values", count, _MOST_CODES))
+
 
 _TERMINATION = ("File", "FallbackToLogsOnError")
 _PULL = ("Always", "IfNotPresent", "Never")
@@ -171,3 +213,30 @@ def check_image(container: Mapping[str, Any], where: str, errors: list[FieldErro
     image = text(container.get("image"))
     if image != image.strip():
         errors.append(invalid(f"{where}.image", image, "must not have leading or trailing whitespace"))
+
+
+_NEVER: Final = ("ports", "resources", "resizePolicy", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
+_DETAIL: Final = "cannot be set for an Ephemeral Container"
+
+
+def check_ephemeral_containers(spec: Mapping[str, Any], path: str, errors: list[FieldError], around: Surroundings) -> None:
+    """Check the ephemeral containers of the pod, at `path`."""
+    others = {text(each.get("name")) for field in ("containers", "initContainers") for _, each in mappings(spec.get(field))}
+    seen = set(others)
+    for index, container in mappings(spec.get("ephemeralContainers")):
+        where = f"{path}[{index}]"
+        check_common(container, where, errors, around)
+        check_image(container, where, errors)
+        name, target = text(container.get("name")), text(container.get("targetContainerName"))
+        if name in seen:
+            errors.append(duplicate(f"{where}.name", name))
+        seen.add(name)
+        if target and target not in others:
+            errors.append(not_found(f"{where}.targetContainerName", target))
+        errors += [forbidden(f"{where}.{field}", _DETAIL) for field in _NEVER if container.get(field)]
+        for at, mount in mappings(container.get("volumeMounts")):
+            errors += [
+                forbidden(f"{where}.volumeMounts[{at}].{field}", _DETAIL)
+                for field in ("subPath", "subPathExpr")
+                if mount.get(field)
+            ]

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import NameRule, config_map_key, dns_label, dns_subdomain, env_var_name, qualified_name
-from pyroclast.rules.podspecs.choices import check_name
-from pyroclast.rules.podspecs.options import Options
-from pyroclast.rules.values import mapping, mappings, text
+from pyroclast.rules.podspecs.options import Options, check_name
+from pyroclast.rules.values import amount, mapping, mappings, text
 
 ENV_FIELDS: Final = (
     "metadata.name",

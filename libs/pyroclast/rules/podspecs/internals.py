@@ -25,12 +25,12 @@ _TEXTS: Final = frozenset({"user", "role", "type", "level"})
 def internal_form(value: Mapping[str, Any], fields: Sequence[str], *, empty: str | None = None) -> dict[str, Any]:
     """Return `value` with all of `fields`; a missing field is `empty`, or an empty text."""
     return {
-        _ABBREVIATIONS.get(field, field[:1].upper() + field[1:]): _shown(
+        _ABBREVIATIONS.get(field, field[:1].upper() + field[1:]): _shown_claim(
             value.get(field, "" if field in _TEXTS else empty), field
         )
         for field in fields
     }
 
 
-def _shown(value: Any, field: str) -> Any:  # noqa: ANN401 - any JSON
+def _shown_claim(value: Any, field: str) -> Any:  # noqa: ANN401 - any JSON
     return internal_form(value, _PARTS[field]) if field in _PARTS and isinstance(value, dict) else value

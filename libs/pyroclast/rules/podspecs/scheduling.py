@@ -7,8 +7,7 @@ from typing import Any
 
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import label_value, qualified_name
-from pyroclast.rules.podspecs.labels import check_label_key, check_label_selector, check_matched_keys
-from pyroclast.rules.podspecs.options import Options
+from pyroclast.rules.podspecs.options import Options, check_label_key, check_label_selector, check_matched_keys
 from pyroclast.rules.values import Json, integer, mapping, mappings, string_items, text
 
 NOT_POSITIVE = "must be greater than zero"

@@ -10,7 +10,7 @@ from pyroclast.rules.errors import FieldError, duplicate, invalid, required, too
 from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.mounts import check_descending
 from pyroclast.rules.podspecs.options import Options
-from pyroclast.rules.podspecs.windows import check_windows_options
+from pyroclast.rules.podspecs.platform import check_windows_options
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, text
 
 ID_RANGE = "must be between 0 and 2147483647, inclusive"

@@ -1,28 +1,38 @@
-"""Rules for the whole spec of a pod."""
+"""Rules for a pod, its spec and its template as a whole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+
+import orjson
 
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, too_long, unsupported
 from pyroclast.rules.names import NameRule, dns_label, dns_subdomain
 from pyroclast.rules.podspecs.affinity import check_affinity
-from pyroclast.rules.podspecs.choices import check_choice
-from pyroclast.rules.podspecs.containers import Surroundings, check_containers, check_init_containers
-from pyroclast.rules.podspecs.dns import DNS_POLICIES, check_aliases, check_dns
-from pyroclast.rules.podspecs.ephemeral import check_ephemeral_containers
-from pyroclast.rules.podspecs.files import check_files
-from pyroclast.rules.podspecs.labels import check_labels
-from pyroclast.rules.podspecs.options import Options
-from pyroclast.rules.podspecs.platform import check_host_users, check_platform
-from pyroclast.rules.podspecs.podresources import check_pod_resources
-from pyroclast.rules.podspecs.requirements import check_requirements
+from pyroclast.rules.podspecs.annotations import check_annotation_names, check_annotations, check_files, check_profiles
+from pyroclast.rules.podspecs.containers import (
+    Surroundings,
+    check_containers,
+    check_ephemeral_containers,
+    check_image,
+    check_init_containers,
+)
+from pyroclast.rules.podspecs.options import ADMISSION, SERVER, Options, check_choice, check_labels
+from pyroclast.rules.podspecs.platform import (
+    DNS_POLICIES,
+    check_aliases,
+    check_dns,
+    check_host_process,
+    check_host_users,
+    check_platform,
+)
+from pyroclast.rules.podspecs.requirements import check_pod_resources, check_requirements
 from pyroclast.rules.podspecs.scheduling import check_gates, check_spread, check_tolerations
 from pyroclast.rules.podspecs.security import check_host_ports, check_pod_security
 from pyroclast.rules.podspecs.volumes import check_volumes
-from pyroclast.rules.podspecs.windows import check_host_process
-from pyroclast.rules.values import Json, integer, mapping, mappings, text
+from pyroclast.rules.values import Json, integer, items, mapping, mappings, text
 
 LONGEST_HOST_NAME = 64
 DEFAULT_GRACE_SECONDS = 30
@@ -143,3 +153,84 @@ def _check_claims(claims: Json, path: str, errors: list[FieldError]) -> frozense
 def _shown(claim: Mapping[str, Any]) -> dict[str, Any]:
     """Return the claim in the form of the API server's messages."""
     return {key[0].upper() + key[1:]: claim.get(key) for key in ("name", "resourceClaimName", "resourceClaimTemplateName")}
+
+
+def check_pod(pod: Mapping[str, Any]) -> list[FieldError]:
+    """Return the faults of a pod, except those of its metadata."""
+    spec, metadata = mapping(pod.get("spec")), mapping(pod.get("metadata"))
+    errors: list[FieldError] = []
+    if annotations := mapping(metadata.get("annotations")):
+        check_annotations(annotations, spec, "metadata.annotations", errors)
+    check_pod_spec(spec, "spec", errors, replace(SERVER, pod_name=text(metadata.get("name"))))
+    if not spec.get("serviceAccountName"):
+        detail = "must not be specified when serviceAccountName is not set"
+        errors += [
+            forbidden(f"spec.volumes[{index}].projected.sources[{at}].serviceAccountToken", detail)
+            for index, volume in mappings(spec.get("volumes"))
+            for at, source in mappings(mapping(volume.get("projected")).get("sources"))
+            if source.get("serviceAccountToken") is not None
+        ]
+    for field in ("containers", "initContainers"):
+        for index, container in mappings(spec.get(field)):
+            check_image(container, f"spec.{field}[{index}]", errors)
+    return errors
+
+
+def check_new_pod(pod: Mapping[str, Any]) -> list[FieldError]:
+    """Return the faults of a pod that is being created."""
+    errors = check_pod(pod)
+    spec = mapping(pod.get("spec"))
+    if spec.get("ephemeralContainers"):
+        errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    if annotations := mapping(mapping(pod.get("metadata")).get("annotations")):
+        check_profiles(annotations, spec, "spec", errors)
+    return errors
+
+
+REMEMBERED = 256
+"""The most templates whose errors are cached. Jobs are created from few templates again and again, and tasks of a Job are
+similar.
+"""
+
+REMEMBERED_BYTES = 16 * 1024
+"""The largest template, in bytes, whose errors are cached, so that the cache stays below 4 MiB."""
+
+_WITHOUT_POD_RESOURCES = replace(ADMISSION, pod_level_resources=False)
+_remembered: dict[tuple[bytes, bool], tuple[FieldError, ...]] = {}
+"""Errors by a template's JSON, and by whether the cluster has pod-level resources."""
+
+
+def check_template(template: Json, *, task_name: str, pod_level_resources: bool = True) -> list[FieldError]:
+    """Return all faults of the template of task `task_name`. `pod_level_resources`: whether the cluster supports them."""
+    problems = dns_subdomain(task_name)
+    errors = invalid_for("metadata.name", task_name, problems) if problems else []
+    try:
+        raw = orjson.dumps(template)
+    except orjson.JSONEncodeError:  # nested deeper than any template
+        raw = b""
+    if not 0 < len(raw) <= REMEMBERED_BYTES:
+        return [*errors, *_check(template, pod_level_resources)]
+    known = _remembered.get((raw, pod_level_resources))
+    if known is None:
+        if len(_remembered) >= REMEMBERED:
+            _remembered.clear()
+        known = _remembered[raw, pod_level_resources] = _check(template, pod_level_resources)
+    return [*errors, *known]
+
+
+def _check(template: Json, pod_level_resources: bool) -> tuple[FieldError, ...]:
+    errors: list[FieldError] = []
+    given: Mapping[str, Any] = mapping(template)
+    metadata, spec = mapping(given.get("metadata")), mapping(given.get("spec"))
+    if labels := mapping(metadata.get("labels")):
+        check_labels(labels, "template.labels", errors)
+    if annotations := mapping(metadata.get("annotations")):
+        check_annotation_names(annotations, "template.annotations", errors)
+        check_annotations(annotations, spec, "template.annotations", errors)
+        check_profiles(annotations, spec, "template.spec", errors)
+    check_pod_spec(spec, "template.spec", errors, ADMISSION if pod_level_resources else _WITHOUT_POD_RESOURCES)
+    if items(spec.get("ephemeralContainers")):
+        errors.append(forbidden("template.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
+    return tuple(errors)

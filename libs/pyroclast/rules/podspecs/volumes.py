@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, too_long, unsupported
 from pyroclast.rules.names import dns_label, dns_subdomain
-from pyroclast.rules.podspecs.choices import check_choice
-from pyroclast.rules.podspecs.claims import check_claim_template
-from pyroclast.rules.podspecs.disks import DISK_CHECKS
+from pyroclast.rules.podspecs.disks import DISK_CHECKS, check_claim_template
 from pyroclast.rules.podspecs.environment import check_field_ref, check_resource_field_ref
 from pyroclast.rules.podspecs.mounts import check_descending, has_backsteps
-from pyroclast.rules.podspecs.options import Options
-from pyroclast.rules.values import Json, integer, mapping, mappings, text
+from pyroclast.rules.podspecs.options import Options, check_choice
+from pyroclast.rules.values import Json, amount, integer, mapping, mappings, text
 
 VOLUME_KINDS: Final = (
     "emptyDir",

@@ -5,8 +5,6 @@ The manifests of the chart are made from this data, and so is the page of covere
 
 from __future__ import annotations
 
-from pyroclast.rules.policies.manifests import mutating_manifests, validating_manifests
-from pyroclast.rules.policies.mutating import MUTATING
-from pyroclast.rules.policies.validating import VALIDATING
+from pyroclast.rules.policies.manifests import MUTATING, VALIDATING, mutating_manifests, validating_manifests
 
 __all__ = ["MUTATING", "VALIDATING", "mutating_manifests", "validating_manifests"]

@@ -10,10 +10,9 @@ from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.jobs import JobSpec, TaskSpec
 from pyroclast.api.types import JOBS
 from pyroclast.rules.jobs.policies import ACTIONS, EVENTS
-from pyroclast.rules.policies.cel import is_whole, listed, matches
-from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation
+from pyroclast.rules.podgroups import BOTH_TIERS
+from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation, is_whole, listed, matches
 from pyroclast.rules.policies.submitters import CHANGED, SUBMITTER_KEPT, SUBMITTER_WRITTEN
-from pyroclast.rules.topology import BOTH_TIERS
 
 _DURATION: Final = r"[-+]?(0|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|ms|s|m|h))+)"
 _LENGTH: Final = _DURATION.removeprefix("[-+]?")

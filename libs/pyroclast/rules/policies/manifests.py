@@ -1,17 +1,19 @@
-"""The manifests of the policies and their bindings."""
+"""All policies, and their manifests and bindings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pyroclast.api.types import ResourceType
-from pyroclast.rules.policies.model import ValidatingPolicy, Validation
-from pyroclast.rules.policies.mutating import MUTATING
+from pyroclast.rules.policies.jobs import JOB_DEFAULTS, JOB_POLICY
+from pyroclast.rules.policies.model import MutatingPolicy, ValidatingPolicy, Validation, rule_for, with_binding
+from pyroclast.rules.policies.others import OTHER_DEFAULTS, OTHER_POLICIES
 from pyroclast.rules.policies.submitters import NAMESPACE
-from pyroclast.rules.policies.validating import VALIDATING
+from pyroclast.rules.policies.switched import COMMANDS_MARKED
 
-GROUP = "admissionregistration.k8s.io"
+VALIDATING: Final[tuple[ValidatingPolicy, ...]] = (JOB_POLICY, *OTHER_POLICIES)
+MUTATING: Final[tuple[MutatingPolicy, ...]] = (JOB_DEFAULTS, *OTHER_DEFAULTS, COMMANDS_MARKED)
 
 
 def validating_manifests(
@@ -29,7 +31,7 @@ def validating_manifests(
     """
     names = ", ".join(f"'{name}'" for name in schedulers)
     plugins = ", ".join(f'"{name}"' for name in job_plugins)
-    objects = []
+    objects: list[dict[str, Any]] = []
     for policy in VALIDATING:
         conditions = [(name, expression.replace("SCHEDULERS", names)) for name, expression in policy.conditions]
         spec = {
@@ -39,9 +41,7 @@ def validating_manifests(
             **_named("matchConditions", conditions),
             "validations": [_validation(validation, policy, plugins, namespace) for validation in policy.validations],
         }
-        objects.append(_object("ValidatingAdmissionPolicy", version, policy.name, spec))
-        binding = {"policyName": policy.name, "validationActions": ["Deny"]}
-        objects.append(_object("ValidatingAdmissionPolicyBinding", version, f"{policy.name}-binding", binding))
+        objects += with_binding("ValidatingAdmissionPolicy", policy.name, spec, binding=f"{policy.name}-binding", version=version)
     return objects
 
 
@@ -52,7 +52,7 @@ def mutating_manifests(
 
     Namespaces in `exempt` are not changed. `namespace`: the namespace of Pyroclast's own programs.
     """
-    objects = []
+    objects: list[dict[str, Any]] = []
     for policy in MUTATING:
         spec = {
             "failurePolicy": "Fail",
@@ -61,23 +61,12 @@ def mutating_manifests(
             **_named("matchConditions", policy.conditions),
             "mutations": [_mutation(mutation.expression, scheduler, namespace) for mutation in policy.mutations],
         }
-        objects.append(_object("MutatingAdmissionPolicy", version, policy.name, spec))
-        objects.append(_object("MutatingAdmissionPolicyBinding", version, policy.binding, {"policyName": policy.name}))
+        objects += with_binding("MutatingAdmissionPolicy", policy.name, spec, binding=policy.binding, version=version)
     return objects
 
 
-def _object(kind: str, version: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
 def _constraints(resource: ResourceType, operations: Sequence[str], exempt: Sequence[str]) -> dict[str, Any]:
-    rule = {
-        "apiGroups": [resource.group],
-        "apiVersions": [resource.version],
-        "resources": [resource.plural],
-        "operations": list(operations),
-    }
-    constraints: dict[str, Any] = {"resourceRules": [rule]}
+    constraints: dict[str, Any] = {"resourceRules": [rule_for(resource, operations, resource.version)]}
     if resource.namespaced and exempt:
         expression = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
         constraints["namespaceSelector"] = {"matchExpressions": [expression]}

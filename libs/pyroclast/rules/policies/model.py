@@ -1,10 +1,31 @@
-"""The parts of an admission policy."""
+"""The parts of an admission policy, and small CEL expressions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyroclast.api.types import ResourceType
+
+GROUP = "admissionregistration.k8s.io"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return a list of strings."""
+    quoted = (f"'{name}'" for name in names)
+    return f"[{', '.join(quoted)}]"
+
+
+def matches(value: str, pattern: str) -> str:
+    """Return whether `value` (an expression) matches the whole `pattern`."""
+    return f"{value}.matches('^{pattern}$')"
+
+
+def is_whole(value: str) -> str:
+    """Return whether the quantity `value` (an expression) is a whole number; `isInteger` would refuse `2000m`."""
+    number = f"quantity(string({value})).asApproximateFloat()"
+    return f"{number} == double(int({number}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +71,20 @@ class MutatingPolicy:
     resource: ResourceType
     mutations: tuple[Mutation, ...]
     conditions: tuple[tuple[str, str], ...] = ()
+
+
+def rule_for(resource: ResourceType, operations: Sequence[str], version: str = "*") -> dict[str, Any]:
+    """Return the match constraint for operations on a kind."""
+    kind = {"apiGroups": [resource.group], "apiVersions": [version], "resources": [resource.plural]}
+    return {**kind, "operations": list(operations)}
+
+
+def with_binding(kind: str, name: str, spec: dict[str, Any], *, binding: str = "", version: str = "v1") -> list[dict[str, Any]]:
+    """Return the manifests of a policy and of its binding, which has the name of the policy by default."""
+    bound: dict[str, Any] = {"policyName": name}
+    if kind.startswith("Validating"):
+        bound["validationActions"] = ["Deny"]
+    return [
+        {"apiVersion": f"{GROUP}/{version}", "kind": each, "metadata": {"name": own}, "spec": body}
+        for each, own, body in ((kind, name, spec), (f"{kind}Binding", binding or name, bound))
+    ]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pyroclast.api.types import CRON_JOBS, HYPER_NODES, JOB_FLOWS, POD_GROUPS, PODS, QUEUES
+from pyroclast.rules.podgroups import BOTH_TIERS
 from pyroclast.rules.podspecs.requirements import COUNTED
-from pyroclast.rules.policies.budgets import RECORDED_KEPT
-from pyroclast.rules.policies.cel import is_whole, listed
-from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation
-from pyroclast.rules.policies.submitters import CHANGED, SUBMITTER_KEPT, SUBMITTER_WRITTEN
-from pyroclast.rules.topology import BOTH_TIERS
+from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation, is_whole, listed
+from pyroclast.rules.policies.submitters import CHANGED, RECORDED_KEPT, SUBMITTER_KEPT, SUBMITTER_WRITTEN
 
 _WRITE: Final = ("CREATE", "UPDATE")
 _HIERARCHY: Final = "object.metadata.?annotations[?'volcano.sh/hierarchy'].orValue('')"

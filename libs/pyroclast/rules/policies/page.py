@@ -2,9 +2,61 @@
 
 from __future__ import annotations
 
-from pyroclast.rules.policies.mutating import MUTATING
-from pyroclast.rules.policies.uncovered import UNCOVERED
-from pyroclast.rules.policies.validating import VALIDATING
+from typing import Final
+
+from pyroclast.rules.policies.manifests import MUTATING, VALIDATING
+
+UNCOVERED: Final[tuple[tuple[str, str, str], ...]] = (
+    ("Job", "the queue exists, is open and has no child queues", "a policy cannot read the queues"),
+    ("Job", "the master task of the plugin mpi exists", "CEL cannot parse the arguments of the plugin"),
+    ("Job", "`dependsOn` has no cycle of three or more tasks", "CEL has no recursion"),
+    (
+        "Job",
+        "all other fields of the pod template (names, ports, volumes, probes, resources …)",
+        "the API server checks these fields when pods are created",
+    ),
+    ("Job", "an update without a field that admission added keeps this field", "only a webhook adds the field again"),
+    ("Job", "warnings, and all faults in one answer with a cause for each field", "a policy returns neither"),
+    (
+        "CronJob",
+        "numbers of the schedule are in their range; the time zone exists",
+        "CEL has no parser for schedules and no time zone database",
+    ),
+    ("PodGroup", "the queue exists and is open", "a policy cannot read the queues"),
+    ("PodGroup", "an update without a queue keeps the queue of the namespace", "only a webhook adds the field again"),
+    ("Queue", "parent queues exist, are not nested too deep, and have no Jobs", "a policy cannot read the queues"),
+    ("Queue", "the annotation has a valid budget", "CEL cannot parse JSON, and has no time zone database"),
+    (
+        "Queue",
+        "the resources of a queue fit the resources of its parent, siblings and children",
+        "a policy cannot read the queues",
+    ),
+    (
+        "Queue",
+        "the path in `volcano.sh/hierarchy` is not the path of a parent of another queue",
+        "a policy cannot read the queues",
+    ),
+    ("Queue", "a queue with child queues or with allocated pods is not deleted", "a policy cannot read the queues"),
+    (
+        "Pod",
+        "pods get the settings of the resource groups in the admission configuration",
+        "a policy cannot read the configuration",
+    ),
+    ("HyperNode", "regular expressions are valid", "CEL fails on an invalid expression instead of reporting it"),
+    (
+        "JobFlow",
+        "`dependsOn` has no cycle of three or more entries; control statements and names of loops are valid",
+        "CEL has no recursion",
+    ),
+    (
+        "JobFlow",
+        "started entries are not changed, and running flows are not deleted",
+        "the rule needs the user of the request and the status of the flow",
+    ),
+    ("JobTemplate", "all rules for the spec of a Job", "admission applies these rules when the Job is created"),
+)
+"""The kind, the rule, and why no policy covers it."""
+
 
 _HEAD = """# Admission policies instead of webhooks
 

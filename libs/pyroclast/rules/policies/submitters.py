@@ -1,4 +1,4 @@
-"""The rules in CEL for the annotation that names the submitter of an object."""
+"""The rules in CEL for annotations that only our programs write: the submitter of an object, and the past use of a queue."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final
 
 from pyroclast.api import keys
 from pyroclast.rules.policies.model import Mutation, Validation
+from pyroclast.rules.queues.fields import RECORDED, RECORDERS, WRITTEN_BY_RECORDER, path_of
 
 NAMESPACE: Final = "OUR_NAMESPACE"
 """A placeholder in expressions for the namespace of Pyroclast's own programs."""
@@ -39,3 +40,20 @@ SUBMITTER_WRITTEN: Final = Mutation(
         f': [JSONPatch{{op: "add", path: "/metadata/annotations", value: {{"{keys.SUBMITTED_BY}": {_USER}}}}}]'
     ),
 )
+
+
+_WRITER: Final = "request.userInfo.username"
+_RECORDER: Final = f"{_WRITER}.startsWith('system:serviceaccount:{NAMESPACE}:') && {_WRITER}.endsWith('{RECORDERS}')"
+
+
+def _kept(key: str) -> Validation:
+    new, old = (f"{each}.metadata.?annotations[?'{key}']" for each in ("object", "oldObject"))
+    return Validation(
+        f"only the recorder writes the annotation `{key.rpartition('/')[2]}`",
+        f"({_RECORDER}) || (request.operation == 'UPDATE' ? {new} == {old} : !{new}.hasValue())",
+        f"{path_of(key)}: Forbidden: {WRITTEN_BY_RECORDER}",
+        operations=("CREATE", "UPDATE"),
+    )
+
+
+RECORDED_KEPT: Final = tuple(_kept(key) for key in RECORDED)

@@ -1,15 +1,156 @@
-"""Rules for a Queue that depend only on its own fields."""
+"""Defaults and rules for a Queue that depend only on its own fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from pyroclast.rules.amounts import amount
-from pyroclast.rules.errors import FieldError, invalid
-from pyroclast.rules.lookups import QueueView
-from pyroclast.rules.podspecs.requirements import COUNTED, is_extended
-from pyroclast.rules.values import Json
+from pyroclast.api import keys
+from pyroclast.api.budgets import budget_faults
+from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
+from pyroclast.resources.quantity import Format, from_millis, from_value
+from pyroclast.rules.errors import FieldError, forbidden, invalid
+from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
+from pyroclast.rules.podspecs.requirements import COUNTED, HUGE_PAGES, is_extended
+from pyroclast.rules.values import Json, amount, mapping, text
+from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict, field_verdict
+
+PATH: Final = f"metadata.annotations[{keys.QUEUE_BUDGET}]"
+RECORDED: Final = (keys.QUEUE_BUDGET_SPENT, keys.QUEUE_PAST_USAGE)
+"""Annotations that only the recorder may write."""
+
+WRITTEN_BY_RECORDER: Final = "the recorder writes it; leave it as it is"
+RECORDERS: Final = "-recorder"
+"""The end of the names of the recorder's ServiceAccounts; the beginning is the name of the release."""
+
+
+def check_budget(text: str | None) -> Iterator[FieldError]:
+    """Yield the faults of the budget annotation, each with the path of the field inside the annotation."""
+    for fault in budget_faults(text) if text is not None else ():
+        yield invalid(f"{PATH}.{fault.path}" if fault.path else PATH, fault.value, fault.text)
+
+
+def is_recorder(user: str, namespace: str) -> bool:
+    """Whether a user is the recorder, which runs in `namespace`."""
+    return bool(namespace) and user.startswith(f"system:serviceaccount:{namespace}:") and user.endswith(RECORDERS)
+
+
+def path_of(key: str) -> str:
+    """Return the path of an annotation."""
+    return f"metadata.annotations[{key}]"
+
+
+def validate_recorded(queue: Mapping[str, Any], old: Mapping[str, Any] | None, *, is_from_recorder: bool) -> Verdict:
+    """Return the verdict on a request that writes the queue's past use. `old` is None for a creation."""
+    if is_from_recorder:
+        return ALLOWED
+    now, before = _annotations(queue), _annotations(old or {})
+    changed = [key for key in RECORDED if now.get(key) != before.get(key)]
+    return field_verdict([forbidden(path_of(key), WRITTEN_BY_RECORDER) for key in changed]) if changed else ALLOWED
+
+
+def _annotations(queue: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(mapping(queue.get("metadata")).get("annotations"))
+
+
+def default(queue: Mapping[str, Any]) -> Patch:
+    """Return the operations that set the defaults of `queue`.
+
+    A queue without spec gets a spec. Values of a wrong type stay, because the schema reports them.
+    """
+    patch = _rooted(mapping(mapping(queue.get("metadata")).get("annotations")))
+    spec = queue.get("spec")
+    if spec is None:
+        return [*patch, {"op": "add", "path": "/spec", "value": {"reclaimable": True, "weight": 1}}]
+    if not isinstance(spec, dict):
+        return patch
+    if spec.get("reclaimable") is None:
+        patch.append({"op": "add", "path": "/spec/reclaimable", "value": True})
+    weight = spec.get("weight")
+    if weight is None or (type(weight) is int and weight == 0):
+        patch.append({"op": "add", "path": "/spec/weight", "value": 1})
+    return patch
+
+
+def _rooted(annotations: Mapping[str, Any]) -> Patch:
+    """Return the operations that make the path of the hierarchy start at the root."""
+    hierarchy, weights = text(annotations.get(HIERARCHY)), text(annotations.get(HIERARCHY_WEIGHTS))
+    if not hierarchy or not weights or hierarchy.split("/")[0] == ROOT_QUEUE:
+        return []
+    return [
+        {"op": "add", "path": f"/metadata/annotations/{key.replace('/', '~1')}", "value": value}
+        for key, value in ((HIERARCHY, f"{ROOT_QUEUE}/{hierarchy}"), (HIERARCHY_WEIGHTS, f"1/{weights}"))
+    ]
+
+
+_COUNTS = "count/"
+_KUBERNETES = "kubernetes.io/"
+_VOLUMES = "attachable-volumes-"
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """A resource list: cpu in thousandths, memory in bytes, pods in `others` as a number, all other `others` in thousandths."""
+
+    cpu: int = 0
+    memory: int = 0
+    others: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, resources: Mapping[str, Any]) -> Amounts:
+        """Return the vector of a resource list in JSON, without the names that queues do not count."""
+        cpu = memory = 0
+        others: dict[str, int] = {}
+        for name, value in resources.items():
+            given = amount(value)
+            if given is None or name.startswith(_COUNTS):
+                continue
+            if name == "cpu":
+                cpu = given.millis
+            elif name == "memory":
+                memory = given.value
+            elif name == "pods":
+                others[name] = given.value
+            elif name == "ephemeral-storage" or is_extended(name) or name.startswith((HUGE_PAGES, _KUBERNETES, _VOLUMES)):
+                others[name] = given.millis
+        return cls(cpu, memory, others)
+
+    def dimensions(self) -> dict[str, int]:
+        """Return the amount of every resource by name; cpu and memory are always included."""
+        return {"cpu": self.cpu, "memory": self.memory, **self.others}
+
+    def __str__(self) -> str:
+        named = "".join(f", {name} {self.others[name]}.00" for name in sorted(self.others))
+        return f"cpu {self.cpu}.00, memory {self.memory}.00{named}"
+
+
+def total(parts: Iterable[Amounts]) -> Amounts:
+    """Return the sum of the amounts by resource."""
+    cpu = memory = 0
+    others: dict[str, int] = {}
+    for part in parts:
+        cpu, memory = cpu + part.cpu, memory + part.memory
+        for name, value in part.others.items():
+            others[name] = others.get(name, 0) + value
+    return Amounts(cpu, memory, others)
+
+
+def exceeds(whole: Amounts, limit: Amounts) -> bool:
+    """Whether `whole` exceeds `limit` in any dimension; a dimension without a limit has the limit 0."""
+    return (
+        whole.cpu > limit.cpu
+        or whole.memory > limit.memory
+        or any(value > limit.others.get(name, 0) for name, value in whole.others.items())
+    )
+
+
+def shown(name: str, value: int) -> str:
+    """Return the amount of one resource in the form that messages use."""
+    if name == "cpu":
+        return str(from_millis(value))
+    return str(from_value(value, Format.BINARY_SI)) if name == "memory" else f"{value}.00"
+
 
 _STATES = ("", "Open", "Closed")
 

@@ -1,14 +1,109 @@
-"""Rules for the resources of a Queue in relation to its ancestors, siblings and descendants."""
+"""Rules for a Queue in relation to its ancestors, siblings and descendants: parents, paths and resources."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from pyroclast.rules.errors import invalid
-from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
-from pyroclast.rules.queues.amounts import Amounts, exceeds, shown, total
+from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
+from pyroclast.resources.go_text import go_quote
+from pyroclast.rules.errors import FieldError, forbidden, invalid
+from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
+from pyroclast.rules.queues.fields import Amounts, exceeds, shown, total
 from pyroclast.rules.verdicts import Finding, found
+
+_NUMBER = re.compile(
+    r"[+-]?((([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)|(0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]+)|inf|infinity|nan)",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def check_paths(queue: QueueView, queues: QueueLookup) -> Iterator[FieldError]:
+    """Yield the first fault of the annotations of `queue`, also in relation to other queues."""
+    hierarchy, weights = queue.hierarchy, queue.hierarchy_weights
+    if not hierarchy and not weights:
+        return
+    path = "metadata.annotations"
+    parts = weights.split("/")
+    if len(hierarchy.split("/")) != len(parts):
+        yield invalid(path, hierarchy, f"{HIERARCHY} must have the same length with {HIERARCHY_WEIGHTS}")
+        return
+    for weight in parts:
+        problem = _weight_problem(weight)
+        if problem:
+            yield invalid(path, weights, f"{weight} in the {weights} {problem}")
+            return
+    for other in queues.all():
+        if other.name != queue.name and other.hierarchy.startswith(f"{hierarchy}/"):
+            detail = f"{hierarchy} is not allowed to be in the sub path of {other.hierarchy} of queue {other.name}"
+            yield invalid(path, hierarchy, detail)
+            return
+
+
+def _weight_problem(weight: str) -> str:
+    said = f"is invalid number: strconv.ParseFloat: parsing {go_quote(weight)}:"
+    if not _NUMBER.fullmatch(weight):
+        return f"{said} invalid syntax"
+    try:
+        number = float.fromhex(weight) if "0x" in weight.lower() else float(weight)
+    except OverflowError:
+        return f"{said} value out of range"
+    if number == float("inf") and "inf" not in weight.lower():
+        return f"{said} value out of range"
+    return "" if number > 0 else "must be larger than 0"
+
+
+def check_parent(queue: QueueView, queues: QueueLookup, max_depth: int) -> Iterator[Finding]:
+    """Yield the first fault of the parent of `queue`. `max_depth`: the largest number of queues on a path below the root."""
+    parent = queue.parent
+    if parent in ("", ROOT_QUEUE):
+        return
+    path = "spec.parent"
+    if parent == queue.name:
+        sentence = f"queue {queue.name} cannot use itself as parent"
+        yield found(sentence, invalid(path, parent, sentence))
+        return
+    depth, ancestor = 1, parent
+    while ancestor not in ("", ROOT_QUEUE):
+        depth += 1
+        if depth > max_depth:
+            sentence = f"queue {queue.name} exceeds the maximum allowed depth of {max_depth}"
+            yield found(sentence, invalid(path, parent, sentence))
+            return
+        view = queues.get(ancestor)
+        if view is None:
+            sentence = f"failed to get parent queue {ancestor} of queue {queue.name}: {queue_not_found(ancestor)}"
+            yield found(sentence, invalid(path, parent, sentence))
+            return
+        ancestor = view.parent
+    yield from _check_busy(queue, queues)
+
+
+def _check_busy(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]:
+    """Yield a fault when the parent has allocated pods and no children yet, since only leaf queues may have jobs."""
+    view = queues.get(queue.parent)
+    if view is None or not view.allocated_pods or queues.children(queue.parent):
+        return
+    sentence = (
+        f"queue {queue.parent} cannot be the parent queue of queue {queue.name} "
+        f"because it has allocated Pods: {view.allocated_pods}"
+    )
+    yield replace(found(sentence, forbidden("spec.parent", sentence)), about_fields=False)
+
+
+def parent_warnings(queue: QueueView, queues: QueueLookup) -> Iterator[str]:
+    """Yield a warning when the parent gets its first child, after which the parent accepts no jobs."""
+    parent = queue.parent
+    if parent in ("", ROOT_QUEUE) or any(child.name != queue.name for child in queues.children(parent)):
+        return
+    unnamed = " or name no queue" if parent == DEFAULT_QUEUE else ""
+    yield (
+        f"spec.parent: queue {parent} has queues below it from now on, so jobs that name it{unnamed} are refused; "
+        f"they have to name {queue.name} or another queue below it"
+    )
+
 
 _SHARES: tuple[tuple[str, str, Callable[[QueueView], Mapping[str, Any]]], ...] = (
     ("guarantee", "spec.guarantee.resource", lambda queue: queue.guarantee),

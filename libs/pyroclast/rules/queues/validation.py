@@ -10,11 +10,8 @@ from typing import Any
 from pyroclast.rules.errors import FieldError
 from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
 from pyroclast.rules.meaning import same_meaning
-from pyroclast.rules.queues.budgets import check_budget
-from pyroclast.rules.queues.fields import check_resources, check_state
-from pyroclast.rules.queues.hierarchy import check_hierarchy
-from pyroclast.rules.queues.parents import check_parent, parent_warnings
-from pyroclast.rules.queues.paths import check_paths
+from pyroclast.rules.queues.fields import check_budget, check_resources, check_state
+from pyroclast.rules.queues.hierarchy import check_hierarchy, check_parent, check_paths, parent_warnings
 from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, denied, field_verdict, first_only, verdict_of
 
 ROOT_PROTECTED = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"

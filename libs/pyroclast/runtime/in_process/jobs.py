@@ -16,8 +16,7 @@ from pyroclast.api.types import JOBS
 from pyroclast.kube.http.client import Client, encode
 from pyroclast.rules import jobs
 from pyroclast.rules.lookups import ANY_JOB, MOST_PODS, JobOptions, QueueLookup
-from pyroclast.rules.patches import applied
-from pyroclast.rules.verdicts import Verdict
+from pyroclast.rules.verdicts import Verdict, applied
 from pyroclast.runtime.in_process.creation import ensure_allowed
 from pyroclast.runtime.in_process.queues import QueueCache, judged
 from pyroclast.runtime.settings import LeaderElectionSettings

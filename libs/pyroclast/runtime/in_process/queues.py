@@ -12,9 +12,8 @@ from pyroclast.api.records import Queue, reading
 from pyroclast.api.types import QUEUES
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
-from pyroclast.rules.amounts import amount
-from pyroclast.rules.fresh_queues import NotedQueues, ReadQueues
-from pyroclast.rules.lookups import QueueLookup, QueueView
+from pyroclast.rules.lookups import NotedQueues, QueueLookup, QueueView, ReadQueues
+from pyroclast.rules.values import amount
 from pyroclast.rules.verdicts import Verdict
 
 _MOST_READ: Final = 32

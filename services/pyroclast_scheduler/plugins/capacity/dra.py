@@ -24,7 +24,7 @@ from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.triggers import DeviceRelease, ObjectChange, QueueUse, Trigger
 from pyroclast_scheduler.plugins.capacity.tree import Tree
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 _MARK: Final = "deviceclass/"
@@ -159,7 +159,7 @@ class Accounts:
 class DeviceQuota:
     """The device quotas of one session."""
 
-    def __init__(self, session: Session, tree: Tree, *, has_capacity: bool) -> None:
+    def __init__(self, session: PluginSession, tree: Tree, *, has_capacity: bool) -> None:
         self._session = session
         self._tree = tree
         self._names = list(session.queues)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.shapes import Shape
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 
 class LetIn:
@@ -34,7 +34,7 @@ class LetIn:
         return self._sum if own is None else self._sum - own
 
 
-def let_in(session: Session, rows: Mapping[str, int]) -> dict[int, LetIn]:
+def let_in(session: PluginSession, rows: Mapping[str, int]) -> dict[int, LetIn]:
     """Return by row of the queue the amounts that are reserved for pending pods whose queue gate was removed."""
     found: dict[int, LetIn] = {}
     for facts in session.snapshot.let_in:

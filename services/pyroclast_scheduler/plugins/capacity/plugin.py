@@ -31,7 +31,7 @@ from pyroclast_scheduler.plugins.capacity.reclaiming import Reclaiming
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction, Preemptor, Rank, Vote
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 
@@ -56,7 +56,7 @@ class Capacity:
         self._counts_devices = arguments.boolean("capacity.DynamicResourceAllocationEnable", default=True)
         self._counts_capacity = arguments.boolean("capacity.DRAConsumableCapacityEnable", default=False)
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         make = tree.hierarchical if self._is_hierarchical else tree.flat
         found = make(session.queues, session.total, session.dimensions)
@@ -109,7 +109,7 @@ _NOTHING = Extensions(
 class _Queues:
     """The tree of queues with sums over their jobs. The sums of a queue include its descendants."""
 
-    def __init__(self, session: Session, found: tree.Tree, levels: int) -> None:
+    def __init__(self, session: PluginSession, found: tree.Tree, levels: int) -> None:
         self._session = session
         self._tree = found
         self._levels = levels

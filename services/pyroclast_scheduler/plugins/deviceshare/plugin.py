@@ -24,7 +24,7 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.node_books import NodeBook, Refused
 from pyroclast_scheduler.session.outcome import CardUse, Preparation
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 _SHOWN: Final = "deviceshare shown"
@@ -56,7 +56,7 @@ class NodeCards:
 class Devices(NodeBook[NodeCards, Claim]):
     """The cards of all nodes. `bound`: annotations of binds, by UID, that the pods do not have yet."""
 
-    def __init__(self, session: Session, kind: CardKind, rules: list[Rule], bound: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, session: PluginSession, kind: CardKind, rules: list[Rule], bound: Mapping[str, Mapping[str, str]]) -> None:
         super().__init__(session)
         self._kind = kind
         self._rules = rules
@@ -196,7 +196,7 @@ class DeviceShare:
         """The watch of the ConfigMap of devices, if a configured device type uses the ConfigMap."""
         return (Watch(CONFIG_MAPS, records.ConfigMap, key=self._config_map),) if self._virtual or self._ascend else ()
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session, none if no device type is shared."""
         bound: dict[str, Mapping[str, str]] = session.ports.memory.setdefault(_MEMORY, {})
         there = {task.uid for residents in session.snapshot.residents for task in residents} if bound else set()
@@ -241,7 +241,7 @@ class DeviceShare:
             close=found[0].measure if self._virtual else None,
         )
 
-    def _kinds(self, session: Session) -> list[CardKind]:
+    def _kinds(self, session: PluginSession) -> list[CardKind]:
         if self._sharing or self._number:
             first: list[CardKind] = [GpuShare(by_number=self._number)]
         else:
@@ -249,7 +249,7 @@ class DeviceShare:
         chips = self._configuration(session).chips if self._ascend else ()
         return [*first, *(Ascend(chip, self._policy) for chip in chips)]
 
-    def _configuration(self, session: Session) -> DeviceConfiguration:
+    def _configuration(self, session: PluginSession) -> DeviceConfiguration:
         """Return the configuration in the ConfigMap, or the built-in one if the ConfigMap is missing or malformed."""
         config_map = session.objects(records.ConfigMap).get(self._config_map)
         if config_map is None:

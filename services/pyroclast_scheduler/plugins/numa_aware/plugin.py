@@ -24,7 +24,7 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.node_books import NodeBook, Refused
 from pyroclast_scheduler.session.outcome import Preparation
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _MEMORY: Final = "numa-aware"
 _HIGHEST: Final = 100
@@ -45,7 +45,7 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
     Evicted pods keep their CPUs, which are free once the Numatopology of the node shows it.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         super().__init__(session)
         self._book: NumaAllocations = session.ports.memory.setdefault(_MEMORY, NumaAllocations())
         self._table = self._book.table(session.objects(records.Numatopology), session.names)
@@ -159,7 +159,7 @@ class NumaAware:
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("weight", 1)
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         nodes = Nodes(session)
 

@@ -22,7 +22,7 @@ from pyroclast_scheduler.plugins.predicates.allocation import DeviceRequest, Mar
 from pyroclast_scheduler.plugins.predicates.pools import BadSelector, CounterId, DeviceId, Offer, Pools, Selectors, node_selector
 from pyroclast_scheduler.session.node_books import NodeBook, Refused
 from pyroclast_scheduler.session.outcome import Await, Preparation, Write
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _MOST_CONSUMERS: Final = 256
@@ -45,7 +45,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
     A claim gets its devices with its first pod and frees them with its last. Devices of evicted pods stay in use.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         super().__init__(session)
         self._claims = session.told_objects(records.ResourceClaim)
         self._classes = session.told_objects(records.DeviceClass)

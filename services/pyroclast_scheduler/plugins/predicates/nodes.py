@@ -16,7 +16,7 @@ from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.shapes import Port
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -27,7 +27,7 @@ _ANYWHERE: Final = "0.0.0.0"
 class NodeFilter:
     """The filters of nodes as a predicate. `filters`: the names of the filters that are enabled."""
 
-    def __init__(self, session: Session, filters: frozenset[str]) -> None:
+    def __init__(self, session: PluginSession, filters: frozenset[str]) -> None:
         self._session = session
         self._filters = filters
         self._ports: dict[int, Counter[Port]] = {row: ports.copy() for row, ports in session.snapshot.ports.items()}

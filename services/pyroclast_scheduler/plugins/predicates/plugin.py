@@ -35,7 +35,7 @@ from pyroclast_scheduler.plugins.predicates.volumes import Volumes
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.outcome import Preparation
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 FILTERS: Final = (
@@ -69,7 +69,7 @@ _WITHOUT_EFFECT: Final = {
 _ZONE: Final = "node(s) had no available volume zone"
 
 
-def coupled(session: Session, task: Task, filters: Collection[str]) -> list[Refusal] | None:
+def coupled(session: PluginSession, task: Task, filters: Collection[str]) -> list[Refusal] | None:
     """Return the refusals that depend on other pods; None if no filter applies."""
     facts, census, features = task.facts, session.term_counts, session.features
     found: list[Refusal] = []
@@ -93,7 +93,7 @@ def coupled(session: Session, task: Task, filters: Collection[str]) -> list[Refu
     return found if has_affinity or crowding is not None else None
 
 
-def coupled_to(session: Session, task: Task, filters: Collection[str]) -> set[Trigger] | None:
+def coupled_to(session: PluginSession, task: Task, filters: Collection[str]) -> set[Trigger] | None:
     """Return the triggers by pods that the task's terms select or whose terms select the task; None if no filter applies."""
     if coupled(session, task, filters) is None:
         return None
@@ -149,7 +149,7 @@ class Predicates:
             if key in arguments:
                 arguments.warnings.append(f"argument {key} has no effect: {why}")
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         nodes = NodeFilter(session, frozenset(self.filters))
         others = _PodFilters(session, frozenset(self.filters), float(self._patience))
@@ -171,7 +171,7 @@ class Predicates:
 class _PodFilters:
     """The filters that examine each pod: inter-pod affinity, topology spread, volumes and device claims."""
 
-    def __init__(self, session: Session, filters: frozenset[str], patience: float) -> None:
+    def __init__(self, session: PluginSession, filters: frozenset[str], patience: float) -> None:
         self._session = session
         self._filters = filters
         self._is_coupled = session.snapshot.is_coupled and bool({"InterPodAffinity", "PodTopologySpread"} & filters)

@@ -22,7 +22,7 @@ from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.triggers import ObjectChange, Trigger
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 _FULL: Final = "node(s) exceed max volume count"
@@ -42,7 +42,7 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 class VolumeLimits:
     """The volumes on nodes with limits. A volume counts once per node, however many pods of the node use it."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._session = session
         self._claims = session.told_objects(records.PersistentVolumeClaim)
         self._volumes = session.told_objects(records.PersistentVolume)
@@ -163,7 +163,7 @@ def is_delayed(claim: records.PersistentVolumeClaim, chosen: records.StorageClas
 class Storage:
     """The volumes, StorageClasses and free storage of a session. Each result is calculated only once."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._features: NodeFeatures = session.features
         self._nodes = session.snapshot.nodes
         self.claims = session.told_objects(records.PersistentVolumeClaim)

@@ -21,7 +21,7 @@ from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.triggers import ClaimRelease, ObjectChange, Trigger
 from pyroclast_scheduler.plugins.predicates.storage import NODE_SELECTED, Storage, is_bound, is_delayed, size_of
 from pyroclast_scheduler.session.outcome import Await, Preparation, Write
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
@@ -70,7 +70,7 @@ class Volumes:
     `patience`: for how many seconds a pod waits for its volumes after it got a node.
     """
 
-    def __init__(self, session: Session, *, patience: float) -> None:
+    def __init__(self, session: PluginSession, *, patience: float) -> None:
         self._session = session
         self._storage = Storage(session)
         self._patience = patience

@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, Piece, estimate, expected_end
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 WAITING_PHASES: Final = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
 
@@ -57,12 +57,12 @@ def is_lasting(task: TaskFacts) -> bool:
     return not task.job or any(owner.kind in {"DaemonSet", "Node"} for owner in task.pod.metadata.owner_references)
 
 
-def is_waiting(session: Session, job: Job) -> bool:
+def is_waiting(session: PluginSession, job: Job) -> bool:
     """Whether nodes may be reserved for `job`: it is not enqueued yet, or enqueued and not ready."""
     return job.phase in WAITING_PHASES and not (job.facts.tasks and session.job_ready(job))
 
 
-def need_of(session: Session, job: Job) -> Need:
+def need_of(session: PluginSession, job: Job) -> Need:
     """Return the need of the gang: the requests of the tasks that it waits for, or its minimum while it has no tasks."""
     dimensions = session.dimensions
     lacking = job.tally.missing(job.facts.min_available, job.facts.role_minimum)
@@ -83,7 +83,7 @@ def need_of(session: Session, job: Job) -> Need:
 class Cluster:
     """The nodes of a session, and the amounts that a target could use on them."""
 
-    def __init__(self, session: Session, lasting: LastingPods) -> None:
+    def __init__(self, session: PluginSession, lasting: LastingPods) -> None:
         self._session = session
         self._pods = lasting
         self._whole: Floats | None = None

@@ -19,7 +19,7 @@ from pyroclast_scheduler.plugins.reservation.state import ReservationSettings, c
 from pyroclast_scheduler.plugins.reservation.targets import Candidates, choose, may_let_in, missing_pods, obstacle
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, GangEviction, Vote
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _REASON: Final = "reserve"
 _MEMORY: Final = "reservation"
@@ -27,7 +27,7 @@ PATIENCE: Final = 5
 """The schedule periods without a new pod after which a job with missing pods loses its reservation."""
 
 
-def evict_lower(session: Session, job: Job, rows: Sequence[int]) -> None:
+def evict_lower(session: PluginSession, job: Job, rows: Sequence[int]) -> None:
     """Evict pods of jobs with lower priority from `rows`, of any queue.
 
     A gang that would be broken is evicted as a whole or not at all.
@@ -57,7 +57,7 @@ def evict_lower(session: Session, job: Job, rows: Sequence[int]) -> None:
     statement.commit()
 
 
-def _is_lower(session: Session, job: Job, owner: Job, task: Task) -> bool:
+def _is_lower(session: PluginSession, job: Job, owner: Job, task: Task) -> bool:
     return owner is not job and owner.facts.priority < job.facts.priority and session.is_preemptable(owner, task)
 
 
@@ -67,7 +67,7 @@ class ReservationPlugin:
     def __init__(self, arguments: Arguments) -> None:
         self._settings = ReservationSettings.of(arguments)
 
-    def open(self, session: Session) -> Extensions:
+    def open(self, session: PluginSession) -> Extensions:
         """Return the extensions of this plugin for one session."""
         book = _Book(session, self._settings, session.ports.memory.setdefault(_MEMORY, _Memory()))
         return Extensions(
@@ -93,7 +93,7 @@ class _Memory:
 class _Book:
     """The reservations of a session, by key of the job."""
 
-    def __init__(self, session: Session, settings: ReservationSettings, memory: _Memory) -> None:
+    def __init__(self, session: PluginSession, settings: ReservationSettings, memory: _Memory) -> None:
         self._session = session
         self._settings = settings
         self._cluster = Cluster(session, memory.lasting)

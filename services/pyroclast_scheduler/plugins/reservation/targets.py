@@ -23,14 +23,14 @@ from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.plugins.reservation.demand import WAITING_PHASES, Cluster, is_waiting, need_of
 from pyroclast_scheduler.plugins.reservation.state import ReservationSettings, covers
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.plugin_session import PluginSession
 
 Weight: TypeAlias = tuple[bool, int]
 _Rank: TypeAlias = tuple[bool, int, float, str, str]
 _MOST_GONE: Final = 50  # entries above twice the number of waiting jobs, before those of deleted jobs are dropped
 
 
-def obstacle(session: Session, cluster: Cluster, job: Job) -> str:
+def obstacle(session: PluginSession, cluster: Cluster, job: Job) -> str:
     """Return why `job` cannot start even on empty nodes; empty if it can, once all its pods exist."""
     queue = session.queues[job.facts.queue]
     if not queue.facts.is_open:
@@ -56,7 +56,7 @@ def missing_pods(job: Job) -> int:
     return max(0, lacking - there)
 
 
-def may_let_in(session: Session, job: Job) -> bool:
+def may_let_in(session: PluginSession, job: Job) -> bool:
     """Whether the queue and its ancestors have room for the minimum of `job` beside their allocated amounts."""
     minimum = job.facts.minimum(session.dimensions)
     if minimum is None:
@@ -64,7 +64,7 @@ def may_let_in(session: Session, job: Job) -> bool:
     return all(not (minimum + _allocated(session, name) > limit).any() for name, limit in _capabilities(session, job))
 
 
-def _capabilities(session: Session, job: Job) -> Iterator[tuple[str, Floats]]:
+def _capabilities(session: PluginSession, job: Job) -> Iterator[tuple[str, Floats]]:
     """Yield the capability of the queue and of each ancestor that has one."""
     name, seen = job.facts.queue, set[str]()
     while name in session.queues and name not in seen:
@@ -75,7 +75,7 @@ def _capabilities(session: Session, job: Job) -> Iterator[tuple[str, Floats]]:
         name = queue.parent
 
 
-def _allocated(session: Session, name: str) -> Floats:
+def _allocated(session: PluginSession, name: str) -> Floats:
     """Return the allocated amounts of a queue and its descendants, including other members of a ring."""
     total = session.dimensions.sums(session.queues[name].elsewhere)
     for own in _with_children(session, name):
@@ -86,7 +86,7 @@ def _allocated(session: Session, name: str) -> Floats:
     return total
 
 
-def _with_children(session: Session, name: str) -> set[str]:
+def _with_children(session: PluginSession, name: str) -> set[str]:
     found, added = {name}, {name}
     while added:
         added = {each.name for each in session.queues.values() if each.facts.parent in added} - found
@@ -171,7 +171,11 @@ def _rank(facts: JobFacts) -> _Rank:
 
 
 def choose(
-    session: Session, cluster: Cluster, candidates: Candidates, states: Mapping[str, Reservation], settings: ReservationSettings
+    session: PluginSession,
+    cluster: Cluster,
+    candidates: Candidates,
+    states: Mapping[str, Reservation],
+    settings: ReservationSettings,
 ) -> list[Reservation]:
     """Return a new reservation in each scope without a target, or with a less important one.
 
@@ -198,7 +202,7 @@ def choose(
 
 
 def _best(
-    session: Session,
+    session: PluginSession,
     cluster: Cluster,
     candidates: Candidates,
     states: Mapping[str, Reservation],
@@ -227,7 +231,7 @@ def _best(
     return None
 
 
-def _can_ever_start(session: Session, cluster: Cluster, job: Job) -> bool:
+def _can_ever_start(session: PluginSession, cluster: Cluster, job: Job) -> bool:
     if missing_pods(job) or not (need_of(session, job).total > 0).any():
         return False
     return not obstacle(session, cluster, job)

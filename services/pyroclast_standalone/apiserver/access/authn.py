@@ -9,6 +9,7 @@ import hmac
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
+from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 import orjson
@@ -202,7 +203,7 @@ def impersonated(headers: Mapping[str, str], all_values: Callable[[str], list[st
     name = headers.get("Impersonate-User", "")
     groups = all_values("Impersonate-Group")
     prefix = "impersonate-extra-"
-    extra = {key[len(prefix) :].lower(): all_values(key) for key in headers if key.lower().startswith(prefix)}
+    extra = {unquote(key[len(prefix) :]).lower(): all_values(key) for key in headers if key.lower().startswith(prefix)}
     uid = headers.get("Impersonate-Uid", "")
     if not name:
         if groups or extra or uid:

@@ -1,4 +1,10 @@
-"""The garbage collector: deletes or orphans dependents according to the propagation policy of their owner's deletion."""
+"""The garbage collector: deletes or orphans dependents according to the propagation policy of their owner's deletion.
+
+References point from dependents to owners, and a deletion needs the other direction. A search through the store for each
+deletion would cost as much as all objects. So an index of dependents by the UID of their owner follows every commit, and a
+worker judges one object at a time, from the store as it is then. While the kind of an owner is unknown, the owner counts as
+present: a late deletion is made up for, and a wrong one is not.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pyroclast.resources.go_text import go_quote
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, forbidden, invalid, required
 from pyroclast.rules.podspecs.annotations import check_annotation_names as check_names
-from pyroclast.rules.podspecs.labels import check_labels as check_pairs
+from pyroclast.rules.podspecs.options import check_labels as check_pairs
 
 IMMUTABLE: Final = "field is immutable"
 _OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")

@@ -9,10 +9,11 @@ from typing import Any, Final
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, forbidden, invalid, required, unsupported
 from pyroclast.rules.podspecs.internals import internal_form
-from pyroclast.rules.podspecs.labels import check_label_selector
+from pyroclast.rules.podspecs.options import check_label_selector
+from pyroclast.views.readable import human_duration
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.kinds.rules import Rules, immutable, named, optional_choice
-from pyroclast_standalone.times import human_duration, parse_time, since
+from pyroclast_standalone.times import parse_time, since
 
 RENAMED: Final = {
     "involvedObject": "regarding",

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from pyroclast.resources import quantity
 from pyroclast.rules import names
-from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import ErrorType, FieldError, forbidden, invalid, invalid_for, required, unsupported
-from pyroclast.rules.podspecs.claims import check_claim_spec
+from pyroclast.rules.podspecs.disks import check_claim_spec
 from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.requirements import amount_problems
+from pyroclast.rules.values import amount
 from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.kinds.pod_defaults import default_claim_spec

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from pyroclast.resources import quantity
 from pyroclast.rules import names
-from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, required, too_long
 from pyroclast.rules.podspecs.requirements import STANDARD, amount_problems, resource_problems
+from pyroclast.rules.values import amount
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.kinds.rules import Rules, age_of
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, required
-from pyroclast.rules.podspecs.dns import check_address
+from pyroclast.rules.podspecs.platform import check_address
 from pyroclast.rules.podspecs.probes import check_port
 from pyroclast_standalone.apiserver.documents.metadata import check_labels
 from pyroclast_standalone.apiserver.documents.selectors import read_field

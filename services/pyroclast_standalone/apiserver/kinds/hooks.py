@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
-from pyroclast.rules.podspecs.labels import check_label_selector
+from pyroclast.rules.podspecs.options import check_label_selector
 from pyroclast_standalone.apiserver.documents.conditions import fault_of_condition
 from pyroclast_standalone.apiserver.kinds.rules import Rules, named, optional_choice
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.views.readable import human_duration
 from pyroclast_standalone.apiserver.kinds.rules import age_of
-from pyroclast_standalone.times import human_duration, parse_time
+from pyroclast_standalone.times import parse_time
 
 _ENDINGS: Final = {
     "Succeeded": "The pod has completed successfully.",

@@ -19,10 +19,11 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
+from pyroclast.views.readable import human_duration
 from pyroclast_standalone.apiserver.documents.jsonpath import compile_path
 from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.apiserver.kinds.rules import AGE, NAME, Cells, age_of, selector_text
-from pyroclast_standalone.times import human_duration, parse_time, since
+from pyroclast_standalone.times import parse_time, since
 
 _Cell: TypeAlias = Callable[[Mapping[str, Any], float], Any]
 

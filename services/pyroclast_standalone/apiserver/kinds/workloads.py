@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, forbidden, invalid, required, unsupported
 from pyroclast.rules.podspecs import SERVER
-from pyroclast.rules.podspecs.labels import check_label_selector
+from pyroclast.rules.podspecs.options import check_label_selector
 from pyroclast.rules.podspecs.spec import check_pod_spec
 from pyroclast_standalone.apiserver.documents.metadata import check_labels
 from pyroclast_standalone.apiserver.documents.selectors import from_label_selector

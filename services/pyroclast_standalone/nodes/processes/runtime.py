@@ -161,7 +161,7 @@ class ProcessRuntime:
         known.pod, known.place = pod, place
         try:
             files = await resolved_volumes(pod, place, self._sources, with_tokens=True)
-            work = await workload(pod, container.spec, place, self._sources, with_files=False)
+            work = await workload(pod, container.spec, place, self._sources)
         except ConfigurationError as error:
             return Execution(trouble=trouble_of(error))
         if not work.argv:
@@ -258,8 +258,8 @@ class ProcessRuntime:
         """Run a command as if in the container. Return its exit status and last line."""
         folder = self._layout.pod(life.uid) / "once" / f"{container.name}-{self._now():.6f}"
         place = self._place(pod.spec.node_name, life.pod_ip)
-        work = await workload(pod, container.spec, place, self._sources, with_files=False)
-        process = self._launcher.launch(pod, container.spec, Workload(command, work.variables, {}), folder)
+        work = await workload(pod, container.spec, place, self._sources)
+        process = self._launcher.launch(pod, container.spec, Workload(command, work.variables), folder)
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.to_thread(process.wait)

@@ -6,7 +6,7 @@ import pytest
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.wait_queue import WaitQueue
+from pyroclast_scheduler.cache.retries import WaitQueue
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes
 from pyroclast_scheduler.model.triggers import Room, UnschedulableJob
@@ -73,8 +73,8 @@ class World:
         """What the five jobs say of why they wait."""
         return [self.cache.groups.current(f"t/j{i}").status.conditions[-1].message for i in range(5)]
 
-    def kind(self, name):
-        return self.cache.snapshot().all_jobs[f"t/{name}"].kind
+    def class_of(self, name):
+        return self.cache.snapshot().all_jobs[f"t/{name}"].equivalence_class
 
 
 def minding(job):
@@ -173,7 +173,7 @@ def test_the_next_equal_job_is_bound_when_the_pod_of_the_oldest_is_deleted():
 def test_a_job_taken_by_a_failed_session_is_examined_by_the_next_session():
     world = full()
     world.ends("runs0-0")
-    assert world.cache.snapshot().lines
+    assert world.cache.snapshot().candidates
     assert world.session()[1] == {"j4-0"}
 
 
@@ -256,8 +256,8 @@ def test_jobs_share_an_equivalence_class_unless_a_scheduling_relevant_field_diff
     world = World()
     world.job("a", 1, size=2)
     world.job("b", **{"cpu": 1, "size": 2, **change})
-    assert world.kind("a") is not None
-    assert (world.kind("a") == world.kind("b")) is is_same
+    assert world.class_of("a") is not None
+    assert (world.class_of("a") == world.class_of("b")) is is_same
 
 
 @pytest.mark.parametrize(
@@ -274,15 +274,15 @@ def test_a_placed_or_individually_constrained_job_has_no_equivalence_class(optio
     world = World()
     world.node(8)
     world.job("a", **{"cpu": 1, **options})
-    assert world.kind("a") is None
+    assert world.class_of("a") is None
 
 
 def test_jobs_share_an_equivalence_class_only_if_they_mount_the_same_claims():
     world = World()
     for name, claims in (("a", ["c"]), ("b", ["c"]), ("d", ["other"]), ("e", ["c", "other"])):
         world.job(name, 1, pvc=claims)
-    assert world.kind("a") == world.kind("b") is not None
-    assert len({world.kind(name) for name in "ade"}) == 3
+    assert world.class_of("a") == world.class_of("b") is not None
+    assert len({world.class_of(name) for name in "ade"}) == 3
 
 
 def claim(**spec):
@@ -350,7 +350,7 @@ def test_the_equivalence_class_depends_on_the_subgroups_of_a_job(label, is_same)
         world.cache.group_changed(None, msgspec.convert(made, records.PodGroup))
         for i, value in enumerate(values):
             world.cache.pod_changed(None, objects.pod([f"{name}-{i}", name, "-", 1, "1Gi", {"labels": {label: value}}]))
-    assert (world.kind("a") == world.kind("b")) is is_same
+    assert (world.class_of("a") == world.class_of("b")) is is_same
 
 
 def test_one_eviction_that_frees_queue_capability_serves_two_equal_jobs():
@@ -442,12 +442,12 @@ def test_labels_split_an_equivalence_class_once_a_pod_affinity_term_selects_them
     for i in range(4):
         world.job(f"j{i}", 2, labels={"run": f"r{i}"}, age=i)
     world.settle()
-    assert len({world.kind(f"j{i}") for i in range(4)}) == 1
+    assert len({world.class_of(f"j{i}") for i in range(4)}) == 1
     world.node(3, labels={"zone": "a"})
     assert world.session()[0] == set(), "there is no room for a pod"
     world.job("near", 9, labels={"app": "b"}, anti={"key": "zone", "run": "r3"})
     assert world.session()[0] == {"near", *(f"j{i}" for i in range(4))}, "each is looked at by itself"
-    assert len({world.kind(f"j{i}") for i in range(4)}) == 4
+    assert len({world.class_of(f"j{i}") for i in range(4)}) == 4
 
 
 def test_a_job_whose_equivalence_class_changed_during_the_session_is_examined_again():
@@ -457,10 +457,10 @@ def test_a_job_whose_equivalence_class_changed_during_the_session_is_examined_ag
         world.job(f"j{i}", 3, labels={"run": f"r{i}"}, age=i)
     world.settle()
     (facts,) = (each for each in world.cache.snapshot().all_jobs.values() if each.name == "j0")
-    rest = UnschedulableJob(facts, frozenset(Room(task.shape) for task in facts.tasks), facts.kind)
+    rest = UnschedulableJob(facts, frozenset(Room(task.shape) for task in facts.tasks), facts.equivalence_class)
     world.job("near", 9, anti={"key": "zone", "run": "r2"})
     world.settle()
-    world.cache.retry_triggers.add(rest)
+    world.cache.retries.add(rest)
     assert "j0" in world.session()[0]
 
 
@@ -492,7 +492,7 @@ def test_external_plugins_split_equivalence_classes_by_labels_unless_reads_label
     outcome = run_cycle(
         world.cache.snapshot(), configuration, actions=registry.actions(), plugins=plugins, ports=Ports(objects.NOW), uid="u"
     )
-    assert len({rest.kind for rest in outcome.unschedulable}) == want
+    assert len({rest.equivalence_class for rest in outcome.unschedulable}) == want
 
 
 @pytest.mark.parametrize(("namespace", "labels", "want"), [

@@ -235,7 +235,7 @@ class World:
             jobs=list(snapshot.all_jobs.values()),
             columns=snapshot.columns.copy(),
             is_ready=snapshot.is_ready.copy(),
-            lines=(),
+            candidates=(),
             objects=Objects(snapshot.objects.found),  # what it reads does not count as read
         )
         fresh, binds, evictions = self.decided(everybody, {}, checks_amounts=False)

@@ -88,7 +88,7 @@ def test_jobs_are_retried_when_an_ancestor_queue_changes_or_is_deleted(change):
     assert world.settled() == {}
     if change == "gone":  # and with it what its descendants could not use
         world.cache.queue_changed(above, None)
-        assert [[facts.name for facts in line] for line in world.cache.snapshot().lines] == [["g"]]
+        assert [[facts.name for facts in line] for line in world.cache.snapshot().candidates] == [["g"]]
     else:
         world.cache.queue_changed(above, queue("above", "two"))
         assert world.settled() == {"g-0": "n"}
@@ -288,7 +288,7 @@ def test_a_job_woken_during_a_session_is_examined_once_by_the_next_session(is_lo
     assert world.settled() == {}
     world.changed("g-0", a="b")
     outcome, _ = world.decided()
-    world.cache.jobs.wake(["t/g"])
+    world.cache.jobs.retry(["t/g"])
     if is_looked_on:
         world.cache.view()
     world.taken(outcome)

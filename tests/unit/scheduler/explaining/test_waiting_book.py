@@ -172,10 +172,10 @@ def test_idle_jobs_get_the_same_waiting_records_as_if_ranked_again():
         outcome, cache = decide({"nodes": [["n1", 8, "9Gi"]], "queues": queues, "podgroups": groups}, CAPACITY)
         for key, status in outcome.statuses.items():
             cache.groups.believe(key, status)
-        for key in outcome.drawn:
-            cache.retry_triggers.draw(key)
+        for key in outcome.retried:
+            cache.retries.examine_again(key)
         for job in outcome.unschedulable:
-            cache.retry_triggers.add(job)
+            cache.retries.add(job)
         book = taken(WaitingBook(), outcome.records, seen=outcome.seen)
         name = f"g{chance.randrange(len(groups))}"
         group = next(each for each in groups if each[0] == name)

@@ -81,8 +81,11 @@ def filled(case):
     return cache
 
 
+FIND = task_placement.find
+
+
 def one_by_one(session, job, task, plan, count, *, within=None):
-    return task_placement.find(session, job, task, plan, min(count, 1), within=within)
+    return FIND(session, job, task, plan, min(count, 1), within=within)
 
 
 @settings(max_examples=examples(120))

@@ -32,7 +32,7 @@ def written(cache, chosen, ports):
 def live(cache, chosen, ports):
     """What a session decides that looks at what it thinks worth it, which is told of all jobs by another that does so."""
     first = session(cache, chosen, ports)
-    cache.jobs.wake(cache.jobs.entries)
+    cache.jobs.retry(cache.jobs.entries)
     whole = session(cache, chosen, ports)
     assert (whole.binds, whole.evictions, whole.pipelined) == (first.binds, first.evictions, first.pipelined)
     return whole

@@ -66,6 +66,6 @@ def test_resources_freed_by_another_scheduler_trigger_retries_only_below_a_limit
     cache = cluster([["parent", CAPABILITY], ["q", {"parent": "parent"}], ["sister", {"parent": "parent"}], ["free", {}]])
     cache.snapshot()
     cache.queue_freed_elsewhere("free")
-    assert not cache.retry_triggers.left, "no queue above it is limited"
+    assert not cache.retries.left, "no queue above it is limited"
     cache.queue_freed_elsewhere("sister")
-    assert cache.retry_triggers.left
+    assert cache.retries.left

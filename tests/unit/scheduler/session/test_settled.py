@@ -11,7 +11,7 @@ import pytest
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.changed_rooms import Rooms
+from pyroclast_scheduler.cache.changes import Rooms
 from pyroclast_scheduler.cache.reads import ReadObjects
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
@@ -181,7 +181,7 @@ class World:
         own, anew = self.cache.snapshot(), Cache()
         for each in chain.from_iterable(known.values() for known in self.shown.values()):
             self.tell(anew, None, each)
-        whole = replace(own, jobs=list(own.all_jobs.values()), lines=(), columns=own.columns.copy())
+        whole = replace(own, jobs=list(own.all_jobs.values()), candidates=(), columns=own.columns.copy())
         return [found[:2] for found in map(self.decided, (whole, anew.snapshot())) if found[0] or found[1]]
 
 

@@ -66,7 +66,7 @@ def test_an_idle_gang_is_incomplete_if_the_node_of_an_unstarted_pod_is_deleted(w
     assert outcome.incomplete == []
     cache.group_changed(None, msgspec.structs.replace(cache.groups.current("t/g"), status=outcome.statuses["t/g"]))
     for job in cycle(cache).unschedulable:
-        cache.retry_triggers.add(job)
+        cache.retries.add(job)
     assert cache.snapshot().jobs == []
     cache.node_changed(nodes["n0"], None)
     assert cycle(cache).incomplete == (["t/g"] if is_incomplete else [])

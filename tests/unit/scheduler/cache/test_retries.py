@@ -7,7 +7,7 @@ from pyroclast.api import records
 from pyroclast_scheduler.cache import reads
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers import volcano
-from pyroclast_scheduler.cache.unschedulable_jobs import UnschedulableJobs
+from pyroclast_scheduler.cache.retries import UnschedulableJobs
 from pyroclast_scheduler.model.triggers import AnyChange, Eviction, Pause, Room, UnschedulableJob
 from tests.scenarios import objects
 
@@ -38,7 +38,7 @@ class World:
 
     def rest(self, *triggers):
         (facts,) = self.cache.snapshot().jobs
-        self.cache.retry_triggers.add(UnschedulableJob(facts, frozenset({*map(Room, waiting_shapes(facts)), *triggers})))
+        self.cache.retries.add(UnschedulableJob(facts, frozenset({*map(Room, waiting_shapes(facts)), *triggers})))
         assert self.awake() == []
 
     def awake(self):
@@ -217,9 +217,7 @@ def test_prepare_retries_many_waiting_jobs_in_batches_after_a_change(wake, is_wa
         cache.group_changed(None, objects.pod_group([f"g{i}", "q", 1]))
         cache.pod_changed(None, objects.pod([f"p{i}", f"g{i}", "-", 1, "1Gi"]))
     for facts in cache.snapshot().jobs:
-        cache.retry_triggers.add(
-            UnschedulableJob(facts, frozenset({AnyChange()} if is_wary else map(Room, waiting_shapes(facts))))
-        )
+        cache.retries.add(UnschedulableJob(facts, frozenset({AnyChange()} if is_wary else map(Room, waiting_shapes(facts)))))
     assert cache.prepare() == 0
     wake(cache)
     assert [cache.prepare(), cache.prepare(), cache.prepare()] == [350, 100, 0]
@@ -245,7 +243,7 @@ class Full:
             self.cache.pod_changed(None, pod)
         self.cache.pod_changed(None, objects.pod(["w", "waits", "-", 9, "1Gi"]))
         for facts in self.cache.snapshot().jobs:
-            self.cache.retry_triggers.add(UnschedulableJob(facts, wanted(facts, only_own)))
+            self.cache.retries.add(UnschedulableJob(facts, wanted(facts, only_own)))
         assert self.woken() == set()
 
     def woken(self):
@@ -302,7 +300,7 @@ def huge():
     world.cache.group_changed(None, objects.pod_group(["huge", "q", 1]))
     world.cache.pod_changed(None, objects.pod(["h", "huge", "-", 99, "1Gi"]))
     for facts in world.cache.snapshot().jobs:
-        world.cache.retry_triggers.add(UnschedulableJob(facts, wanted(facts, only_own=False)))
+        world.cache.retries.add(UnschedulableJob(facts, wanted(facts, only_own=False)))
     assert world.woken() == set()
     return world
 
