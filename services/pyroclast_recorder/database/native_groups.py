@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import structlog
 from sqlalchemy import Column, bindparam, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -18,6 +19,11 @@ from pyroclast_recorder.database.batches import Batch, replace
 from pyroclast_recorder.database.tables import Row, composites, job_alikes, jobs, owners, pods
 from pyroclast_recorder.facts.composites import Tree, tree_run
 from pyroclast_recorder.facts.native_groups import KIND, GroupEnd, group_end, native_alike, native_outcome
+
+log = structlog.get_logger()
+
+MOST_LEVELS: Final = 16
+"""The most levels of a recorded tree. The scheduler places trees of at most four levels, and each level costs two queries."""
 
 
 async def update_composites(connection: AsyncConnection, batch: Batch, groups: Collection[Row]) -> None:
@@ -60,18 +66,26 @@ async def _link_to_parent(connection: AsyncConnection, cluster: str, named: set[
 
 
 async def _trees(connection: AsyncConnection, cluster: str, uids: set[str]) -> list[Tree]:
-    """Return the trees of the CompositePodGroups `uids`. Trees without a recorded root are left out."""
+    """Return the trees of the CompositePodGroups `uids`. Trees without a recorded root are left out, and deeper ones too."""
     roots: dict[str, Row] = {}
     seen: set[str] = set()
-    while uids := uids - seen:
+    for _ in range(MOST_LEVELS):
+        uids = uids - seen
+        if not uids:
+            break
         seen |= uids
         found = await _rows(connection, cluster, composites.c.uid, uids)
         roots |= {row["uid"]: row for row in found if row["parent"] is None}
         uids = {row["parent_uid"] for row in found if row["parent_uid"] is not None}
-    parts, below = [], set(roots)
-    while level := await _rows(connection, cluster, composites.c.parent_uid, below):
+    parts: list[Row] = []
+    root_of = {uid: uid for uid in roots}  # of the composites of one level
+    for _ in range(MOST_LEVELS):
+        level = await _rows(connection, cluster, composites.c.parent_uid, root_of)
         parts += level
-        below = {row["uid"] for row in level}
+        root_of = {row["uid"]: root_of[row["parent_uid"]] for row in level}
+    for uid in set(root_of.values()):
+        log.warning("recorder.tree_too_deep", name=f"{roots[uid]['namespace']}/{roots[uid]['name']}", most=MOST_LEVELS)
+        del roots[uid]
     leaves = await _rows(connection, cluster, jobs.c.parent_uid, {*roots, *(row["uid"] for row in parts)})
     members = await _rows(connection, cluster, pods.c.job, {row["uid"] for row in leaves})
     below_them = _by("parent_uid", parts), _by("parent_uid", leaves), _by("job", members)
