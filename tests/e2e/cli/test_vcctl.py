@@ -219,7 +219,7 @@ def test_vcctl_prints_one_forbidden_line_and_exits_1_without_permissions(
 def test_kubectl_vc_plugin_help_lists_all_commands_of_vcctl(cluster: Cluster, shell: Shell):
     environment = {**shell.environment, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["kubectl", "vc", "--help"], env=environment, capture_output=True, text=True, check=True)
-    assert "\n  waiting     list the Jobs that wait, and why\n" in done.stdout
+    assert "\n  waiting     list the waiting Jobs and their causes\n" in done.stdout
     names = [line.split()[0] for line in shell.said("vcctl", "commands").splitlines()]
     assert [name for name in names if f"\n  {name} " not in done.stdout] == []
 
