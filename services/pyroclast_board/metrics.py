@@ -118,7 +118,7 @@ def is_below_guarantee(queue: ShownQueue) -> bool:
 
 
 def _families() -> dict[str, GaugeMetricFamily]:
-    told = {
+    gauges = {
         "jobs": ("pyroclast_waiting_jobs", "Jobs that wait, by why", ("queue", "code")),
         "resources": ("pyroclast_waiting_resources", "What Jobs that wait ask for", ("queue", "resource")),
         "never": ("pyroclast_never_fitting_jobs", "Jobs that waiting alone does not help", ("queue",)),
@@ -128,7 +128,7 @@ def _families() -> dict[str, GaugeMetricFamily]:
         "below": ("pyroclast_queue_below_guarantee", "1 while a queue has less than it is guaranteed", ("queue",)),
         "leases": ("pyroclast_lease_held", "1 while somebody leads by a Lease of the services", ("lease",)),
     }
-    return {key: GaugeMetricFamily(name, text, labels=labels) for key, (name, text, labels) in told.items()}
+    return {key: GaugeMetricFamily(name, text, labels=labels) for key, (name, text, labels) in gauges.items()}
 
 
 def _seconds(text: str, now: float) -> float:

@@ -66,16 +66,16 @@ def flow_rows(flow: Mapping[str, Any], now: float, codes: Mapping[str, str] | No
     conditions = _conditions(flow.get("status") or {})
     depths = depths_of({name: _targets(entry) for name, entry in entries.items()})
     prefix = flow["metadata"]["name"]
-    found = [
+    rows = [
         _row(prefix, entry, conditions, depths[name], now) | {"code": code_of.get(f"{prefix}-{name}")}
         for name, entry in entries.items()
     ]
-    return sorted(found, key=lambda row: int(row["depth"]))
+    return sorted(rows, key=lambda row: int(row["depth"]))
 
 
 def _conditions(status: Mapping[str, Any]) -> dict[str, Any]:
     """Return the states of Jobs and entries by name. In a large flow, only the row of a Job may have its state."""
-    told = {
+    from_rows = {
         row["name"]: {
             "phase": row.get("state"),
             "createTime": row.get("startTimestamp"),
@@ -83,7 +83,7 @@ def _conditions(status: Mapping[str, Any]) -> dict[str, Any]:
         }
         for row in status.get("jobStatusList") or ()
     }
-    return {**told, **(status.get("conditions") or {})}
+    return {**from_rows, **(status.get("conditions") or {})}
 
 
 def _row(flow: str, entry: Mapping[str, Any], conditions: Mapping[str, Any], depth: int, now: float) -> dict[str, Any]:
@@ -128,8 +128,8 @@ def flow_tree_lines(flow: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) 
         label = ("  " * row["depth"] + row["name"]).ljust(width)
         elapsed = human_duration(row["elapsedSeconds"]) if row["elapsedSeconds"] is not None else "-"
         rounds = f"{row['rounds']} rounds, {row['roundsRunning']} running" if row["rounds"] else ""
-        told = "; ".join(filter(None, (row["code"], rounds, row["message"])))
-        lines.append(f"  {ICONS.get(row['phase'], '?')} {label}  {row['phase']:<10} {elapsed:>6}  {told}".rstrip())
+        notes = "; ".join(filter(None, (row["code"], rounds, row["message"])))
+        lines.append(f"  {ICONS.get(row['phase'], '?')} {label}  {row['phase']:<10} {elapsed:>6}  {notes}".rstrip())
     return lines
 
 

@@ -132,9 +132,9 @@ def _starting(job: Mapping[str, Any]) -> str:
 
 def _condition(group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     conditions = ((group or {}).get("status") or {}).get("conditions") or ()
-    known = set(PendingReason)
+    codes = set(PendingReason)
     return next(
-        (each for each in conditions if each.get("status") == "True" and pending.reason_of(each.get("message", "")) in known),
+        (each for each in conditions if each.get("status") == "True" and pending.reason_of(each.get("message", "")) in codes),
         None,
     )
 
@@ -248,5 +248,5 @@ def absence_of(job: Mapping[str, Any], schedulers: Schedulers | None) -> str:
     names = dict.fromkeys(filter(None, (template.get("schedulerName") or own for template in templates)))
     message = str(((job.get("status") or {}).get("state") or {}).get("message", ""))
     is_judged = message.startswith(WAITS) and seconds_since(job["metadata"]["creationTimestamp"], schedulers.at) > JUDGED_SECONDS
-    found = (schedulers.absence(name) for name in names if schedulers.is_known(name) or not is_judged)
-    return next(filter(None, found), "")
+    absences = (schedulers.absence(name) for name in names if schedulers.is_known(name) or not is_judged)
+    return next(filter(None, absences), "")

@@ -40,14 +40,14 @@ def node_rows(
         name = (pod.get("spec") or {}).get("nodeName")
         if name and (pod.get("status") or {}).get("phase") not in ENDED:
             on_node.setdefault(name, []).append(pod)
-    found: dict[tuple[Any, ...], list[_Node]] = {}
+    members_of: dict[tuple[Any, ...], list[_Node]] = {}
     for node in nodes:
         name = node["metadata"]["name"]
         own = on_node.get(name, [])
         one = _Node(name, state_of(node), _free(node, own), len(own), (reserved or {}).get(name, ""))
         for group in groups.get(name, ()) if groups is not None else (one.likeness,):
-            found.setdefault((group, one.state), []).append(one)
-    rows = [_row("" if groups is None else group, members) for (group, _), members in found.items()]
+            members_of.setdefault((group, one.state), []).append(one)
+    rows = [_row("" if groups is None else group, members) for (group, _), members in members_of.items()]
     return sorted(rows, key=lambda row: (row["group"], row["state"]))
 
 
@@ -60,7 +60,7 @@ def reservations_of(groups: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the Job for which each node is reserved, by name of the node, from the annotations that the scheduler writes on
     PodGroups.
     """
-    found: dict[str, str] = {}
+    holder_of: dict[str, str] = {}
     for group in groups:
         text = (group["metadata"].get("annotations") or {}).get(keys.RESERVATION)
         try:
@@ -71,8 +71,8 @@ def reservations_of(groups: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         owner: Mapping[str, Any] = next(iter(group["metadata"].get("ownerReferences") or ()), {})
         holder = f"{group['metadata']['namespace']}/{owner.get('name') or group['metadata']['name']}"
         names = (lock.get("node") for lock in locks if isinstance(lock, dict)) if isinstance(locks, list) else ()
-        found |= dict.fromkeys(map(str, names), holder)
-    return found
+        holder_of |= dict.fromkeys(map(str, names), holder)
+    return holder_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +92,23 @@ class _Node:
         return (free, self.pods, self.reserved_for)
 
 
-def _row(group: str, found: Sequence[_Node]) -> Row:
-    free = added([{name: str(value) for name, value in each.free.items()} for each in found])
+def _row(group: str, members: Sequence[_Node]) -> Row:
+    free = added([{name: str(value) for name, value in each.free.items()} for each in members])
     names = (*_devices(free), *SHOWN)
-    best = max((each.free for each in found), key=lambda each: tuple(each.get(name, quantity.ZERO) for name in names))
-    shown = group or ranges_of(each.name for each in found)
+    best = max((each.free for each in members), key=lambda each: tuple(each.get(name, quantity.ZERO) for name in names))
+    shown = group or ranges_of(each.name for each in members)
     return {
         "group": shown,
         "name": shown,
-        "state": found[0].state,
-        "nodes": len(found),
+        "state": members[0].state,
+        "nodes": len(members),
         "cpuFree": free.get("cpu", "0"),
         "memoryFree": free.get("memory", "0"),
         "devicesFree": {name: free[name] for name in _devices(free)},
         "largestFree": {name: str(best[name]) for name in (*_devices(best), *SHOWN) if name in best},
-        "pods": sum(each.pods for each in found),
-        "reservedFor": sorted({each.reserved_for for each in found if each.reserved_for}),
-        "names": sorted(each.name for each in found),
+        "pods": sum(each.pods for each in members),
+        "reservedFor": sorted({each.reserved_for for each in members if each.reserved_for}),
+        "names": sorted(each.name for each in members),
     }
 
 

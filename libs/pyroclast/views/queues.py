@@ -112,17 +112,17 @@ def in_tree_order(queues: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mappin
     for queue in sorted(queues, key=lambda each: str(each["metadata"]["name"])):
         name, parent = queue["metadata"]["name"], (queue.get("spec") or {}).get("parent") or ROOT
         below.setdefault(parent if parent in names and name != ROOT else "", []).append(queue)
-    found: list[tuple[int, Mapping[str, Any]]] = []
+    ordered: list[tuple[int, Mapping[str, Any]]] = []
 
     def visit(name: str, depth: int) -> None:
         for queue in below.pop(name, ()):
-            found.append((depth, queue))
+            ordered.append((depth, queue))
             visit(queue["metadata"]["name"], depth + 1)
 
     visit("", 0)
     # queues whose parents form a cycle, which admission refuses
-    found += [(0, queue) for circle in below.values() for queue in circle]
-    return found
+    ordered += [(0, queue) for circle in below.values() for queue in circle]
+    return ordered
 
 
 def queue_rows(queues: Sequence[Mapping[str, Any]], groups: Sequence[Group], now: float, *, is_tree: bool) -> list[Row]:

@@ -25,19 +25,19 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,15})([^0-9]*)")
 def ranges_of(names: Iterable[str]) -> str:
     """Return the names in order, with names that differ only in their last number combined: `a-[1-3],b`."""
     numbers: dict[tuple[str, str, int], list[int]] = {}
-    found: list[tuple[tuple[str, str, int], str]] = []
+    pieces: list[tuple[tuple[str, str, int], str]] = []
     for name in sorted(set(names)):
         parts = _NUMBERED.fullmatch(name)
         if parts is None:
-            found.append(((name, "", 0), name))
+            pieces.append(((name, "", 0), name))
             continue
         digits = parts[2]
         is_padded = digits.startswith("0") and len(digits) > 1
         key = (parts[1], parts[3], len(digits) if is_padded else 0)
         if key not in numbers:
-            found.append((key, ""))
+            pieces.append((key, ""))
         numbers.setdefault(key, []).append(int(digits))
-    return ",".join(name or _range(*key, sorted(numbers[key])) for key, name in found)
+    return ",".join(name or _range(*key, sorted(numbers[key])) for key, name in pieces)
 
 
 def _range(head: str, tail: str, width: int, numbers: list[int]) -> str:

@@ -115,8 +115,8 @@ def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: fl
     for pod in pods:
         for owner in pod["metadata"].get("ownerReferences") or ():
             by_job.setdefault(owner["uid"], []).append(pod)
-    found = [(each, each.job["status"]) for each in jobs if each.phase in AT_WORK]
-    found.sort(key=lambda pair: pair[1]["state"].get("lastTransitionTime", ""))
+    started = [(each, each.job["status"]) for each in jobs if each.phase in AT_WORK]
+    started.sort(key=lambda pair: pair[1]["state"].get("lastTransitionTime", ""))
     return [
         {
             "object": JOBS.qualified,
@@ -133,7 +133,7 @@ def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: fl
             "phase": each.phase,
             "retries": status.get("retryCount", 0),
         }
-        for each, status in found
+        for each, status in started
     ]
 
 
@@ -213,8 +213,8 @@ def health_of(wanted: int, pods: Sequence[Pod]) -> str:
         "missing": max(0, wanted - len(pods)),
         "not placed": sum(_phase(pod) == "Pending" and not (pod.get("spec") or {}).get("nodeName") for pod in pods),
     }
-    known = sum(counts.values())
-    counts["not ready"] = max(0, wanted - known - sum(_is_well(pod) for pod in pods))
+    counted = sum(counts.values())
+    counts["not ready"] = max(0, wanted - counted - sum(_is_well(pod) for pod in pods))
     counts["restarted"] = sum(_restarts(pod) > 0 for pod in pods if _is_well(pod))
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "ok"
 

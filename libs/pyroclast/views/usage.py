@@ -50,13 +50,13 @@ def _whole(resource: str, amount: float) -> str:
 
 def advice_of(job: Mapping[str, Any]) -> str:
     """Return advice for smaller requests when even the peak of the pods was much lower; empty without enough measurements."""
-    found = []
+    advice = []
     for resource, use in (job.get("use") or {}).items():
         enough = use["peak"] * HEADROOM
         if use["samples"] >= ENOUGH_SAMPLES and 0 < enough < use["peakOf"] * WORTH:
             peak, asked, less = (_whole(resource, amount) for amount in (use["peak"], use["peakOf"], enough))
-            found.append((enough / use["peakOf"], f"{resource}: at most {peak} of {asked} used; {less} would do"))
-    return min(found)[1] if found else ""
+            advice.append((enough / use["peakOf"], f"{resource}: at most {peak} of {asked} used; {less} would do"))
+    return min(advice)[1] if advice else ""
 
 
 Document = Mapping[str, Any]
@@ -152,13 +152,13 @@ def _rows(pods: Iterable[Document], usage: Usage, names_of: Callable[[Document],
 def _measures(asked: Mapping[str, Quantity], used: Mapping[str, Quantity] | None) -> Row:
     """Return used amounts with their ratio to the requested amounts; None for what is not measured."""
     devices = _added([{"all": value} for name, value in asked.items() if "/" in name]).get("all")
-    found: dict[str, Any] = {"gpu": None, "gpuPercent": None, "gpuAsked": str(devices) if devices else None}
+    row: dict[str, Any] = {"gpu": None, "gpuPercent": None, "gpuAsked": str(devices) if devices else None}
     for resource in ("cpu", "memory"):
         value, whole = (used or {}).get(resource), asked.get(resource)
-        found[resource] = None if value is None else str(value)
-        found[f"{resource}Asked"] = None if whole is None else str(whole)
-        found[f"{resource}Percent"] = round(100 * float(value) / float(whole)) if value is not None and whole else None
-    return found
+        row[resource] = None if value is None else str(value)
+        row[f"{resource}Asked"] = None if whole is None else str(whole)
+        row[f"{resource}Percent"] = round(100 * float(value) / float(whole)) if value is not None and whole else None
+    return row
 
 
 def _usage(metrics: Document) -> dict[str, Quantity]:

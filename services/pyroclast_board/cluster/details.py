@@ -71,9 +71,9 @@ class Details:
             pods, _ = await client.list(PODS, key.namespace, label_selector=f"{keys.JOB_NAME}={key.name}")
         except KubeError as error:
             missing.append(f"its pods: {error}")
-        told = await self._read_events(key)
-        missing += [told.missing] if told.missing else []
-        return JobDetails(job, tuple(pods), told.events, "; ".join(missing))
+        events = await self._read_events(key)
+        missing += [events.missing] if events.missing else []
+        return JobDetails(job, tuple(pods), events.events, "; ".join(missing))
 
     async def _read_events(self, key: Key, uid: str = "") -> JobDetails:
         """Return the events of the objects with this name, newest first. With `uid`, only the events of that object."""

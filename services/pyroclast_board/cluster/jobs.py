@@ -161,8 +161,8 @@ class JobTable:
 
 def as_object(record: msgspec.Struct) -> dict[str, Any]:
     """Convert a record to the JSON object that views use."""
-    found: dict[str, Any] = msgspec.to_builtins(record)
-    return found
+    document: dict[str, Any] = msgspec.to_builtins(record)
+    return document
 
 
 def _row(job: ShownJob, group: ShownGroup | None, at_work: Schedulers | None) -> JobRow:

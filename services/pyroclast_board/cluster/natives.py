@@ -54,8 +54,8 @@ class NativeGangs:
     def put_pod(self, old: ShownPod | None, new: ShownPod | None) -> None:
         """Handle an added, updated or deleted pod."""
         changed = set()
-        if old is not None and (known := self._pods.pop(old.key, None)) is not None:
-            of, phase = known
+        if old is not None and (former := self._pods.pop(old.key, None)) is not None:
+            of, phase = former
             self._phases[of][phase] -= 1
             self._queues.get(of, {}).pop(old.key, None)
             if not self._phases[of].total():

@@ -84,16 +84,16 @@ def native_gang(
     return Page(f"PodGroup {key}", "jobs", sections)
 
 
-def past_job(templates: Templates, found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Page:
+def past_job(templates: Templates, record: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Page:
     """Return the page of a deleted Job, or of a native PodGroup that has ended, from the recorder's entry."""
-    key = f"{found['namespace']}/{found['name']}"
+    key = f"{record['namespace']}/{record['name']}"
     sections = [
-        Section("job", templates.macro(OF, "remembered")(found), is_half=True),
-        Section("efficiency", templates.macro(OF, "efficiency")(efficiency_rows(found), advice_of(found)), is_half=True),
-        Section("history", templates.macro(OF, "steps")(found["phases"], found["causes"], found["evictions"])),
+        Section("job", templates.macro(OF, "remembered")(record), is_half=True),
+        Section("efficiency", templates.macro(OF, "efficiency")(efficiency_rows(record), advice_of(record)), is_half=True),
+        Section("history", templates.macro(OF, "steps")(record["phases"], record["causes"], record["evictions"])),
         Section("runs", templates.macro(OF, "runs")(*_runs(key, runs))),
     ]
-    title = f"PodGroup {key}" if is_native(found) else f"Job {key}, deleted"
+    title = f"PodGroup {key}" if is_native(record) else f"Job {key}, deleted"
     return Page(title, "history", sections, is_live=False)
 
 
@@ -159,11 +159,16 @@ def _runs(key: str, runs: Sequence[Mapping[str, Any]]) -> tuple[Any, list[Mappin
     return (run_bars(f"Runs of {key}", bars) if bars else None), shown
 
 
-def _manifest(found: Mapping[str, Any] | None) -> str:
+def _manifest(document: Mapping[str, Any] | None) -> str:
     """Return the Job as YAML without its status."""
-    if found is None:
+    if document is None:
         return ""
-    metadata = {name: value for name, value in found["metadata"].items() if name != "managedFields"}
-    whole = {"apiVersion": found.get("apiVersion"), "kind": found.get("kind"), "metadata": metadata, "spec": found.get("spec")}
+    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
+    whole = {
+        "apiVersion": document.get("apiVersion"),
+        "kind": document.get("kind"),
+        "metadata": metadata,
+        "spec": document.get("spec"),
+    }
     text = yaml.dump(whole, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}\n… {len(text) - MOST_CHARACTERS} more characters"

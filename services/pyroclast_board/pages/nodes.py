@@ -28,16 +28,16 @@ def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[s
         BadRequest: a parameter is invalid, or no node has the resource.
     """
     given = checked(query, PARAMETERS)
-    found = sorted(cluster.nodes.values(), key=lambda each: natural_order(each.metadata.name))[:MOST_CELLS]
-    resources = _resources(found)
+    shown = sorted(cluster.nodes.values(), key=lambda each: natural_order(each.metadata.name))[:MOST_CELLS]
+    resources = _resources(shown)
     resource = given.get("resource") or next(iter(resources), "cpu")
     if resources and resource not in resources:
         raise BadRequest(f'resource: no node has "{resource[:64]}"; there are {", ".join(resources)}')
-    groups = _groups(cluster, found, given.get("by", ""))
+    groups = _groups(cluster, shown, given.get("by", ""))
     outlined = _outlined(cluster, scope, given.get("job", ""))
     kept = cluster.kept_nodes
     cells = {name: [_cell(cluster, node, resource, outlined, kept) for node in members] for name, members in groups.items()}
-    labels = sorted({label for node in found for label in node.metadata.labels})
+    labels = sorted({label for node in shown for label in node.metadata.labels})
     of = "nodes.html"
     rows = [_row(cluster, name, members, resource) for name, members in groups.items()]
     sections = [
@@ -49,28 +49,28 @@ def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[s
     return Page("Nodes", "nodes", sections)
 
 
-def _resources(found: list[ShownNode]) -> list[str]:
+def _resources(members: list[ShownNode]) -> list[str]:
     """Return the names of the resources, devices first because users look for them most."""
-    names = {name for node in found for name, value in node.status.allocatable.items() if amount(value) != ZERO}
+    names = {name for node in members for name, value in node.status.allocatable.items() if amount(value) != ZERO}
     return sorted(names - {"pods"}, key=lambda name: ("/" not in name, name))
 
 
-def _groups(cluster: Cluster, found: list[ShownNode], by: str) -> dict[str, list[ShownNode]]:
+def _groups(cluster: Cluster, members: list[ShownNode], by: str) -> dict[str, list[ShownNode]]:
     """Group nodes by the value of a label. Without a label, group them by HyperNodes of the lowest tier, if there are any.
 
     The name of a HyperNode group includes the HyperNodes above it.
     """
     names: dict[str, str] = {}
     if not by and len(cluster.hyper_nodes):
-        labels = {node.metadata.name: node.metadata.labels for node in found}
+        labels = {node.metadata.name: node.metadata.labels for node in members}
         lowest = min(each.spec.tier for each in cluster.hyper_nodes.values())
         for hyper in cluster.hyper_nodes.values():
             if hyper.spec.tier == lowest:
                 names |= dict.fromkeys(member_names(hyper, labels), _path(cluster, hyper))
     elif by:
-        names = {node.metadata.name: node.metadata.labels[by] for node in found if by in node.metadata.labels}
+        names = {node.metadata.name: node.metadata.labels[by] for node in members if by in node.metadata.labels}
     groups: dict[str, list[ShownNode]] = {}
-    for node in found:
+    for node in members:
         groups.setdefault(names.get(node.metadata.name, NO_GROUP), []).append(node)
     return dict(sorted(groups.items(), key=lambda each: natural_order(each[0])))
 
@@ -100,8 +100,8 @@ def _cell(cluster: Cluster, node: ShownNode, resource: str, outlined: frozenset[
     if is_away(node):
         return Cell(name, None, "takes no pods", is_outlined, is_kept)
     share = float(free) / float(total) if total != ZERO else None
-    told = f"{readable(resource, free)} of {readable(resource, total)} {resource} free, {cluster.books.pods(name)} pods"
-    return Cell(name, share, f"{told}, kept for a Job" if is_kept else told, is_outlined, is_kept)
+    title = f"{readable(resource, free)} of {readable(resource, total)} {resource} free, {cluster.books.pods(name)} pods"
+    return Cell(name, share, f"{title}, kept for a Job" if is_kept else title, is_outlined, is_kept)
 
 
 def _row(cluster: Cluster, name: str, members: list[ShownNode], resource: str) -> dict[str, Any]:

@@ -28,40 +28,40 @@ def flows(cluster: Cluster, templates: Templates, scope: Scope) -> Page:
     seen.sort(key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name), reverse=True)
     row = templates.macro("flows.html", "row")
     rows = tuple((f"flow-{each.metadata.uid}", row(_summary(each))) for each in seen[:SHOWN_FLOWS])
-    told = templates.macro("flows.html", "counts")(len(seen), len(rows), len(cluster.flows) - len(seen))
+    counts = templates.macro("flows.html", "counts")(len(seen), len(rows), len(cluster.flows) - len(seen))
     return Page(
-        "Flows", "flows", [Section("counts", told), Section("flows", head=templates.macro("flows.html", "head")(), rows=rows)]
+        "Flows", "flows", [Section("counts", counts), Section("flows", head=templates.macro("flows.html", "head")(), rows=rows)]
     )
 
 
 def flow(cluster: Cluster, templates: Templates, scope: Scope, uid: str) -> Page | None:
     """Return the page of one flow. None when the flow does not exist or the viewer may not see it."""
-    found = cluster.flow(uid)
-    if found is None or not scope.sees(found.metadata.namespace):
+    record = cluster.flow(uid)
+    if record is None or not scope.sees(record.metadata.namespace):
         return None
-    key = str(found.metadata.key)
-    own = [each for each in cluster.table.rows if each.namespace == found.metadata.namespace and each.flow]
-    rows = flow_rows(as_object(found), cluster.now(), {each.name: each.code for each in own})
+    key = str(record.metadata.key)
+    own = [each for each in cluster.table.rows if each.namespace == record.metadata.namespace and each.flow]
+    rows = flow_rows(as_object(record), cluster.now(), {each.name: each.code for each in own})
     jobs = {each.name: each.uid for each in own}
-    prefix = f"{found.metadata.name}-"
+    prefix = f"{record.metadata.name}-"
     entries = [{**each, "uid": jobs.get(f"{prefix}{each['name']}", "")} for each in rows]
     of = "flows.html"
     sections = [
-        Section("flow", templates.macro(of, "about")(_summary(found))),
+        Section("flow", templates.macro(of, "about")(_summary(record))),
         Section("graph", templates.macro(of, "graph")(draw_flow(key, rows))),
         Section("entries", templates.macro(of, "entries")(entries)),
     ]
     return Page(f"Flow {key}", "flows", sections)
 
 
-def _summary(found: ShownFlow) -> dict[str, Any]:
-    metadata, status = found.metadata, found.status
+def _summary(record: ShownFlow) -> dict[str, Any]:
+    metadata, status = record.metadata, record.status
     return {
         "uid": metadata.uid,
         "namespace": metadata.namespace,
         "name": metadata.name,
         "phase": (status.get("state") or {}).get("phase") or "Pending",
-        "entries": len(found.spec.get("flows") or ()),
+        "entries": len(record.spec.get("flows") or ()),
         "completed": len(status.get("completedJobs") or ()),
         "failed": len(status.get("failedJobs") or ()),
         "created": metadata.creation_timestamp or "",
@@ -73,10 +73,10 @@ SHOWN: Final = 100
 
 def queues(cluster: Cluster, templates: Templates) -> Page:
     """Return the page of all queues. The page names no Job, so that all viewers see the same page."""
-    found = _rows(cluster, [as_object(each) for each in cluster.queues.values()])
+    shares = _rows(cluster, [as_object(each) for each in cluster.queues.values()])
     draw, row = templates.macro("queues.html", "bars"), templates.macro("queues.html", "row")
-    rows = tuple((f"queue-{each['name']}-{each['resource']}", row(each)) for each in found)
-    picture = Section("bars", draw(draw_queues("Queues", found)))
+    rows = tuple((f"queue-{each['name']}-{each['resource']}", row(each)) for each in shares)
+    picture = Section("bars", draw(draw_queues("Queues", shares)))
     return Page("Queues", "queues", [picture, Section("queues", head=templates.macro("queues.html", "head")(), rows=rows)])
 
 
@@ -118,9 +118,9 @@ def _name(group: ShownGroup) -> str:
     return owner.name if owner is not None else group.metadata.name
 
 
-def _budget(cluster: Cluster, templates: Templates, found: dict[str, Any]) -> list[Section]:
+def _budget(cluster: Cluster, templates: Templates, document: dict[str, Any]) -> list[Section]:
     """Return the section with the queue's budget. Empty when the queue has no budget."""
-    rows = [{**row, "hours": _hours(row)} for row in budget_rows([found], cluster.now())]
+    rows = [{**row, "hours": _hours(row)} for row in budget_rows([document], cluster.now())]
     return [Section("budget", templates.macro("queues.html", "budgets")(rows))] if rows else []
 
 
@@ -130,7 +130,7 @@ def _hours(row: Mapping[str, Any]) -> list[str]:
     return ["–" if amount is None else signed_hours(amount) for amount in amounts]
 
 
-def _rows(cluster: Cluster, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _rows(cluster: Cluster, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     groups = [
         {
             "metadata": {"creationTimestamp": each.metadata.creation_timestamp or ""},
@@ -142,7 +142,7 @@ def _rows(cluster: Cluster, found: list[dict[str, Any]]) -> list[dict[str, Any]]
     now = cluster.now()
     return [
         {**row, "oldestTime": "" if row["oldestSeconds"] is None else format_time(now - row["oldestSeconds"])}
-        for row in queue_rows(found, groups, now, is_tree=True)
+        for row in queue_rows(documents, groups, now, is_tree=True)
     ]
 
 

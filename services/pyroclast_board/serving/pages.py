@@ -129,10 +129,10 @@ class Pages:
         return stored_explanation(waiter, self.cluster.now()) if answer is None else answer
 
     async def _past_job(self, scope: Scope, uid: str) -> Page | None:
-        found = await self._recorder.job(scope, uid)
-        if found is None:
+        record = await self._recorder.job(scope, uid)
+        if record is None:
             return None
-        return past_job(self._templates, found, await self._runs(found["namespace"], found["name"]))
+        return past_job(self._templates, record, await self._runs(record["namespace"], record["name"]))
 
     async def _runs(self, namespace: str, name: str) -> list[dict[str, Any]]:
         try:

@@ -55,8 +55,8 @@ class Recorder:
         Raises:
             RecorderAway: the recorder does not answer.
         """
-        found = await self._ask(f"uids/{quote(uid, safe='')}", {})
-        job = next(iter(found.get("items", ())), None)
+        record = await self._ask(f"uids/{quote(uid, safe='')}", {})
+        job = next(iter(record.get("items", ())), None)
         return job if job is not None and scope.sees(job["namespace"]) else None
 
     async def runs(self, namespace: str, name: str) -> list[dict[str, Any]]:
@@ -65,8 +65,8 @@ class Recorder:
         Raises:
             RecorderAway: the recorder does not answer.
         """
-        found = await self._ask(f"jobs/{quote(namespace, safe='')}/{quote(name, safe='')}", {})
-        return list(found.get("items", ()))
+        parsed = await self._ask(f"jobs/{quote(namespace, safe='')}/{quote(name, safe='')}", {})
+        return list(parsed.get("items", ()))
 
     async def ask(self, scope: Scope, what: str, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer to `jobs`, `usage` or `waits` for the namespaces that the viewer may see.
@@ -87,7 +87,7 @@ class Recorder:
             raise RecorderAway("there is no history: the board was not told where the recorder is (--recorder-url)")
         try:
             answer = await self._client.request("GET", PREFIX + what, query=query, deadline=Deadline.after(SECONDS))
-            found: dict[str, Any] = orjson.loads(answer)
+            parsed: dict[str, Any] = orjson.loads(answer)
         except ApiError as error:
             if error.status == 404:
                 return {}
@@ -96,4 +96,4 @@ class Recorder:
             raise RecorderAway(f"there is no history: the recorder refuses: {error.message}") from error
         except (TimeoutError, ConnectionFailed, orjson.JSONDecodeError) as error:
             raise RecorderAway(f"there is no history now: the recorder does not answer: {error}") from error
-        return found
+        return parsed

@@ -104,10 +104,10 @@ async def _addresses(url: str) -> list[str]:
         return [url]
     port = split.port or 80
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(split.hostname, port, type=socket.SOCK_STREAM)
+        addresses = await asyncio.get_running_loop().getaddrinfo(split.hostname, port, type=socket.SOCK_STREAM)
     except OSError:
         return []
-    hosts = dict.fromkeys(str(address[0]) for _, _, _, _, address in found)
+    hosts = dict.fromkeys(str(address[0]) for _, _, _, _, address in addresses)
     return [f"http://{f'[{host}]' if ':' in host else host}:{port}{split.path}" for host in hosts][:MOST_REPLICAS]
 
 

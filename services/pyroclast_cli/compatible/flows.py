@@ -67,11 +67,11 @@ def _documents(file: str) -> list[dict[str, Any]]:
 
 async def _list(context: Context, *, kind: _Kind) -> None:
     everywhere = "all-namespaces" in context.values and context.is_set("all-namespaces")
-    found, _ = await context.client.list(kind.resource, "" if everywhere else context.text("namespace"))
-    if not found:
+    objects, _ = await context.client.list(kind.resource, "" if everywhere else context.text("namespace"))
+    if not objects:
         context.say("No resources found")
         return
-    _print(context, found, kind)
+    _print(context, objects, kind)
 
 
 async def _get(context: Context, *, kind: _Kind) -> None:
@@ -79,9 +79,9 @@ async def _get(context: Context, *, kind: _Kind) -> None:
     _print(context, [await context.client.get(kind.resource, key)], kind)
 
 
-def _print(context: Context, found: Sequence[Mapping[str, Any]], kind: _Kind) -> None:
+def _print(context: Context, objects: Sequence[Mapping[str, Any]], kind: _Kind) -> None:
     now = datetime.fromtimestamp(context.client.now(), UTC)
-    for line in fitted([list(kind.header), *(kind.row(each, now) for each in found)], GAP):
+    for line in fitted([list(kind.header), *(kind.row(each, now) for each in objects)], GAP):
         context.say(line)
 
 
@@ -110,12 +110,12 @@ async def _describe(context: Context, *, kind: _Kind) -> None:
         return
     name, namespace = context.text("name"), context.text("namespace")
     if name:
-        found = [await context.client.get(kind.resource, Key(namespace, name))]
-        found[0] = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, **found[0]}
+        objects = [await context.client.get(kind.resource, Key(namespace, name))]
+        objects[0] = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, **objects[0]}
     else:
         listed, _ = await context.client.list(kind.resource, namespace)
-        found = [{field: value for field, value in each.items() if field not in {"apiVersion", "kind"}} for each in listed]
-    sys.stdout.write("\n\n".join(_document(each, output, kind) for each in found))
+        objects = [{field: value for field, value in each.items() if field not in {"apiVersion", "kind"}} for each in listed]
+    sys.stdout.write("\n\n".join(_document(each, output, kind) for each in objects))
 
 
 def _document(item: Mapping[str, Any], output: str, kind: _Kind) -> str:

@@ -28,16 +28,16 @@ def parse_resources(text: str) -> dict[str, str]:
     Raises:
         Failure: an element does not have exactly one `=`, or a value is not a quantity.
     """
-    found: dict[str, str] = {}
+    amounts: dict[str, str] = {}
     for element in text.split(",") if text else ():
         name, *values = element.split("=")
         if len(values) != 1:
             raise Failure(f"invalid argument syntax {element}, expected <resource>=<value>")
         try:
-            found[name] = str(quantity.parse(values[0]))
+            amounts[name] = str(quantity.parse(values[0]))
         except quantity.QuantityError as error:
             raise Failure(str(error)) from error
-    return found
+    return amounts
 
 
 COLUMNS: Final = (
@@ -171,11 +171,11 @@ async def _list(context: Context, *, prints_empty_table: bool) -> None:
     """Print the table of Jobs. With `prints_empty_table`, print the header when no Job passes the filters, as `vjobs` does."""
     everywhere = context.is_set("all-namespaces")
     jobs, _ = await context.client.list(JOBS, "" if everywhere else context.text("namespace"))
-    found = [job for job in jobs if _matches(job, context)]
-    if not (jobs if prints_empty_table else found):
+    amounts = [job for job in jobs if _matches(job, context)]
+    if not (jobs if prints_empty_table else amounts):
         context.say("No resources found")
         return
-    for line in job_table(found, with_namespace=everywhere, measured=jobs if prints_empty_table else found):
+    for line in job_table(amounts, with_namespace=everywhere, measured=jobs if prints_empty_table else amounts):
         context.say(line)
 
 

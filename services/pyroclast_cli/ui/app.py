@@ -106,10 +106,10 @@ def find_list(text: str) -> ScreenList:
     Raises:
         Failure: no list has such a name.
     """
-    found = next((each for each in LISTS if text and each.name.startswith(text.lower())), None)
-    if found is None:
+    match = next((each for each in LISTS if text and each.name.startswith(text.lower())), None)
+    if match is None:
         raise Failure(f'there is no list "{text}"; there are {", ".join(each.name for each in LISTS)}')
-    return found
+    return match
 
 
 def subject_of(chosen: ScreenList, row: Row, *, is_a_job: bool = False) -> str:
@@ -286,9 +286,9 @@ class Explorer(App[None]):
         namespace = namespaces_of(context) if chosen.is_namespaced else ""
         while True:
             try:
-                async for found in looks(context.client, partial(chosen.read, context), *chosen.watched, namespace=namespace):
+                async for match in looks(context.client, partial(chosen.read, context), *chosen.watched, namespace=namespace):
                     self._problem("")
-                    self._table = found
+                    self._table = match
                     self._draw()
             except (Failure, KubeError) as error:
                 self._problem(str(error))

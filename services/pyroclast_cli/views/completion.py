@@ -44,15 +44,15 @@ async def names_for(place: Place) -> Sequence[str]:
 
 def _contexts(files: Sequence[Path]) -> list[str]:
     """Return the contexts of kubeconfig files. An unreadable file has none."""
-    found: list[str] = []
+    contexts: list[str] = []
     for file in files:
         try:
             document = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
         except (OSError, UnicodeDecodeError, yaml.YAMLError):
             continue
         listed = document.get("contexts") if isinstance(document, dict) else None
-        found += [str(each["name"]) for each in listed or () if isinstance(each, dict) and each.get("name")]
-    return found
+        contexts += [str(each["name"]) for each in listed or () if isinstance(each, dict) and each.get("name")]
+    return contexts
 
 
 SCRIPTS: Final = {

@@ -128,10 +128,10 @@ def _job(context: Context) -> dict[str, Any]:
     file = context.text("filename") or (context.arguments[0] if len(context.arguments) == 1 else "")
     if not file:
         raise Failure("name a manifest: vcctl fits -f FILE, or - for standard input")
-    found = [each for each in documents_in(file) if (each.get("apiVersion"), each.get("kind")) == (JOBS.api_version, JOBS.kind)]
-    if len(found) != 1:
-        raise Failure(f"{file}: there must be one Job of {JOBS.api_version}, and there are {len(found)}")
-    (job,) = found
+    jobs = [each for each in documents_in(file) if (each.get("apiVersion"), each.get("kind")) == (JOBS.api_version, JOBS.kind)]
+    if len(jobs) != 1:
+        raise Failure(f"{file}: there must be one Job of {JOBS.api_version}, and there are {len(jobs)}")
+    (job,) = jobs
     job.pop("status", None)  # a copied Job may have a status, but a new one has none
     if not isinstance(job.get("metadata"), dict):
         job["metadata"] = {}

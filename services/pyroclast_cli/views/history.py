@@ -150,8 +150,8 @@ def _told_of(owner: Mapping[str, Any] | None) -> str:
     """Return the phase and the end, as text, of the object that created a Job, such as a flow."""
     if owner is None:
         return ""
-    told = [owner["phase"], *(f"{word} {owner[word]}" for word in ("ended", "removed") if owner[word])]
-    return "".join(f", {each}" for each in told if each)
+    parts = [owner["phase"], *(f"{word} {owner[word]}" for word in ("ended", "removed") if owner[word])]
+    return "".join(f", {each}" for each in parts if each)
 
 
 def _duration(seconds: int | None) -> str:

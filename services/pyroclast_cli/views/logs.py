@@ -225,7 +225,7 @@ async def follow(context: Context, key: Key, query: Mapping[str, str]) -> None:
         Failure: as for `pods_of`.
         KubeError: the pods or a log cannot be read, and the error is permanent.
     """
-    known: dict[tuple[str, str], _Followed] = {}
+    followed: dict[tuple[str, str], _Followed] = {}
     try:
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -237,7 +237,7 @@ async def follow(context: Context, key: Key, query: Mapping[str, str]) -> None:
                         raise
                     await asyncio.sleep(PAUSE)  # the server is unavailable: the output continues when it is back
                     continue
-                open_logs = [each for pod in pods for each in _begin(tasks, known, context, pod, query)]
+                open_logs = [each for pod in pods for each in _begin(tasks, followed, context, pod, query)]
                 if is_over and not open_logs:
                     return
                 await asyncio.sleep(PAUSE)
@@ -247,21 +247,21 @@ async def follow(context: Context, key: Key, query: Mapping[str, str]) -> None:
 
 def _begin(
     tasks: asyncio.TaskGroup,
-    known: dict[tuple[str, str], _Followed],
+    containers: dict[tuple[str, str], _Followed],
     context: Context,
     pod: Mapping[str, Any],
     query: Mapping[str, str],
 ) -> list[_Followed]:
     """Start to follow the pod's logs that are not being read. Return the containers whose logs may get more lines."""
-    found = []
+    unfinished = []
     for container in started(pod):
-        followed = known.setdefault((pod["metadata"]["uid"], container), _Followed(context, pod, container, query))
+        followed = containers.setdefault((pod["metadata"]["uid"], container), _Followed(context, pod, container, query))
         attempt = _restarts(pod, container)
         if followed.is_idle and (attempt > followed.attempt or not followed.whole):
             followed.task = tasks.create_task(followed.print(attempt))
         if not followed.is_idle:
-            found.append(followed)
-    return found
+            unfinished.append(followed)
+    return unfinished
 
 
 def _whole_seconds(stamp: str) -> str:

@@ -73,11 +73,11 @@ def check_manifests(documents: Iterable[Document], namespace: str) -> list[Check
     `namespace` is the namespace of documents that name none. Documents may refer to Queues and JobTemplates of the same
     manifests. Other queues are treated as existing and open.
     """
-    found = [_placed(document, namespace) for document in documents]
-    every = [document for document in found if _is(document, QUEUES)]
+    placed = [_placed(document, namespace) for document in documents]
+    every = [document for document in placed if _is(document, QUEUES)]
     known_queues = _Queues({each["metadata"]["name"]: QueueView.of(each) for each in every})
-    known_templates = _Templates({_key(each): each for each in found if _is(each, JOB_TEMPLATES)})
-    return [_check(document, known_queues, known_templates) for document in found]
+    known_templates = _Templates({_key(each): each for each in placed if _is(each, JOB_TEMPLATES)})
+    return [_check(document, known_queues, known_templates) for document in placed]
 
 
 def admitted(job: Document, queues: Iterable[Document]) -> tuple[dict[str, Any], list[str]]:

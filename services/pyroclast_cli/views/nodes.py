@@ -24,17 +24,17 @@ from pyroclast_cli.views.watching import WATCH, show
 def tier_groups(hyper_nodes: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
     """Return `tier N: NAME` of all HyperNodes that contain each node, by node name. `nodes` maps node names to labels."""
     records = [reading.convert(each, HyperNode) for each in hyper_nodes]
-    known = {each.metadata.name: each for each in records}
-    inside = {name: _nodes_of(each, known, nodes) for name, each in known.items()}
-    found: dict[str, list[str]] = {name: [] for name in nodes}
+    tops = {each.metadata.name: each for each in records}
+    inside = {name: _nodes_of(each, tops, nodes) for name, each in tops.items()}
+    groups: dict[str, list[str]] = {name: [] for name in nodes}
     for hyper_node, names in inside.items():
         for name in names & nodes.keys():
-            found[name].append(f"tier {known[hyper_node].spec.tier}: {hyper_node}")
-    return found
+            groups[name].append(f"tier {tops[hyper_node].spec.tier}: {hyper_node}")
+    return groups
 
 
-def _nodes_of(top: HyperNode, known: Mapping[str, HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> set[str]:
-    found: set[str] = set()
+def _nodes_of(top: HyperNode, by_name: Mapping[str, HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> set[str]:
+    names: set[str] = set()
     seen: set[str] = set()
     todo = [top]
     while todo:
@@ -45,11 +45,11 @@ def _nodes_of(top: HyperNode, known: Mapping[str, HyperNode], nodes: Mapping[str
         for member in one.spec.members:
             alone = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, members=(member,)))
             if member.type is MemberType.NODE:
-                found |= member_names(alone, nodes)
+                names |= member_names(alone, nodes)
             else:
-                below = member_names(alone, {name: each.metadata.labels for name, each in known.items()})
-                todo += [known[name] for name in below if name in known]
-    return found
+                below = member_names(alone, {name: each.metadata.labels for name, each in by_name.items()})
+                todo += [by_name[name] for name in below if name in by_name]
+    return names
 
 
 TIER: Final = "tier"

@@ -186,8 +186,8 @@ def _chosen(context: Context, table: Table) -> Sequence[Row]:
         name = wanted.removeprefix("-").lower()
         column = next((each for each in table.columns if name in {each.header.lower(), each.field.lower()}), None)
         if column is None:
-            known = ", ".join(each.header.lower() for each in table.columns)
-            raise Failure(f'--sort-by: there is no column "{wanted}"; there are {known}')
+            headers = ", ".join(each.header.lower() for each in table.columns)
+            raise Failure(f'--sort-by: there is no column "{wanted}"; there are {headers}')
         rows = _sorted(rows, column.field, is_reverse=wanted.startswith("-"))
     if limit < 0:
         raise Failure(f"--limit: {limit} is less than 0")

@@ -42,21 +42,21 @@ def parse_path(text: str) -> tuple[Step, ...]:
     steps: list[Step] = []
     at = 0
     while at < len(rest) and rest[at:] != ".":
-        found = _STEP.match(rest, at)
-        if found is None:
+        step = _STEP.match(rest, at)
+        if step is None:
             raise TemplateError(f"cannot read {rest[at:]!r} in path {text!r}: fields, [N], [*] and ['NAME'] are understood")
-        field, index, every, quoted, _ = found.groups()
+        field, index, every, quoted, _ = step.groups()
         steps.append(field.replace(r"\.", ".") if field else int(index) if index else None if every else quoted or None)
-        at = found.end()
+        at = step.end()
     return tuple(steps)
 
 
 def lookup(value: Any, steps: Sequence[Step]) -> list[Any]:  # noqa: ANN401 - a JSON value
     """Return the values of a document at a path. Empty when the path does not exist."""
-    found = [value]
+    values = [value]
     for step in steps:
-        found = [each for one in found for each in _children(one, step)]
-    return found
+        values = [each for one in values for each in _children(one, step)]
+    return values
 
 
 def render(template: str, value: Any) -> str:  # noqa: ANN401 - a JSON value
@@ -86,11 +86,11 @@ def _children(value: Any, step: Step) -> list[Any]:  # noqa: ANN401 - a JSON val
 def _pieces(template: str) -> Iterator[tuple[bool, str]]:
     """Yield the parts of a template. The flag is True for a part in braces."""
     at = 0
-    for found in _BLOCK.finditer(template):
-        if found.start() > at:
-            yield False, template[at : found.start()]
-        yield True, found[1].strip()
-        at = found.end()
+    for block in _BLOCK.finditer(template):
+        if block.start() > at:
+            yield False, template[at : block.start()]
+        yield True, block[1].strip()
+        at = block.end()
     rest = template[at:]
     if "{" in rest or "}" in rest:
         raise TemplateError(f"a brace is not closed in {rest!r}")
@@ -110,7 +110,7 @@ def _parsed(pieces: Iterator[tuple[bool, str]], *, is_nested: bool) -> tuple[_Pa
         elif text.startswith("range "):
             parts.append(_Range(parse_path(text.removeprefix("range ")), _parsed(pieces, is_nested=True)))
         elif text[:1] in {'"', "'"}:
-            parts.append(re.sub(r'\\[nt"\\]', lambda found: _ESCAPES[found[0]], text[1:-1]))
+            parts.append(re.sub(r'\\[nt"\\]', lambda escape: _ESCAPES[escape[0]], text[1:-1]))
         else:
             parts.append(parse_path(text))
     if is_nested:

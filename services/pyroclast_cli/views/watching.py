@@ -50,13 +50,13 @@ async def show(
         return
     shown: Table | Whole | None = None
     async with aclosing(looks(context.client, read, *kinds, namespace=namespace, every=every)) as results:
-        async for found in results:
-            if shown is None or _content(found) != _content(shown) or sys.stdout.isatty():
+        async for result in results:
+            if shown is None or _content(result) != _content(shown) or sys.stdout.isatty():
                 if shown is not None:
                     sys.stdout.write(CLEAR if sys.stdout.isatty() else "\n")
-                _write(context, found)
+                _write(context, result)
                 sys.stdout.flush()
-            shown = found
+            shown = result
 
 
 async def looks(
@@ -77,13 +77,13 @@ async def looks(
         while True:
             changed.clear()
             try:
-                found = await read()
+                result = await read()
             except KubeError as error:
                 if is_first or not is_transient(error):
                     raise
                 await asyncio.sleep(PAUSE)  # the server is unavailable: the last result stays on the screen until it is back
                 continue
-            yield found
+            yield result
             is_first = False
             await _until(changed, followers, every)
             await asyncio.sleep(PAUSE)

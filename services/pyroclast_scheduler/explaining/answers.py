@@ -144,16 +144,16 @@ def name_of(key: str, facts: JobFacts | None) -> tuple[str, str]:
 
 def _ahead(source: Answerer, entry: WaitingEntry, ahead: Sequence[WaitingEntry], names: Names) -> dict[str, Any]:
     short = _short(entry)
-    found = [(each, source.jobs.get(each.key)) for each in ahead]
-    named = list(islice((pair for pair in found if names(pair[0].key.partition("/")[0])), SHOWN))
+    pairs = [(each, source.jobs.get(each.key)) for each in ahead]
+    named = list(islice((pair for pair in pairs if names(pair[0].key.partition("/")[0])), SHOWN))
     answer: dict[str, Any] = {
         "jobs": [_asking(each.key, facts) for each, facts in named],
-        "others": len(found) - len(named),
+        "others": len(pairs) - len(named),
         "resource": None,
         "amount": None,
     }
     if short is not None:
-        total = sum((facts.min_resources or {}).get(short.resource, 0) for _, facts in found if facts is not None)
+        total = sum((facts.min_resources or {}).get(short.resource, 0) for _, facts in pairs if facts is not None)
         answer |= {"resource": short.resource, "amount": number(short.resource, total)}
     return answer
 
@@ -166,7 +166,7 @@ def _holders(source: Answerer, entry: WaitingEntry, names: Names, having: Sequen
         return []
     resource = short.resource
     named = list(islice((pair for pair in having if names(pair[0].namespace)), SHOWN))
-    found = [
+    holders = [
         {
             **_asking(facts.key, facts),
             "amount": number(resource, has),
@@ -178,8 +178,8 @@ def _holders(source: Answerer, entry: WaitingEntry, names: Names, having: Sequen
     shown = {facts.key for facts, _ in named}
     if rest := [has for facts, has in having if facts.key not in shown]:
         others = {"namespace": None, "name": None, "others": len(rest), "resource": resource, "until": None}
-        found.append({**others, "amount": number(resource, sum(rest))})
-    return found
+        holders.append({**others, "amount": number(resource, sum(rest))})
+    return holders
 
 
 def _keeper(source: Answerer, key: str, names: Names) -> dict[str, Any]:

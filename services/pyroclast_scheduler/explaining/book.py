@@ -191,8 +191,8 @@ class WaitingBook:
         """Return how many other jobs would be ahead of the job if it had this record."""
         line = self._queues.get(record.queue, [])
         at = bisect_left(line, (record.rank, key))
-        known = self._entries.get(key)
-        is_before = known is not None and known.record.queue == record.queue and known.record.rank < record.rank
+        entry = self._entries.get(key)
+        is_before = entry is not None and entry.record.queue == record.queue and entry.record.rank < record.rank
         return at - is_before
 
     def take(
@@ -208,12 +208,12 @@ class WaitingBook:
         for key, record in records.items():
             self._put(key, record, now, since.get(key))
 
-    def _put(self, key: str, record: WaitingRecord, now: float, known: PastCode | None) -> None:
+    def _put(self, key: str, record: WaitingRecord, now: float, earlier: PastCode | None) -> None:
         entry = self._entries.get(key)
         if entry is None:
-            is_same = known is not None and known.code is record.code
+            is_same = earlier is not None and earlier.code is record.code
             entry = self._entries[key] = WaitingEntry(key, record, now)
-            entry.past.append(known if known is not None and is_same else PastCode(record.code, now))
+            entry.past.append(earlier if earlier is not None and is_same else PastCode(record.code, now))
         else:
             self._remove(entry)
             if record.short is None and record.code is entry.code:

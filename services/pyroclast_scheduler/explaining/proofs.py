@@ -56,12 +56,12 @@ class Prover:
         self.left -= 1
         self.pause()
         case, begin = self.case, self.clock()
-        known = case.snapshot.all_jobs.get(self.key)
-        phase = PodGroupPhase.PENDING if known is None or change.kind == "queue" else known.phase
+        waiting = case.snapshot.all_jobs.get(self.key)
+        phase = PodGroupPhase.PENDING if waiting is None or change.kind == "queue" else waiting.phase
         gang = gang_of(change.body, case.priorities.values, case.priorities.default, phase=phase)
-        found = tried(case.snapshot, gang, self.engine, instead=self.key)
+        verdict = tried(case.snapshot, gang, self.engine, instead=self.key)
         self.seconds -= self.clock() - begin
-        return found
+        return verdict
 
     def helping(self) -> Iterator[dict[str, Any]]:
         """Yield the changes that help, as fields of an answer.
@@ -75,9 +75,9 @@ class Prover:
             if change.kind == _PRIORITY:
                 higher.append(change)
             elif change.kind not in done:
-                found = self._told(change, self.verdict(change))
-                if found is not None:
-                    yield found
+                answer = self._told(change, self.verdict(change))
+                if answer is not None:
+                    yield answer
                     done |= {change.kind} - _REPEATED
         if higher:
             yield from self._lowest(higher)
@@ -91,9 +91,9 @@ class Prover:
         if best is None:
             return
         for change in higher[:-1][:2]:
-            found = self._told(change, self.verdict(change))
-            if found is not None and found["when"] == best["when"]:
-                yield found
+            answer = self._told(change, self.verdict(change))
+            if answer is not None and answer["when"] == best["when"]:
+                yield answer
                 return
         yield best
 
@@ -107,25 +107,25 @@ class Prover:
             return None
         now_never = says_never(record.sentence)
         place = self.position(record) + 1
-        told = {**fields, "position": place, "code": str(record.code)}
+        answer = {**fields, "position": place, "code": str(record.code)}
         if self.case.is_never and not now_never:
-            return {**told, "text": f"{change.text}: it waits then ({record.code})", "when": f"waits: {record.code}"}
+            return {**answer, "text": f"{change.text}: it waits then ({record.code})", "when": f"waits: {record.code}"}
         if change.kind == _PRIORITY and not now_never and place < self.case.place:
-            return {**told, "text": f"{change.text}: position {place}", "when": f"position {place}"}
+            return {**answer, "text": f"{change.text}: position {place}", "when": f"position {place}"}
         return None
 
 
 def proved(prover: Prover) -> dict[str, Any]:
     """Return the fields `change` and `changeReason` of the document `Explanation`."""
-    found: list[dict[str, Any]] = []
+    changes: list[dict[str, Any]] = []
     reason = ""
     try:
         for each in prover.helping():
-            found.append(each)
-            if len(found) == MOST_CHANGES:
+            changes.append(each)
+            if len(changes) == MOST_CHANGES:
                 break
     except _Spent:
         reason = "as many changes were tried as there is time for"
-    if not found:
+    if not changes:
         reason = "no single change that was tried helps" if reason else "no single change helps"
-    return {"change": found, "changeReason": reason}
+    return {"change": changes, "changeReason": reason}

@@ -157,12 +157,12 @@ def tried(snapshot: Snapshot, gang: JobFacts, engine: Engine, *, instead: str = 
 
 def _with(snapshot: Snapshot, gang: JobFacts, features: NodeFeatures, instead: str) -> Snapshot:
     """Return a copy of the cluster in which the session examines only `gang`."""
-    known = snapshot.all_jobs.get(instead)
+    replaced = snapshot.all_jobs.get(instead)
     jobs = {key: facts for key, facts in snapshot.all_jobs.items() if key != instead}
     sums = dict(snapshot.queue_sums)
     dimensions = snapshot.dimensions
-    if known is not None:
-        _count(sums, known.contribution, dimensions, -1)
+    if replaced is not None:
+        _count(sums, replaced.contribution, dimensions, -1)
     _count(sums, gang.contribution, dimensions, 1)
     return replace(
         snapshot,

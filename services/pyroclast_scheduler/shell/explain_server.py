@@ -147,9 +147,9 @@ class ExplainServer:
     async def _told(self, reader: Reader, source: Answerer, entry: WaitingEntry, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer with names of the namespaces that the user may see, limited to those in the query."""
         having = source.holders(entry)
-        found = frozenset(await reader.visible(source.namespaces(entry, having)))
+        listable = frozenset(await reader.visible(source.namespaces(entry, having)))
         only = query.get("namespaces")
-        visible = found if only is None else found & set(only.split(","))
+        visible = listable if only is None else listable & set(only.split(","))
         return answer_of(source, entry, visible.__contains__, having)
 
     async def _queue(self, query: Mapping[str, str], reader: Reader, queue: str) -> dict[str, Any]:
@@ -168,11 +168,11 @@ def finder(jobs: Callable[[], Mapping[str, JobFacts]]) -> Callable[[str, str], s
     """Return a function that finds the PodGroup of a Job among `jobs`."""
 
     def find(namespace: str, name: str) -> str:
-        known = jobs()
+        facts_of = jobs()
         for key in (f"{namespace}/{name}", native_key(namespace, name)):
-            if key in known:
+            if key in facts_of:
                 return key
-        for key, facts in known.items():
+        for key, facts in facts_of.items():
             owner = facts.group.metadata.controller if facts.namespace == namespace else None
             if owner is not None and owner.kind == "Job" and owner.name == name:
                 return key
@@ -197,8 +197,8 @@ async def _read_job(request: web.BaseRequest) -> dict[str, Any]:
     is_job = isinstance(body, dict) and body.get("kind") == "Job" and isinstance(body.get("spec"), dict)
     if not is_job or not isinstance(body.get("metadata"), dict):
         raise BadQuestion("the body is no Job: it has no kind Job, metadata or spec")
-    found: dict[str, Any] = body
-    return found
+    job: dict[str, Any] = body
+    return job
 
 
 def _number(query: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:
