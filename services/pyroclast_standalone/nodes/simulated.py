@@ -13,7 +13,7 @@ from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
 from pyroclast_standalone.nodes.lives import ContainerLife, Ending, Execution, PodLife, ProbeKind, ProbeResult
 from pyroclast_standalone.nodes.runtime import LogLine, resolved_volumes, trouble_of, workload
-from pyroclast_standalone.nodes.shell import Run, simulate
+from pyroclast_standalone.nodes.shell import TERMINATED, Run, simulate
 from pyroclast_standalone.nodes.sources import Sources
 
 _KILLED = 137  # 128 + SIGKILL
@@ -66,7 +66,10 @@ class SimulatedRuntime:
         execution = container.execution
         if execution is None:
             return
-        stop = (await self._run(pod, life, container.spec, execution.started_at or self._now())).stop
+        try:
+            stop = (await self._run(pod, life, container.spec, execution.started_at or self._now())).stop
+        except ConfigurationError:  # an object was deleted since, and the nodes were restarted: the trap, if any, is unknown
+            stop = TERMINATED
         if stop is None:
             return
         ends_at = self._now() + _hook_seconds(container.spec) + stop.seconds

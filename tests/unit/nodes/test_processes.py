@@ -184,3 +184,21 @@ async def test_a_container_leaves_a_termination_message(cluster, tmp_path, conta
     pod = await cluster.until_phase("p", "Succeeded", "Failed")
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"].get("message", "") == want
     assert not os.path.exists("/dev/termination-log")  # noqa: ASYNC240 - the machine itself is untouched
+
+
+async def test_probe_keeps_the_environment_of_its_container_when_the_config_map_is_deleted(cluster, tmp_path):
+    await started(cluster, tmp_path)
+    await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"word": "here"}}, namespace="default")
+    seen = tmp_path / "seen"
+    probe = {"exec": {"command": ["sh", "-c", f"echo $word >> {seen}"]}, "periodSeconds": 1}
+    container = {"envFrom": [{"configMapRef": {"name": "cm"}}], "readinessProbe": probe}
+    await cluster.run_pod("p", "sleep 100", container=container)
+    await cluster.until("p", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("ready"))
+    await cluster.client.delete(CONFIG_MAPS, Key("default", "cm"))
+    await asyncio.sleep(runtime._REFRESH_SECONDS)  # no content is remembered that long
+    before = len(seen.read_text())
+    async with asyncio.timeout(20):
+        while len(seen.read_text()) == before:
+            await asyncio.sleep(0.05)
+    assert set(seen.read_text().split("\n")) == {"here", ""}
+    assert (await cluster.get("p"))["status"]["containerStatuses"][0]["ready"]

@@ -282,6 +282,18 @@ async def test_pod_log_survives_deletion_of_its_config_map_until_a_restart(clust
             await asyncio.sleep(0.05)
 
 
+async def test_pod_whose_config_map_is_gone_ends_after_a_restart_when_it_is_deleted(cluster):
+    await start(cluster)
+    await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "words"}, "data": {"say": "hello"}}, namespace="default")
+    await cluster.run_pod("p", "echo $say; sleep 100", container={"envFrom": [{"configMapRef": {"name": "words"}}]})
+    await cluster.until_phase("p", "Running")
+    await cluster.client.delete(CONFIG_MAPS, Key("default", "words"))
+    await cluster.stop()
+    await cluster.start()
+    await cluster.client.delete(PODS, Key("default", "p"))
+    await cluster.until("p", None, seconds=20)
+
+
 async def _told(cluster, name):
     """The log, or what is said instead of it."""
     try:

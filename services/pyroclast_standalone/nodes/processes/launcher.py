@@ -64,6 +64,7 @@ class Launcher:
             "hostname": (pod.spec.hostname or pod.metadata.name)[:_LONGEST_HOSTNAME],
             "mounts": [[str(source), target] for source, target in mounts],
             "isolation": self.isolation,
+            "variables": work.variables,  # for `variables_of`: those of the API alone, before paths were replaced
             "scratch": str(scratch),
             **{name: str(folder / name) for name in ("log", "state", "exit")},
         }
@@ -112,6 +113,12 @@ def _rewritten(text: str, mounts: Sequence[tuple[Path, str]]) -> str:
         if target not in ("/", "/etc/hosts"):
             text = text.replace(target, str(source))
     return text
+
+
+def variables_of(folder: Path) -> dict[str, str]:
+    """Return the variables with which the container of this run folder was started. Its objects may be gone since."""
+    variables: dict[str, str] = json.loads((folder / "spec").read_bytes())["variables"]
+    return variables
 
 
 def is_shim(pid: int) -> bool:

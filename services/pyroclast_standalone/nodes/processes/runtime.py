@@ -23,7 +23,7 @@ from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
 from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, ProbeKind, ProbeResult, Trouble
-from pyroclast_standalone.nodes.processes.launcher import Launcher, is_shim
+from pyroclast_standalone.nodes.processes.launcher import Launcher, is_shim, variables_of
 from pyroclast_standalone.nodes.processes.layout import Layout, Named, hosts_file, message_of, names_of, write_files
 from pyroclast_standalone.nodes.runtime import LogLine, Workload, resolved_volumes, trouble_of, workload
 from pyroclast_standalone.nodes.sources import Sources
@@ -257,9 +257,8 @@ class ProcessRuntime:
     ) -> tuple[int, str]:
         """Run a command as if in the container. Return its exit status and last line."""
         folder = self._layout.pod(life.uid) / "once" / f"{container.name}-{self._now():.6f}"
-        place = self._place(pod.spec.node_name, life.pod_ip)
-        work = await workload(pod, container.spec, place, self._sources)
-        process = self._launcher.launch(pod, container.spec, Workload(command, work.variables), folder)
+        variables = variables_of(self._layout.run(life.uid, container.name, container.restarts))
+        process = self._launcher.launch(pod, container.spec, Workload(command, variables), folder)
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.to_thread(process.wait)
