@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.records import Pod
@@ -21,8 +21,8 @@ from pyroclast_recorder.database import connections as module
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.connections import DatabaseUnavailable, TooSlow
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import jobs, pods
-from pyroclast_recorder.facts.native_groups import GroupEnd
+from pyroclast_recorder.database.tables import composites, jobs, pods
+from pyroclast_recorder.facts.native_groups import KIND, GroupEnd
 from pyroclast_recorder.following import queue_sink
 from pyroclast_recorder.following.stream import Stream
 from pyroclast_recorder.following.writer import Writer
@@ -172,6 +172,35 @@ async def test_slow_requests_of_one_user_leave_connections_to_other_users(
             task.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
     await server.stop()
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("levels", [4, 600])
+async def test_a_deep_tree_of_groups_costs_a_bounded_number_of_statements(database: Database, levels: int) -> None:
+    batch = Batch(database.cluster)
+    for number in range(levels):
+        above = {"parent": f"c{number - 1}"} if number else {}
+        row = {
+            "uid": f"c{number}",
+            "namespace": "a",
+            "name": f"c{number}",
+            "min_groups": 1,
+            "created": NOW + number,
+            "queue": "q",
+        }
+        batch.add(composites, number + 1, {**row, **above})
+    group = {"uid": "g", "kind": KIND, "namespace": "a", "name": "g", "parent": f"c{levels - 1}", "created": NOW + levels}
+    batch.add(jobs, 1, {**group, "gang_size": 1, "queue": "q"})
+    batch.add(
+        pods, 1, {"uid": "p", "namespace": "a", "name": "p", "pod_group": "g", "created": NOW, "bound": NOW, "requests": "{}"}
+    )
+    statements: list[str] = []
+    event.listen(database._engine.sync_engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    await database.write(batch, NOW + 2 * levels)
+    assert len(statements) < 100
+    async with database.reading() as connection:
+        found = await connection.scalar(select(composites.c.alike).where(composites.c.uid == "c0"))
+    assert (found is not None) == (levels == 4)
 
 
 class PoorDatabase:
