@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -100,6 +100,7 @@ def _reads_labels(plugin: object) -> bool:
 
 T = TypeVar("T")
 _Tiers = list[list[T]]
+_Rule: TypeAlias = Callable[[list[Any]], Callable[..., Any]]
 _NOTHING: Final = np.zeros(1, dtype=np.int64)
 
 
@@ -124,7 +125,7 @@ class Rules:
         self._points["spares_reclaimed"] = _sparing(tiers, "reclaimable", "spares_reclaimed")
         self._of = {name: list(chain.from_iterable(functions)) for name, functions in self._points.items()}
         self._ask = {
-            name: _COMBINED[point.combine](self._points[name]) for name, point in POINTS.items() if point.combine in _COMBINED
+            name: _COMBINED[point.combine](self._of[name]) for name, point in POINTS.items() if point.combine in _COMBINED
         }
         every = list(chain.from_iterable(tiers))
         self._is_task_order_live = any(each.task_order is not None and each.is_task_order_live for each in every)
@@ -191,13 +192,13 @@ class Rules:
 
     def job_pipelined(self, job: Job) -> bool:
         """Whether `job` would be ready if its pipelined tasks were allocated."""
-        return bool(self._ask["job_pipelined"](job))
+        return self._vote("job_pipelined", job)
 
     def sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
         """Whether `sub_job` would be ready if its pipelined tasks were allocated."""
         if not job.is_divided:
             return self.job_pipelined(job)
-        return bool(self._ask["sub_job_pipelined"](job, sub_job))
+        return self._vote("sub_job_pipelined", job, sub_job)
 
     def job_invalid(self, job: Job) -> Invalid | None:
         """Return why `job` cannot be scheduled, None if it can."""
@@ -214,7 +215,7 @@ class Rules:
 
     def job_enqueueable(self, job: Job) -> bool:
         """Whether `job` may be enqueued."""
-        return bool(self._ask["job_enqueueable"](job))
+        return self._vote("job_enqueueable", job)
 
     def enqueue_retry_when(self, job: Job) -> set[Trigger]:
         """Return the triggers, besides a change of the queue, after which the refused `job` may be enqueued."""
@@ -410,6 +411,9 @@ class Rules:
         """Lock a further node for the target, the job for which nodes are reserved."""
         self._ask["reserve_nodes"]()
 
+    def _vote(self, point: str, *about: object) -> bool:
+        return _vote((ask(*about) for ask in tier) for tier in self._points[point])
+
     def _ranks(self, point: str, *about: object) -> tuple[Rank, ...]:
         ranks: tuple[Rank, ...] = self._ask[point](*about)
         return ranks
@@ -500,14 +504,9 @@ def _agreed(
     return []
 
 
-def _each(combine: Callable[[Iterable[Any]], Any]) -> Callable[[_Tiers[Any]], Callable[..., Any]]:
+def _each(combine: Callable[[Iterable[Any]], Any]) -> _Rule:
     """Return a rule that combines the answers of all plugins, whatever their tier."""
-
-    def rule(tiers: _Tiers[Any]) -> Callable[..., Any]:
-        functions = list(chain.from_iterable(tiers))
-        return lambda *about: combine(ask(*about) for ask in functions)
-
-    return rule
+    return lambda functions: lambda *about: combine(ask(*about) for ask in functions)
 
 
 def _first(answers: Iterable[Any]) -> Any:  # noqa: ANN401 - the answer of a plugin
@@ -519,11 +518,7 @@ def _sum(answers: Iterable[Floats | None]) -> Floats | None:
     return np.sum(scores, axis=0) if scores else None
 
 
-def _by_vote(tiers: _Tiers[Any]) -> Callable[..., bool]:
-    return lambda *about: _vote((ask(*about) for ask in tier) for tier in tiers)
-
-
-_COMBINED: Final[Mapping[Combine, Callable[[_Tiers[Any]], Callable[..., Any]]]] = {
+_COMBINED: Final[Mapping[Combine, _Rule]] = {
     Combine.RANKS: _each(tuple),
     Combine.EVERY: _each(all),
     Combine.ANY: _each(any),
@@ -531,6 +526,5 @@ _COMBINED: Final[Mapping[Combine, Callable[[_Tiers[Any]], Callable[..., Any]]]] 
     Combine.UNION: _each(lambda answers: [each for answer in answers for each in answer or ()]),
     Combine.SUM: _each(_sum),
     Combine.CALL: _each(list),
-    Combine.VOTE: _by_vote,
 }
 """The rules whose answers need no more than the table says. The others stand in the methods of `Rules`."""

@@ -65,7 +65,7 @@ def opened():
     settings = Configuration(("allocate",), ((PluginEntry("predicates"),),))
     session = Session(cache.snapshot(), settings, registry.plugins(), Ports(objects.NOW), uid="session")
     book = Slots(session)
-    session._moved.append(book.moved)
+    session.all_of("moved").append(book.moved)
     (job,) = (job for job in session.all_jobs().values() if job.facts.name == "j")
     return session, book, job, {task.facts.name: task for task in job.tasks}
 
