@@ -1,4 +1,9 @@
-"""Commands: requests of users as objects. The controller of the target carries a Command out and then deletes it."""
+"""Commands: requests of users as objects. The controller of the target carries a Command out and then deletes it.
+
+A Command exists until it is done, and is the only durable copy of the request. The stages in memory may be lost. The status of
+the target names the Command that was carried out last, and all other Commands are read again. A Command that admission has not
+authorized waits.
+"""
 
 from __future__ import annotations
 

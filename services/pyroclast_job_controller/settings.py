@@ -1,4 +1,4 @@
-"""The settings of the job controller: Volcano's flags with Volcano's defaults."""
+"""The settings of the job controller: Volcano's flags with Volcano's defaults, and the names of its controllers."""
 
 from __future__ import annotations
 

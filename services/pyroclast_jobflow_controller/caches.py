@@ -1,4 +1,4 @@
-"""The informers of the controllers. A cache also contains the answers to the controllers' own writes."""
+"""What all controllers of the process share: metrics, and informers whose caches contain the answers to our own writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes to the status of each JobTemplate the names of the Jobs that were made from the template."""
+"""The Jobs that were made from a JobTemplate: the names of them in the status of each JobTemplate."""
 
 from __future__ import annotations
 

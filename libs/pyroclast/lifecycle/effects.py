@@ -1,4 +1,4 @@
-"""The writes that a decision about a Job asks for, as values that can be printed, compared, counted and replayed."""
+"""The writes and Events that a decision asks for, as values that can be printed, compared, counted and replayed."""
 
 from __future__ import annotations
 

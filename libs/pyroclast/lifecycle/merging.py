@@ -1,4 +1,4 @@
-"""Differences between JSON objects, as JSON merge patches (RFC 7386)."""
+"""Small JSON objects that all decisions make: merge patches (RFC 7386) and owner references."""
 
 from __future__ import annotations
 

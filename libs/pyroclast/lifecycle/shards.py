@@ -1,4 +1,7 @@
-"""Distributes nodes among schedulers, and decides whether a NodeShard must be written."""
+"""Distributes nodes among schedulers, and decides whether a NodeShard must be written.
+
+The configuration of the shares is read and checked here too.
+"""
 
 from __future__ import annotations
 

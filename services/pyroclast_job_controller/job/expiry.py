@@ -1,4 +1,4 @@
-"""The deletion of finished Jobs after `ttlSecondsAfterFinished`."""
+"""The deletion of finished Jobs after `ttlSecondsAfterFinished`, unless their flow still needs them."""
 
 from __future__ import annotations
 

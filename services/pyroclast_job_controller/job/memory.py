@@ -1,4 +1,4 @@
-"""The memory of the controller about each Job, beside the objects of the cluster. Losing the memory does no harm."""
+"""The facts of a decision, from the caches and from the memory of each Job. Losing the memory does no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orphaned PodGroups, whose Job was deleted without its pods. Such a PodGroup is deleted when its last pod has ended."""
+"""Objects that nobody else deletes: PodGroups of Jobs that were deleted without their pods, and pods of lost nodes."""
 
 from __future__ import annotations
 

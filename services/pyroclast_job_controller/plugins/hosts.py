@@ -1,4 +1,4 @@
-"""The DNS names of a Job's pods, which the headless Service of the plugin `svc` provides."""
+"""The DNS names of a Job's pods, which the headless Service of the plugin `svc` provides, and the files that list them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Calls the plugins of a Job. Each exception of a plugin becomes a PluginError that names the plugin, so that users see it."""
+"""The plugins of Jobs: finds them by name, and calls them.
+
+Each exception of a plugin becomes a PluginError that names the plugin, so that users see it.
+"""
 
 from __future__ import annotations
 

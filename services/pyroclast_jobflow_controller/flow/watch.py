@@ -1,4 +1,4 @@
-"""Maps changes in the cluster to the flows that must be reconciled."""
+"""Maps changes in the cluster to the flows that must be reconciled, also over the probes of entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The times of a schedule: the next time after a moment, and the latest time up to a moment.
+"""The times of a schedule: the next time after a moment, and the times that a controller missed.
 
 All moments are in seconds since the epoch. A schedule of fields is read in local time. A local time that a change of the clocks
 skips does not occur, and one that it repeats occurs twice.

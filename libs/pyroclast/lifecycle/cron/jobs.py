@@ -1,4 +1,4 @@
-"""The Jobs of a CronJob: their names, their manifests, and how a Job is recognised."""
+"""The Jobs of a CronJob: their names and manifests, how a Job is recognised, and the status of the CronJob."""
 
 from __future__ import annotations
 

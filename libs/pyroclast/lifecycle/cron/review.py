@@ -1,4 +1,4 @@
-"""Reviews the Jobs of a CronJob: which run, which have ended, and which ended Jobs are kept."""
+"""Decides about a CronJob: which of its Jobs run or have ended, which are deleted, and whether the next one is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The input and the result of a decision about a flow, as values."""
+"""The input and the result of a decision about a flow, as values; the graph of the entries belongs to the input."""
 
 from __future__ import annotations
 

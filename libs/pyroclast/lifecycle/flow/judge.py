@@ -1,4 +1,4 @@
-"""Judges the entries of a flow one after the other: how far each is, and which Jobs should be created now."""
+"""Judges the entries of a flow one after the other, and the rounds of loops: how far each is, and which Jobs to create now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of each Job of a flow: not created, unfinished, to be created again, or over.
+"""The state of each Job of a flow (not created, unfinished, to be created again, or over), of each entry, and of the flow.
 
 The state is read from the Job; if the Job no longer exists, from the status of the flow.
 """

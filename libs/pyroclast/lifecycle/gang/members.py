@@ -1,4 +1,8 @@
-"""The pods of a Job: their names, and the information in their labels and annotations."""
+"""The pods of a Job: names, labels, annotations, the size of the gang, and an index of the existing pods by place and state.
+
+The index is made once for a decision, so that no rule iterates over all pods again. It grows with the pods that exist, not
+with `replicas`, which is any number that a user wrote.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The difference between the desired pods of a Job and its pods: which are missing, surplus or stale."""
+"""The difference between the desired pods of a Job and its pods: which are missing, surplus or stale.
+
+A pod is missing only when the tasks that its task depends on are up.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PodGroup of a Job: its desired state, and the patch that produces this state."""
+"""The PodGroup of a Job: its desired state with `minResources`, and the patch that produces this state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The manifests of a Job's pods, built from the templates of its tasks."""
+"""The manifests of a Job's pods, built from the templates of its tasks, and the generated names of their volumes.
+
+The generated names look random but depend only on the Job, so that after a crash no object is created twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sources from which HyperNodes are discovered, as configured in a ConfigMap."""
+"""The sources from which HyperNodes are discovered, as configured in a ConfigMap, and the answers of UFM."""
 
 from __future__ import annotations
 

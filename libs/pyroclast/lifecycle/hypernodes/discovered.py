@@ -1,4 +1,4 @@
-"""HyperNodes as a source discovers them, and the writes that make the cluster match."""
+"""HyperNodes as a source discovers them, the nodes below each, and the writes that make the cluster match."""
 
 from __future__ import annotations
 

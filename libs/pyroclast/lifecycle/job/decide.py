@@ -2,7 +2,7 @@
 
 A status write alone moves a Job into a phase. The write raises the version of the Job when older pods must not count any more.
 Later decisions, made in the new phase, delete pods, the PodGroup and plugin objects, depending on the objects that exist then.
-So after a crash at any point the next decision repeats the work that is not done.
+So after a crash at any point the next decision repeats the work that is not done. The pauses between restarts are here as well.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ from pyroclast.lifecycle.job.policy_decisions import PendingActions, PolicyActio
 from pyroclast.lifecycle.job.status import Counts, count
 from pyroclast.lifecycle.job.waits import with_waiting
 from pyroclast.lifecycle.times import duration_seconds, format_time, parse_time
+from pyroclast.resources.backoff import Backoff
+
+_ENDS: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
 
 _FREE: Final = 3
 """Restarts without a backoff when `spec.retry` sets no backoff: the default `maxRetry` of a Job."""
@@ -58,56 +61,6 @@ _LONGEST_PAUSE: Final = 300.0
 """The longest backoff in seconds."""
 
 
-def counted(job: Job, now: float, *, by_user: bool) -> JobStatus:
-    """Return the status of `job` with one more restart at `now`, in seconds since the epoch.
-
-    A restart begins after the backoff since the previous restart. A restart that a user requests begins at once.
-    """
-    last, retry = job.status, job.spec.retry or JobRetry()
-    before = parse_time(last.restart_time) if last.restart_time else None
-    window = _seconds(retry.reset_after, default=math.inf)
-    starts_anew = before is not None and now - before >= window
-    count = 1 if starts_anew else last.retry_count + 1
-    begins = now
-    if before is not None and not by_user and count < job.spec.max_retry:  # after the last restart the Job fails at once
-        begins = max(now, math.ceil(before + _pause(retry, count)))
-    return msgspec.structs.replace(last, retry_count=count, restart_time=format_time(begins))
-
-
-def announced(message: str, following: JobStatus, now: float) -> str:
-    """Return `message` with the time at which the restart in `following` begins, if this time is after `now`."""
-    is_later = following.restart_time is not None and parse_time(following.restart_time) > now
-    return f"{message}; the restart begins at {following.restart_time}" if is_later else message
-
-
-def waits_until(job: Job, now: float) -> float | None:
-    """Return when the pods of a restart may be created, in seconds since the epoch; None when no backoff is left."""
-    status = job.status
-    if status.state.phase is not JobPhase.RESTARTING or not status.restart_time:
-        return None
-    begins = parse_time(status.restart_time)
-    return begins if begins > now else None
-
-
-def _pause(retry: JobRetry, count: int) -> float:
-    """Return the backoff in seconds between the previous restart and restart number `count`."""
-    first, doublings = (_FIRST_PAUSE, count - _FREE - 1) if retry.backoff is None else (_seconds(retry.backoff), count - 2)
-    if doublings < 0:
-        return 0.0
-    return min(first * 2.0 ** min(doublings, 60), _seconds(retry.max_backoff, default=max(first, _LONGEST_PAUSE)))
-
-
-def _seconds(duration: str | None, default: float = 0.0) -> float:
-    """Return `duration` in seconds; `default` for None and for an invalid duration, which admission rejects."""
-    try:
-        return max(0.0, duration_seconds(duration)) if duration is not None else default
-    except ValueError:
-        return default
-
-
-_ENDS = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
-
-
 def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     """Return the next effects and the next status for the Job of `facts`.
 
@@ -116,24 +69,31 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     """
     if facts.job.metadata.is_terminating:
         return JobDecision(forget=frozenset(facts.memory.occurrences))  # garbage collection deletes the objects of the Job
+    # 1. The action of a Command or policy; without one, the work of the present phase.
     pending = policy_decisions.pending_actions(facts)
-    decision = _carry_out(facts, pending.answer) if pending.answer else None
-    if decision is None or idle:
-        decision = _keep_up(facts, idle=idle, has_action=decision is not None)
-    if decision.conclusive:
-        decision = dataclasses.replace(decision, status=_with_notes(facts, decision, pending))
-    else:
-        decision = dataclasses.replace(decision, effects=(*_announcement(facts, decision.effects), *decision.effects))
-    if decision.status is not None:
-        decision = dataclasses.replace(decision, status=with_waiting(facts, decision.status))
-    order = pending.answer.cause if pending.answer and isinstance(pending.answer.cause, RequestedAction) else None
-    begins = waits_until(facts.job, facts.now)
-    asked = facts.memory.asked_since
-    answer = [asked + seating.ANSWER_SECONDS] if asked is not None and not _is_late(facts) else []
-    times = [*(response.due for response in pending.later), *([begins] if begins is not None else ()), *answer]
-    again = min(times, default=None)
-    return dataclasses.replace(
-        decision, armed=pending.later, recheck_at=again, order=order, forget=pending.forget, needless=pending.needless
+    step = _carry_out(facts, pending.answer) if pending.answer else None
+    if step is None or idle:
+        step = _keep_up(facts, idle=idle, has_action=step is not None)
+    # 2. What the status must say besides: before deletions, a step without its own status announces the pods that they concern.
+    effects = step.effects if step.conclusive else (*_announcement(facts, step.effects), *step.effects)
+    following = _with_notes(facts, step, pending) if step.conclusive else step.status
+    # 3. The time of the next decision, if nothing happens before.
+    begins, asked = _restart_begins(facts.job, facts.now), facts.memory.asked_since
+    times = [response.due for response in pending.later]
+    times += [begins] if begins is not None else []
+    times += [asked + seating.ANSWER_SECONDS] if asked is not None and not _is_late(facts) else []
+    cause = pending.answer.cause if pending.answer else None
+    return JobDecision(
+        effects,
+        with_waiting(facts, following) if following is not None else None,
+        conclusive=step.conclusive,
+        notices=step.notices,
+        armed=pending.later,
+        recheck_at=min(times, default=None),
+        order=cause if isinstance(cause, RequestedAction) else None,
+        forget=pending.forget,
+        needless=pending.needless,
+        obstacle=step.obstacle,
     )
 
 
@@ -206,10 +166,10 @@ def _execution(phase: JobPhase, answer: PolicyAction) -> Notice:
 def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
     """Return the status that releases all pods of the Job: a higher version, and the phase that the action leads to."""
     by_user = isinstance(answer.cause, RequestedAction)
-    last = counted(facts.job, facts.now, by_user=by_user) if cell.counts_as_retry else facts.job.status
+    last = _with_restart(facts.job, facts.now, by_user=by_user) if cell.counts_as_retry else facts.job.status
     following = msgspec.structs.replace(last, version=last.version + 1)
     if cell.to is not None:
-        message = announced(answer.message, following, facts.now) if cell.counts_as_retry else answer.message
+        message = _restart_message(answer.message, following, facts.now) if cell.counts_as_retry else answer.message
         following = status.entering(following, cell.to, answer.reason, message)
     if following.state.phase is not JobPhase.RESTARTING:
         following = _all_marked(facts, following)
@@ -247,8 +207,8 @@ def _marking(pods: tuple[Pod, ...]) -> tuple[Effect, ...]:
 def _restarting(
     facts: JobFacts, reason: JobReason, message: str, releasing: tuple[Pod, ...], *, by_user: bool = False
 ) -> JobStatus:
-    following = counted(facts.job, facts.now, by_user=by_user)
-    message = announced(message, following, facts.now)
+    following = _with_restart(facts.job, facts.now, by_user=by_user)
+    message = _restart_message(message, following, facts.now)
     return _releasing(facts, status.entering(following, JobPhase.RESTARTING, reason, message), releasing)
 
 
@@ -281,7 +241,7 @@ def _synchronise(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecisio
     if (half := _half_gang(facts, counts)) and not idle:
         return JobDecision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)
     obstacle = preparation.obstacle(facts)
-    is_early = waits_until(job, facts.now) is not None
+    is_early = _restart_begins(job, facts.now) is not None
     effects = _wanted(facts, blocked=bool(obstacle) or facts.memory.held or is_early)
     if effects and not idle:
         return JobDecision(effects, conclusive=False, obstacle=obstacle)
@@ -417,3 +377,50 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
         reason = last.state.reason if change.to is JobPhase.TERMINATED else change.reason  # the reason shows who ended the Job
         following = status.entering(following, change.to, reason or "", cause + change.message)
     return JobDecision(status=None if status.is_same(last, following) else status.killed(job, following, facts.now))
+
+
+def _with_restart(job: Job, now: float, *, by_user: bool) -> JobStatus:
+    """Return the status of `job` with one more restart at `now`, in seconds since the epoch.
+
+    A restart begins after the backoff since the previous restart. A restart that a user requests begins at once.
+    """
+    last, retry = job.status, job.spec.retry or JobRetry()
+    before = parse_time(last.restart_time) if last.restart_time else None
+    window = _seconds(retry.reset_after, default=math.inf)
+    starts_anew = before is not None and now - before >= window
+    count = 1 if starts_anew else last.retry_count + 1
+    begins = now
+    if before is not None and not by_user and count < job.spec.max_retry:  # after the last restart the Job fails at once
+        begins = max(now, math.ceil(before + _pause(retry, count)))
+    return msgspec.structs.replace(last, retry_count=count, restart_time=format_time(begins))
+
+
+def _restart_message(message: str, following: JobStatus, now: float) -> str:
+    """Return `message` with the time at which the restart in `following` begins, if this time is after `now`."""
+    is_later = following.restart_time is not None and parse_time(following.restart_time) > now
+    return f"{message}; the restart begins at {following.restart_time}" if is_later else message
+
+
+def _restart_begins(job: Job, now: float) -> float | None:
+    """Return when the pods of a restart may be created, in seconds since the epoch; None when no backoff is left."""
+    status = job.status
+    if status.state.phase is not JobPhase.RESTARTING or not status.restart_time:
+        return None
+    begins = parse_time(status.restart_time)
+    return begins if begins > now else None
+
+
+def _pause(retry: JobRetry, count: int) -> float:
+    """Return the backoff in seconds between the previous restart and restart number `count`."""
+    first, doublings = (_FIRST_PAUSE, count - _FREE - 1) if retry.backoff is None else (_seconds(retry.backoff), count - 2)
+    if doublings < 0:
+        return 0.0
+    return Backoff(first, _seconds(retry.max_backoff, default=max(first, _LONGEST_PAUSE))).after(doublings)
+
+
+def _seconds(duration: str | None, default: float = 0.0) -> float:
+    """Return `duration` in seconds; `default` for None and for an invalid duration, which admission rejects."""
+    try:
+        return max(0.0, duration_seconds(duration)) if duration is not None else default
+    except ValueError:
+        return default

@@ -1,4 +1,4 @@
-"""Occurrences: what happened to a Job and may have a policy, derived from the state of its pods.
+"""Occurrences: what happened to a Job, derived from the state of its pods; and the policy that responds to each.
 
 Occurrences are level-triggered: while a failed pod exists, its failure is an occurrence in every decision. An occurrence that has
 its response disappears, because the response gives the Job a higher version or marks the pods. The controller remembers only

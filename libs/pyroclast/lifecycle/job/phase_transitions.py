@@ -1,7 +1,7 @@
-"""The state machine of a Job as a table: the effect of each action in each phase.
+"""The state machine of a Job: the effect of each action in each phase as a table, and the phase that follows from the pods.
 
-The table is separate from the code that decides, so that the table can be read and checked for completeness. The diagram in the
-docs is generated from the table.
+`decide` reads the table to carry out an action, `policy_decisions` to see which actions have an effect, and the test of its
+completeness and the diagram in the docs read all of it. So the table stands apart from the code that decides.
 """
 
 from __future__ import annotations

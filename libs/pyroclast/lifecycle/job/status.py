@@ -1,4 +1,4 @@
-"""The status of a Job: functions that derive the next status from the last, and the form that is written."""
+"""The status of a Job: the counts of its pods, the next status from the last, and the form that is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The reason and the message in `status.state` of a Job that waits."""
+"""Why a Job waits: the reason and message of `status.state`, `status.waiting`, the Events about it, and when to look again.
+
+The causes come from the queue, the claims, the schedulers, the PodGroup and the containers of placed pods. They stand in one
+module, so that the message, the code and the Event of one cause agree.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The two annotations by which a gang is placed before its pods exist: its seats, and their placement.
 
-The creator of the pods publishes *seats*; the scheduler answers with a *placement*. Both are JSON texts of limited length with a
-version, so that any controller can use them.
+The creator of the pods publishes *seats*; the scheduler answers with a *placement*, and takes the future pod for each seat.
+Both are JSON texts of limited length with a version, so that any controller can use them.
 """
 
 from __future__ import annotations
