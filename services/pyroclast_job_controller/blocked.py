@@ -8,6 +8,7 @@ from typing import Final
 from pyroclast.api.enums import JobEventReason
 from pyroclast.kube.basics.errors import ApiError, Forbidden, is_broken, is_terminating_namespace, is_transient
 from pyroclast.lifecycle.jobplugins import PluginCrash, PluginError
+from pyroclast.resources.backoff import Backoff
 
 
 class Cause(Enum):
@@ -26,19 +27,18 @@ class Cause(Enum):
 
 
 _PAUSES: Final = {
-    Cause.FAULT: (0.005, 1000.0),
-    Cause.OUTAGE: (0.1, 5.0),
-    Cause.CRASH: (1.0, 300.0),
-    Cause.QUOTA: (1.0, 30.0),
-    Cause.LEFTOVER: (1.0, 30.0),
+    Cause.FAULT: Backoff(0.005, 1000.0),
+    Cause.OUTAGE: Backoff(0.1, 5.0),
+    Cause.CRASH: Backoff(1.0, 300.0),
+    Cause.QUOTA: Backoff(1.0, 30.0),
+    Cause.LEFTOVER: Backoff(1.0, 30.0),
 }
-"""The first pause and the longest pause in seconds. The pause doubles with each try. 15 tries after a fault take 164 s."""
+"""The pauses between tries. 15 tries after a fault take 164 s."""
 
 
 def pause_after(cause: Cause, times: int) -> float:
     """Return the seconds until the next try, after `times` tries."""
-    first, longest = _PAUSES[cause]
-    return min(first * 2.0 ** min(times, 60), longest)
+    return _PAUSES[cause].after(times)
 
 
 class Blocked(Exception):

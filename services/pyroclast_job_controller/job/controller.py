@@ -18,6 +18,7 @@ from pyroclast.lifecycle.job import delays, job_events, tracked_pods, waits
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.status import is_quiet
+from pyroclast.resources.backoff import Backoff
 from pyroclast.runtime.reconciler import IN_TURN, NOW, ON_CHANGE, Reconciler, Requeue
 from pyroclast_job_controller.blocked import Blocked, NamespaceTerminating, TransientError
 from pyroclast_job_controller.caches import Shared
@@ -28,14 +29,11 @@ from pyroclast_job_controller.job.orphans import LostNodes, Orphans
 
 log = structlog.get_logger()
 
-_PASSING: Final = 1.0
+_TRANSIENT_PAUSE: Final = 1.0
 """Seconds until the next try after a transient error."""
 
-_CLOSED: Final = 5.0
-"""The first pause in seconds between tries for a Job in a terminating namespace; each try doubles the pause."""
-
-_LONGEST_CLOSED: Final = 300.0
-"""The longest pause in seconds. A namespace with a finalizer may stay for days."""
+_NAMESPACE_PAUSES: Final = Backoff(5.0, 300.0)
+"""The pauses between tries for a Job in a terminating namespace. A namespace with a finalizer may stay for days."""
 
 
 class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
@@ -88,7 +86,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             self._closed(key, memory)
         except (NotFound, TransientError) as obstacle:
             log.info("job.waits", job=str(key), reason=str(obstacle))
-            self._queue.add_after(key, _PASSING)
+            self._queue.add_after(key, _TRANSIENT_PAUSE)
         except Blocked as refusal:
             await self._refused(key, memory, refusal)
         else:
@@ -123,7 +121,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
 
     def _closed(self, key: Key, memory: JobMemory) -> None:
         """Delay the next try with a growing pause, because no object can be created in a terminating namespace."""
-        pause = min(_CLOSED * 2.0 ** min(memory.closed, 60), _LONGEST_CLOSED)
+        pause = _NAMESPACE_PAUSES.after(memory.closed)
         log.info("job.namespace_terminating", job=str(key), seconds=pause)
         memory.closed, memory.closed_until, memory.was_refused = memory.closed + 1, self._now() + pause, True
         self._queue.add_at(key, memory.closed_until)

@@ -23,6 +23,7 @@ from pyroclast.lifecycle.flow.jobs import is_owned, manifest
 from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
 from pyroclast.lifecycle.gang import members
+from pyroclast.resources.backoff import Backoff
 from pyroclast.runtime.in_process.creation import Creator
 from pyroclast.runtime.in_process.jobs import JobCreator
 from pyroclast.runtime.traces import ANNOTATION, context_of, context_within, flow_identity
@@ -31,11 +32,8 @@ from pyroclast_jobflow_controller.flow.memory import FlowMemory
 
 log = structlog.get_logger()
 
-_FIRST_RETRY: Final = 0.05
-"""Seconds before a refused Job is created again. The pause doubles with each further refusal, up to `_LONGEST_RETRY`."""
-
-_LONGEST_RETRY: Final = 300.0
-"""Longest pause in seconds, so that a Job is created within minutes after its queue opens."""
+_REFUSAL_PAUSES: Final = Backoff(0.05, 300.0)
+"""The pauses before a refused Job is created again. With the longest, it is created within minutes after its queue opens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +271,7 @@ class FlowActions:
         """Record that a Job cannot be created, and when its creation is tried again."""
         times = memory.refusals.get(name, 0)
         memory.refusals[name] = times + 1
-        pause = min(_FIRST_RETRY * 2.0 ** min(times, 60), _LONGEST_RETRY)
-        memory.refused[name] = Refused(reason, message, now + pause)
+        memory.refused[name] = Refused(reason, message, now + _REFUSAL_PAUSES.after(times))
         log.info("job.refused", job=name, reason=reason.value, message=message, times=times + 1)
 
 

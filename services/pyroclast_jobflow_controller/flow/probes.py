@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -19,6 +19,7 @@ from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbedJob, ProbeRequest
 from pyroclast.lifecycle.flow.sizes import shortened
 from pyroclast.lifecycle.gang import members
+from pyroclast.resources.backoff import Backoff
 from pyroclast_jobflow_controller.flow.memory import FlowMemories
 from pyroclast_jobflow_controller.flow.watch import Reach
 from pyroclast_jobflow_controller.settings import JobFlowSettings
@@ -49,11 +50,11 @@ class ProbeKey:
 
 @dataclass(slots=True)
 class _Course:
-    """The course of a probe. `passes` counts consecutive successes. `pause` is the time in seconds until the next run."""
+    """The course of a probe. `passes` counts consecutive successes. `backoff` has the pauses until the next run."""
 
     request: ProbeRequest
+    backoff: Backoff
     passes: int = 0
-    pause: float = field(default=_FIRST_PAUSE)
 
 
 class ProbeController:
@@ -98,7 +99,9 @@ class ProbeController:
         for request in requests:
             key = ProbeKey(flow, request.entry, request.target)
             known = before.get(key)
-            courses[key] = known if known is not None and known.request == request else _Course(request)
+            courses[key] = (
+                known if known is not None and known.request == request else _Course(request, Backoff(_FIRST_PAUSE, self._period))
+            )
             if courses[key] is not known:
                 self._queue.add(key)
 
@@ -121,9 +124,8 @@ class ProbeController:
             log.info("probe.answered", probe=str(key), passed=passed, reason=answer.message)
             self._flows.add(key.flow)
         if not passed:
-            pause = _FIRST_PAUSE if course.passes else course.pause
-            course.pause = min(course.pause * 2, self._period)
-            self._queue.add_after(key, min(pause, self._period))
+            pause = course.backoff.next()
+            self._queue.add_after(key, min(_FIRST_PAUSE, self._period) if course.passes else pause)
 
     async def _running(self, job: Key) -> list[Pod]:
         """List the running pods of the Job named `job`. A pod that does not run is never ready."""

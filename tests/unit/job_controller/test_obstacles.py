@@ -10,6 +10,7 @@ from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.http.batches import slow_start
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.lease.shards import Shards
+from pyroclast.resources.backoff import Backoff
 from pyroclast_job_controller.blocked import NamespaceTerminating
 from pyroclast_job_controller.job import controller as jobs
 from pyroclast_job_controller.job import memory
@@ -226,7 +227,7 @@ async def test_job_in_a_terminating_namespace_is_not_retried_when_it_changes(clu
         asked.append(job.metadata.name)
         raise NamespaceTerminating
 
-    monkeypatch.setattr(jobs, "_CLOSED", 1000.0)
+    monkeypatch.setattr(jobs, "_NAMESPACE_PAUSES", Backoff(1000.0, 1000.0))
     monkeypatch.setattr(PodActions, "carry_out", closed)
     await cluster.job("j", task(replicas=2))
     await cluster.until(lambda: asyncio.sleep(0, asked))

@@ -15,6 +15,7 @@ from pyroclast.api.records import FlowEntry, FlowJobStatus, FlowRetry, Job
 from pyroclast.lifecycle.flow.facts import Graph
 from pyroclast.lifecycle.flow.jobs import retries_of
 from pyroclast.lifecycle.times import duration_seconds, parse_time
+from pyroclast.resources.backoff import Backoff
 from pyroclast.resources.durations import DurationError
 
 BAD_ENDS: Final = (JobPhase.FAILED, JobPhase.TERMINATED)
@@ -129,7 +130,7 @@ def _backoff(retry: FlowRetry, retries: int) -> float:
     except DurationError:  # admission refuses such a value, but admission may be switched off
         first = DEFAULT_BACKOFF
     first = max(0.0, first)
-    return max(first, min(first * 2.0 ** min(retries, 60), LONGEST_BACKOFF))
+    return Backoff(first, max(first, LONGEST_BACKOFF)).after(retries)
 
 
 class Stage(Enum):
