@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import msgspec
 
-from pyroclast.api.records import JobFlow, JobTemplate, Namespace, PriorityClass
-from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, NAMESPACES, PRIORITY_CLASSES, Key
+from pyroclast.api.records import JobFlow, JobTemplate, Namespace, PriorityClass, ResourceQuota
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOTAS, Key
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.lifecycle.flow import expressions
 from pyroclast.lifecycle.flow.patch import patched
 from pyroclast.rules.lookups import FlowView
-from pyroclast.rules.values import mapping
+from pyroclast.rules.values import amount, mapping, mappings, string_items
 
 _OWN_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
@@ -71,6 +71,38 @@ class PriorityCache:
 
     def __contains__(self, name: object) -> bool:
         return name in _OWN_CLASSES or self.informer.get(Key("", str(name))) is not None
+
+
+class QuotaCache:
+    """An informer of ResourceQuotas, for the PriorityClasses that they forbid in their namespace."""
+
+    def __init__(self, client: Client) -> None:
+        self.informer = Informer(
+            client, RESOURCE_QUOTAS, ResourceQuota, indexers={"namespace": lambda quota: (quota.metadata.namespace,)}
+        )
+
+    def forbidding(self, namespace: str, class_name: str) -> str:
+        """Return the name of a quota that allows no pods of the PriorityClass; empty when there is none."""
+        quotas = self.informer.by_index("namespace", namespace)
+        return min((quota.metadata.name for quota in quotas if forbids(quota, class_name)), default="")
+
+
+_OF_PODS: Final = frozenset({"pods", "count/pods", "cpu", "memory", "requests.cpu", "requests.memory"})
+
+
+def forbids(quota: ResourceQuota, class_name: str) -> bool:
+    """Whether the quota is for pods of this PriorityClass alone, and allows none of them."""
+    rules = [each for _, each in mappings(mapping(quota.spec.scope_selector).get("matchExpressions"))]
+    if not rules or any(each.get("scopeName") != "PriorityClass" or not _selects(each, class_name) for each in rules):
+        return False
+    return not quota.spec.scopes and any(
+        name in _OF_PODS and (limit := amount(value)) is not None and limit.millis <= 0 for name, value in quota.spec.hard.items()
+    )
+
+
+def _selects(rule: Mapping[str, Any], class_name: str) -> bool:
+    is_in = class_name in string_items(rule.get("values"))
+    return {"In": is_in, "NotIn": not is_in, "Exists": True}.get(str(rule.get("operator")), False)
 
 
 class NamespaceCache:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import TypeAlias
 
 from pyroclast.api.types import (
@@ -36,7 +37,7 @@ from pyroclast.rules import (
     submitters,
 )
 from pyroclast.rules.jobs.warnings import class_warnings, scheduler_warnings
-from pyroclast.rules.lookups import queue_warnings
+from pyroclast.rules.lookups import JobOptions, queue_warnings
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import Json, mapping
 from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict, denied
@@ -105,6 +106,12 @@ def _restore_job(review: Review, known: Known) -> Answer:
     return Answer(patch=[*defaults, *_stamp(review, known)])
 
 
+def _job_options(review: Review, known: Known) -> JobOptions:
+    """Return what Jobs of the namespace may have."""
+    options = known.options.jobs
+    return replace(options, forbids_class=partial(known.quotas.forbidding, review.namespace)) if known.quotas else options
+
+
 def _scheduler(known: Known) -> str:
     names = known.options.scheduler_names
     return names[0] if names else "volcano"
@@ -138,8 +145,8 @@ def _guarded(handler: Handler) -> Handler:
 @_guarded
 def _check_job(review: Review, known: Known) -> Answer:
     if review.operation == "UPDATE":
-        return Answer(jobs.validate_update(review.object, review.old_object, known.options.jobs))
-    verdict = jobs.validate_create(review.object, known.queues, known.options.jobs)
+        return Answer(jobs.validate_update(review.object, review.old_object, _job_options(review, known)))
+    verdict = jobs.validate_create(review.object, known.queues, _job_options(review, known))
     return Answer(_with_warnings(verdict, review.object.get("spec"), "spec", known))
 
 
@@ -191,7 +198,7 @@ def _check_queue(review: Review, known: Known) -> Answer:
 @_guarded
 def _check_cron_job(review: Review, known: Known) -> Answer:
     old = review.old_object if review.operation == "UPDATE" else None
-    verdict = cronjobs.validate(review.object, known.time_zones, known.options.jobs, old=old)
+    verdict = cronjobs.validate(review.object, known.time_zones, _job_options(review, known), old=old)
     template = mapping(mapping(review.object.get("spec")).get("jobTemplate"))
     return Answer(_with_warnings(verdict, template.get("spec"), "spec.jobTemplate.spec", known))
 
@@ -199,7 +206,7 @@ def _check_cron_job(review: Review, known: Known) -> Answer:
 @_guarded
 def _check_hyper_job(review: Review, known: Known) -> Answer:
     old = review.old_object if review.operation == "UPDATE" else None
-    return Answer(hyperjobs.validate(review.object, known.options.jobs, old=old))
+    return Answer(hyperjobs.validate(review.object, _job_options(review, known), old=old))
 
 
 def _check_hyper_node(review: Review, _: Known) -> Answer:
@@ -221,8 +228,10 @@ def _check_flow(review: Review, known: Known) -> Answer:
         guarded = _is_guarded(review, known)
         return Answer(jobflows.validate_delete(review.old_object, review.name)) if guarded else Answer()
     if review.operation == "UPDATE":
-        return Answer(jobflows.validate_update(review.object, review.old_object, known.flow_knowledge, known.options.jobs))
-    return Answer(jobflows.validate_create(review.object, known.flow_knowledge, known.options.jobs))
+        return Answer(
+            jobflows.validate_update(review.object, review.old_object, known.flow_knowledge, _job_options(review, known))
+        )
+    return Answer(jobflows.validate_create(review.object, known.flow_knowledge, _job_options(review, known)))
 
 
 def _check_template(review: Review, known: Known) -> Answer:
@@ -233,7 +242,7 @@ def _check_template(review: Review, known: Known) -> Answer:
         return Answer(jobtemplates.validate_delete(review.old_object, review.name, flows))
     if review.operation == "UPDATE" and same_meaning(review.object.get("spec"), review.old_object.get("spec")):
         return Answer()
-    verdict = jobtemplates.validate(review.object, known.queues, known.options.jobs)
+    verdict = jobtemplates.validate(review.object, known.queues, _job_options(review, known))
     return Answer(_with_warnings(verdict, review.object.get("spec"), "spec", known))
 
 

@@ -22,6 +22,14 @@ class NamespaceLookup(Protocol):
         ...
 
 
+class QuotaLookup(Protocol):
+    """The ResourceQuotas of the cluster."""
+
+    def forbidding(self, namespace: str, class_name: str) -> str:
+        """Return the name of a quota that allows no pods of the PriorityClass; empty when there is none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of the service. `namespace` is the namespace of our own programs."""
@@ -49,5 +57,6 @@ class Known(msgspec.Struct, frozen=True):
     time_zones: Container[str] = frozenset()
     flow_knowledge: FlowKnowledge = NOTHING_KNOWN
     priority_classes: Container[str] | None = None
+    quotas: QuotaLookup | None = None
     resource_groups: tuple[ResourceGroup, ...] = ()
     schedulers: Schedulers | None = None

@@ -26,7 +26,7 @@ from pyroclast.runtime.service import Service
 from pyroclast.runtime.time_zones import TimeZones
 from pyroclast.runtime.tls import ServingTls, TlsFiles
 from pyroclast_admission.authorization import Authorizer
-from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, TemplateCache
+from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, QuotaCache, TemplateCache
 from pyroclast_admission.certificates.inject import BundleInjector
 from pyroclast_admission.configuration import parse_configuration
 from pyroclast_admission.engine import Engine
@@ -63,11 +63,12 @@ class AdmissionService:
             service.watch(templates.informer)
         if {"/podgroups/mutate", "/podgroups/restore"} & set(settings.enabled_admission):
             service.watch(namespaces.informer)
-        classes = PriorityCache(client)
+        classes, quotas = PriorityCache(client), QuotaCache(client)
         if "/jobs/validate" in settings.enabled_admission:
             service.watch(classes.informer)
+            service.watch(quotas.informer)
         self._schedulers = SchedulerLeases(client)
-        self._known = Known(self._queues, flows, namespaces, options, TimeZones(), templates, classes)
+        self._known = Known(self._queues, flows, namespaces, options, TimeZones(), templates, classes, quotas)
 
     @classmethod
     async def serve(cls, settings: AdmissionSettings, service: Service) -> None:

@@ -99,6 +99,10 @@ class FlowLookup(Protocol):
         ...
 
 
+def _forbids_none(_: str) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class JobOptions:
     """What an installation allows in Jobs.
@@ -109,12 +113,14 @@ class JobOptions:
         max_pods: the most pods of one Job.
         schedulers: the schedulers that may place pods of Jobs, so that no pod escapes its queue; None allows every scheduler, and
             pods that name their node.
+        forbids_class: returns the ResourceQuota that leaves no room for a PriorityClass in the namespace; empty when none does.
     """
 
     plugins: Collection[str] = tuple(BUILT_IN)
     pod_level_resources: bool = True
     max_pods: int = MOST_PODS
     schedulers: Collection[str] | None = None
+    forbids_class: Callable[[str], str] = _forbids_none
 
 
 ANY_JOB: Final = JobOptions()

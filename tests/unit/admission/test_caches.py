@@ -6,13 +6,14 @@ import msgspec
 import orjson
 import pytest
 
-from pyroclast.api.records import JobFlow, Queue
+from pyroclast.api.records import JobFlow, Queue, ResourceQuota
 from pyroclast.api.types import QUEUES as QUEUE_TYPE
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast.runtime.in_process.queues import QueueCache, queue_view
+from pyroclast_admission import caches
 from pyroclast_admission.caches import FlowCache
 from pyroclast_standalone.apiserver.running import running_server
 
@@ -62,3 +63,25 @@ async def test_a_jobflow_under_deletion_uses_no_jobtemplate() -> None:
         cache.informer._store.put(msgspec.convert(body, JobFlow))
     assert list(cache.using("n", "a")) == [FlowView("runs")]
     assert list(cache.using("n", "b")) == []
+
+
+QUOTAS = {
+    "none of the class": ({"pods": "0"}, [{"operator": "In", "values": ["high"]}], True),
+    "no cpu for it": ({"requests.cpu": 0}, [{"operator": "In", "values": ["other", "high"]}], True),
+    "all but one": ({"pods": "0"}, [{"operator": "NotIn", "values": ["low"]}], True),
+    "every class": ({"count/pods": "0"}, [{"operator": "Exists"}], True),
+    "some of the class": ({"pods": "3"}, [{"operator": "In", "values": ["high"]}], False),
+    "another class": ({"pods": "0"}, [{"operator": "In", "values": ["low"]}], False),
+    "another thing": ({"services": "0"}, [{"operator": "In", "values": ["high"]}], False),
+    "for all pods": ({"pods": "0"}, [], False),
+    "only some pods": ({"pods": "0"}, [{"operator": "Exists"}, {"scopeName": "BestEffort", "operator": "Exists"}], False),
+}
+
+
+@pytest.mark.parametrize(("hard", "rules", "forbids"), QUOTAS.values(), ids=QUOTAS.keys())
+def test_a_quota_forbids_a_class_if_it_leaves_no_pods_of_that_class(
+    hard: dict[str, object], rules: list[dict[str, object]], forbids: bool
+) -> None:
+    selector = {"matchExpressions": [{"scopeName": "PriorityClass", **rule} for rule in rules]}
+    quota = {"metadata": {"name": "q", "namespace": "team-a"}, "spec": {"hard": hard, "scopeSelector": selector}}
+    assert caches.forbids(msgspec.json.decode(orjson.dumps(quota), type=ResourceQuota), "high") is forbids

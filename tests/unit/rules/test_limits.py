@@ -12,7 +12,7 @@ from pyroclast.rules.lookups import JobOptions
 from pyroclast.rules.verdicts import Verdict
 from tests.unit.rules.builders import QUEUES, job, task
 
-STRICT = JobOptions(max_pods=100, schedulers=("volcano", "other"))
+STRICT = JobOptions(max_pods=100, schedulers=("volcano", "other"), forbids_class=lambda name: "nohigh" if name == "high" else "")
 LOOSE = JobOptions(max_pods=2**40, schedulers=None)
 META = {"name": "it", "namespace": "team-a"}
 
@@ -74,7 +74,12 @@ REFUSED = {
         '.schedulerName: Unsupported value: "default-s',
     ),
 }
+REFUSED["a class that a quota forbids"] = (
+    {"priorityClassName": "high", "tasks": [task()]},
+    'priorityClassName: Forbidden: the ResourceQuota nohigh allows no pods of the PriorityClass "high"',
+)
 ALLOWED = {
+    "another class": {"priorityClassName": "low", "tasks": [task()]},
     "at the limit": {"tasks": [task("a", 50), task("b", 50)]},
     "another scheduler of ours": {"schedulerName": "other", "tasks": [pod(schedulerName="volcano")]},
     "nothing said": {"tasks": [pod(nodeName="", schedulerName="")]},
@@ -108,6 +113,14 @@ def test_job_may_not_grow_beyond_the_limit_but_a_larger_one_may_shrink(before: i
     verdict = jobs.validate_update(job(task(replicas=after), minAvailable=2), job(task(replicas=before)), STRICT)
     assert verdict.allowed is is_allowed
     assert is_allowed or f"sum up to {after} pods" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_allowed"), [("low", "high", False), ("high", "high", True), ("high", "low", True)]
+)
+def test_class_that_a_quota_forbids_is_refused_at_a_change_too(before: str, after: str, is_allowed: bool) -> None:
+    new, old = job(task(replicas=2), priorityClassName=after), job(task(replicas=1), priorityClassName=before)
+    assert jobs.validate_update(new, old, STRICT).allowed is is_allowed
 
 
 HYPER_JOBS = {

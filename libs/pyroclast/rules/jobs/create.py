@@ -62,6 +62,7 @@ def check_spec(
         *check_retry(spec, path),
         *check_pods(tasks, path, options),
         *_check_placement(spec, tasks, path, options),
+        *check_class(spec, path, options),
     ]
     return [*prelude, *_extra(rest)] if prelude else rest
 
@@ -128,6 +129,15 @@ def check_pods(tasks: Iterable[Mapping[str, Any]], path: str, options: JobOption
         return ()
     sentence = f"the replicas of all tasks sum up to {total} pods; one Job may have at most {options.max_pods}"
     return [Finding(f"{sentence};", (invalid(f"{path}.tasks", total, sentence),), extra=True)]
+
+
+def check_class(spec: Mapping[str, Any], path: str, options: JobOptions) -> Sequence[Finding]:
+    """Return a fault when no pod of the namespace may have the PriorityClass of the Job, which orders the Job in its queue."""
+    name = text(spec.get("priorityClassName"))
+    if not name or not (quota := options.forbids_class(name)):
+        return ()
+    error = forbidden(f"{path}.priorityClassName", f'the ResourceQuota {quota} allows no pods of the PriorityClass "{name}"')
+    return [Finding(f"{error};", (error,), extra=True)]
 
 
 def _check_placement(

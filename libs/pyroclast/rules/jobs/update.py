@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from pyroclast.rules.errors import invalid
-from pyroclast.rules.jobs.create import check_pods
+from pyroclast.rules.jobs.create import check_class, check_pods
 from pyroclast.rules.jobs.defaults import default
 from pyroclast.rules.jobs.tasks import check_partitions, total_replicas
 from pyroclast.rules.lookups import ANY_JOB, JobOptions
@@ -63,6 +63,8 @@ def validate_update(job: Mapping[str, Any], old: Mapping[str, Any], options: Job
     )
     if total_replicas(tasks) > total_replicas(task for _, task in mappings(before.get("tasks"))):
         findings += check_pods(tasks, "spec", options)
+    if spec.get("priorityClassName") != before.get("priorityClassName"):
+        findings += check_class(spec, "spec", options)
     verdict = verdict_of(first_only(findings), trim=False)
     if not verdict.allowed:
         return verdict
