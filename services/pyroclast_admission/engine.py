@@ -1,4 +1,4 @@
-"""Answers admission reviews: decodes the review and applies the rules.
+"""Answers admission reviews: decodes the review and applies the rules; with its metrics, traces and protection from overload.
 
 Where a denial depends on cached objects that may be out of date, the engine first reads the objects from the API server.
 """
@@ -6,23 +6,110 @@ Where a denial depends on cached objects that may be out of date, the engine fir
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast.runtime.traces import Traces
-from pyroclast_admission.fresh_reads import Doubt, View, noting, with_read
+from pyroclast.rules.values import mapping
+from pyroclast.runtime.traces import ANNOTATION, Traces, context_of
 from pyroclast_admission.handlers import Webhook, answer
 from pyroclast_admission.known import Known
-from pyroclast_admission.metrics import ReviewMetrics
-from pyroclast_admission.overload import Overload
+from pyroclast_admission.lookup import Doubt, View, noting, with_read
 from pyroclast_admission.review import Answer, BadReview, Review, decode, encode, refusal
-from pyroclast_admission.tracing import trace_of, with_trace
+
+BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1.0)
+
+
+class ReviewMetrics:
+    """Counts reviews by webhook and outcome (`allowed`, `denied`, `bad`, `shed`), and measures the seconds until an answer."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._reviews = Counter(
+            "pyroclast_admission_reviews_total", "Reviews answered", ["webhook", "outcome"], registry=registry
+        )
+        self._seconds = Histogram(
+            "pyroclast_admission_review_duration_seconds",
+            "How long answers took",
+            ["webhook"],
+            registry=registry,
+            buckets=BUCKETS,
+        )
+        self._counters: dict[tuple[str, str], Counter] = {}
+        self._histograms: dict[str, Histogram] = {}
+
+    def count(self, webhook: str, outcome: str) -> None:
+        """Count one review by `webhook` with this outcome."""
+        counter = self._counters.get((webhook, outcome))
+        if counter is None:
+            counter = self._counters[webhook, outcome] = self._reviews.labels(webhook, outcome)
+        counter.inc()
+
+    def took(self, webhook: str, seconds: float) -> None:
+        """Record that one review by `webhook` took `seconds`."""
+        histogram = self._histograms.get(webhook)
+        if histogram is None:
+            histogram = self._histograms[webhook] = self._seconds.labels(webhook)
+        histogram.observe(seconds)
+
+
+SHED_ABOVE_SECONDS: Final = 2.0
+"""Delay of the event loop in seconds from which reviews are refused. The API server waits 10 s at most, often only 5 s."""
+
+RECOVERED_BELOW_SECONDS: Final = 0.5
+"""Delay in seconds below which reviews are accepted again. A limit well below the other one avoids flapping."""
+
+PERIOD_SECONDS: Final = 0.1
+
+
+class Overload:
+    """Measures the delay of the event loop, which is the time that a request waits before it is handled."""
+
+    def __init__(self) -> None:
+        self.sheds = False
+
+    def observe(self, lag_seconds: float) -> None:
+        """Set `sheds` from one measured delay of the loop."""
+        if lag_seconds > SHED_ABOVE_SECONDS:
+            self.sheds = True
+        elif lag_seconds < RECOVERED_BELOW_SECONDS:
+            self.sheds = False
+
+    async def run(self) -> None:
+        """Measure the delay until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + PERIOD_SECONDS
+            await asyncio.sleep(PERIOD_SECONDS)
+            self.observe(loop.time() - due)
+
+
+def trace_of(given: Mapping[str, Any]) -> str:
+    """Return the trace context in the annotations of an object. The text is empty when the object has none."""
+    annotation = _annotations(given).get(ANNOTATION)
+    return context_of({ANNOTATION: annotation}) if isinstance(annotation, str) else ""
+
+
+def with_trace(answer: Answer, given: Mapping[str, Any], context: Mapping[str, str]) -> Answer:
+    """Return `answer` with a patch that adds `context` to the annotations of the object.
+
+    The answer is unchanged when `context` is empty or the object has a trace context already.
+    """
+    if not context or not answer.verdict.allowed or not isinstance(given.get("metadata"), dict) or trace_of(given):
+        return answer
+    annotations = {**_annotations(given), **context}
+    return replace(answer, patch=[*answer.patch, {"op": "add", "path": "/metadata/annotations", "value": annotations}])
+
+
+def _annotations(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(mapping(given.get("metadata")).get("annotations"))
+
 
 log = structlog.get_logger()
 

@@ -16,8 +16,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pyroclast.responses import WholeResponse
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.listener import Listener
-from pyroclast_admission.engine import Engine, Reply
-from pyroclast_admission.metrics import ReviewMetrics
+from pyroclast_admission.engine import Engine, Reply, ReviewMetrics
 
 log = structlog.get_logger()
 

@@ -28,14 +28,11 @@ from pyroclast.runtime.tls import ServingTls, TlsFiles
 from pyroclast_admission.authorization import Authorizer
 from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, QuotaCache, TemplateCache
 from pyroclast_admission.certificates.inject import BundleInjector
-from pyroclast_admission.configuration import parse_configuration
-from pyroclast_admission.engine import Engine
-from pyroclast_admission.files import FileWatcher
+from pyroclast_admission.engine import Engine, Overload, ReviewMetrics
+from pyroclast_admission.files import FileWatcher, parse_configuration
 from pyroclast_admission.handlers import WEBHOOKS, Mode
 from pyroclast_admission.known import Known, Options
 from pyroclast_admission.lookup import Fetcher
-from pyroclast_admission.metrics import ReviewMetrics
-from pyroclast_admission.overload import Overload
 from pyroclast_admission.server import WebhookServer
 from pyroclast_admission.settings import POD_LEVEL_RESOURCES, AdmissionSettings
 
@@ -149,8 +146,8 @@ class AdmissionService:
             self._service.spawn("ca-file", authority.run())
 
     async def _keep_certificates(self, injector: BundleInjector) -> None:
+        from pyroclast_admission.certificates.issue import Material
         from pyroclast_admission.certificates.keeper import CertificateKeeper  # noqa: PLC0415 - `serve` has imported it
-        from pyroclast_admission.certificates.material import Material  # noqa: PLC0415
         from pyroclast_admission.certificates.plan import Policy  # noqa: PLC0415
 
         provided = asyncio.Event()

@@ -21,15 +21,13 @@ from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast.runtime import supervisor
 from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.tls import ServingTls
-from pyroclast_admission.certificates.material import Material
+from pyroclast_admission.certificates.issue import Material
 from pyroclast_admission.certificates.plan import Policy, Step
 from pyroclast_admission.certificates.steps import carry_out
-from pyroclast_admission.engine import Engine, Fetch
-from pyroclast_admission.fresh_reads import Doubt, View
+from pyroclast_admission.engine import Engine, Fetch, Overload, ReviewMetrics
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Known, Options
-from pyroclast_admission.metrics import ReviewMetrics
-from pyroclast_admission.overload import Overload
+from pyroclast_admission.lookup import Doubt, View
 from pyroclast_admission.review import Answer, Review
 from pyroclast_admission.server import WebhookServer
 

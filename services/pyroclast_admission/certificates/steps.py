@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import assert_never
 
 from pyroclast_admission.certificates import issue
-from pyroclast_admission.certificates.material import Material
+from pyroclast_admission.certificates.issue import Material
 from pyroclast_admission.certificates.plan import Policy, Step
 
 MAX_AUTHORITIES = 3

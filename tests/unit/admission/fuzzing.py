@@ -15,10 +15,8 @@ import orjson
 from prometheus_client import CollectorRegistry
 
 from pyroclast.rules.lookups import QueueView
-from pyroclast_admission.engine import Engine
+from pyroclast_admission.engine import Engine, Overload, ReviewMetrics
 from pyroclast_admission.handlers import WEBHOOKS
-from pyroclast_admission.metrics import ReviewMetrics
-from pyroclast_admission.overload import Overload
 from tests.bench.admission_server import everybody, known, reader
 
 __all__ = ["MAX_SECONDS", "PATHS", "answered", "engine"]

@@ -14,10 +14,8 @@ from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.http.client import Client
 from pyroclast_admission.authorization import Authorizer
-from pyroclast_admission.engine import Engine
+from pyroclast_admission.engine import Engine, Overload, ReviewMetrics
 from pyroclast_admission.handlers import WEBHOOKS
-from pyroclast_admission.metrics import ReviewMetrics
-from pyroclast_admission.overload import Overload
 from tests.bench.admission_server import known, reader
 from tests.unit.admission.clients import review
 

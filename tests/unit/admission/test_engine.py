@@ -15,11 +15,10 @@ from prometheus_client import CollectorRegistry
 from pyroclast.kube.basics.errors import ConnectionFailed
 from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast_admission import engine as engines
-from pyroclast_admission.fresh_reads import Doubt, View
+from pyroclast_admission.engine import Overload, ReviewMetrics
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Known
-from pyroclast_admission.metrics import ReviewMetrics
-from pyroclast_admission.overload import Overload
+from pyroclast_admission.lookup import Doubt, View
 from tests.bench.admission_server import FixedFlows, everybody, known
 from tests.unit.admission.clients import review, status_of
 from tests.unit.rules.builders import job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from pyroclast.runtime.metrics import render
-from pyroclast_admission.metrics import BUCKETS, ReviewMetrics
+from pyroclast_admission.engine import BUCKETS, ReviewMetrics
 
 
 def test_admission_metrics_render_like_prometheus_client_metrics() -> None:

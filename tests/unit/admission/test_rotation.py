@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from pyroclast_admission.certificates import issue
-from pyroclast_admission.certificates.material import Material
+from pyroclast_admission.certificates.issue import Material
 from pyroclast_admission.certificates.plan import Step, next_step
 from pyroclast_admission.certificates.steps import carry_out
 from tests.bench.admission_server import Serving, policy, serving

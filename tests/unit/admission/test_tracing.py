@@ -11,12 +11,9 @@ from prometheus_client import CollectorRegistry
 
 from pyroclast.rules.verdicts import Verdict
 from pyroclast.runtime.traces import ANNOTATION, Traces
-from pyroclast_admission.engine import Engine
+from pyroclast_admission.engine import Engine, Overload, ReviewMetrics, trace_of, with_trace
 from pyroclast_admission.handlers import WEBHOOKS
-from pyroclast_admission.metrics import ReviewMetrics
-from pyroclast_admission.overload import Overload
 from pyroclast_admission.review import Answer
-from pyroclast_admission.tracing import trace_of, with_trace
 from tests.bench.admission_server import everybody, known, reader
 from tests.unit.admission.clients import patch_of, review
 from tests.unit.rules.builders import job

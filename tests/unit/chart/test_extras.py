@@ -24,7 +24,7 @@ from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.metrics import ApiMetrics, ExactCounter, LoopMetrics, new_registry
-from pyroclast_admission.metrics import ReviewMetrics
+from pyroclast_admission.engine import ReviewMetrics
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.metrics import BoardMetrics, JobEnds, WaitingJobs
 from pyroclast_job_controller import selftest
