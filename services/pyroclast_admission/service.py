@@ -146,7 +146,7 @@ class AdmissionService:
             self._service.spawn("ca-file", authority.run())
 
     async def _keep_certificates(self, injector: BundleInjector) -> None:
-        from pyroclast_admission.certificates.issue import Material
+        from pyroclast_admission.certificates.issue import Material  # noqa: PLC0415
         from pyroclast_admission.certificates.keeper import CertificateKeeper  # noqa: PLC0415 - `serve` has imported it
         from pyroclast_admission.certificates.plan import Policy  # noqa: PLC0415
 

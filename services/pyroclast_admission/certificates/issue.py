@@ -1,4 +1,4 @@
-"""Issues and reads X.509 certificates, and the Secret that holds them. No other module of the service imports `cryptography`, because that import is slow."""
+"""Issues and reads X.509 certificates, and their Secret. Only this module imports `cryptography`, because that import is slow."""
 
 from __future__ import annotations
 

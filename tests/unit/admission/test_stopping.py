@@ -28,6 +28,7 @@ LISTS = (
     "/apis/flow.volcano.sh/v1alpha1/jobtemplates",
     "/api/v1/namespaces",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/api/v1/resourcequotas",
 )
 QUEUE = {"metadata": {"name": "somewhere"}, "spec": {"parent": "root"}, "status": {"state": "Open"}}
 
