@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
@@ -46,7 +46,7 @@ def _task(pod: str, claim: str) -> TaskFacts:
 
 
 def _job(task: TaskFacts) -> Job:
-    return Job(JobFacts.of(volcano.group_of(objects.pod_group(["j", "q", 1])), [task], queue="q"), Dimensions(), {})
+    return Job(JobFacts.of(volcano_group(objects.pod_group(["j", "q", 1])), [task], queue="q"), Dimensions(), {})
 
 
 def _accounts(limit: int, **counts: int) -> Accounts:

@@ -13,9 +13,9 @@ import numpy as np
 import yaml
 
 from pyroclast.api import records
+from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
@@ -49,7 +49,7 @@ def gang_skip(name: str, case: Mapping[str, Any]) -> Iterator[Result]:
             task = task_of(objects.pod([f"p{i}", "j", "-", 1, "1G"]), book)
             tasks[task.uid] = task.moved(TaskStatus[status.upper()], node)
         group = objects.pod_group(["j", "q", row["min"]])
-        job = Job(JobFacts.of(volcano.group_of(group), tasks.values(), queue="q"), Dimensions(), {})
+        job = Job(JobFacts.of(volcano_group(group), tasks.values(), queue="q"), Dimensions(), {})
         got = is_left_alone(job)
         yield Result(f"{name}.{number}", [] if got == row["skip"] else [f"got {got}, want {row['skip']}"])
 

@@ -22,6 +22,11 @@ key.
 """
 
 
+def parse_bool(text: str) -> bool | None:
+    """Return the boolean that `text` spells in Go, None if it spells none."""
+    return True if text in _TRUE else False if text in _FALSE else None
+
+
 @dataclass(frozen=True, slots=True)
 class Flags:
     """The values of flags by name. Their `repr` is hidden, because a value may be a private key.

@@ -14,9 +14,9 @@ from typing import Any
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES, Key
+from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast_scheduler.cache.assumptions import Assumptions, Holds
 from pyroclast_scheduler.cache.changes import Changes, alike, same_queue
-from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.groups import Groups
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.native_groups import NativeGroups
@@ -207,7 +207,7 @@ class Cache:
 
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
         """Handle that a PodGroup was created, changed or deleted."""
-        self.groups.changed(*(None if record is None else volcano.group_of(record) for record in (old, new)))
+        self.groups.changed(*(None if record is None else volcano_group(record) for record in (old, new)))
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
         """Handle that a queue was created, changed or deleted."""

@@ -18,8 +18,8 @@ import numpy as np
 
 from pyroclast.api import keys, records
 from pyroclast.api.records.meta import ObjectRecord, Record
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, Ints
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Columns, Rows
 from pyroclast_scheduler.model.shapes import Shape

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from pyroclast.api import records
 from pyroclast.api.types import ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast.lifecycle.gang.groups import Hold
 from pyroclast_scheduler.cache.group_readers.composite import Child, Leaf, Node
 from pyroclast_scheduler.cache.objects import is_older
-from pyroclast_scheduler.model.groups import Hold
 
 _Key = tuple[str, str]  # namespace and name
 _FIELD: Final = "spec.parentCompositePodGroupName"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pyroclast.lifecycle.gang.groups import Group, GroupStatus
 from pyroclast_scheduler.cache.assumptions import Holds
 from pyroclast_scheduler.cache.changes import Changes, same_but_status
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.objects import is_older
 from pyroclast_scheduler.cache.seats import SeatTasks
-from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
 

@@ -15,10 +15,10 @@ import msgspec
 from pyroclast.api import records
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobEventReason, PodGroupPhase
+from pyroclast.lifecycle.gang.groups import Group, GroupStatus
 from pyroclast_scheduler.cache.changes import Changes, same_but_told
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import LEFT_OUT, Fault, reason_of
-from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums

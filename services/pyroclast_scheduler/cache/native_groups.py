@@ -10,6 +10,7 @@ import msgspec
 
 from pyroclast.api import records
 from pyroclast.api.types import COMPOSITE_POD_GROUPS, JOBS, NATIVE_POD_GROUPS, ResourceType
+from pyroclast.lifecycle.gang.groups import Group, has_started, is_protected
 from pyroclast_scheduler.cache.changes import same_but_version
 from pyroclast_scheduler.cache.group_readers import composite, native
 from pyroclast_scheduler.cache.group_readers.composite import composite_key, part_name
@@ -17,7 +18,6 @@ from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, 
 from pyroclast_scheduler.cache.group_trees import GroupTrees
 from pyroclast_scheduler.cache.jobs import Entry, JobTable
 from pyroclast_scheduler.cache.objects import is_older
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.tasks import TaskFacts, native_key
 
 
@@ -231,7 +231,7 @@ class NativeGroups:
         """
         spec, root = task.pod.spec, self._root_of.get(task.job)
         if root is not None and spec.scheduling_group is not None:
-            is_preemptable = task.is_preemptable and not native.is_protected(self._sources[task.job].record.metadata)
+            is_preemptable = task.is_preemptable and not is_protected(self._sources[task.job].record.metadata)
             part = part_name(spec.scheduling_group.pod_group_name)
             task = msgspec.structs.replace(task, job=root, part=part, is_preemptable=is_preemptable)
         if task.is_preemptable and spec.scheduling_group is not None and spec.scheduler_name not in self.names:
@@ -424,6 +424,6 @@ def _reads_alike(
 
     The objects may differ in their version and in the fields of the status that schedulers write.
     """
-    if old.spec != new.spec or native.has_started(old) != native.has_started(new):
+    if old.spec != new.spec or has_started(old) != has_started(new):
         return False
     return same_but_version(old, msgspec.structs.replace(new, status=old.status))

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from pyroclast.api import keys, records
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.lifecycle.seats.contract import (
     Placement,
     Seat,
@@ -34,7 +35,6 @@ from pyroclast.lifecycle.seats.contract import (
 from pyroclast_scheduler.cache.assumptions import AssumptionKind
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.tasks import TaskPort
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.tasks import group_of
 
 LINGER_SECONDS: Final = 5.0

@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from pyroclast.lifecycle.gang.groups import GroupPart
 from pyroclast_scheduler.model.dimensions import Ints
-from pyroclast_scheduler.model.groups import GroupPart
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task

@@ -11,9 +11,9 @@ from typing import Final
 from pyroclast.api import keys
 from pyroclast.api.enums import NativeConditionType
 from pyroclast.api.waiting import Waiting, ahead_step
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
-from pyroclast_scheduler.model.groups import Group
 
 REST_SECONDS: Final = 300.0
 """The shortest time between two writes to one PodGroup for changes of numbers alone."""

@@ -16,10 +16,10 @@ from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import reading
 from pyroclast.lifecycle.gang import members, podgroups, pods
+from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast.lifecycle.times import format_time
 from pyroclast.rules.jobs import defaults
 from pyroclast.rules.verdicts import applied
-from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Dimensions
@@ -84,7 +84,7 @@ def gang_of(
     for task in job.spec.tasks:
         tasks += _tasks(job, task, book, priorities)
     priority = priorities.get(group.spec.priority_class_name, default) if group.spec.priority_class_name else default
-    return JobFacts.of(volcano.group_of(group), tasks, priority=priority, queue=group.spec.queue)
+    return JobFacts.of(volcano_group(group), tasks, priority=priority, queue=group.spec.queue)
 
 
 def _tasks(job: records.Job, task: records.Task, book: ShapeBook, priorities: Mapping[str, int]) -> list[TaskFacts]:

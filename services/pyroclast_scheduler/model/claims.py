@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.groups import GroupClaim
+from pyroclast.lifecycle.gang.groups import GroupClaim
 
 
 class VolumeClaim(NamedTuple):

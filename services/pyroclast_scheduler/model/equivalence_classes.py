@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from pyroclast.api import keys, records
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.resources.selectors import selected_labels
 from pyroclast_scheduler.model.claims import volume_claims
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 

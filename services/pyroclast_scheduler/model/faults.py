@@ -8,8 +8,8 @@ from typing import Final
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast_scheduler.model.dimensions import MOST, MOST_OF_ONE, Dimensions
-from pyroclast_scheduler.model.groups import Group
 
 
 @dataclass(frozen=True, slots=True)

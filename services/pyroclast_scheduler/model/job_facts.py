@@ -7,17 +7,17 @@ from types import EllipsisType
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.resources import durations
+from pyroclast.resources.go_flags import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
 from pyroclast_scheduler.model.equivalence_classes import equivalence_class
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.promises import beyond, promise_to
 from pyroclast_scheduler.model.resource_sums import Contribution, Tally, TaskSums
 from pyroclast_scheduler.model.shapes import PlacementLabels
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
-from pyroclast_scheduler.model.values import parse_bool
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 

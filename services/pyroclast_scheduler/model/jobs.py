@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast.lifecycle.gang.groups import GroupPart
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.fit_errors import FitErrors
-from pyroclast_scheduler.model.groups import GroupPart
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.resource_sums import Tally

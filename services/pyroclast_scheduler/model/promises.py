@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
 from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast.lifecycle.gang.groups import Group, GroupStatus
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.resource_sums import TaskSums
 from pyroclast_scheduler.model.statuses import ALLOCATED
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from pyroclast.api import keys
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.lifecycle.times import format_time
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.tasks import TaskFacts
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler.model.values import parse_bool
+from pyroclast.resources.go_flags import parse_bool
 
 
 def free_of(desired: Iterable[str], used: Iterable[Collection[str]]) -> frozenset[str]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyroclast.api import records
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.resources.selectors import matches
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.resource_sums import Tally
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task

@@ -10,10 +10,10 @@ import msgspec
 
 from pyroclast.api import keys, records
 from pyroclast.api.types import PRIORITY_CLASSES
+from pyroclast.resources.go_flags import parse_bool
 from pyroclast_scheduler.model.requests import as_allocated
 from pyroclast_scheduler.model.shapes import Shape, ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus, status_of
-from pyroclast_scheduler.model.values import parse_bool
 
 _NO_INDEX: Final = -1
 _BEYOND_INT32: Final = 2**31

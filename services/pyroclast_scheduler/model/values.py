@@ -1,4 +1,4 @@
-"""Values in texts: booleans and whole numbers of annotations, which users may set to any text, and amounts in messages."""
+"""Values in texts: whole numbers of annotations, which users may set to any text, and amounts in messages."""
 
 from __future__ import annotations
 
@@ -13,15 +13,6 @@ _DIGITS: Final = 18  # enough for any real count or size, and within 64 bits
 def parse_count(text: str) -> int | None:
     """Return the number that `text` spells in decimal digits; None if it spells no number or one of more than 18 digits."""
     return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
-
-
-_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
-
-
-def parse_bool(text: str) -> bool | None:
-    """Return the boolean that `text` spells, None if `text` spells no boolean."""
-    return True if text in _TRUE else False if text in _FALSE else None
 
 
 def number(name: str, amount: float) -> str:

@@ -16,13 +16,14 @@ from typing import Final
 import numpy as np
 
 from pyroclast.api import keys
+from pyroclast.resources.go_flags import parse_bool
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.values import parse_bool, parse_count
+from pyroclast_scheduler.model.values import parse_count
 from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, Vote

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pyroclast.lifecycle.gang.groups import volcano_record
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.jobs import Entry
 from pyroclast_scheduler.replay.state import Circumstances, State
 from pyroclast_scheduler.session.configuration import Configuration
@@ -42,7 +42,7 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: CacheS
         nodes=tuple(node for node in table.records if node is not None),
         queues=tuple(queue.record for queue in cache.queues.values()),
         priorities=tuple(cache.priorities.values()),
-        groups=tuple(map(volcano.record_of, groups)),
+        groups=tuple(map(volcano_record, groups)),
         pods=tuple(task.pod for task in cache.tasks.values()),
         objects={record.__name__: tuple(found.values()) for record, found in view.found.items()},
         assumed={uid: (each.kind.value, each.node) for uid, each in cache.assumptions.all() if uid in cache.tasks},

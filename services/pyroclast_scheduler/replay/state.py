@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from pyroclast.api import records
+from pyroclast.lifecycle.gang.groups import GroupStatus
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import NodeUsage

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from pyroclast.resources import durations
-from pyroclast_scheduler.model.values import parse_bool
+from pyroclast.resources.go_flags import parse_bool
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import Key, ResourceType
+from pyroclast.lifecycle.gang.groups import GroupStatus
 from pyroclast_scheduler.model.budgets import BudgetStanding
 from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.faults import Fault
-from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reservations import KeptPlace, Reservation
 from pyroclast_scheduler.model.tasks import TaskFacts

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from pyroclast.lifecycle.gang.groups import GroupPart
 from pyroclast_scheduler.model.fit_errors import FitErrors
-from pyroclast_scheduler.model.groups import GroupPart
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.statuses import TaskStatus

@@ -13,10 +13,10 @@ import numpy as np
 from pyroclast.api import decisions, keys
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
+from pyroclast.lifecycle.gang.groups import GroupCondition, GroupStatus
 from pyroclast.lifecycle.seats.contract import is_seat
 from pyroclast_scheduler.model.causes import Cause, WaitingRecord
 from pyroclast_scheduler.model.fit_errors import ALL_UNAVAILABLE
-from pyroclast_scheduler.model.groups import GroupCondition, GroupStatus
 from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reservations import KeptPlace, read

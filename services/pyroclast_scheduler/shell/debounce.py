@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_reasons import PendingReason, reason_of
-from pyroclast_scheduler.model.groups import Group, GroupStatus
+from pyroclast.lifecycle.gang.groups import Group, GroupStatus
 from pyroclast_scheduler.session.outcome import WaitingTask
 
 _FEW: Final = 1024

@@ -21,11 +21,11 @@ from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Start, is_worth_a_write, said_of, waiting_of
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.values import number
 from pyroclast_scheduler.session.outcome import Outcome

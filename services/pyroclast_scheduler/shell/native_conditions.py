@@ -12,9 +12,9 @@ from pyroclast.api.enums import NativeConditionReason, NativeConditionType, PodG
 from pyroclast.api.types import COMPOSITE_POD_GROUPS
 from pyroclast.api.waiting import read_waiting
 from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast_scheduler.cache.native_groups import NativeGroups
 from pyroclast_scheduler.explaining.annotations import said_of
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.shell.debounce import Pruner
 from pyroclast_scheduler.shell.patches import condition, reason_class

@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast_scheduler.explaining.book import Waits
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.tasks import readable_seconds
 from pyroclast_scheduler.session.outcome import CardUse, Measures

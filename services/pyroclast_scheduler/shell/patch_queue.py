@@ -23,9 +23,9 @@ from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.workqueue.rejections import Refusals
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.lifecycle.seats.contract import SeatsError
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.shell.debounce import Debounce
 
 log = structlog.get_logger()

@@ -11,8 +11,8 @@ import msgspec
 from pyroclast.api import keys, records
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import DisruptionReason, PodGroupPhase
+from pyroclast.lifecycle.gang.groups import GroupStatus
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
-from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.values import number
 from pyroclast_scheduler.session.outcome import WaitingTask
 

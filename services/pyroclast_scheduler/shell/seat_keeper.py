@@ -20,12 +20,12 @@ from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
+from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.lifecycle.seats.contract import SeatsError, encode, parse_placement
 from pyroclast.lifecycle.seats.eligibility import SeatRefusal
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.seats import Outstanding
 from pyroclast_scheduler.model.features import tolerates
-from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.shapes import Toleration
 
 log = structlog.get_logger()

@@ -21,11 +21,11 @@ from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
+from pyroclast.lifecycle.gang.groups import Group, GroupStatus
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import said_of
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, was_preempted

@@ -12,11 +12,19 @@ from pyroclast.api import records
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
 from pyroclast.api.types import COMPOSITE_POD_GROUPS, ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast.lifecycle.gang.groups import (
+    Group,
+    GroupCondition,
+    GroupPart,
+    Hold,
+    claims_of,
+    goes_whole,
+    topology_key,
+)
 from pyroclast_scheduler.cache.group_readers import native
 from pyroclast_scheduler.cache.group_readers.native import Members, Quorum, Reading
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.groups import Group, GroupCondition, GroupPart, Hold
 from pyroclast_scheduler.model.statuses import SCHEDULED
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -205,11 +213,11 @@ def _depth(node: Child) -> int:
 
 def _part(node: Child, quorums: Mapping[str, Quorum]) -> GroupPart:
     spec, meta = node.record.spec, node.record.metadata
-    part = GroupPart(name=node.name, topology_key=native.topology_key(spec), evicts_whole=native.goes_whole(spec))
+    part = GroupPart(name=node.name, topology_key=topology_key(spec), evicts_whole=goes_whole(spec))
     if isinstance(node, Leaf):
         consumer = {"apiGroup": node.kind.group, "resource": node.kind.plural, "name": meta.name, "uid": meta.uid}
         return msgspec.structs.replace(
-            part, minimum=quorums[node.name].minimum, claims=native.claims_of(node.record.spec), consumer=consumer
+            part, minimum=quorums[node.name].minimum, claims=claims_of(node.record.spec), consumer=consumer
         )
     parts = tuple(_part(each, quorums) for each in node.children)
     return msgspec.structs.replace(part, minimum=_minimum(node), parts=parts)

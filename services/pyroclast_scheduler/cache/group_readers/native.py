@@ -13,15 +13,25 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pyroclast.api import keys, records
-from pyroclast.api.enums import NativeConditionType, PodGroupPhase
+from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.types import ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, named
+from pyroclast.lifecycle.gang.groups import (
+    Group,
+    GroupSpec,
+    GroupStatus,
+    Hold,
+    claims_of,
+    goes_whole,
+    has_started,
+    is_protected,
+    named,
+    topology_key,
+)
+from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.groups import Group, GroupClaim, GroupSpec, GroupStatus, Hold
 from pyroclast_scheduler.model.statuses import ALLOCATED, SCHEDULED, VALID, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, native_key
-from pyroclast_scheduler.model.values import parse_bool
 
 PATIENCE_SECONDS: Final = 2.0
 """How long missing members are expected after other members succeeded: their controller may be creating them."""
@@ -186,34 +196,6 @@ def quorum(record: records.NativePodGroup, tasks: Sequence[TaskFacts], settled: 
     living = [task for task in tasks if task.status in _LIVING]
     needed, is_timed = _needed(record.spec, tasks, living, settled, started=_started(record, tasks))
     return Quorum(living, needed, sum(task.status is TaskStatus.SUCCEEDED for task in tasks), is_timed)
-
-
-def has_started(record: records.NativePodGroup | records.CompositePodGroup) -> bool:
-    """Whether the conditions of the object record that its minimum was placed."""
-    types = {NativeConditionType.INITIALLY_SCHEDULED, NativeConditionType.COMPOSITE_SCHEDULED}
-    return any(each.type in types and each.status == "True" for each in record.status.conditions)
-
-
-def claims_of(spec: records.NativePodGroupSpec) -> tuple[GroupClaim, ...]:
-    """Return the ResourceClaims of the group."""
-    listed = spec.resource_claims
-    return tuple(GroupClaim(each.name, each.resource_claim_name, each.resource_claim_template_name) for each in listed)
-
-
-def goes_whole(spec: records.NativePodGroupSpec | records.CompositePodGroupSpec) -> bool:
-    """Whether the pods of the group are evicted all together or not at all."""
-    return spec.disruption_mode is not None and spec.disruption_mode.all is not None
-
-
-def topology_key(spec: records.NativePodGroupSpec | records.CompositePodGroupSpec) -> str:
-    """Return the label whose value must be the same for all nodes of the group; empty if there is no such limit."""
-    constraints = () if spec.scheduling_constraints is None else spec.scheduling_constraints.topology
-    return next((each.key for each in constraints), "")
-
-
-def is_protected(meta: records.Meta) -> bool:
-    """Whether the annotation of the group protects its pods from eviction."""
-    return not parse_bool(meta.annotations.get(keys.PREEMPTABLE, "true"))
 
 
 def _has_places(tasks: Sequence[TaskFacts]) -> bool:

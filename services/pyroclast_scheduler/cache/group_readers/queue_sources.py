@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pyroclast.api import keys, records
 from pyroclast.api.types import BATCH_JOBS
+from pyroclast.lifecycle.gang.groups import named
 
 
 class QueueSources:
@@ -60,11 +61,6 @@ class QueueSources:
     def restore(self, jobs: Mapping[str, str], namespaces: Mapping[str, str]) -> None:
         """Restore the queue names that `known` returned: by Job, and by namespace."""
         self._jobs, self._namespaces = dict(jobs), dict(namespaces)
-
-
-def named(meta: records.Meta) -> str:
-    """Return the queue that the label or else the annotation of an object names; empty if neither does."""
-    return meta.labels.get(keys.SCHEDULING_QUEUE_NAME) or meta.annotations.get(keys.SCHEDULING_QUEUE_NAME, "")
 
 
 def job_of(meta: records.Meta) -> str:

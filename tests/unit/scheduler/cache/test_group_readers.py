@@ -15,9 +15,9 @@ from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast_scheduler.cache.group_readers import native, volcano
+from pyroclast.lifecycle.gang.groups import Group, Hold, volcano_group, volcano_record
+from pyroclast_scheduler.cache.group_readers import native
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
-from pyroclast_scheduler.model.groups import Group, Hold
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import task_of
 from tests.scenarios import objects
@@ -224,6 +224,6 @@ def test_no_decision_module_except_the_group_model_names_a_podgroup_kind():
 
 def test_a_volcano_podgroup_converted_to_a_group_and_back_is_unchanged():
     record = objects.pod_group(["j", "q", 2, {"annotations": {"a": "b"}}])
-    group = volcano.group_of(record)
+    group = volcano_group(record)
     assert (group.key, group.spec.min_member, group.spec.queue) == ("t/j", 2, "q")
-    assert volcano.record_of(group) == record
+    assert volcano_record(group) == record

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from pyroclast.api import records
+from pyroclast.lifecycle.gang.groups import volcano_group, volcano_record
 from pyroclast_scheduler.cache import reads
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.retries import UnschedulableJobs
 from pyroclast_scheduler.model.triggers import AnyChange, Eviction, Pause, Room, UnschedulableJob
 from tests.scenarios import objects
@@ -80,11 +80,11 @@ def test_a_confirmed_status_write_retries_no_job_but_a_label_change_does():
     assert world.awake() == ["g"]
     world.rest()
     metadata = msgspec.structs.replace(group.metadata, resource_version="77")
-    answer = volcano.record_of(msgspec.structs.replace(group, metadata=metadata, status=status))
+    answer = volcano_record(msgspec.structs.replace(group, metadata=metadata, status=status))
     world.cache.group_changed(None, answer)
     world.cache.groups.believe("t/g", None)
     assert world.awake() == []
-    assert world.cache.groups.current("t/g") == volcano.group_of(answer)
+    assert world.cache.groups.current("t/g") == volcano_group(answer)
     labelled = msgspec.structs.replace(answer.metadata, resource_version="78", labels={"a": "b"})
     world.cache.group_changed(answer, msgspec.structs.replace(answer, metadata=labelled))
     assert world.awake() == ["g"]

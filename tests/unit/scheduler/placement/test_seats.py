@@ -5,8 +5,8 @@ from dataclasses import replace
 import msgspec
 
 from pyroclast.api import records
+from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import task_of
@@ -32,7 +32,7 @@ def placements(roles, *, cpu_of_nodes):
     group = objects.pod_group(["g", "q", sum(count for count, _ in roles.values())])
     cache.group_changed(None, group)
     seats = [seat("g", role, index, cpu, book) for role, (count, cpu) in roles.items() for index in range(count)]
-    facts = JobFacts.of(volcano.group_of(group), seats, queue="q")
+    facts = JobFacts.of(volcano_group(group), seats, queue="q")
     snapshot = replace(cache.snapshot(), jobs=[facts], all_jobs={facts.key: facts})
     _, commits = committed(snapshot, CONFIGURATION)
     return {binds.job: dict(binds.placed) for commit in commits for binds in commit.binds}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pyroclast.api import keys
 from pyroclast.api import waiting_reasons as pending
-from pyroclast_scheduler.cache.group_readers import volcano
+from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast_scheduler.model.reservations import Lock, Reservation, read, written
 from pyroclast_scheduler.plugins.reservation.state import (
     ALL,
@@ -188,10 +188,10 @@ def test_only_a_job_that_ends_before_the_promised_start_is_placed_on_a_locked_no
 
 def test_a_reservation_is_read_from_a_valid_annotation_only_by_its_own_scheduler():
     state = Reservation(job="t/j", uid="j", scheduler="volcano", since=5.0, locks=(Lock("n1", 6.0),), promise=9.0)
-    group = volcano.group_of(objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: written(state)}}]))
+    group = volcano_group(objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: written(state)}}]))
     assert read([group], "volcano") == {"t/j": state}
     assert read([group], "other") == {}
-    broken = volcano.group_of(objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: "{"}}]))
+    broken = volcano_group(objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: "{"}}]))
     assert read([broken], "volcano") == {}
 
 

@@ -17,8 +17,8 @@ from pyroclast.api.types import COMPOSITE_POD_GROUPS, NATIVE_POD_GROUPS, POD_GRO
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.kube.basics.errors import ApiError as Unavailable
 from pyroclast.kube.http.client import PatchKind
+from pyroclast.lifecycle.gang.groups import Group, GroupCondition, GroupSpec, GroupStatus, Hold
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.groups import Group, GroupCondition, GroupSpec, GroupStatus, Hold
 from pyroclast_scheduler.model.tasks import native_key
 from pyroclast_scheduler.shell.native_conditions import conditions_patch
 from pyroclast_scheduler.shell.writer import Writer

@@ -3,7 +3,7 @@
 import numpy as np
 from prometheus_client import CollectorRegistry, generate_latest
 
-from pyroclast_scheduler.cache.group_readers import volcano
+from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast_scheduler.model.tasks import seconds_of
 from pyroclast_scheduler.session.outcome import Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
@@ -45,7 +45,7 @@ def test_job_metrics_are_removed_when_the_job_is_deleted():
     registry = CollectorRegistry()
     metrics = SchedulerMetrics(registry)
     series = JobSeries(metrics)
-    group = volcano.group_of(objects.pod_group(["j", "q", 1]))
+    group = volcano_group(objects.pod_group(["j", "q", 1]))
     before = shown(registry)
     series.seen(group)
     created = seconds_of(group.metadata.creation_timestamp)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pyroclast_scheduler.cache.group_readers import volcano
+from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.fit_errors import Code, FitErrors, Refusal, count_refusals
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -21,7 +21,7 @@ def job_of(count, minimum):
     book = ShapeBook()
     tasks = [task_of(objects.pod([f"task-{i}", "j", "-", 1, "1G"]), book) for i in range(1, count + 1)]
     group = objects.pod_group(["j", "q", minimum])
-    return Job(JobFacts.of(volcano.group_of(group), tasks, queue="q"), Dimensions(), {})
+    return Job(JobFacts.of(volcano_group(group), tasks, queue="q"), Dimensions(), {})
 
 
 def test_fit_error_text_names_node_counts_reasons_and_hypernode():

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast.lifecycle.gang.groups import GroupStatus
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.writer import WORKERS, Writer
 from tests.scenarios import objects

@@ -1,7 +1,8 @@
-"""A group of pods that start together, perhaps as a tree of parts, independent of the API that describes the group.
+"""A group of pods that start together, perhaps as a tree of parts, independent of the API that describes the group. Pure.
 
-The modules of `pyroclast_scheduler.cache.group_readers` make groups from the objects of each API. Code that uses a `Group` must
-not depend on the API that the group comes from.
+A PodGroup of Volcano describes its group completely. The API of Kubernetes leaves the queue and the validity to the pods, so the
+scheduler reads those groups with their pods; what the object alone says is read here. Code that uses a `Group` must not depend on
+the API that the group comes from.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from pyroclast.api import records
-from pyroclast.api.types import ResourceType
+from pyroclast.api import keys, records
+from pyroclast.api.enums import NativeConditionType
+from pyroclast.api.types import POD_GROUPS, ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast.resources.go_flags import parse_bool
 
 
 class GroupClaim(NamedTuple):
@@ -114,7 +116,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
     priority_class_name: str = ""
     priority: int | None = None
     min_resources: Mapping[str, str | int] | None = None
-    member_resources: Amounts | None = None
+    member_resources: Mapping[str, int] | None = None
     network_topology: records.NetworkTopology | None = None
     sub_group_policy: tuple[records.SubGroupPolicy, ...] = ()
     hold: Hold | None = None
@@ -145,3 +147,74 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     keeps_phase: bool = True
     warning: str = ""
     said: tuple[records.NativeCondition, ...] = ()
+
+
+def volcano_group(record: records.PodGroup) -> Group:
+    """Return the group that a PodGroup of `scheduling.volcano.sh` describes completely."""
+    spec = record.spec
+    return Group(
+        kind=POD_GROUPS,
+        key=str(record.key),
+        metadata=record.metadata,
+        spec=GroupSpec(
+            min_member=spec.min_member,
+            min_task_member=spec.min_task_member,
+            queue=spec.queue,
+            priority_class_name=spec.priority_class_name,
+            min_resources=spec.min_resources,
+            network_topology=spec.network_topology,
+            sub_group_policy=spec.sub_group_policy,
+        ),
+        status=record.status,
+    )
+
+
+def volcano_record(group: Group) -> records.PodGroup:
+    """Return the PodGroup that describes `group`, with the status that is being written."""
+    spec = group.spec
+    return records.PodGroup(
+        metadata=group.metadata,
+        spec=records.PodGroupSpec(
+            min_member=spec.min_member,
+            min_task_member=spec.min_task_member,
+            queue=spec.queue,
+            priority_class_name=spec.priority_class_name,
+            min_resources=spec.min_resources,
+            network_topology=spec.network_topology,
+            sub_group_policy=spec.sub_group_policy,
+        ),
+        status=group.status,
+    )
+
+
+def named(meta: records.Meta) -> str:
+    """Return the queue that the label or else the annotation of an object names; empty if neither does."""
+    return meta.labels.get(keys.SCHEDULING_QUEUE_NAME) or meta.annotations.get(keys.SCHEDULING_QUEUE_NAME, "")
+
+
+def has_started(record: records.NativePodGroup | records.CompositePodGroup) -> bool:
+    """Whether the conditions of the object record that its minimum was placed."""
+    types = {NativeConditionType.INITIALLY_SCHEDULED, NativeConditionType.COMPOSITE_SCHEDULED}
+    return any(each.type in types and each.status == "True" for each in record.status.conditions)
+
+
+def claims_of(spec: records.NativePodGroupSpec) -> tuple[GroupClaim, ...]:
+    """Return the ResourceClaims of the group."""
+    listed = spec.resource_claims
+    return tuple(GroupClaim(each.name, each.resource_claim_name, each.resource_claim_template_name) for each in listed)
+
+
+def goes_whole(spec: records.NativePodGroupSpec | records.CompositePodGroupSpec) -> bool:
+    """Whether the pods of the group are evicted all together or not at all."""
+    return spec.disruption_mode is not None and spec.disruption_mode.all is not None
+
+
+def topology_key(spec: records.NativePodGroupSpec | records.CompositePodGroupSpec) -> str:
+    """Return the label whose value must be the same for all nodes of the group; empty if there is no such limit."""
+    constraints = () if spec.scheduling_constraints is None else spec.scheduling_constraints.topology
+    return next((each.key for each in constraints), "")
+
+
+def is_protected(meta: records.Meta) -> bool:
+    """Whether the annotation of the group protects its pods from eviction."""
+    return not parse_bool(meta.annotations.get(keys.PREEMPTABLE, "true"))
