@@ -13,7 +13,7 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.actions import backfill
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.reservations import Reservation
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.extension_points import Extensions

@@ -22,8 +22,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.objects import Objects
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task, task_of
+from pyroclast_scheduler.model.tasks import Task, TaskStatus, task_of
 from pyroclast_scheduler.plugins.gang import is_left_alone
 from pyroclast_scheduler.plugins.predicates import Predicates
 from pyroclast_scheduler.session.arguments import Arguments

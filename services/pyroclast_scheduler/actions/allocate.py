@@ -11,8 +11,7 @@ from pyroclast_scheduler.model.hypernodes import has_topology
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.shapes import Shape
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import PendingTasks, is_constrained, pending_by_sub_job, place_in_domain, place_job
 from pyroclast_scheduler.session.part_placement import place_parts

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyroclast_scheduler.model.fit_errors import FitErrors
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.task_placement import explain, find

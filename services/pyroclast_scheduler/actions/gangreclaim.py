@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyroclast_scheduler.eviction.gangs import GangKind, make_room
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Preemptor
 from pyroclast_scheduler.session.session import Session

@@ -13,8 +13,7 @@ from pyroclast_scheduler.eviction.search import VictimSearch, Wish
 from pyroclast_scheduler.eviction.victims import Residents
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.session import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.session import Session
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pyroclast_scheduler.model.statuses import EVICTABLE, TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import EVICTABLE, TaskFacts, TaskStatus
 
 
 class Holds:

@@ -33,8 +33,7 @@ from pyroclast_scheduler.model.queues import QueueFacts, limited_by
 from pyroclast_scheduler.model.reservations import KeptPlace, Reservation
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts, task_of
+from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus, task_of
 
 
 def view_of(

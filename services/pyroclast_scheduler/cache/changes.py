@@ -23,8 +23,7 @@ from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, Ints
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Columns, Rows
 from pyroclast_scheduler.model.shapes import Shape
-from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import ALLOCATED, TaskFacts, TaskStatus
 from pyroclast_scheduler.model.triggers import Eviction, Room
 
 _COUNTED_APART: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.RELEASING})

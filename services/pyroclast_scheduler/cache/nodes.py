@@ -16,8 +16,7 @@ from pyroclast_scheduler.model.dimensions import UNKNOWN, Dimensions, amounts_of
 from pyroclast_scheduler.model.faults import uncounted
 from pyroclast_scheduler.model.node_columns import Bools, Columns
 from pyroclast_scheduler.model.shapes import Port, Shape
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus
 
 _FIRST_ROOM: Final = 64
 _SMALL: Final = 2**44  # smaller amounts are added in place: half a million of them on one node cannot overflow

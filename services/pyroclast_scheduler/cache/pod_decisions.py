@@ -10,7 +10,7 @@ from pyroclast_scheduler.cache.groups import Groups
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.tasks import TaskPort, TaskTable
-from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
+from pyroclast_scheduler.model.tasks import ALLOCATED, TaskStatus
 
 
 class PodDecisions:

@@ -10,8 +10,7 @@ from pyroclast_scheduler.cache.assumptions import Assumptions
 from pyroclast_scheduler.cache.changes import Changes, count_alike
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)

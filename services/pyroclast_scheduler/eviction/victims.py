@@ -14,8 +14,7 @@ from pyroclast_scheduler.eviction.part_room import request_of
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.statuses import EVICTABLE, TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import EVICTABLE, Task, TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime

@@ -14,7 +14,7 @@ from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
 from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score
 from pyroclast_scheduler.explaining.lengths import GRID, Basis, Lengths, began, keys_of, remaining
 from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario, seeds
-from pyroclast_scheduler.model import quotas
+from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reservations import Reservation
@@ -240,7 +240,7 @@ def _shares(snapshot: Snapshot, rows: Mapping[str, int], chains: Mapping[str, li
     shape = len(rows) + 1, len(snapshot.dimensions)
     limits, used = np.full(shape, np.inf), np.zeros(shape)
     for queue, row in rows.items():
-        limits[row] = quotas.capability(snapshot.queues[queue].capability, snapshot.dimensions)
+        limits[row] = demand.capability(snapshot.queues[queue].capability, snapshot.dimensions)
         if queue in snapshot.queue_sums:
             for each in chains[queue]:
                 used[each] += snapshot.queue_sums[queue].allocated

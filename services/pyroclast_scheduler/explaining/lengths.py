@@ -26,8 +26,7 @@ from pyroclast.api.run_lengths import (
 )
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import readable_seconds
+from pyroclast_scheduler.model.tasks import TaskStatus, readable_seconds
 
 _PLACED = frozenset({TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RELEASING})
 _GRACE = 1.0

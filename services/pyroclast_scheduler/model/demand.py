@@ -1,16 +1,17 @@
-"""Amounts that jobs and queues use, used or still request: the calculations that quota plugins share."""
+"""Amounts that jobs and queues use, used, may use or still request: the calculations that quota plugins share."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.model import quotas
-from pyroclast_scheduler.model.dimensions import PODS, Amounts, Dimensions, Ints
+from pyroclast_scheduler.model.dimensions import CPU, MEMORY, PODS, Amounts, Dimensions, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.queues import Queue
 
 _MANY: Final = int(np.iinfo(np.int32).max)
 EPSILON: Final = 0.1  # amounts that differ by less are equal, in every dimension
@@ -77,7 +78,7 @@ _LEAST: Final = 0.01
 
 def past_share(amounts: Amounts, total: Floats, dimensions: Dimensions) -> float:
     """Return the dominant share of a queue's past average `amounts` in `total`, the present capacity of the cluster."""
-    return share(quotas.vector(amounts, dimensions), total)
+    return share(vector(amounts, dimensions), total)
 
 
 def weighed(weights: Floats, past: Floats, factor: float) -> Floats:
@@ -93,3 +94,43 @@ def weighed(weights: Floats, past: Floats, factor: float) -> Floats:
     parts, used = weights / weights.sum(), past / past.sum()
     changed: Floats = np.maximum(parts + factor * (parts - used), _LEAST * parts)
     return changed
+
+
+def vector(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
+    """Return `amounts` as a vector. Resources that have no row, as no node has and no queue limits them, are left out."""
+    result = np.zeros(len(dimensions))
+    for name, amount in (amounts or {}).items():
+        row = dimensions.find(name)
+        if row is not None and row < len(result):
+            result[row] = amount
+    return result
+
+
+def capability(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
+    """Return a queue's capability as a vector.
+
+    A resource that the capability does not name is unlimited. So are cpu and memory if their amount is not positive.
+    """
+    limit = np.full(len(dimensions), np.inf)
+    for name, amount in (amounts or {}).items():
+        row = dimensions.find(name)
+        if row is not None and row < len(limit):
+            limit[row] = np.inf if row in {CPU, MEMORY} and amount <= 0 else amount
+    return limit
+
+
+def capability_left(queue: Queue, dimensions: Dimensions) -> Floats:
+    """Return a queue's capability as a vector, less the amounts that other members of a ring of schedulers allocated in it."""
+    limit = capability(queue.facts.capability, dimensions)
+    return np.maximum(limit - dimensions.sums(queue.elsewhere), 0) if queue.elsewhere else limit
+
+
+def limits(queues: Iterable[Queue], of: Collection[Queue], total: Floats, dimensions: Dimensions) -> Floats:
+    """Return the largest amounts that each queue of `of` may use, (queues, dimensions).
+
+    The limit is the capability, and never more than `total` without the guarantees of the other `queues`.
+    """
+    promised = sum((vector(queue.facts.guarantee, dimensions) for queue in queues), np.zeros(len(dimensions)))
+    rest = np.maximum(total - promised, 0)
+    rows = [np.minimum(rest + vector(queue.facts.guarantee, dimensions), capability_left(queue, dimensions)) for queue in of]
+    return np.array(rows).reshape(-1, len(dimensions))

@@ -17,8 +17,7 @@ from pyroclast.api import keys, records
 from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.resources.selectors import selected_labels
 from pyroclast_scheduler.model.claims import volume_claims
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus
 
 IDENTITY_LABELS: Final = frozenset({
     keys.CREATED_BY_JOB_FLOW,

@@ -17,9 +17,8 @@ from pyroclast.api import keys, records
 from pyroclast.api.enums import NetworkTopologyMode
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Rows
-from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.subjobs import SubJob
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import ALLOCATED, Task
 
 TOP: Final = "<cluster-top-hypernode>"
 

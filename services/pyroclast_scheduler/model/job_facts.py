@@ -16,8 +16,7 @@ from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.promises import beyond, promise_to
 from pyroclast_scheduler.model.resource_sums import Contribution, Tally, TaskSums
 from pyroclast_scheduler.model.shapes import PlacementLabels
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
+from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus, seconds_of
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 

@@ -14,9 +14,8 @@ from pyroclast_scheduler.model.fit_errors import FitErrors
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.resource_sums import Tally
-from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob, divide, sub_job_uid
-from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.model.tasks import Task, TaskFacts, TaskStatus
 
 
 class Condition(NamedTuple):

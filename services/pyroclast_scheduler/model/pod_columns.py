@@ -11,8 +11,7 @@ import numpy as np
 
 from pyroclast_scheduler.model.dimensions import Dimensions, Ints
 from pyroclast_scheduler.model.node_columns import Bools, Rows
-from pyroclast_scheduler.model.statuses import EVICTABLE
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import EVICTABLE, TaskFacts
 
 Residents = Sequence[Sequence[TaskFacts]]
 """The pods on each node. When the pods of a node change, the node gets a new sequence object."""

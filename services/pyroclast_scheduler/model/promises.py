@@ -22,7 +22,7 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.gang.groups import Group, GroupStatus
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.resource_sums import TaskSums
-from pyroclast_scheduler.model.statuses import ALLOCATED
+from pyroclast_scheduler.model.tasks import ALLOCATED
 
 _NOTHING: Final[Amounts] = {}
 _NEVER: Final = "never:"

@@ -16,8 +16,7 @@ import msgspec
 from pyroclast.api import keys
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.model.statuses import ALLOCATED, READY, VALID, TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import ALLOCATED, READY, VALID, TaskFacts, TaskStatus
 
 _IDLE: Final = len(TaskStatus)  # position of the count of pending tasks without requests
 _WIDTH: Final = _IDLE + 1

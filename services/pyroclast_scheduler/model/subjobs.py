@@ -10,8 +10,7 @@ from pyroclast.api import records
 from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.resources.selectors import matches
 from pyroclast_scheduler.model.resource_sums import Tally
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, TaskStatus
 
 _LONGEST_VALUES: Final = 128  # characters; longer values are hashed
 _SAFE: Final = "456789bcdf"  # the characters by which Kubernetes encodes the digits 0 to 9 in names

@@ -11,8 +11,7 @@ from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.fit_errors import DomainLimit
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.model.term_counts import TermCounts
-from pyroclast_scheduler.model.terms import Term
+from pyroclast_scheduler.model.term_counts import Term, TermCounts
 
 _HOST: Final = "kubernetes.io/hostname"
 _HONOR: Final = "Honor"

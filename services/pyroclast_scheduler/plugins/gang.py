@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from pyroclast.api.enums import PodGroupConditionReason, PodGroupConditionType
 from pyroclast_scheduler.model.jobs import Condition, Job
-from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import ALLOCATED, Task, TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Preemptor, Vote
 from pyroclast_scheduler.session.plugin_session import PluginSession

@@ -16,9 +16,8 @@ from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes, job_limi
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats
 from pyroclast_scheduler.model.objects import Watch
-from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import ALLOCATED, Task, TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Purpose

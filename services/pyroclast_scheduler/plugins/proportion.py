@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.eviction.progress import QueueLack
-from pyroclast_scheduler.model import demand, quotas
+from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.demand import past_share, weighed
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
@@ -91,8 +91,8 @@ class _Queues:
         pending = np.array([each.pending for each in sums]).reshape(shape)
         total = session.total
         queues = [session.queues[name] for name in self._rows]
-        guarantees = np.array([quotas.vector(queue.facts.guarantee, session.dimensions) for queue in queues]).reshape(shape)
-        limits = quotas.limits(session.queues.values(), queues, total, session.dimensions)
+        guarantees = np.array([demand.vector(queue.facts.guarantee, session.dimensions) for queue in queues]).reshape(shape)
+        limits = demand.limits(session.queues.values(), queues, total, session.dimensions)
         self._limits: Floats = limits
         weights = np.array([queue.facts.weight for queue in queues], dtype=np.float64)
         self._weights = weights

@@ -21,8 +21,7 @@ from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.model.values import parse_count
 from pyroclast_scheduler.placement.plans import Load, PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments

@@ -21,8 +21,7 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.statuses import ALLOCATED
-from pyroclast_scheduler.model.tasks import placed_at
+from pyroclast_scheduler.model.tasks import ALLOCATED, placed_at
 from pyroclast_scheduler.model.triggers import QueueUse
 from pyroclast_scheduler.session.ports import Ports, WaitingPlaces
 

@@ -16,7 +16,7 @@ import numpy as np
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast_scheduler.model import demand, quotas
+from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.causes import Cause, Shortage
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -180,7 +180,7 @@ def _by_queue(
     asked = job.facts.min_resources
     assert asked is not None  # noqa: S101 - a job without minimum resources is enqueued
     named, total = session.dimensions.named(short, asked), session.total
-    cap = quotas.capability(session.queues[queue].facts.capability, session.dimensions)
+    cap = demand.capability(session.queues[queue].facts.capability, session.dimensions)
     name, row = named[0]
     most, has, coming = float(limit[row]), float(allocated[row]), float(promised[row])
     others = _guaranteed(session, queue, name)

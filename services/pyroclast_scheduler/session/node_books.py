@@ -16,8 +16,7 @@ import numpy as np
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus
 from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 

@@ -13,8 +13,7 @@ from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reservations import Reservation
-from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import ALLOCATED, Task, TaskStatus
 from pyroclast_scheduler.session.ports import Shard
 
 _PLACED: Final = ALLOCATED | {TaskStatus.PIPELINED}

@@ -15,9 +15,8 @@ from pyroclast.lifecycle.gang.groups import GroupPart
 from pyroclast_scheduler.model.fit_errors import FitErrors
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob, sub_job_uid
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.session.domains import NO_DOMAIN, best_domain, forget_errors
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement

@@ -30,7 +30,7 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.promises import Why
-from pyroclast_scheduler.model.statuses import READY, TaskStatus
+from pyroclast_scheduler.model.tasks import READY, TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 

@@ -23,10 +23,8 @@ from pyroclast_scheduler.model.queues import queues_of
 from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.term_counts import TermCounts
-from pyroclast_scheduler.model.terms import Term
+from pyroclast_scheduler.model.tasks import Task, TaskStatus
+from pyroclast_scheduler.model.term_counts import Term, TermCounts
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.budgets import Budgets

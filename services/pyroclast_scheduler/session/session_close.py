@@ -20,8 +20,7 @@ from pyroclast_scheduler.model.fit_errors import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reservations import KeptPlace, read
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task, readable_seconds
+from pyroclast_scheduler.model.tasks import Task, TaskStatus, readable_seconds
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.unschedulable import WAITING, unschedulable_job

@@ -20,8 +20,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Columns, Floats, Rows
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.statuses import ALLOCATED, EVICTABLE, TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import ALLOCATED, EVICTABLE, Task, TaskStatus
 from pyroclast_scheduler.model.term_counts import TermCounts
 
 Candidate = tuple[Job, Task]

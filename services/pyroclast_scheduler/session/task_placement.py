@@ -26,9 +26,8 @@ import numpy as np
 from pyroclast_scheduler.model.fit_errors import Code, FitErrors, count_refusals
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import READY, Task, TaskStatus
 from pyroclast_scheduler.placement import placer
 from pyroclast_scheduler.placement.placer import Batch, CandidateScorers
 from pyroclast_scheduler.placement.plans import PlacementPlan

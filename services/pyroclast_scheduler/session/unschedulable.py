@@ -19,8 +19,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.model.triggers import (
     AnyChange,
     AnyRoom,

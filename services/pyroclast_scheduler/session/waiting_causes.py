@@ -18,7 +18,7 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.waiting_codes import NEVER, NOT_NOW, says_never
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.times import format_time
-from pyroclast_scheduler.model import quotas
+from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.causes import Cause, Shortage
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.fit_errors import FitErrors, count_refusals
@@ -26,8 +26,7 @@ from pyroclast_scheduler.model.hypernodes import job_limit
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats, Rows
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.statuses import READY, TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import READY, Task, TaskStatus
 from pyroclast_scheduler.model.values import listed, number, spelled
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
@@ -162,7 +161,7 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
 
     def short() -> list[Shortage]:
         named = session.dimensions.named(_asked(plan), plan.shape.request)
-        limit = quotas.capability(queue.facts.capability, session.dimensions)
+        limit = demand.capability(queue.facts.capability, session.dimensions)
         return [
             Shortage(
                 name,
@@ -182,7 +181,7 @@ def _above_queue(session: Session, job: Job, queue: Queue) -> Cause | None:
     For each resource, the smallest requests count, so that no choice of members asks for less.
     """
     least = job.facts.min_available - job.tally[TaskStatus.SUCCEEDED]
-    limit = quotas.capability(queue.facts.capability, session.dimensions)
+    limit = demand.capability(queue.facts.capability, session.dimensions)
     if least <= 0 or job.is_ready or not np.isfinite(limit).any():
         return None
     shapes = Counter(task.facts.shape for task in job.tasks if task.status is not TaskStatus.SUCCEEDED)

@@ -25,8 +25,7 @@ from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.seats.contract import is_seat
 from pyroclast_scheduler.cache.assumptions import Assumption, AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.statuses import ALLOCATED
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import ALLOCATED, TaskFacts
 from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
 from pyroclast_scheduler.shell.bind_pauses import BindPauses
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics

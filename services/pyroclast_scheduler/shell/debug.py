@@ -11,7 +11,7 @@ import orjson
 
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.replay.state import State, encoded
 
 

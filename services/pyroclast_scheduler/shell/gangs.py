@@ -17,8 +17,7 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus
 from pyroclast_scheduler.shell.patches import disruption
 
 log = structlog.get_logger()

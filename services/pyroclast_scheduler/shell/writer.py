@@ -27,8 +27,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import said_of
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation, written
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts, was_preempted
+from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus, was_preempted
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.shell.debounce import HOLD_SECONDS, Debounce, Pruner, seconds_of_pod, seconds_of_reason, waiting_reason
 from pyroclast_scheduler.shell.native_conditions import EvictedGroups, conditions_patch, said_class

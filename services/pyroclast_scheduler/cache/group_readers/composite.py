@@ -25,8 +25,7 @@ from pyroclast_scheduler.cache.group_readers import native
 from pyroclast_scheduler.cache.group_readers.native import Members, Quorum, Reading
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.statuses import SCHEDULED
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import SCHEDULED, TaskFacts
 
 _SUFFIX: Final = f"@{COMPOSITE_POD_GROUPS.qualified}"
 _STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})

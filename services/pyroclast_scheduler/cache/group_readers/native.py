@@ -30,8 +30,7 @@ from pyroclast.lifecycle.gang.groups import (
 )
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.statuses import ALLOCATED, SCHEDULED, VALID, TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts, native_key
+from pyroclast_scheduler.model.tasks import ALLOCATED, SCHEDULED, VALID, TaskFacts, TaskStatus, native_key
 
 PATIENCE_SECONDS: Final = 2.0
 """How long missing members are expected after other members succeeded: their controller may be creating them."""

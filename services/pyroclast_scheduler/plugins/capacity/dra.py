@@ -19,8 +19,7 @@ from pyroclast_scheduler.model.claims import class_counts, device_claims
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
-from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.model.tasks import ALLOCATED, Task, TaskFacts, TaskStatus
 from pyroclast_scheduler.model.triggers import DeviceRelease, ObjectChange, QueueUse, Trigger
 from pyroclast_scheduler.plugins.capacity.tree import Tree
 from pyroclast_scheduler.session.extension_points import Extensions, Vote

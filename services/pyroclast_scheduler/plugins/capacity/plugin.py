@@ -13,15 +13,14 @@ from pyroclast.api.types import RESOURCE_CLAIMS
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.eviction.progress import QueueLack
 from pyroclast_scheduler.eviction.victims import first_to_go
-from pyroclast_scheduler.model import demand, quotas
+from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.model.triggers import QueueUse, Trigger
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.capacity import tree
@@ -148,7 +147,7 @@ class _Queues:
         found.amounts.update({kind: {name: table[row] for name, row in rows.items()} for kind, table in kinds.items()})
         queues, dimensions = self._session.queues, self._session.dimensions
         caps = {name: queue.facts.capability for name, queue in queues.items() if queue.facts.capability}
-        found.amounts["capacity"] = {name: quotas.vector(amounts, dimensions) for name, amounts in caps.items()}
+        found.amounts["capacity"] = {name: demand.vector(amounts, dimensions) for name, amounts in caps.items()}
         shares = {name: demand.share(self._allocated[row], self._tree.deserved[row]) for name, row in rows.items()}
         found.numbers["share"] = shares
         found.numbers["overused"] = {name: float(share > 1) for name, share in shares.items()}

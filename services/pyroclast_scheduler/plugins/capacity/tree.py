@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pyroclast_scheduler.model import demand, quotas
+from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Dimensions
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
@@ -59,7 +59,7 @@ class Tree:
 
 def flat(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensions) -> Tree:
     """Return all queues side by side; parents are ignored."""
-    limit = quotas.limits(queues.values(), queues.values(), total, dimensions)
+    limit = demand.limits(queues.values(), queues.values(), total, dimensions)
     guarantee, deserved, names = _amounts(queues, dimensions)
     is_there = (total > 0) | (guarantee > 0).any(axis=0)  # a resource that no node has limits no share
     deserved = np.maximum(np.where(is_there, np.minimum(deserved, limit), deserved), guarantee)
@@ -85,7 +85,7 @@ def hierarchical(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensi
     below = children.get(root, [])
     guarantee[root], deserved[root] = guarantee[below].sum(axis=0), deserved[below].sum(axis=0)
     names[root] = names[below].any(axis=0)
-    caps = np.array([quotas.capability_left(queue, dimensions) for queue in queues.values()])
+    caps = np.array([demand.capability_left(queue, dimensions) for queue in queues.values()])
     caps[root] = np.where((total > 0) | _is_basic(dimensions), caps[root], 0)
     limit = np.zeros_like(caps)
     limit[root] = caps[root]
@@ -127,8 +127,8 @@ def _amounts(queues: Mapping[str, Queue], dimensions: Dimensions) -> tuple[Float
     guarantee, deserved = np.zeros(shape), np.zeros(shape)
     names = np.zeros(shape, dtype=np.bool_)
     for row, queue in enumerate(queues.values()):
-        guarantee[row] = quotas.vector(queue.facts.guarantee, dimensions)
-        deserved[row] = quotas.vector(queue.facts.deserved, dimensions)
+        guarantee[row] = demand.vector(queue.facts.guarantee, dimensions)
+        deserved[row] = demand.vector(queue.facts.deserved, dimensions)
         for name in (*(queue.facts.deserved or ()), *queue.facts.guarantee):
             at = dimensions.find(name)
             if at is not None and at < shape[1]:

@@ -14,7 +14,7 @@ from pyroclast_scheduler.model.features import tolerates
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.shapes import Port
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move

@@ -19,8 +19,7 @@ from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.node_columns import Bools, Rows
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus
 from pyroclast_scheduler.model.triggers import ObjectChange, Trigger
 from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move

@@ -16,8 +16,7 @@ from pyroclast_scheduler.model.claims import volume_claims
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.model.tasks import Task, TaskFacts, TaskStatus
 from pyroclast_scheduler.model.triggers import ClaimRelease, ObjectChange, Trigger
 from pyroclast_scheduler.plugins.predicates.storage import NODE_SELECTED, Storage, is_bound, is_delayed, size_of
 from pyroclast_scheduler.session.outcome import Await, Preparation, Write

@@ -15,8 +15,7 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
-from pyroclast_scheduler.model.statuses import ALLOCATED
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import ALLOCATED, TaskFacts
 from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, Piece, estimate, expected_end
 from pyroclast_scheduler.session.plugin_session import PluginSession
 

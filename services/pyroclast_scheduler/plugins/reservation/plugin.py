@@ -12,8 +12,7 @@ from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reservations import Reservation, read
-from pyroclast_scheduler.model.statuses import ALLOCATED
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import ALLOCATED, Task
 from pyroclast_scheduler.plugins.reservation.demand import Cluster, LastingPods, is_waiting, need_of
 from pyroclast_scheduler.plugins.reservation.state import ReservationSettings, covers, earliest, estimate, next_state, promised
 from pyroclast_scheduler.plugins.reservation.targets import Candidates, choose, may_let_in, missing_pods, obstacle

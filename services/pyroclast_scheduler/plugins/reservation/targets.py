@@ -14,13 +14,13 @@ import numpy as np
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast_scheduler.model import quotas
+from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.plugins.reservation.demand import WAITING_PHASES, Cluster, is_waiting, need_of
 from pyroclast_scheduler.plugins.reservation.state import ReservationSettings, covers
 from pyroclast_scheduler.session.plugin_session import PluginSession
@@ -71,7 +71,7 @@ def _capabilities(session: PluginSession, job: Job) -> Iterator[tuple[str, Float
         seen.add(name)
         queue = session.queues[name].facts
         if queue.capability:
-            yield name, quotas.capability(queue.capability, session.dimensions)
+            yield name, demand.capability(queue.capability, session.dimensions)
         name = queue.parent
 
 

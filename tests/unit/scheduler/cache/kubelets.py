@@ -12,7 +12,7 @@ from random import Random
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.model.statuses import READY
+from pyroclast_scheduler.model.tasks import READY
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects

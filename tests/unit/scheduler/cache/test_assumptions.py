@@ -5,7 +5,7 @@ import pytest
 
 from pyroclast_scheduler.cache.assumptions import DEADLINE_SECONDS
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.shell.seat_keeper import Verifier
 from tests.scenarios import objects
 from tests.scenarios.taking import assume_all

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
 from tests.scenarios.taking import assume_all

@@ -19,7 +19,7 @@ from pyroclast.lifecycle.seats.contract import (
 )
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.seats import LINGER_SECONDS, has_seats
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.shell.patch_queue import Placements
 from tests.scenarios import objects
 from tests.scenarios.taking import assume_all

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from tests.scenarios import objects, runner
 from tests.scenarios.taking import take
 from tests.unit.scheduler.deciding import committed, configured

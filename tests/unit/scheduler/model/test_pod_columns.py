@@ -7,7 +7,7 @@ import pytest
 
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.pod_columns import PodColumns
-from pyroclast_scheduler.model.statuses import EVICTABLE
+from pyroclast_scheduler.model.tasks import EVICTABLE
 from tests.scenarios import objects
 
 NODES = 4

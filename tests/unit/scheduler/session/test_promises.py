@@ -8,7 +8,7 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.statuses import READY, TaskStatus
+from pyroclast_scheduler.model.tasks import READY, TaskStatus
 from tests.counts import ONE_IN
 from tests.scenarios import objects
 from tests.scenarios.runner import feed

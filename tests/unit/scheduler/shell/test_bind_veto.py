@@ -12,7 +12,7 @@ from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.session.outcome import Binds, Commit
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics

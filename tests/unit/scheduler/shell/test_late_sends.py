@@ -12,7 +12,7 @@ from pyroclast.kube.basics.errors import ApiError
 from pyroclast.kube.basics.time_slices import Turn
 from pyroclast_scheduler.cache.assumptions import DEADLINE_SECONDS
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction
 from pyroclast_scheduler.shell import binder, evictor
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics

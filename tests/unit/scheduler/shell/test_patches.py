@@ -5,8 +5,7 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast_scheduler.model.shapes import ShapeBook
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import task_of
+from pyroclast_scheduler.model.tasks import TaskStatus, task_of
 from pyroclast_scheduler.session.outcome import WaitingTask
 from pyroclast_scheduler.shell.gangs import to_release
 from pyroclast_scheduler.shell.patches import group_patch, queue_patch, waiting_patch

@@ -14,7 +14,7 @@ from pyroclast.api.types import POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.events.recorder import Reference
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.session.outcome import Commit, Eviction, Outcome, WaitingTask
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics

@@ -8,8 +8,7 @@ from pyroclast_scheduler.model.fit_errors import Code, FitErrors, Refusal, count
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.shapes import ShapeBook
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import task_of
+from pyroclast_scheduler.model.tasks import TaskStatus, task_of
 from pyroclast_scheduler.session.outcome import WaitingTask
 from pyroclast_scheduler.shell.patches import waiting_class
 from tests.scenarios import objects
