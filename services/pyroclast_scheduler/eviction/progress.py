@@ -25,7 +25,7 @@ from pyroclast_scheduler.model.demand import EPSILON
 from pyroclast_scheduler.model.dimensions import PODS
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
+from pyroclast_scheduler.model.tasks import ALLOCATED, TaskStatus
 from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
