@@ -58,7 +58,6 @@ async def fit_of(kube: Client, job: Mapping[str, Any]) -> Fit:
     """Return the result of the scheduler's trial of `job`, whose defaults are set.
 
     Raises:
-        Rejected: the scheduler refuses to try the Job.
         NoCluster: the scheduler gives no answer.
     """
     document: Mapping[str, Any] | None
@@ -90,11 +89,7 @@ class _AnyQueue:
 
 
 def checked_job(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Check a Job. Return the warnings when the Job is valid.
-
-    Raises:
-        Rejected: the Job breaks rules. The error has the path of each field.
-    """
+    """Check a Job. Return the warnings when the Job is valid."""
     causes = [_cause(fault) for fault in schema_faults(document, _schema())]
     if not causes:  # the rules need values of the schema's types
         verdict = jobs.validate_create(applied(document, jobs.default(document)), _AnyQueue())
@@ -106,11 +101,7 @@ def checked_job(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def checked_spec(spec: Mapping[str, Any], what: str) -> None:
-    """Check a spec from which Jobs will be created.
-
-    Raises:
-        Rejected: the spec breaks rules. The error has the path of each field.
-    """
+    """Check a spec from which Jobs will be created."""
     causes = [_cause(fault) for fault in schema_faults({"spec": spec}, _schema())]
     if not causes:
         findings = jobs.check_template_spec(spec, "spec", name=what)

@@ -63,11 +63,7 @@ def compiled(
     name: str,
     is_sweep: bool = False,
 ) -> Compiled:
-    """Return the Job that calls `function`: a gang whose pods have the same arguments, or a sweep with a pod for each set.
-
-    Raises:
-        Usage: a value cannot be pickled, no image is named, or an option is invalid.
-    """
+    """Return the Job that calls `function`: a gang whose pods have the same arguments, or a sweep with a pod for each set."""
     store = options.store or surroundings.store
     if options.checkpoint is not None and not store:
         raise Usage("task: checkpoint: checkpoints need a store; give `store='file:///shared/folder'` to the task or the client")
@@ -136,11 +132,7 @@ def pod_template(
     payload: str = "payload",
     store: str | None = None,
 ) -> Document:
-    """Return the template of pods that run a function. The template mounts the claim of the store.
-
-    Raises:
-        Usage: no image is named, the timeout is not a duration, or the store names no claim.
-    """
+    """Return the template of pods that run a function. The template mounts the claim of the store."""
     image = options.image or surroundings.image or os.environ.get(IMAGE_VARIABLE)
     if not image:
         raise Usage(f"task: image: none is named; give `image=` to the task or the client, or set {IMAGE_VARIABLE}")
@@ -251,11 +243,7 @@ def _with_pod(spec: dict[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_patch(spec: dict[str, Any], patch: Mapping[str, Any], option: str = "patch") -> dict[str, Any]:
-    """Return the spec with the user's changes, merged like the patch of a JobFlow.
-
-    Raises:
-        Usage: the changes cannot be merged.
-    """
+    """Return the spec with the user's changes, merged like the patch of a JobFlow."""
     try:
         return dict(patched(spec, {"spec": patch})) if patch else spec
     except PatchError as error:
@@ -273,11 +261,7 @@ def command_job(
     name: str,
     policies: Mapping[str, Any] | None = None,
 ) -> Document:
-    """Return a Job whose pods run `command`. Each pod has its index in `PYROCLAST_INDEX`.
-
-    Raises:
-        Usage: no image is named, or an option is invalid.
-    """
+    """Return a Job whose pods run `command`. Each pod has its index in `PYROCLAST_INDEX`."""
     gang: Gang = options.gang
     template = pod_template(options, surroundings, secret="", world=gang.size)
     spec = template["spec"]

@@ -70,12 +70,7 @@ Submittable: TypeAlias = Mapping[str, Any] | str | os.PathLike[str] | _Model
 
 
 def documents_of(given: object) -> list[Document]:
-    """Return the manifests in `given`, each with its kind and metadata.
-
-    Raises:
-        Usage: a value of this type cannot be submitted.
-        Rejected: a manifest has another kind, or the text is not YAML.
-    """
+    """Return the manifests in `given`, each with its kind and metadata."""
     if isinstance(given, Mapping):
         found = [copy.deepcopy(dict(given))]
     elif isinstance(given, _Model):
@@ -149,11 +144,7 @@ def _complete(document: Document, index: int | None) -> Document:
 
 
 def kind_of(document: Mapping[str, Any], where: str = "") -> ResourceType:
-    """Return the resource type of a manifest.
-
-    Raises:
-        Rejected: the client does not submit objects of this type.
-    """
+    """Return the resource type of a manifest."""
     for kind in KINDS:
         if (document.get("apiVersion"), document.get("kind")) == (kind.api_version, kind.kind):
             return kind

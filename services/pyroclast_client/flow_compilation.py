@@ -62,12 +62,7 @@ class FlowCall(Generic[R]):
     keywords: Mapping[str, Any]
 
     def compiled(self, surroundings: Surroundings, *, salt: str = "") -> CompiledFlow:
-        """Return the objects of the flow. The same call returns the same objects, unless the salt differs.
-
-        Raises:
-            FlowError: a part of the flow cannot be compiled.
-            Usage: a value passes from task to task, and no store is configured.
-        """
+        """Return the objects of the flow. The same call returns the same objects, unless the salt differs."""
         gathered = Gathered()
         with building(gathered):
             returned = self.definition.function(*self.arguments, **self.keywords)

@@ -50,20 +50,12 @@ class TaskOptions:
     ttl: int | None = None
 
     def changed(self, given: Mapping[str, Any]) -> TaskOptions:
-        """Return the options with some values replaced.
-
-        Raises:
-            Usage: an option does not exist, or a value is invalid.
-        """
+        """Return the options with some values replaced."""
         return replace(self, **_checked(given)) if given else self
 
 
 def options_of(given: Mapping[str, Any]) -> TaskOptions:
-    """Return the options from keyword arguments.
-
-    Raises:
-        Usage: an option does not exist, or a value is invalid.
-    """
+    """Return the options from keyword arguments."""
     return TaskOptions(**_checked(given))
 
 

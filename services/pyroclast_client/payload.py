@@ -55,11 +55,7 @@ _STORE: Final = re.compile(r"pvc://(?P<claim>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(?P<
 
 
 def claim_of(store: str | None) -> str:
-    """Return the claim of a store. The name is empty for a store outside of claims.
-
-    Raises:
-        Usage: the URL names no claim, or its path contains `..`.
-    """
+    """Return the claim of a store. The name is empty for a store outside of claims."""
     if not store or not store.startswith(sealing.CLAIM):
         return ""
     found = _STORE.fullmatch(store)
@@ -134,9 +130,6 @@ def packed(
     """Return the payload of a function and its arguments: one set for all pods or one for each pod.
 
     `job` is the name of the Job.
-
-    Raises:
-        Usage: a part of the payload cannot be pickled.
     """
     blobs: list[bytes] = []
 
@@ -187,9 +180,6 @@ def secret_data(payloads: Mapping[str, bytes], store: str | None, key: bytes | N
     """Return the data of a Secret: the runner, the key of the results, and the payloads by name.
 
     Large payloads are in the store. The Secret names their places and has their digests, because others may write to the store.
-
-    Raises:
-        Usage: the payloads are large, and no store is configured.
     """
     data = {"runner.pyz": runner_archive(), "key": key or secrets.token_bytes(KEY_BYTES)}
     size = sum(map(len, payloads.values()))

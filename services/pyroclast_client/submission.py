@@ -66,11 +66,7 @@ NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 
 
 async def create_job(kube: Client, document: Document, *, dry_run: bool = False) -> Document:
-    """Create a prepared Job, or return the one that this submission has already created.
-
-    Raises:
-        Rejected: the server rejects the Job, or another Job has its name.
-    """
+    """Create a prepared Job, or return the one that this submission has already created."""
     what, metadata = label_of(document), document["metadata"]
     with translating(what):
         try:
@@ -84,11 +80,7 @@ async def create_job(kube: Client, document: Document, *, dry_run: bool = False)
 
 
 async def make_secret(kube: Client, document: Document) -> Document:
-    """Create the Secret of a Job, or return the one that this submission has already created.
-
-    Raises:
-        Rejected: the server rejects the Secret, or another submission has a Secret of that name.
-    """
+    """Create the Secret of a Job, or return the one that this submission has already created."""
     what, metadata = label_of(document), document["metadata"]
     with translating(what):
         try:
