@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import Final, cast
 
@@ -99,52 +100,23 @@ def _commands(arguments: Sequence[str]) -> tuple[Node, ...]:
     return (_command(word),) if word in PLACES else all_commands()
 
 
-def _vcctl(name: str, arguments: Sequence[str] | None) -> int:
+def _with_commands(name: str, arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     return run(Group(name, "", _commands(given), SECTIONS), given)
 
 
-def vcctl(arguments: Sequence[str] | None = None) -> int:
-    """Run `vcctl`. Return the exit status."""
-    return _vcctl("vcctl", arguments)
-
-
-def kubectl_plugin(arguments: Sequence[str] | None = None) -> int:
-    """Run `kubectl vc`, which has the same commands as `vcctl`."""
-    return _vcctl("kubectl-vc", arguments)
-
-
-def vsub(arguments: Sequence[str] | None = None) -> int:
-    """Run `vsub`. Return the exit status."""
-    return _companion(f"{COMPATIBLE}.jobs", "vsub", arguments)
-
-
-def vjobs(arguments: Sequence[str] | None = None) -> int:
-    """Run `vjobs`. Return the exit status."""
-    return _companion(f"{COMPATIBLE}.jobs", "vjobs", arguments)
-
-
-def vqueues(arguments: Sequence[str] | None = None) -> int:
-    """Run `vqueues`. Return the exit status."""
-    return _companion(f"{COMPATIBLE}.queues", "vqueues", arguments)
-
-
-def vcancel(arguments: Sequence[str] | None = None) -> int:
-    """Run `vcancel`. Return the exit status."""
-    return _companion(f"{COMPATIBLE}.jobs", "vcancel", arguments)
-
-
-def vsuspend(arguments: Sequence[str] | None = None) -> int:
-    """Run `vsuspend`. Return the exit status."""
-    return _companion(f"{COMPATIBLE}.jobs", "vsuspend", arguments)
-
-
-def vresume(arguments: Sequence[str] | None = None) -> int:
-    """Run `vresume`. Return the exit status."""
-    return _companion(f"{COMPATIBLE}.jobs", "vresume", arguments)
-
-
-def _companion(module: str, attribute: str, arguments: Sequence[str] | None) -> int:
+def _companion(name: str, module: str, arguments: Sequence[str] | None = None) -> int:
     """Run one of the short programs. Its flags are created now, because environment variables set their defaults."""
-    leaf = cast("Leaf", getattr(import_module(module), attribute)())
+    leaf = cast("Leaf", getattr(import_module(f"{COMPATIBLE}.{module}"), name)())
     return run(leaf, sys.argv[1:] if arguments is None else arguments)
+
+
+# The entry points: each runs a program with these arguments, or those of the process, and returns the exit status.
+vcctl = partial(_with_commands, "vcctl")
+kubectl_plugin = partial(_with_commands, "kubectl-vc")
+vsub = partial(_companion, "vsub", "jobs")
+vjobs = partial(_companion, "vjobs", "jobs")
+vqueues = partial(_companion, "vqueues", "queues")
+vcancel = partial(_companion, "vcancel", "jobs")
+vsuspend = partial(_companion, "vsuspend", "jobs")
+vresume = partial(_companion, "vresume", "jobs")

@@ -17,8 +17,8 @@ from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, Key, ResourceType
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.views.readable import age
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tables import fitted
 from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.views.output import fitted
 
 GAP: Final = 4
 FIELD_ORDER: Final = ("kind", "apiVersion", "metadata", "spec", "status")

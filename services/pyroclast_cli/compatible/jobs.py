@@ -18,8 +18,8 @@ from pyroclast.resources import quantity
 from pyroclast_cli.compatible.commands import issue
 from pyroclast_cli.compatible.job_view import view_lines
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tables import padded
 from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.views.output import padded
 
 
 def parse_resources(text: str) -> dict[str, str]:

@@ -10,8 +10,8 @@ from pyroclast.api import keys
 from pyroclast.api.types import PODS
 from pyroclast.views.readable import age
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tables import padded
 from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.views.output import padded
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 

@@ -11,8 +11,8 @@ from pyroclast.api.types import POD_GROUPS, QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast_cli.compatible.commands import issue
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tables import padded
 from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.views.output import padded
 
 NAME: Final = Flag("name", "n", "", "the name of queue")
 PHASES: Final = ("Inqueue", "Pending", "Running", "Unknown", "Completed")

@@ -286,9 +286,9 @@ class Explorer(App[None]):
         namespace = namespaces_of(context) if chosen.is_namespaced else ""
         while True:
             try:
-                async for match in looks(context.client, partial(chosen.read, context), *chosen.watched, namespace=namespace):
+                async for table in looks(context.client, partial(chosen.read, context), *chosen.watched, namespace=namespace):
                     self._problem("")
-                    self._table = match
+                    self._table = table
                     self._draw()
             except (Failure, KubeError) as error:
                 self._problem(str(error))

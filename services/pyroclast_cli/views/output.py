@@ -15,8 +15,18 @@ from pyroclast.resources import quantity
 from pyroclast.views.contract import Row, document
 from pyroclast.views.readable import amount
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tables import fitted
 from pyroclast_cli.views.templates import TemplateError, lookup, parse_path, render
+
+
+def padded(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+    """Return the rows with each column padded to its width. A longer value shifts the rest of its row. Trailing spaces remain."""
+    return ["".join(value.ljust(width) for value, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def fitted(rows: Sequence[Sequence[str]], gap: int) -> list[str]:
+    """Return the rows with each column as wide as its longest value plus `gap` spaces."""
+    return padded(rows, [max(len(row[column]) for row in rows) + gap for column in range(len(rows[0]))])
+
 
 FORMATS: Final = "table, wide, name, json, yaml, csv, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,…"
 OUTPUT: Final = Flag("output", "o", "table", FORMATS)
