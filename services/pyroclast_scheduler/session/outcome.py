@@ -130,11 +130,12 @@ class Binds:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that is evicted, and the reason."""
+    """A pod that is evicted, and the reason: the name of the action. `preemptors`: the jobs that get the room, by key."""
 
     task: TaskFacts
     job: str
     reason: str
+    preemptors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,9 +290,10 @@ class Session(Rules):
         """Send placements and evictions to the cluster."""
         evictions: list[Eviction] = []
         binds: dict[str, list[tuple[Task, int]]] = {}
+        preemptors = tuple(dict.fromkeys(move.job.facts.key for move in moves if move.status is TaskStatus.PIPELINED))
         for move in moves:
             if move.status is TaskStatus.RELEASING:
-                evictions += [Eviction(task.facts, move.job.facts.key, move.reason) for task in move.tasks]
+                evictions += [Eviction(task.facts, move.job.facts.key, move.reason, preemptors) for task in move.tasks]
             elif move.status is TaskStatus.ALLOCATED:
                 rows = move.rows.tolist()
                 binds.setdefault(move.job.facts.key, []).extend(zip(move.tasks, rows, strict=True))

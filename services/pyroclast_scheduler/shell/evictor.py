@@ -82,12 +82,13 @@ class Evictor:
     async def _evict(self, eviction: Eviction) -> None:
         task = eviction.task
         key = Key(task.namespace, task.name)
-        why = f"Pod is evicted, because of {eviction.reason}"
+        reason = eviction.reason + self._for_whom(eviction)
+        why = f"Pod is evicted, because of {reason}"
         about = Reference.of(task.pod, PODS)
         self._recorder.event(about, "Warning", "Evict", why)
         group = self._cache.groups.current(eviction.job)
         if group is not None:
-            self._recorder.event(Reference.of(group, group.kind), "Normal", "Evict", eviction.reason)
+            self._recorder.event(Reference.of(group, group.kind), "Normal", "Evict", reason)
             self._evicted(task)
         deadline = Deadline.after(_SECONDS)
         try:
@@ -106,8 +107,15 @@ class Evictor:
                 asyncio.get_running_loop().call_later(pause, self._cache.pods.restore, task.uid)
         else:
             self._refusals.forget(about)
-            log.info("pod.evicted", pod=task.key, reason=eviction.reason)
+            log.info("pod.evicted", pod=task.key, reason=eviction.reason, preemptors=list(eviction.preemptors))
+            self._metrics.evicted_pods.labels(eviction.reason).inc()
             self._cache.pods.keep(task.uid)
+
+    def _for_whom(self, eviction: Eviction) -> str:
+        """Return ` for JOB in queue QUEUE` for each job that gets the room; empty for evictions without a preemptor."""
+        facts = ((key, self._cache.jobs.facts(key)) for key in eviction.preemptors)
+        named = [f"{key} in queue {job.queue}" if job is not None and job.queue else key for key, job in facts]
+        return f" for {', '.join(named)}" if named else ""
 
 
 def _told(why: str, scheduler: str) -> dict[str, Any]:

@@ -61,6 +61,9 @@ class SchedulerMetrics:
         self.evictions = Counter(
             "volcano_eviction_transactions_total", "Committed statements with evictions", ("action",), registry=registry
         )
+        self.evicted_pods = Counter(
+            "pyroclast_evictions_total", "Pods that the scheduler evicted", ("action",), registry=registry
+        )
         self.unready_tasks = gauge("unschedule_task_count", "Tasks that a job still needs to be ready", "job_ns", "job_id")
         self.unready_jobs = gauge("unschedule_job_count", "Jobs that are not ready")
         self.retries = ExactCounter(

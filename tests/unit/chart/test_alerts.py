@@ -16,6 +16,7 @@ SCENARIOS = {
     "PyroclastSchedulingFails": {f"pyroclast_cycle_failures_total{{{OURS}}}": "0+1x300"},
     "PyroclastBindsAreRefused": {f"pyroclast_bind_refusals_total{{{OURS}}}": "0+5x300"},
     "PyroclastObjectsLeftOut": {f'pyroclast_objects_left_out{{{OURS},kind="Pod"}}': "1x300"},
+    "PyroclastEvictionsGoOn": {f'pyroclast_evictions_total{{{OURS},action="reclaim"}}': "0+3x300"},
     "PyroclastQueueStarved": {
         f'pyroclast_oldest_waiting_seconds{{{OURS},queue="q"}}': "4000+60x300",
         f'pyroclast_queue_below_guarantee{{{OURS},queue="q"}}': "1x300",
@@ -62,6 +63,7 @@ QUIET = {
     f'pyroclast_budget_unknown{{{OURS},queue="q"}}': "0x300",
     f'pyroclast_recorder_gap_seconds_total{{{OURS},kind="pods"}}': "30x300",
     f"pyroclast_cycle_failures_total{{{OURS}}}": "7x300",
+    f'pyroclast_evictions_total{{{OURS},action="reclaim"}}': "0+100x10 1000x290",
     f'workqueue_depth{{{OURS},name="job"}}': "10x300",
     'up{namespace="elsewhere",service="pyroclast-x-service",pod="b"}': "0x300",
 }

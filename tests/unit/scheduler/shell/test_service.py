@@ -265,6 +265,9 @@ async def test_a_pod_of_higher_priority_preempts_a_pod_of_lower_priority(cluster
         says = {each["type"]: (each["status"], each.get("reason")) for each in victim["status"]["conditions"]}
         assert says["DisruptionTarget"] == ("True", "PreemptionByScheduler")
         assert says["Ready"] == ("False", "Evict")
+        events, _ = await cluster.client.list(EVENTS)
+        messages = {event["message"] for event in events if event["reason"] == "Evict"}
+        assert "Pod is evicted, because of preempt for default/high in queue default" in messages
         key = Key("default", victim["metadata"]["name"])
         await cluster.client.delete(PODS, key, grace_seconds=0)
         await cluster.until(all_bound(cluster, "high-"))
