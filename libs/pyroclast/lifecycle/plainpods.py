@@ -97,7 +97,7 @@ def manifest(pod: Pod, inherited: Mapping[str, str], gang: int | None = None) ->
         if key in given:
             annotations[key] = given[key]
             break  # the minimum overrides the maximum
-    resources = podgroups.times(podgroups.pod_usage(msgspec.to_builtins(pod.spec)), members)
+    resources = podgroups.usage_times(podgroups.pod_usage(msgspec.to_builtins(pod.spec)), members)
     spec: dict[str, Any] = {"minMember": members, "minResources": {name: str(amount) for name, amount in resources.items()}}
     if pod.spec.priority_class_name:
         spec["priorityClassName"] = pod.spec.priority_class_name

@@ -216,7 +216,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
 
     def _wait(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         """Record why the Job waits, and queue the Job again for the time of the next decision."""
-        for pending in waits.waiting(facts):
+        for pending in waits.waiting_notices(facts):
             self._record_once(facts.job, memory, pending)
         if decision.obstacle:
             raise Blocked(JobEventReason.POD_GROUP_ERROR, f"Failed to create PodGroup, err: {decision.obstacle}")
@@ -228,7 +228,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
 
     def _arm(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         for response in memory.arm(decision.armed):
-            self._record(facts.job, waits.armed(response))
+            self._record(facts.job, waits.delay_notice(response))
         if decision.recheck_at is not None:
             self._queue.add_at(facts.job.key, decision.recheck_at)
 

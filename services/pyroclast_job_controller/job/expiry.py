@@ -17,42 +17,6 @@ from pyroclast.lifecycle.flow.jobs import is_owned, retries_of
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_job_controller.caches import Shared
 
-
-def flow_of(job: Job) -> Key | None:
-    """Return the flow that controls `job`; None when no flow does."""
-    owner = job.metadata.controller
-    if owner is None or owner.kind != JOB_FLOWS.kind or owner.api_version != JOB_FLOWS.api_version:
-        return None
-    return Key(job.metadata.namespace, owner.name)
-
-
-def end_is_recorded(flow: JobFlow | None, job: Job) -> bool:
-    """Whether the status of `flow`, which controlled `job` at its creation, records how the finished `job` ended, or never needs
-    to.
-
-    A flow no longer needs its Jobs if it was deleted, was created again under the same name, is being deleted, or has ended.
-    """
-    if flow is None or not is_owned(flow, job) or flow.metadata.is_terminating:
-        return True
-    if flow.status.state.phase in (FlowPhase.SUCCEED, FlowPhase.FAILED, FlowPhase.TERMINATING):
-        return True
-    phase, tries = job.status.state.phase, retries_of(job)
-    recorded = (each for each in flow.status.job_status_list if each.name == job.metadata.name)
-    return any(each.state == phase and each.retries >= tries for each in recorded)
-
-
-def expires_at(job: Job) -> float | None:
-    """Return when `ttlSecondsAfterFinished` of `job` is over, in seconds since the epoch.
-
-    None when the Job has no such field, is not finished, or is being deleted. An aborted Job is not finished, because it may be
-    resumed.
-    """
-    ttl, state = job.spec.ttl_seconds_after_finished, job.status.state
-    if ttl is None or job.metadata.is_terminating or not state.phase.is_finished or not state.last_transition_time:
-        return None
-    return parse_time(state.last_transition_time) + ttl
-
-
 log = structlog.get_logger()
 
 
@@ -129,3 +93,38 @@ class ExpiryController:
     def _changed(self, _: Job | None, new: Job | None) -> None:
         if new is not None and expires_at(new) is not None:
             self._queue.add(new.key)
+
+
+def flow_of(job: Job) -> Key | None:
+    """Return the flow that controls `job`; None when no flow does."""
+    owner = job.metadata.controller
+    if owner is None or owner.kind != JOB_FLOWS.kind or owner.api_version != JOB_FLOWS.api_version:
+        return None
+    return Key(job.metadata.namespace, owner.name)
+
+
+def end_is_recorded(flow: JobFlow | None, job: Job) -> bool:
+    """Whether the status of `flow`, which controlled `job` at its creation, records how the finished `job` ended, or never needs
+    to.
+
+    A flow no longer needs its Jobs if it was deleted, was created again under the same name, is being deleted, or has ended.
+    """
+    if flow is None or not is_owned(flow, job) or flow.metadata.is_terminating:
+        return True
+    if flow.status.state.phase in (FlowPhase.SUCCEED, FlowPhase.FAILED, FlowPhase.TERMINATING):
+        return True
+    phase, tries = job.status.state.phase, retries_of(job)
+    recorded = (each for each in flow.status.job_status_list if each.name == job.metadata.name)
+    return any(each.state == phase and each.retries >= tries for each in recorded)
+
+
+def expires_at(job: Job) -> float | None:
+    """Return when `ttlSecondsAfterFinished` of `job` is over, in seconds since the epoch.
+
+    None when the Job has no such field, is not finished, or is being deleted. An aborted Job is not finished, because it may be
+    resumed.
+    """
+    ttl, state = job.spec.ttl_seconds_after_finished, job.status.state
+    if ttl is None or job.metadata.is_terminating or not state.phase.is_finished or not state.last_transition_time:
+        return None
+    return parse_time(state.last_transition_time) + ttl

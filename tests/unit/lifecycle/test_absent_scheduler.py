@@ -79,7 +79,7 @@ def test_waiting_job_reports_no_scheduler_only_when_no_running_scheduler_serves_
     more = {"schedulers": case.schedulers, "own_schedulers": ours, "group_phase": case.phase}
     known = facts(case.job, *case.pods, now=case.now, **more)
     assert absent_scheduler(known) == case.want
-    assert {notice.reason for notice in waits.waiting(known)} >= ({"NoScheduler"} if case.want else set())
+    assert {notice.reason for notice in waits.waiting_notices(known)} >= ({"NoScheduler"} if case.want else set())
     if case.want:
         assert waits.explained(known, known.job.status).state.message == f"waits: {case.want}"
 

@@ -10,7 +10,7 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import NetworkTopology
 from pyroclast.lifecycle.gang import plan, podgroups
 from pyroclast.lifecycle.gang.members import ObservedPods
-from pyroclast.lifecycle.gang.podgroups import min_resources, pod_usage, shares, times
+from pyroclast.lifecycle.gang.podgroups import min_resources, pod_usage, shares, usage_times
 
 from .builders import group, job, pod, pods_of, task, template
 
@@ -72,7 +72,7 @@ def test_pod_cpu_usage_includes_init_containers_sidecars_overhead_and_pod_level_
 
 
 def test_usage_of_zero_pods_is_empty():
-    assert times(pod_usage({"containers": [container(GPUS)]}), 0) == {}
+    assert usage_times(pod_usage({"containers": [container(GPUS)]}), 0) == {}
 
 
 PINNED = [  # gang, master's and worker's minimum, who has the high priority, cpu, pods

@@ -493,7 +493,7 @@ def test_job_creates_no_pods_and_reports_pvc_error_while_a_named_claim_is_missin
     assert decision.status.state.message == (
         "pvc theirs is not found, the job will be in the Pending state until the PVC is created"
     )
-    (told,) = waits.waiting(facts(owner))
+    (told,) = waits.waiting_notices(facts(owner))
     assert (told.reason, told.message) == ("PVCError", f"Failed to create PVC, err: {decision.status.state.message}")
     assert kinds(decide(facts(owner, claims=frozenset({"theirs"})))) == [CreatePods]
 

@@ -21,91 +21,6 @@ from pyroclast.resources.quantity import Quantity
 Usage: TypeAlias = dict[str, Quantity]
 """Amounts by name of the resource, including the names that quotas use."""
 
-_ONE: Final = quantity.from_value(1)
-_COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
-_NATIVE_DOMAIN: Final = "kubernetes.io/"
-
-
-def pod_usage(spec: Mapping[str, Any]) -> Usage:
-    """Return the usage of one pod with this spec: the pod itself, its effective requests and its effective limits.
-
-    An extended resource also counts under its own name, so that a scheduler can compare the amount with the nodes. A quantity
-    that cannot be parsed counts as zero, because admission has refused it.
-    """
-    requests, limits = effective(spec, "requests"), effective(spec, "limits")
-    usage: Usage = {"count/pods": _ONE, "pods": _ONE}
-    for name, amount in requests.items():
-        if name in _COUNTED or name.startswith("hugepages-") or _is_extended(name):
-            usage[f"requests.{name}"] = usage[name] = amount
-    usage.update({f"limits.{name}": amount for name, amount in limits.items() if name in _COUNTED})
-    return usage
-
-
-def add(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Usage:
-    """Return the sum of both usages, by name of the resource."""
-    return combined(one, other, Quantity.__add__)
-
-
-def times(usage: Mapping[str, Quantity], number: int) -> Usage:
-    """Return `usage` multiplied by `number`; empty when `number` is zero."""
-    return {name: amount * number for name, amount in usage.items()} if number > 0 else {}
-
-
-def _is_extended(name: str) -> bool:
-    return "/" in name and _NATIVE_DOMAIN not in name
-
-
-def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
-    """Return the requests of the `minAvailable` most important pods, in canonical quantities.
-
-    `priorities`: the value of each PriorityClass, by name. Tasks with a higher priority count first; tasks with equal priority
-    count in the order of the spec.
-    """
-    total: Usage = {}
-    for task, number in shares(job, priorities):
-        total = add(total, times(pod_usage(template_of(task).get("spec") or {}), number))
-    return {name: str(amount) for name, amount in total.items()}
-
-
-def shares(job: Job, priorities: Mapping[str, int]) -> Iterator[tuple[Task, int]]:
-    """Yield tasks and their numbers of pods, which together make up `minAvailable`; a task may appear twice."""
-    wanted = min_available(job.spec)
-    tasks = sorted(job.spec.tasks, key=lambda task: -_priority(task, priorities))
-    if wanted < sum(map(needed_pods, tasks)):
-        yield from _first(tasks, wanted)
-    else:
-        yield from _fill(tasks, wanted)
-
-
-def _first(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
-    """Yield the first pods in order of priority, regardless of each task's own minimum."""
-    for task in tasks:
-        number = min(wanted, task.replicas)
-        yield task, number
-        wanted -= number
-        if wanted <= 0:
-            return
-
-
-def _fill(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
-    """Yield each task's own minimum, then the remaining pods in order of priority."""
-    for task in tasks:
-        if task.min_available is not None and wanted > 0:
-            number = min(task.min_available, wanted)
-            yield task, number
-            wanted -= number
-    for task in tasks:
-        if wanted <= 0:
-            return
-        number = min(task.replicas - (task.min_available or 0), wanted)
-        yield task, number
-        wanted -= number
-
-
-def _priority(task: Task, priorities: Mapping[str, int]) -> int:
-    spec = template_of(task).get("spec") or {}
-    return priorities.get(spec.get("priorityClassName") or "", 0)
-
 
 _DEFAULT_QUEUE: Final = "default"
 _OWN: Final = frozenset({keys.NATIVE_GROUP, keys.PLACEMENT, keys.SEATS, keys.WAITING, keys.WAITS_FOR_TASK})
@@ -294,3 +209,89 @@ def _write_topology(topology: NetworkTopology) -> dict[str, Any]:
     if topology.highest_tier_name:
         body["highestTierName"] = topology.highest_tier_name
     return body
+
+
+_ONE: Final = quantity.from_value(1)
+_COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
+
+
+def pod_usage(spec: Mapping[str, Any]) -> Usage:
+    """Return the usage of one pod with this spec: the pod itself, its effective requests and its effective limits.
+
+    An extended resource also counts under its own name, so that a scheduler can compare the amount with the nodes. A quantity
+    that cannot be parsed counts as zero, because admission has refused it.
+    """
+    requests, limits = effective(spec, "requests"), effective(spec, "limits")
+    usage: Usage = {"count/pods": _ONE, "pods": _ONE}
+    for name, amount in requests.items():
+        if name in _COUNTED or name.startswith("hugepages-") or _is_extended(name):
+            usage[f"requests.{name}"] = usage[name] = amount
+    usage.update({f"limits.{name}": amount for name, amount in limits.items() if name in _COUNTED})
+    return usage
+
+
+def usage_sum(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Usage:
+    """Return the sum of both usages, by name of the resource."""
+    return combined(one, other, Quantity.__add__)
+
+
+def usage_times(usage: Mapping[str, Quantity], number: int) -> Usage:
+    """Return `usage` multiplied by `number`; empty when `number` is zero."""
+    return {name: amount * number for name, amount in usage.items()} if number > 0 else {}
+
+
+def _is_extended(name: str) -> bool:
+    return "/" in name and _NATIVE_DOMAIN not in name
+
+
+def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
+    """Return the requests of the `minAvailable` most important pods, in canonical quantities.
+
+    `priorities`: the value of each PriorityClass, by name. Tasks with a higher priority count first; tasks with equal priority
+    count in the order of the spec.
+    """
+    total: Usage = {}
+    for task, number in shares(job, priorities):
+        total = usage_sum(total, usage_times(pod_usage(template_of(task).get("spec") or {}), number))
+    return {name: str(amount) for name, amount in total.items()}
+
+
+def shares(job: Job, priorities: Mapping[str, int]) -> Iterator[tuple[Task, int]]:
+    """Yield tasks and their numbers of pods, which together make up `minAvailable`; a task may appear twice."""
+    wanted = min_available(job.spec)
+    tasks = sorted(job.spec.tasks, key=lambda task: -_priority(task, priorities))
+    if wanted < sum(map(needed_pods, tasks)):
+        yield from _first(tasks, wanted)
+    else:
+        yield from _fill(tasks, wanted)
+
+
+def _first(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
+    """Yield the first pods in order of priority, regardless of each task's own minimum."""
+    for task in tasks:
+        number = min(wanted, task.replicas)
+        yield task, number
+        wanted -= number
+        if wanted <= 0:
+            return
+
+
+def _fill(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
+    """Yield each task's own minimum, then the remaining pods in order of priority."""
+    for task in tasks:
+        if task.min_available is not None and wanted > 0:
+            number = min(task.min_available, wanted)
+            yield task, number
+            wanted -= number
+    for task in tasks:
+        if wanted <= 0:
+            return
+        number = min(task.replicas - (task.min_available or 0), wanted)
+        yield task, number
+        wanted -= number
+
+
+def _priority(task: Task, priorities: Mapping[str, int]) -> int:
+    spec = template_of(task).get("spec") or {}
+    return priorities.get(spec.get("priorityClassName") or "", 0)

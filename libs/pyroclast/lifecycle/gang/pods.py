@@ -17,29 +17,6 @@ from pyroclast.api.types import JOBS
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.merging import controller_reference
 
-_ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-_LENGTH: Final = 12
-
-
-def claim_name(job: Job, position: int) -> str:
-    """Return the name of the claim generated for `spec.volumes[position]`: `<job>-pvc-` and twelve characters of 0-9a-z."""
-    return f"{job.metadata.name}-pvc-{_suffix(job.metadata.uid, 'claim', str(position))}"
-
-
-def volume_name(job: Job, pod: str, volume: str) -> str:
-    """Return the name of the pod volume for a volume of the Job: `<job>-` and twelve characters of 0-9a-z."""
-    return f"{job.metadata.name}-{_suffix(job.metadata.uid, pod, volume)}"
-
-
-def _suffix(*parts: str) -> str:
-    number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest(), "big")
-    characters = []
-    for _ in range(_LENGTH):
-        number, digit = divmod(number, len(_ALPHABET))
-        characters.append(_ALPHABET[digit])
-    return "".join(characters)
-
-
 _DEFAULT_TASK: Final = "default"
 _INHERITED_ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVOCABLE_ZONE)
 _INHERITED_LABELS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME)
@@ -150,3 +127,26 @@ def _source(volume: JobVolume) -> dict[str, Any]:
     if volume.volume_claim_name:
         return {"persistentVolumeClaim": {"claimName": volume.volume_claim_name}}
     return {"emptyDir": {}}  # the volume has no claim: each pod gets an emptyDir of its own
+
+
+_ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_LENGTH: Final = 12
+
+
+def claim_name(job: Job, position: int) -> str:
+    """Return the name of the claim generated for `spec.volumes[position]`: `<job>-pvc-` and twelve characters of 0-9a-z."""
+    return f"{job.metadata.name}-pvc-{_suffix(job.metadata.uid, 'claim', str(position))}"
+
+
+def volume_name(job: Job, pod: str, volume: str) -> str:
+    """Return the name of the pod volume for a volume of the Job: `<job>-` and twelve characters of 0-9a-z."""
+    return f"{job.metadata.name}-{_suffix(job.metadata.uid, pod, volume)}"
+
+
+def _suffix(*parts: str) -> str:
+    number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest(), "big")
+    characters = []
+    for _ in range(_LENGTH):
+        number, digit = divmod(number, len(_ALPHABET))
+        characters.append(_ALPHABET[digit])
+    return "".join(characters)
