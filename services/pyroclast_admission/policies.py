@@ -17,6 +17,8 @@ JOB_PLUGINS = (
     '{{ range $i, $name := compact (splitList "," (nospace .Values.custom.job_plugins)) }}'
     '{{ if $i }}, {{ end }}"{{ $name }}"{{ end }}'
 )
+MAX_PODS = "{{ int .Values.custom.max_pods_per_job }}"
+ALLOWS_PLACEMENT = "{{ .Values.custom.allow_job_placement }}"
 NAMESPACE = "{{ .Release.Namespace }}"
 RELEASE = "{{ .Release.Name }}"
 VERSION = (
@@ -34,7 +36,14 @@ NOTE = "{{- /* made by `python -m pyroclast_admission.policies`; do not edit */}
 def files() -> dict[str, str]:
     """Return the content of each generated file, by its path from the root of the checkout."""
     exempt = (NAMESPACE, "kube-system")
-    checks = validating_manifests(schedulers=(SCHEDULER,), job_plugins=("JOB_PLUGINS",), exempt=exempt, namespace=NAMESPACE)
+    checks = validating_manifests(
+        schedulers=(SCHEDULER,),
+        job_plugins=("JOB_PLUGINS",),
+        exempt=exempt,
+        namespace=NAMESPACE,
+        max_pods=MAX_PODS,
+        allows_placement=ALLOWS_PLACEMENT,
+    )
     defaults = mutating_manifests(scheduler=SCHEDULER, exempt=exempt, namespace=NAMESPACE, version="VERSION")
     seats = seats_manifests(namespace=NAMESPACE, release=RELEASE)
     commands = commands_manifests(namespace=NAMESPACE, release=RELEASE)

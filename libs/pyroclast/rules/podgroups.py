@@ -25,6 +25,7 @@ def check_topology(topology: Json, path: str) -> FieldError | None:
 
 
 DEFAULT_QUEUE = "default"
+ROOT_GROUP_REFUSED = "can not submit PodGroup to root queue"
 NOT_NEGATIVE = "must be greater than or equal to 0"
 
 
@@ -79,8 +80,7 @@ def _check_queue(name: str, queues: QueueLookup) -> Iterator[Finding]:
         sentence = f"unable to find queue: {queue_not_found(name)}"
         yield found(sentence, invalid("spec.queue", name, sentence))
     elif name == ROOT_QUEUE:
-        sentence = "can not submit PodGroup to root queue"
-        yield found(sentence, invalid("spec.queue", name, f"{sentence}; name a queue below it"))
+        yield found(ROOT_GROUP_REFUSED, invalid("spec.queue", name, f"{ROOT_GROUP_REFUSED}; name a queue below it"))
     elif queue.state not in ("", "Open"):
         sentence = f"can only submit PodGroup to queue with state `Open`, queue `{name}` status is `{queue.state}`."
         yield replace(found(f" {sentence} ", forbidden("spec.queue", sentence)), about_fields=False)

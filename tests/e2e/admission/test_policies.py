@@ -20,6 +20,7 @@ from pyroclast.api.types import (
     CRON_JOBS,
     JOB_FLOWS,
     JOBS,
+    POD_GROUPS,
     PODS,
     QUEUES,
     Key,
@@ -36,7 +37,7 @@ from pyroclast.rules.verdicts import applied
 from tests.control_plane import build
 from tests.e2e.support.server import real_server
 from tests.unit.rules import test_flows, test_job_creation, test_job_update, test_other_kinds, test_queues
-from tests.unit.rules.builders import template
+from tests.unit.rules.builders import job, task, template
 
 CLUSTER_ROLES = ResourceType("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = ResourceType(
@@ -96,6 +97,15 @@ async def test_admission_policies_match_webhook_verdicts_except_for_listed_cases
     cases = [
         *((JOBS, name, given, False) for name, given in test_job_creation.ALLOWED.items()),
         *((JOBS, name, case[0], True) for name, case in test_job_creation.REFUSED.items()),
+        (JOBS, "too many pods", job(task(replicas=50_001)), True),
+        (JOBS, "as many pods as there may be", job(task(replicas=50_000)), False),
+        (JOBS, "a node", job(task(template=template_of(nodeName="node-0"))), True),
+        (JOBS, "another scheduler of pods", job(task(template=template_of(schedulerName="mine"))), True),
+        (JOBS, "another scheduler", job(schedulerName="default-scheduler"), True),
+        (POD_GROUPS, "sound", {"metadata": {"name": "p"}, "spec": {"minMember": 1, "minResources": {"cpu": "1"}}}, False),
+        (POD_GROUPS, "the root queue", {"metadata": {"name": "p"}, "spec": {"queue": "root"}}, True),
+        (POD_GROUPS, "below nothing", {"metadata": {"name": "p"}, "spec": {"minResources": {"cpu": "-1"}}}, True),
+        (POD_GROUPS, "fewer than none", {"metadata": {"name": "p"}, "spec": {"minTaskMember": {"a": -1}}}, True),
         *((QUEUES, name, case[0], True) for name, case in test_queues.FIELDS.items()),
         *((JOB_FLOWS, name, case[0], bool(case[1])) for name, case in test_flows.GRAPHS.items()),
         *((CRON_JOBS, name, case[0], bool(case[1])) for name, case in test_other_kinds.CRON_JOBS.items()),
@@ -202,6 +212,11 @@ async def test_command_needs_the_right_to_update_its_target_and_bears_no_forged_
         assert "a Command needs the verb update on its target" in await told("alice", mark=mark)
     assert "names the kind (Job or Queue), name and uid" in await told("ops", uid="")
     assert "a Command needs the verb update on its target" in await told("ops", kind="Job")
+
+
+def template_of(**spec: Any) -> dict[str, Any]:
+    """A pod template with these fields."""
+    return {"spec": {**template()["spec"], **spec}}
 
 
 def _pod(annotations: dict[str, str]) -> dict[str, Any]:

@@ -122,12 +122,17 @@ def _check_total(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], path: 
     return [found(f" {TOO_FEW_REPLICAS};", error)]
 
 
+def too_many_pods(total: str, most: str) -> str:
+    """Return the sentence about a Job of `total` pods."""
+    return f"the replicas of all tasks sum up to {total} pods; one Job may have at most {most}"
+
+
 def check_pods(tasks: Iterable[Mapping[str, Any]], path: str, options: JobOptions) -> Sequence[Finding]:
     """Return a fault when the tasks at `path` have more pods than the installation allows for one Job."""
     total = total_replicas(tasks)
     if total <= options.max_pods:
         return ()
-    sentence = f"the replicas of all tasks sum up to {total} pods; one Job may have at most {options.max_pods}"
+    sentence = too_many_pods(str(total), str(options.max_pods))
     return [Finding(f"{sentence};", (invalid(f"{path}.tasks", total, sentence),), extra=True)]
 
 

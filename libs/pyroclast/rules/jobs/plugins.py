@@ -13,7 +13,7 @@ from pyroclast.rules.names import dns_subdomain
 from pyroclast.rules.values import Json, mapping, mappings, optional_integer, string_items, text
 from pyroclast.rules.verdicts import Finding, first_only, found
 
-_CONFLICT = (
+TWO_CLAIMS = (
     "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
     "If you want to create a new PVC, you do not need to specify VolumeClaimName"
 )
@@ -45,7 +45,7 @@ def _check(volumes: Json, path: str) -> Iterator[Finding]:
             yield found(f" {sentence};", invalid(f"{where}.mountPath", mount, f"{sentence}; each volume needs its own"))
         mounted.add(mount)
         if name and isinstance(volume.get("volumeClaim"), dict):
-            yield found(_CONFLICT, invalid(f"{where}.volumeClaimName", name, _CONFLICT))
+            yield found(TWO_CLAIMS, invalid(f"{where}.volumeClaimName", name, TWO_CLAIMS))
         elif name and (problems := dns_subdomain(name)):
             sentence = f"invalid VolumeClaimName {name} : [{' '.join(problems)}]"
             yield found(sentence, invalid(f"{where}.volumeClaimName", name, sentence))

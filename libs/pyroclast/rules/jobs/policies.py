@@ -72,9 +72,10 @@ ACTIONS = (
 """Actions that a policy may name."""
 
 _LISTS = f" valid events are [{' '.join(EVENTS)}], valid actions are [{' '.join(ACTIONS)}];"
-_BOTH = "must not specify event and exitCode simultaneously"
-_NEITHER = "either event and exitCode should be specified"
-_STAR = "if there's * here, no other policy should be here"
+BOTH = "must not specify event and exitCode simultaneously"
+SUCCESS_CODE = "0 is not a valid error code"
+NEITHER = "either event and exitCode should be specified"
+STAR_ALONE = "if there's * here, no other policy should be here"
 
 _Fault: TypeAlias = tuple[str, FieldError, int]
 """Volcano's sentence, the error of the field, and the number of events that Volcano had read before the fault."""
@@ -109,11 +110,11 @@ def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Fin
     events = list(seen.events)
     if "*" in seen.events and len(events) > 1:
         known = events[: said[0][2]] if said else events
-        error = invalid(f"{path}[{seen.events['*']}]", "*", f"{_STAR}; leave either * or the other events")
+        error = invalid(f"{path}[{seen.events['*']}]", "*", f"{STAR_ALONE}; leave either * or the other events")
         if "*" in known and len(known) > 1:
-            said.append((_STAR, error, len(known)))
+            said.append((STAR_ALONE, error, len(known)))
         else:
-            more.append(Finding(f"{_STAR};", (error,), extra=True))
+            more.append(Finding(f"{STAR_ALONE};", (error,), extra=True))
     return [_as_said(said), *more] if said else more
 
 
@@ -142,12 +143,12 @@ def policy_warnings(policies: Json, path: str) -> list[str]:
 def _faults(policy: Mapping[str, Any], where: str, seen: _Seen, index: int, said_path: str) -> list[_Fault]:
     events, has_code, known = _events(policy), policy.get("exitCode") is not None, len(seen.events)
     if events and has_code:
-        return [(_BOTH, invalid(f"{where}.exitCode", policy["exitCode"], f"{_BOTH}; keep one of them"), known)]
+        return [(BOTH, invalid(f"{where}.exitCode", policy["exitCode"], f"{BOTH}; keep one of them"), known)]
     if events:
         return _faults_with_events(policy, events, where, seen, index, said_path=said_path)
     if has_code:
         return _faults_with_exit_code(policy, where, seen, index, said_path=said_path)
-    return [(_NEITHER, required(f"{where}.event", f"{_NEITHER}: name an event, or a non-zero exitCode"), known)]
+    return [(NEITHER, required(f"{where}.event", f"{NEITHER}: name an event, or a non-zero exitCode"), known)]
 
 
 def _faults_with_events(
@@ -176,8 +177,7 @@ def _faults_with_exit_code(policy: Mapping[str, Any], where: str, seen: _Seen, i
     faults: list[_Fault] = []
     known = len(seen.events)
     if code == 0:
-        sentence = "0 is not a valid error code"
-        faults.append((sentence, invalid(f"{where}.exitCode", 0, f"{sentence}: it means success"), known))
+        faults.append((SUCCESS_CODE, invalid(f"{where}.exitCode", 0, f"{SUCCESS_CODE}: it means success"), known))
     elif code in seen.codes:
         sentence = f"duplicate exitCode {code}"
         error = invalid(f"{where}.exitCode", code, f"{sentence}; policy {seen.codes[code]} handles it already")

@@ -14,6 +14,9 @@ from pyroclast.rules.podspecs import check_template
 from pyroclast.rules.values import amount, integer, items, mapping, optional_integer, string_items, text
 from pyroclast.rules.verdicts import Finding, first_only, found
 
+ABOVE_REPLICAS = "'minAvailable' is greater than 'replicas'"
+NOT_ALL_PARTITIONS = "'Replicas' are not equal to TotalPartitions*PartitionSize"
+NOT_LEAST_PARTITIONS = "'MinAvailable' is not equal to MinPartitions*PartitionSize"
 NOT_A_GRAPH = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
 MAX_ERRORS = 64
 """The most unknown names that are reported, which is the most that a response shows."""
@@ -123,10 +126,10 @@ def _check_sizes(task: Mapping[str, Any], policy: Mapping[str, Any], path: str, 
     if size <= 0 or (total is not None and total <= 0):
         return
     if total is not None and replicas != total * size:
-        sentence = f"'Replicas' are not equal to TotalPartitions*PartitionSize {where}"
+        sentence = f"{NOT_ALL_PARTITIONS} {where}"
         yield found(sentence, invalid(f"{path}.totalPartitions", total, f"{sentence}; {total}*{size} is not {replicas}"))
     if available is not None and minimum > 0 and minimum * size != available:
-        sentence = f"'MinAvailable' is not equal to MinPartitions*PartitionSize {where}"
+        sentence = f"{NOT_LEAST_PARTITIONS} {where}"
         yield found(sentence, invalid(f"{path}.minPartitions", minimum, f"{sentence}; {minimum}*{size} is not {available}"))
 
 
@@ -143,7 +146,7 @@ def check_minimum(task: Mapping[str, Any], path: str, job_name: str) -> Sequence
     replicas, available = integer(task.get("replicas")), optional_integer(task.get("minAvailable"))
     if available is None or available <= replicas:
         return ()
-    sentence = f"'minAvailable' is greater than 'replicas' in task: {text(task.get('name'))}, job: {job_name}"
+    sentence = f"{ABOVE_REPLICAS} in task: {text(task.get('name'))}, job: {job_name}"
     error = invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas")
     return [found(f" {sentence};", error)]
 

@@ -44,6 +44,9 @@ def _without_made_names(volumes: Json) -> list[dict[str, Any]]:
     ]
 
 
+ABOVE_TOTAL = "job 'minAvailable' must not be greater than total replicas"
+NEEDS_MINIMUM = "job 'minAvailable' must be > 0 unless all replicas are 0"
+STAYS_WITHIN_REPLICAS = "'minAvailable' must be <= 'replicas'"
 TASKS_CHANGED = "job updates may not add or remove tasks"
 FIELDS_CHANGED = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
@@ -92,7 +95,7 @@ def _check_task(task: Mapping[str, Any], path: str, job_name: str) -> Iterator[F
         sentence = f"'minAvailable' must be >= 0 in task: {name}"
         yield found(sentence, invalid(f"{path}.minAvailable", available, sentence))
     if available is not None and available > replicas:
-        sentence = f"'minAvailable' must be <= 'replicas' in task: {name}"
+        sentence = f"{STAYS_WITHIN_REPLICAS} in task: {name}"
         yield found(sentence, invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas"))
     if faults := check_partitions(task, path, job_name):  # Volcano reports all faults of partitions in one sentence on an update
         said = "".join(each.sentence for each in faults if not each.extra)
@@ -102,14 +105,12 @@ def _check_task(task: Mapping[str, Any], path: str, job_name: str) -> Iterator[F
 def _check_spec(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], before: Mapping[str, Any]) -> Iterator[Finding]:
     minimum, total = integer(spec.get("minAvailable")), total_replicas(tasks)
     if minimum > total:
-        sentence = "job 'minAvailable' must not be greater than total replicas"
-        yield found(sentence, invalid("spec.minAvailable", minimum, f"{sentence}; there are {total} replicas"))
+        yield found(ABOVE_TOTAL, invalid("spec.minAvailable", minimum, f"{ABOVE_TOTAL}; there are {total} replicas"))
     if minimum < 0:
         sentence = "job 'minAvailable' must be >= 0"
         yield found(sentence, invalid("spec.minAvailable", minimum, sentence))
     if minimum == 0 and total > 0 and not _has_no_minimum(before):
-        sentence = "job 'minAvailable' must be > 0 unless all replicas are 0"
-        yield found(sentence, invalid("spec.minAvailable", minimum, sentence))
+        yield found(NEEDS_MINIMUM, invalid("spec.minAvailable", minimum, NEEDS_MINIMUM))
     if error := check_topology(spec.get("networkTopology"), "spec.networkTopology"):
         yield found(BOTH_TIERS, error)
 

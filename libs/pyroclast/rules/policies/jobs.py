@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Final
 
 from pydantic.alias_generators import to_camel
@@ -9,7 +10,12 @@ from pydantic.alias_generators import to_camel
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.jobs import JobSpec, TaskSpec
 from pyroclast.api.types import JOBS
-from pyroclast.rules.jobs.policies import ACTIONS, EVENTS
+from pyroclast.rules.jobs.create import NO_TASKS, TOO_FEW_REPLICAS, too_many_pods
+from pyroclast.rules.jobs.plugins import TWO_CLAIMS
+from pyroclast.rules.jobs.policies import ACTIONS, BOTH, EVENTS, NEITHER, STAR_ALONE, SUCCESS_CODE
+from pyroclast.rules.jobs.tasks import ABOVE_REPLICAS, NOT_A_GRAPH, NOT_ALL_PARTITIONS, NOT_LEAST_PARTITIONS
+from pyroclast.rules.jobs.update import ABOVE_TOTAL, FIELDS_CHANGED, NEEDS_MINIMUM, STAYS_WITHIN_REPLICAS, TASKS_CHANGED
+from pyroclast.rules.jobs.warnings import ROOT_REFUSED
 from pyroclast.rules.podgroups import BOTH_TIERS
 from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation, is_whole, listed, matches
 from pyroclast.rules.policies.submitters import CHANGED, SUBMITTER_KEPT, SUBMITTER_WRITTEN
@@ -23,10 +29,7 @@ _Q: Final = _EVENTS_OF.format("q")
 _ALL: Final = "variables.policyLists.all(l, {})"
 _TASK: Final = "t.?name.orValue('')"
 _JOB: Final = "object.metadata.name"
-_NOT_A_GRAPH: Final = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);"
-_FIXED: Final = (
-    "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
-)
+_NO_TIMEOUT: Final = "p.?timeout.orValue('1s')"
 _PLUGINS: Final = f"({listed(BUILT_IN)} + [JOB_PLUGINS])"
 """`JOB_PLUGINS` is a placeholder for the names of third-party plugins."""
 _CREATE: Final = ("CREATE",)
@@ -38,9 +41,13 @@ def _first(condition: str) -> str:
     return f"variables.tasks.filter(t, !({condition}))[0].?name.orValue('')"
 
 
-def _of_tasks(rule: str, condition: str, before: str, after: str, operations: tuple[str, ...] = _CREATE) -> Validation:
-    said = f'"{before}" + {_first(condition)} + "{after.replace("{job}", chr(34) + " + " + _JOB + " + " + chr(34))}"'
-    return Validation(rule, f"variables.tasks.all(t, {condition})", before + after.replace("{job}", ""), said, operations)
+def _of_tasks(
+    rule: str, condition: str, *texts: str, names_job: bool = False, operations: tuple[str, ...] = _CREATE
+) -> Validation:
+    """Return a check of each task. The name of the first faulty task follows the first text, that of the Job the second."""
+    names = [_first(condition), *([_JOB] if names_job else [])]
+    said = " + ".join(part for text, name in zip_longest(texts, names) for part in (f'"{text}"' if text else "", name) if part)
+    return Validation(rule, f"variables.tasks.all(t, {condition})", "".join(texts), said, operations)
 
 
 _TIERS = (
@@ -62,6 +69,8 @@ _CORES = (
     + " && quantity(string(c.resources.{0}['cpu'])).isGreaterThan(quantity('0')))"
 )
 _SUM = "variables.tasks.map(t, t.?replicas.orValue(0)).sum()"
+_OLD_SUM = "oldObject.?spec.?tasks.orValue([]).map(t, t.?replicas.orValue(0)).sum()"
+_TOO_MANY = too_many_pods(f"' + string({_SUM}) + '", "MAX_PODS")
 _FIRST_POD = f"{_JOB} + '-' + {_TASK} + '-0'"
 _CHANGEABLE: Final = frozenset({"min_available", "priority_class_name", "tasks", "volumes"})
 """Fields of a Job that may change, or have their own rule."""
@@ -70,7 +79,7 @@ _SAME_FIELDS: Final = [to_camel(name) for name in JobSpec.model_fields if name n
 _SAME_TASK_FIELDS: Final = [to_camel(name) for name in TaskSpec.model_fields if name not in _CHANGEABLE_OF_TASK]
 
 _VALIDATIONS: Final = (
-    Validation("a Job has at least one task", "variables.tasks.size() > 0", "No task specified in job spec", operations=_CREATE),
+    Validation("a Job has at least one task", "variables.tasks.size() > 0", NO_TASKS, operations=_CREATE),
     _of_tasks(
         "names of tasks are unique",
         f"variables.tasks.filter(u, u.?name.orValue('') == {_TASK}).size() == 1",
@@ -80,13 +89,15 @@ _VALIDATIONS: Final = (
     _of_tasks(
         "`minAvailable` of a task is at most its `replicas`",
         _WITHIN,
-        "'minAvailable' is greater than 'replicas' in task: ",
-        ", job: {job};",
+        f"{ABOVE_REPLICAS} in task: ",
+        ", job: ",
+        ";",
+        names_job=True,
     ),
     Validation(
         "`minAvailable` of the Job is at most the replicas of all tasks together",
         f"{_SUM} >= object.?spec.?minAvailable.orValue(0)",
-        "job 'minAvailable' should not be greater than total replicas in tasks;",
+        f"{TOO_FEW_REPLICAS};",
         operations=_CREATE,
     ),
     Validation(
@@ -102,27 +113,29 @@ _VALIDATIONS: Final = (
     _of_tasks(
         "`replicas` of a task is the number of partitions times the partition size",
         _PRODUCT,
-        "'Replicas' are not equal to TotalPartitions*PartitionSize in task: ",
-        ", job: {job}",
-        (),
+        f"{NOT_ALL_PARTITIONS} in task: ",
+        ", job: ",
+        names_job=True,
+        operations=(),
     ),
     _of_tasks(
         "`minAvailable` of a task is the minimum number of partitions times the partition size",
         _MINIMUM,
-        "'MinAvailable' is not equal to MinPartitions*PartitionSize in task: ",
-        ", job: {job}",
-        (),
+        f"{NOT_LEAST_PARTITIONS} in task: ",
+        ", job: ",
+        names_job=True,
+        operations=(),
     ),
     Validation(
         "a policy has at most one of events and exit code",
         _ALL.format(f"l.all(p, !({_P}.size() > 0 && has(p.exitCode)))"),
-        "must not specify event and exitCode simultaneously",
+        BOTH,
         operations=_CREATE,
     ),
     Validation(
         "a policy has at least one of events and exit code",
         _ALL.format(f"l.all(p, {_P}.size() > 0 || has(p.exitCode))"),
-        "either event and exitCode should be specified",
+        NEITHER,
         operations=_CREATE,
     ),
     Validation(
@@ -146,7 +159,7 @@ _VALIDATIONS: Final = (
     Validation(
         "exit code 0 has no policy",
         _ALL.format("l.all(p, p.?exitCode.orValue(1) != 0)"),
-        "0 is not a valid error code",
+        SUCCESS_CODE,
         operations=_CREATE,
     ),
     Validation(
@@ -158,12 +171,12 @@ _VALIDATIONS: Final = (
     Validation(
         "* is the only event in a list",
         _ALL.format(f"!l.exists(p, '*' in {_P}) || l.all(p, {_P}.all(e, e == '*'))"),
-        "if there's * here, no other policy should be here",
+        STAR_ALONE,
         operations=_CREATE,
     ),
     Validation(
         "timeouts of policies are durations",
-        _ALL.format(f"l.all(p, {matches('p.?timeout.orValue(' + chr(39) + '1s' + chr(39) + ')', _DURATION)})"),
+        _ALL.format(f"l.all(p, {matches(_NO_TIMEOUT, _DURATION)})"),
         "time: invalid duration in the timeout of a policy",
         operations=_CREATE,
     ),
@@ -184,7 +197,7 @@ _VALIDATIONS: Final = (
     Validation(
         "the queue is not `root`",
         "object.?spec.?queue.orValue('default') != 'root'",
-        "can not submit job to root queue;",
+        f"{ROOT_REFUSED};",
         operations=_CREATE,
     ),
     Validation(
@@ -229,10 +242,7 @@ _VALIDATIONS: Final = (
     Validation(
         "a volume sets at most one of `volumeClaim` and `volumeClaimName`",
         "variables.volumes.all(v, !(v.?volumeClaimName.orValue('') != '' && has(v.volumeClaim)))",
-        (
-            "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
-            "If you want to create a new PVC, you do not need to specify VolumeClaimName"
-        ),
+        TWO_CLAIMS,
         operations=_CREATE,
     ),
     Validation(
@@ -250,7 +260,7 @@ _VALIDATIONS: Final = (
             "variables.tasks.all(t, t.?dependsOn.?name.orValue([]).all(n, "
             f"n != {_TASK} && variables.tasks.exists(u, u.?name.orValue('') == n)))"
         ),
-        _NOT_A_GRAPH,
+        f"{NOT_A_GRAPH};",
         operations=_CREATE,
     ),
     Validation(
@@ -259,7 +269,7 @@ _VALIDATIONS: Final = (
             "variables.tasks.all(t, t.?dependsOn.?name.orValue([]).all(n, "
             f"!variables.tasks.exists(u, u.?name.orValue('') == n && {_TASK} in u.?dependsOn.?name.orValue([]))))"
         ),
-        _NOT_A_GRAPH,
+        f"{NOT_A_GRAPH};",
         operations=_CREATE,
     ),
     Validation(
@@ -274,35 +284,53 @@ _VALIDATIONS: Final = (
         "create job with name validate failed [name part must be no more than 63 bytes]",
         operations=_CREATE,
     ),
+    Validation(
+        "the replicas of all tasks together are at most `custom.max_pods_per_job`",
+        f"{_SUM} <= MAX_PODS || (request.operation == 'UPDATE' && {_SUM} <= {_OLD_SUM})",
+        too_many_pods("too many", "MAX_PODS"),
+        f"'{_TOO_MANY}'",
+    ),
+    Validation(
+        "a pod template names no node, unless `custom.allow_job_placement` is set",
+        "ALLOWS_PLACEMENT || variables.tasks.all(t, t.?template.?spec.?nodeName.orValue('') == '')",
+        "template.spec.nodeName: Forbidden: the scheduler chooses the node",
+        operations=_CREATE,
+    ),
+    Validation(
+        "the scheduler is one of the installation, unless `custom.allow_job_placement` is set",
+        "ALLOWS_PLACEMENT || (object.?spec.?schedulerName.orValue('') in ['', SCHEDULERS] && variables.tasks.all(t, "
+        "t.?template.?spec.?schedulerName.orValue('') in ['', SCHEDULERS]))",
+        "schedulerName: Unsupported value: another scheduler than those of the installation",
+        operations=_CREATE,
+    ),
     _of_tasks(
         "`minAvailable` of a task stays at most its `replicas`",
         _WITHIN,
-        "'minAvailable' must be <= 'replicas' in task: ",
-        "",
-        _UPDATE,
+        f"{STAYS_WITHIN_REPLICAS} in task: ",
+        operations=_UPDATE,
     ),
     Validation(
         "`minAvailable` of the Job stays at most the replicas of all tasks together",
         f"object.?spec.?minAvailable.orValue(0) <= {_SUM}",
-        "job 'minAvailable' must not be greater than total replicas",
+        ABOVE_TOTAL,
         operations=_UPDATE,
     ),
     Validation(
         "`minAvailable` of the Job stays above 0, unless all replicas are 0",
         f"object.?spec.?minAvailable.orValue(0) > 0 || {_SUM} == 0 || oldObject.?spec.?minAvailable.orValue(0) == 0",
-        "job 'minAvailable' must be > 0 unless all replicas are 0",
+        NEEDS_MINIMUM,
         operations=_UPDATE,
     ),
     Validation(
         "tasks are neither added nor removed",
         "variables.tasks.size() == oldObject.?spec.?tasks.orValue([]).size()",
-        "job updates may not add or remove tasks",
+        TASKS_CHANGED,
         operations=_UPDATE,
     ),
     Validation(
         "other fields of the Job are not changed",
         " && ".join(f"object.?spec.?{field} == oldObject.?spec.?{field}" for field in _SAME_FIELDS),
-        _FIXED,
+        FIELDS_CHANGED,
         operations=_UPDATE,
     ),
     Validation(
@@ -312,7 +340,7 @@ _VALIDATIONS: Final = (
             "v.mountPath == oldObject.spec.volumes[i].mountPath && v.?volumeClaim == oldObject.spec.volumes[i].?volumeClaim && "
             "(has(v.volumeClaim) || v.?volumeClaimName == oldObject.spec.volumes[i].?volumeClaimName))"
         ),
-        _FIXED,
+        FIELDS_CHANGED,
         operations=_UPDATE,
     ),
     Validation(
@@ -322,7 +350,7 @@ _VALIDATIONS: Final = (
             + " && ".join(f"t.?{field} == oldObject.spec.tasks[i].?{field}" for field in _SAME_TASK_FIELDS)
             + ")"
         ),
-        _FIXED,
+        FIELDS_CHANGED,
         operations=_UPDATE,
     ),
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.api.types import ResourceType
+from pyroclast.rules.lookups import MOST_PODS
 from pyroclast.rules.policies.jobs import JOB_DEFAULTS, JOB_POLICY
 from pyroclast.rules.policies.model import MutatingPolicy, ValidatingPolicy, Validation, rule_for, with_binding
 from pyroclast.rules.policies.others import OTHER_DEFAULTS, OTHER_POLICIES
@@ -22,24 +24,32 @@ def validating_manifests(
     job_plugins: Sequence[str] = (),
     exempt: Sequence[str] = (),
     namespace: str = "volcano-system",
+    max_pods: str = str(MOST_PODS),
+    allows_placement: str = "false",
     version: str = "v1",
 ) -> list[dict[str, Any]]:
     """Return the ValidatingAdmissionPolicies and their bindings.
 
     Namespaces in `exempt` are not checked. `job_plugins`: the names of third-party job plugins. `namespace`: the namespace of
-    Pyroclast's own programs.
+    Pyroclast's own programs. `max_pods` and `allows_placement`: CEL for the limits of Jobs.
     """
     names = ", ".join(f"'{name}'" for name in schedulers)
-    plugins = ", ".join(f'"{name}"' for name in job_plugins)
+    values = {
+        "SCHEDULERS": names,
+        "JOB_PLUGINS": ", ".join(f'"{name}"' for name in job_plugins),
+        "MAX_PODS": max_pods,
+        "ALLOWS_PLACEMENT": allows_placement,
+        NAMESPACE: namespace,
+    }
     objects: list[dict[str, Any]] = []
     for policy in VALIDATING:
-        conditions = [(name, expression.replace("SCHEDULERS", names)) for name, expression in policy.conditions]
+        conditions = [(name, _complete(expression, values)) for name, expression in policy.conditions]
         spec = {
             "failurePolicy": "Fail",
             "matchConstraints": _constraints(policy.resource, policy.operations, exempt),
             **_named("variables", policy.variables),
             **_named("matchConditions", conditions),
-            "validations": [_validation(validation, policy, plugins, namespace) for validation in policy.validations],
+            "validations": [_validation(validation, policy, values) for validation in policy.validations],
         }
         objects += with_binding("ValidatingAdmissionPolicy", policy.name, spec, binding=f"{policy.name}-binding", version=version)
     return objects
@@ -78,15 +88,20 @@ def _named(key: str, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _mutation(expression: str, scheduler: str, namespace: str) -> dict[str, Any]:
-    complete = expression.replace("SCHEDULER", scheduler).replace(NAMESPACE, namespace)
+    complete = _complete(expression, {"SCHEDULER": scheduler, NAMESPACE: namespace})
     return {"patchType": "JSONPatch", "jsonPatch": {"expression": complete}}
 
 
-def _validation(validation: Validation, policy: ValidatingPolicy, plugins: str, namespace: str) -> dict[str, Any]:
-    expression = validation.expression.replace("JOB_PLUGINS", plugins).replace(NAMESPACE, namespace)
+def _complete(text: str, values: Mapping[str, str]) -> str:
+    """Return `text` with values in place of the placeholders, which are words in capital letters."""
+    return re.sub(rf"\b({'|'.join(values)})\b", lambda match: values[match[1]], text)
+
+
+def _validation(validation: Validation, policy: ValidatingPolicy, values: Mapping[str, str]) -> dict[str, Any]:
+    expression = _complete(validation.expression, values)
     others = [operation for operation in policy.operations if validation.operations and operation not in validation.operations]
     if others:
         elsewhere = " || ".join(f"request.operation == '{operation}'" for operation in others)
         expression = f"{elsewhere} || ({expression})"
-    said = {"messageExpression": validation.said.replace("JOB_PLUGINS", plugins)} if validation.said else {}
-    return {"expression": expression, "message": validation.message, **said, "reason": "Invalid"}
+    said = {"messageExpression": _complete(validation.said, values)} if validation.said else {}
+    return {"expression": expression, "message": _complete(validation.message, values), **said, "reason": "Invalid"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyroclast.api.types import CRON_JOBS, HYPER_NODES, JOB_FLOWS, POD_GROUPS, PODS, QUEUES
-from pyroclast.rules.podgroups import BOTH_TIERS
+from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, HYPER_NODES, JOB_FLOWS, POD_GROUPS, PODS, QUEUES
+from pyroclast.rules.podgroups import BOTH_TIERS, NOT_NEGATIVE, ROOT_GROUP_REFUSED
 from pyroclast.rules.podspecs.requirements import COUNTED
 from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation, is_whole, listed
 from pyroclast.rules.policies.submitters import CHANGED, RECORDED_KEPT, SUBMITTER_KEPT, SUBMITTER_WRITTEN
@@ -115,8 +115,22 @@ _QUEUES: Final = ValidatingPolicy(
 _POD_GROUPS: Final = ValidatingPolicy(
     "podgroup-validation-policy",
     POD_GROUPS,
-    ("CREATE",),
+    _WRITE,
     (
+        SUBMITTER_KEPT,
+        Validation(
+            "the queue is not `root`",
+            "object.?spec.?queue.orValue('') != 'root' || (request.operation == 'UPDATE' && oldObject.?spec.?queue.orValue('') "
+            "== 'root')",
+            ROOT_GROUP_REFUSED,
+        ),
+        Validation(
+            "`minMember`, `minTaskMember` and `minResources` are not negative",
+            "object.?spec.?minMember.orValue(0) >= 0 && object.?spec.?minTaskMember.orValue({}).all(k, "
+            "object.spec.minTaskMember[k] >= 0) && object.?spec.?minResources.orValue({}).all(r, "
+            "!quantity(string(object.spec.minResources[r])).isLessThan(quantity('0')))",
+            NOT_NEGATIVE,
+        ),
         Validation(
             "`networkTopology` sets at most one of `highestTierAllowed` and `highestTierName`",
             f"!has(object.spec) || {_TIERS.format('object.spec')}",
@@ -128,6 +142,7 @@ _POD_GROUPS: Final = ValidatingPolicy(
             BOTH_TIERS + ".",
         ),
     ),
+    conditions=(CHANGED,),
 )
 
 _MIN: Final = "volcano.sh/jdb-min-available"
@@ -161,6 +176,8 @@ _PODS: Final = ValidatingPolicy(
     ),
     conditions=(("our-scheduler", "object.spec.?schedulerName.orValue('') in [SCHEDULERS]"),),
 )
+
+_HYPER_JOBS: Final = ValidatingPolicy("hyperjob-validation-policy", HYPER_JOBS, _WRITE, (SUBMITTER_KEPT,), conditions=(CHANGED,))
 
 _HYPER_NODES: Final = ValidatingPolicy(
     "hypernode-validation-policy",
@@ -255,13 +272,14 @@ _CRON_JOBS: Final = ValidatingPolicy(
     conditions=(CHANGED,),
 )
 
-OTHER_POLICIES: Final = (_CRON_JOBS, _QUEUES, _POD_GROUPS, _PODS, _HYPER_NODES, _FLOWS)
+OTHER_POLICIES: Final = (_CRON_JOBS, _QUEUES, _POD_GROUPS, _PODS, _HYPER_JOBS, _HYPER_NODES, _FLOWS)
 
 _NAMESPACE_QUEUE: Final = "namespaceObject.metadata.?annotations[?'scheduling.volcano.sh/queue-name']"
 _ROOTED: Final = f"{_HIERARCHY} != '' && {_WEIGHTS} != '' && {_HIERARCHY}.split('/')[0] != 'root'"
 
 OTHER_DEFAULTS: Final = (
     MutatingPolicy("volcano-cronjob-mutation-policy", "volcano-cronjob-mutation-binding", CRON_JOBS, (SUBMITTER_WRITTEN,)),
+    MutatingPolicy("pyroclast-hyperjob-mutation-policy", "pyroclast-hyperjob-mutation-binding", HYPER_JOBS, (SUBMITTER_WRITTEN,)),
     MutatingPolicy("volcano-jobflow-mutation-policy", "volcano-jobflow-mutation-binding", JOB_FLOWS, (SUBMITTER_WRITTEN,)),
     MutatingPolicy(
         "volcano-queue-mutation-policy",

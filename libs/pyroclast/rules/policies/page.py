@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyroclast.rules.lookups import MOST_PODS
 from pyroclast.rules.policies.manifests import MUTATING, VALIDATING
 
 UNCOVERED: Final[tuple[tuple[str, str, str], ...]] = (
@@ -53,6 +54,11 @@ UNCOVERED: Final[tuple[tuple[str, str, str], ...]] = (
         "started entries are not changed, and running flows are not deleted",
         "the rule needs the user of the request and the status of the flow",
     ),
+    *(
+        (kind, "all rules for the spec of a Job", "the policies check the Jobs when they are created")
+        for kind in ("CronJob", "HyperJob")
+    ),
+    ("Job", "the quotas of the namespace allow its PriorityClass", "a policy cannot read the quotas"),
     ("JobTemplate", "all rules for the spec of a Job", "admission applies these rules when the Job is created"),
 )
 """The kind, the rule, and why no policy covers it."""
@@ -78,7 +84,8 @@ def coverage_page() -> str:
     for policy in VALIDATING:
         for validation in policy.validations:
             when = ", ".join(validation.operations or policy.operations)
-            lines.append(f"| {policy.resource.kind} | {validation.rule} | {when} | {_code(validation.message)} |")
+            message = _code(validation.message.replace("MAX_PODS", str(MOST_PODS)))
+            lines.append(f"| {policy.resource.kind} | {validation.rule} | {when} | {message} |")
     lines += ["\n## Defaults on creation\n", "| Kind | Default |", "|---|---|"]
     lines += [f"| {policy.resource.kind} | {mutation.rule} |" for policy in MUTATING for mutation in policy.mutations]
     lines += ["\n## What only the webhooks check\n", "| Kind | Rule | Why |", "|---|---|---|"]

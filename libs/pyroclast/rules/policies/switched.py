@@ -99,7 +99,7 @@ def seats_manifests(*, namespace: str, release: str) -> list[dict[str, Any]]:
 _NAME: Final = "pyroclast-namespace-scheduler"
 _DEFAULT: Final = "default-scheduler"  # the API server sets this name in a pod that names no scheduler
 _NAMES_NONE: Final = f"object.spec.?schedulerName.orValue('{_DEFAULT}') == '{_DEFAULT}' && !has(object.spec.nodeName)"
-_OF_NO_DAEMON_SCHEDULER_SET: Final = (
+_OF_NO_DAEMON_SET: Final = (
     "!object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && o.kind == 'DaemonSet')"
 )
 _SCHEDULER_SET: Final = (
@@ -121,7 +121,7 @@ def scheduler_manifests(*, exempt: tuple[str, ...] = (), version: str = "v1") ->
         },
         "matchConditions": [
             {"name": "names-no-scheduler", "expression": _NAMES_NONE},
-            {"name": "of-no-daemon-set", "expression": _OF_NO_DAEMON_SCHEDULER_SET},
+            {"name": "of-no-daemon-set", "expression": _OF_NO_DAEMON_SET},
         ],
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _SCHEDULER_SET}}],
     }
