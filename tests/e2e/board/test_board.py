@@ -20,7 +20,7 @@ def test_web_page_shows_waiting_completed_and_deleted_jobs(cluster: Cluster, nam
     too_big = job("too-big", command=["sleep", "1"], replicas=2).replace("100m", "900")
     cluster.create(too_big, namespace)
     uid = cluster.get("vcjob", "too-big", "-n", namespace)["metadata"]["uid"]
-    page = shows(cluster, f"/jobs/{uid}", "Why it waits", "never", "by the scheduler&#39;s order")
+    page = shows(cluster, f"/jobs/{uid}", "Why it waits", "never", "by the scheduler's order")
     answer = json.loads(shows(cluster, f"/explain/jobs/{namespace}/too-big", '"complete":true'))
     assert answer["kind"] == "Explanation"
     assert answer["never"]
