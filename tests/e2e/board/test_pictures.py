@@ -57,7 +57,7 @@ def paths(cluster: Cluster, showcase: Showcase, past: str) -> dict[str, str]:
         "history": "/history?queue=research",
     }
     shows(cluster, found["flow"], "train-medium: Failed", "train-small: Completed", "report: Completed")
-    shows(cluster, found["job"], "Why it waits", "by the scheduler&#39;s order")
+    shows(cluster, found["job"], "Why it waits", "by the scheduler's order")
     shows(cluster, found["queues"], "research nvidia.com/gpu: borrowed")
     shows(cluster, found["nodes"], "serving/retrain", "kept for a Job", "row-0 / rack-0")
     shows(cluster, found["overview"], "NoNodeBigEnough", "QueueFull")
