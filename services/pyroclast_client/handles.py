@@ -211,10 +211,7 @@ class AsyncJob(Handle, Generic[R]):
         session, seen = await self.client.session(), asyncio.Queue[Pod | None]()
         watch = SelectionWatch(session.kube, PODS, self.namespace, {"labelSelector": f"{keys.JOB_NAME}={self.name}"})
         loop = asyncio.get_running_loop()
-        tasks = [
-            loop.create_task(watch.run(lambda item: _put(item, self.uid, seen))),
-            loop.create_task(self._finish(seen)),
-        ]
+        tasks = [loop.create_task(watch.run(lambda item: _put(item, self.uid, seen))), loop.create_task(self._finish(seen))]
         try:
             with translating(f"the results of Job {self.key}"):
                 while len(told) < _size(job):

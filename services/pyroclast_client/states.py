@@ -18,12 +18,7 @@ from pyroclast.kube.http.waiting_queries import group_of, schedulers_at_work
 from pyroclast.views.explanation import explanation_lines, stored_explanation
 from pyroclast.views.jobs import is_waiting, running_cause, view_of, waiting_cause
 
-COLOURS: Final[Mapping[str, str]] = {
-    "succeeded": "#2e7d32",
-    "running": "#1565c0",
-    "pending": "#9e9e9e",
-    "failed": "#c62828",
-}
+COLOURS: Final[Mapping[str, str]] = {"succeeded": "#2e7d32", "running": "#1565c0", "pending": "#9e9e9e", "failed": "#c62828"}
 GOOD: Final = frozenset({"Completed", "Succeed", "Succeeded"})
 BAD: Final = frozenset({"Failed", "Terminated", "Aborted"})
 

@@ -64,11 +64,7 @@ class Accounts:
                     self.say(f"the token of {account} was not renewed: {error}")
 
     async def _write_token(self, account: str) -> None:
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": LIFETIME_SECONDS},
-        }
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": LIFETIME_SECONDS}}
         answer = await self.client.create(SERVICE_ACCOUNTS, body, namespace=NAMESPACE, name=account, subresource="token")
         _write_private(self._token_file(account), answer["status"]["token"])
         self._ends[account] = datetime.fromisoformat(answer["status"]["expirationTimestamp"])

@@ -41,10 +41,7 @@ def certificate(
         .not_valid_after(now + dt.timedelta(days=365 * _YEARS))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
-            critical=False,
-        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
     )
     if issuer is None:
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)

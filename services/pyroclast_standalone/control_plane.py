@@ -128,14 +128,7 @@ async def _start_api_server(supervisor: Supervisor, options: Options, port: int)
         Program(
             "apiserver",
             "pyroclast_standalone.apiserver",
-            (
-                "--data-dir",
-                str(directory.root),
-                "--port",
-                str(port),
-                *("--scheduler", SCHEDULER_NAME),
-                *audit,
-            ),
+            ("--data-dir", str(directory.root), "--port", str(port), *("--scheduler", SCHEDULER_NAME), *audit),
             is_ready,
         )
     )

@@ -48,11 +48,7 @@ class View:
     """
 
     def __init__(
-        self,
-        client: Client,
-        namespace: str,
-        followed: Mapping[ResourceType, Mapping[Key, str]],
-        changed: Callable[[], None],
+        self, client: Client, namespace: str, followed: Mapping[ResourceType, Mapping[Key, str]], changed: Callable[[], None]
     ) -> None:
         self._followed = [
             (kind, key, uid) for kind, uids in followed.items() for key, uid in uids.items() if key.namespace == namespace

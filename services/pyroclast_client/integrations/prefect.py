@@ -56,10 +56,7 @@ class PyroclastWorker(BaseWorker[PyroclastConfiguration, PyroclastVariables, Pyr
     _description = "Execute flow runs as Jobs of Pyroclast on Kubernetes."
 
     async def run(
-        self,
-        flow_run: FlowRun,
-        configuration: PyroclastConfiguration,
-        task_status: anyio.abc.TaskStatus[str] | None = None,
+        self, flow_run: FlowRun, configuration: PyroclastConfiguration, task_status: anyio.abc.TaskStatus[str] | None = None
     ) -> PyroclastResult:
         """Submit a flow run as a Job and wait until the Job ends."""
         logger = self.get_flow_run_logger(flow_run)

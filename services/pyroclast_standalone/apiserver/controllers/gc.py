@@ -24,13 +24,7 @@ _Item = tuple[str, str]  # collection and key
 class GarbageCollector:
     """Follows the owner references in the whole store."""
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        writer: Writer,
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, store: Store, registry: Registry, writer: Writer, now: Callable[[], float]) -> None:
         self._store = store
         self._registry = registry
         self._writer = writer

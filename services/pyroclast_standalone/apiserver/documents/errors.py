@@ -18,9 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeAlias
 
-from pyroclast.rules.errors import (
-    FieldError,
-)
+from pyroclast.rules.errors import FieldError
 
 Json: TypeAlias = Any
 """Any JSON value."""

@@ -155,14 +155,7 @@ def _given(new: Object, old: Object | None, subresource: str) -> list[Owner]:
 
 
 def track_update(
-    new: Object,
-    old: Object | None,
-    schema: Node,
-    *,
-    manager: str,
-    api_version: str,
-    now: str | None,
-    subresource: str = "",
+    new: Object, old: Object | None, schema: Node, *, manager: str, api_version: str, now: str | None, subresource: str = ""
 ) -> None:
     """Set `new["metadata"]["managedFields"]` for a write by `manager` that changed `old` (None on create) to `new`.
 

@@ -80,13 +80,7 @@ def _check_map(values: list[Json], keys: list[str], path: str) -> list[FieldErro
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")
-_BLOCKING: Final = {
-    ErrorType.UNSUPPORTED,
-    ErrorType.REQUIRED,
-    ErrorType.TOO_LONG,
-    ErrorType.TOO_MANY,
-    ErrorType.TYPE_INVALID,
-}
+_BLOCKING: Final = {ErrorType.UNSUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID}
 _UNCHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 )

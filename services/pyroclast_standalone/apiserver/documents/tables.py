@@ -137,11 +137,7 @@ def _shown(document: Mapping[str, Json], include: str) -> Json:
         case "None":
             return None
         case _:
-            return {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": document["metadata"],
-            }
+            return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": document["metadata"]}
 
 
 def render(

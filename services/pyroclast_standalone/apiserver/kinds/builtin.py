@@ -57,13 +57,7 @@ def _set(holder: Any, steps: Sequence[str], value: Any) -> None:  # noqa: ANN401
 
 _CHECKS: Final = 3  # how often most kinds check changed metadata; each check reports its errors
 _OBJECT_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
-_ANY_FINALIZER: Final = {
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "coordination.k8s.io",
-    "node.k8s.io",
-    "policy",
-}
+_ANY_FINALIZER: Final = {"admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "node.k8s.io", "policy"}
 """Groups whose objects may have finalizers without a qualified name."""
 
 

@@ -64,10 +64,7 @@ def _update_claim(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
 
 
 PERSISTENT_VOLUME_CLAIM: Final = Rules(
-    default=_default_claim,
-    check=_check_claim,
-    check_update=_update_claim,
-    prepare=_prepare_claim,
+    default=_default_claim, check=_check_claim, check_update=_update_claim, prepare=_prepare_claim
 )
 
 

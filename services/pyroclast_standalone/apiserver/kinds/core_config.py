@@ -154,10 +154,7 @@ def _update_secret(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]
 
 
 SECRET: Final = Rules(
-    default=_default_secret,
-    check=_check_secret,
-    check_update=_update_secret,
-    fields={"type": read_field("type")},
+    default=_default_secret, check=_check_secret, check_update=_update_secret, fields={"type": read_field("type")}
 )
 
 
@@ -175,12 +172,7 @@ def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], ", ".join(requests), ", ".join(limits), age_of(document, now)]
 
 
-RESOURCE_QUOTA: Final = Rules(
-    check=check_quota,
-    check_update=check_quota_update,
-    deletes_to_object=True,
-    cells=_quota_cells,
-)
+RESOURCE_QUOTA: Final = Rules(check=check_quota, check_update=check_quota_update, deletes_to_object=True, cells=_quota_cells)
 
 
 def _default_limits(document: dict[str, Any]) -> None:

@@ -9,10 +9,7 @@ from pyroclast.views.readable import human_duration
 from pyroclast_standalone.apiserver.kinds.rules import age_of
 from pyroclast_standalone.times import parse_time
 
-_ENDINGS: Final = {
-    "Succeeded": "The pod has completed successfully.",
-    "Failed": "The pod failed.",
-}
+_ENDINGS: Final = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
 
 def pod_conditions(pod: Mapping[str, Any]) -> list[dict[str, Any]]:

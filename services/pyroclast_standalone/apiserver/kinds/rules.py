@@ -51,11 +51,7 @@ Check: TypeAlias = Callable[[dict[str, Any]], list[FieldError]]
 UpdateCheck: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], list[FieldError]]
 Cells: TypeAlias = Callable[[Mapping[str, Any], float], list[Any]]
 
-NAME = Column(
-    "Name",
-    format="name",
-    doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name",
-)
+NAME = Column("Name", format="name", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name")
 AGE = Column("Age", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.creationTimestamp")
 
 

@@ -68,10 +68,7 @@ def wanted(accept: str, *, is_list: bool = False) -> Wanted:
         raise status.StatusError(406, "NotAcceptable", message)
     available = (*_AVAILABLE, *(STREAMS if is_list else ()))
     raise status.StatusError(
-        406,
-        "NotAcceptable",
-        f"406: Not Acceptable\n\nAvailable representations: {', '.join(available)}",
-        details={},
+        406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {', '.join(available)}", details={}
     )
 
 

@@ -97,12 +97,7 @@ def row(context: Context, resource: Resource, body: Mapping[str, Any], *, defini
     """Return the table of one object. For a bookmark, name and times are empty."""
     metadata = {"resourceVersion": body["metadata"].get("resourceVersion", "")}
     table = tables.render(
-        resource.strategy,
-        [body],
-        now=time.time(),
-        include=_included(context),
-        metadata=metadata,
-        definitions=definitions,
+        resource.strategy, [body], now=time.time(), include=_included(context), metadata=metadata, definitions=definitions
     )
     return _versioned(table, context.wanted)
 

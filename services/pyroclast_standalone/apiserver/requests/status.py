@@ -192,12 +192,7 @@ def of_document(error: DocumentError) -> StatusError:
 
 def internal(message: str) -> StatusError:
     """Return a 500 error for an unexpected error."""
-    return StatusError(
-        500,
-        "InternalError",
-        f"Internal error occurred: {message}",
-        details={"causes": [{"message": message}]},
-    )
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", details={"causes": [{"message": message}]})
 
 
 def unreasoned(code: int, message: str) -> StatusError:
@@ -211,10 +206,7 @@ def too_large_resource_version(wanted: int, current: int) -> StatusError:
         504,
         "Timeout",
         f"Timeout: Too large resource version: {wanted}, current: {current}",
-        details={
-            "causes": [cause("ResourceVersionTooLarge", "Too large resource version")],
-            "retryAfterSeconds": 1,
-        },
+        details={"causes": [cause("ResourceVersionTooLarge", "Too large resource version")], "retryAfterSeconds": 1},
     )
 
 

@@ -166,10 +166,7 @@ class Reader:
         try:
             return self._page(context, resource, chosen, limit, revision=revision, after=after)
         except Compacted:
-            raise status.expired(
-                _EXPIRED_PAGE,
-                continue_token=_encode_token(-1, after),
-            ) from None
+            raise status.expired(_EXPIRED_PAGE, continue_token=_encode_token(-1, after)) from None
 
     def _page(self, context: Context, resource: Resource, chosen: Selection, limit: int, *, revision: int, after: str) -> Answer:
         collection = resource.collection

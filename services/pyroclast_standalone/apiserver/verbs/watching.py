@@ -48,12 +48,7 @@ class Watches:
         return self._lines(context, resource, chosen.filter(), revision, time.monotonic() + timeout)
 
     async def _lines(
-        self,
-        context: Context,
-        resource: Resource,
-        selects: Callable[[Stored], bool] | None,
-        revision: int,
-        ends: float,
+        self, context: Context, resource: Resource, selects: Callable[[Stored], bool] | None, revision: int, ends: float
     ) -> AsyncIterator[bytes]:
         query = context.query
         bookmarks = query.flag("allowWatchBookmarks")
