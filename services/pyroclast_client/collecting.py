@@ -60,22 +60,22 @@ class Collector:
         if not pod.message:
             return Outcome(pod.index, error=self._unsaid(pod, what))
         try:
-            found = envelope(self.key, pod.message, index=pod.index, attempt=pod.uid, what=what)
-            payload = await self._payload(found, pod)
+            sealed = envelope(self.key, pod.message, index=pod.index, attempt=pod.uid, what=what)
+            payload = await self._payload(sealed, pod)
         except (errors.ForgedResult, errors.ResultTooLarge) as error:
             return Outcome(pod.index, error=error)
-        return decoded(found, payload, what=what, name=self.job.name, is_json=self.is_json)
+        return decoded(sealed, payload, what=what, name=self.job.name, is_json=self.is_json)
 
-    async def _payload(self, found: Envelope, pod: Pod) -> bytes | None:
-        match found.place:
+    async def _payload(self, sealed: Envelope, pod: Pod) -> bytes | None:
+        match sealed.place:
             case "inline":
                 try:
-                    return sealing.inline(found.message)
+                    return sealing.inline(sealed.message)
                 except sealing.SealError as error:
                     text = f"index {pod.index} of Job {self.job}: {error}; it was not unpickled"
                     raise errors.ForgedResult(f"{text}. Look at who may write to pods of this namespace") from error
             case "log":
-                tail = found.frames + AFTER_FRAMES
+                tail = sealed.frames + AFTER_FRAMES
                 near = sealing.unframed(await log_of(self.kube, self.job.namespace, pod, tail=tail))
                 return near or sealing.unframed(await log_of(self.kube, self.job.namespace, pod))
             case "store":
@@ -102,8 +102,8 @@ class Collector:
 
 def _chosen(pods: Iterable[Pod]) -> dict[int, Pod]:
     """Return the pod with the valid outcome for each index: the latest with a termination message, otherwise the latest."""
-    found: dict[int, Pod] = {}
+    latest: dict[int, Pod] = {}
     for pod in pods:  # the latest pod of an index is the last
-        if pod.index not in found or pod.message or not found[pod.index].message:
-            found[pod.index] = pod
-    return found
+        if pod.index not in latest or pod.message or not latest[pod.index].message:
+            latest[pod.index] = pod
+    return latest

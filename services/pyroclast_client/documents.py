@@ -72,15 +72,15 @@ Submittable: TypeAlias = Mapping[str, Any] | str | os.PathLike[str] | _Model
 def documents_of(given: object) -> list[Document]:
     """Return the manifests in `given`, each with its kind and metadata."""
     if isinstance(given, Mapping):
-        found = [copy.deepcopy(dict(given))]
+        documents = [copy.deepcopy(dict(given))]
     elif isinstance(given, _Model):
-        found = [given.model_dump(by_alias=True, exclude_none=True, mode="json")]
+        documents = [given.model_dump(by_alias=True, exclude_none=True, mode="json")]
     elif isinstance(given, str | os.PathLike):
-        found = _loaded(given)
+        documents = _loaded(given)
     else:
         text = "a Job model, a dict, the path or text of a manifest, a task call such as `train.call(1)`, or a flow"
         raise Usage(f"submit: {type(given).__name__} cannot be submitted; give {text}")
-    return [_complete(document, index if len(found) > 1 else None) for index, document in enumerate(found)]
+    return [_complete(document, index if len(documents) > 1 else None) for index, document in enumerate(documents)]
 
 
 def fresh_name(stem: str) -> str:

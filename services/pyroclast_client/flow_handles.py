@@ -47,10 +47,10 @@ def remaining_flow(flow: Mapping[str, Any], phases: Mapping[str, str]) -> Docume
     if not left:
         raise Usage(f"retry: all entries of JobFlow {metadata['name']} have completed, so nothing is left to do")
     owner = {"apiVersion": JOB_FLOWS.api_version, "kind": JOB_FLOWS.kind, "name": metadata["name"], "uid": metadata["uid"]}
-    found = _NAME.fullmatch(metadata["name"])
-    if found is None:
+    parts = _NAME.fullmatch(metadata["name"])
+    if parts is None:
         raise Usage(f"retry: JobFlow {metadata['name']} was not made by this client; submit a flow of the entries that are left")
-    name = f"{found['stem']}-r{int(found['number'] or 0) + 1}-{found['suffix']}"
+    name = f"{parts['stem']}-r{int(parts['number'] or 0) + 1}-{parts['suffix']}"
     return {
         "apiVersion": JOB_FLOWS.api_version,
         "kind": JOB_FLOWS.kind,
@@ -80,10 +80,12 @@ def _left_out(entries: Sequence[Mapping[str, Any]], phases: Mapping[str, str], d
         if entry["name"] in done and (switch := entry.get("switch")):
             listed.update(switch.get("default") or (), *(case.get("entries") or () for case in switch.get("cases") or ()))
     skipped = {entry["name"]: entry for entry in entries if phases.get(entry["name"]) == "Skipped"}
-    found = listed & skipped.keys()
-    while more := {name for name, entry in skipped.items() if name not in found and (waits := _waits(entry)) and waits <= found}:
-        found |= more
-    return found
+    unmade = listed & skipped.keys()
+    while more := {
+        name for name, entry in skipped.items() if name not in unmade and (waits := _waits(entry)) and waits <= unmade
+    }:
+        unmade |= more
+    return unmade
 
 
 def _waits(entry: Mapping[str, Any]) -> set[str]:
@@ -170,19 +172,19 @@ class AsyncFlow(Handle, Generic[R]):
         session = await self.client.session()
         watcher = session.watcher(JOB_FLOWS, self.namespace)
 
-        def holds(found: dict[str, Any] | None) -> bool:
-            return found is None or found["metadata"]["uid"] != self.uid or _status(found).is_finished
+        def holds(flow: dict[str, Any] | None) -> bool:
+            return flow is None or flow["metadata"]["uid"] != self.uid or _status(flow).is_finished
 
         try:
             with translating(f"JobFlow {self.key}"):
                 async with asyncio.timeout(timeout):
-                    found = await watcher.until(self.name, holds)
+                    flow = await watcher.until(self.name, holds)
         except TimeoutError:
             what = f"JobFlow {self.key} had not ended within {timeout:g} s"
             raise errors.TimedOut(f"{what}; it goes on. `status` has its entries, `cancel()` ends it") from None
-        if found is None:
+        if flow is None:
             raise errors.JobFailed(f"JobFlow {self.key} was deleted while it was waited for. Run it again", phase="Deleted")
-        status = _status(self._same(found))
+        status = _status(self._same(flow))
         if check and status.phase != "Succeed":
             bad = [name for name, phase in status.entries.items() if phase in {"Failed", "Terminated", "Aborted"}]
             named = f"; {', '.join(bad)} failed, `flow[{bad[0]!r}].logs()` shows what it printed" if bad else ""
@@ -197,28 +199,28 @@ class AsyncFlow(Handle, Generic[R]):
             Usage: the flow has no entry of that name.
             NotFound: the Job was not created yet.
         """
-        found = await self.object()
-        name = _entry_names(found).get(entry)
+        flow = await self.object()
+        name = _entry_names(flow).get(entry)
         if name is None:
-            raise errors.Usage(f"JobFlow {self.key} has no entry {entry}; it has {', '.join(sorted(_entry_names(found)))}")
+            raise errors.Usage(f"JobFlow {self.key} has no entry {entry}; it has {', '.join(sorted(_entry_names(flow)))}")
         key = Key(self.namespace, f"{self.name}-{name}" + ("" if number is None else f"-{number}"))
         with translating(f"Job {key} of entry {entry}"):
             session = await self.client.session()
             job = await session.kube.get(JOBS, key)
-        collector = await self._collector(found)
+        collector = await self._collector(flow)
         return AsyncJob(self.client, key.namespace, key.name, job["metadata"]["uid"], collector=collector)
 
     async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as of a Job
         """Wait until the flow ends. Return the value of the node that the flow function returned."""
         await self.wait(timeout)
-        found = await self.object()
-        returned = (found["metadata"].get("annotations") or {}).get(RETURNS, "")
+        flow = await self.object()
+        returned = (flow["metadata"].get("annotations") or {}).get(RETURNS, "")
         if not returned:
             raise errors.Usage(f"JobFlow {self.key} returns nothing; `flow[ENTRY].result()` is the value of an entry")
         entry, _, rounds = returned.partition("*")
         if not rounds:
-            return cast("R", await self._value(found, entry, None))
-        return cast("R", [await self._value(found, entry, number) for number in range(int(rounds))])
+            return cast("R", await self._value(flow, entry, None))
+        return cast("R", [await self._value(flow, entry, number) for number in range(int(rounds))])
 
     async def retry(self) -> AsyncFlow[R]:
         """Wait until the flow ends. Then run the entries that have not completed, in a new flow.
@@ -229,10 +231,10 @@ class AsyncFlow(Handle, Generic[R]):
             Usage: all entries have completed, or a choice depends on the outcome of a completed entry.
         """
         await self.wait(check=False)
-        found = await self.object()
-        names = _entry_names(found)
-        phases = {names[bare]: phase for bare, phase in _whole(_status(found)).items() if bare in names}
-        body = remaining_flow(found, phases)
+        flow = await self.object()
+        names = _entry_names(flow)
+        phases = {names[bare]: phase for bare, phase in _whole(_status(flow)).items() if bare in names}
+        body = remaining_flow(flow, phases)
         with translating(f"JobFlow {body['metadata']['name']}"):
             created = await create((await self.client.session()).kube, JOB_FLOWS, body)
         metadata = created["metadata"]
@@ -260,8 +262,8 @@ class AsyncFlow(Handle, Generic[R]):
             await kube.patch(JOB_FLOWS, self.key, body, PatchKind.MERGE)
             await kube.delete(JOB_FLOWS, self.key, uid=self.uid, propagation="Background")
 
-    async def _value(self, found: dict[str, Any], entry: str, number: int | None) -> Any:  # noqa: ANN401 - what the function returned
-        collector = await self._collector(found)
+    async def _value(self, flow: dict[str, Any], entry: str, number: int | None) -> Any:  # noqa: ANN401 - what the function returned
+        collector = await self._collector(flow)
         place = _place(collector, entry, number)
         if collector.store and not is_elsewhere(collector.store):
             spec = await self._template_spec(collector, entry)
@@ -286,8 +288,8 @@ class AsyncFlow(Handle, Generic[R]):
         what, is_json = f"entry {entry} of JobFlow {self.key}", gives_json(spec)
         return stored_value(collector.key, collector.store, kept, entry=entry, number=number or 0, what=what, is_json=is_json)
 
-    async def _collector(self, found: dict[str, Any]) -> Collector:
-        annotations = found["metadata"].get("annotations") or {}
+    async def _collector(self, flow: dict[str, Any]) -> Collector:
+        annotations = flow["metadata"].get("annotations") or {}
         if PAYLOAD not in annotations:
             text = f"JobFlow {self.key} runs no functions of this client, so it has no result"
             raise errors.Usage(f"{text}; `flow[ENTRY].logs()` has what it printed")
@@ -295,11 +297,11 @@ class AsyncFlow(Handle, Generic[R]):
         key = await key_of(kube, Key(self.namespace, annotations[PAYLOAD]))
         return Collector(kube, self.key, key, annotations.get(SUBMISSION, ""), annotations.get(STORE, ""))
 
-    def _same(self, found: dict[str, Any]) -> dict[str, Any]:
-        if found["metadata"]["uid"] != self.uid:
+    def _same(self, flow: dict[str, Any]) -> dict[str, Any]:
+        if flow["metadata"]["uid"] != self.uid:
             text = f"JobFlow {self.key} was deleted, and another one has its name now"
             raise errors.JobReplaced(f"{text}. `client.flow({self.name!r})` is a handle of that one")
-        return found
+        return flow
 
 
 class Flow(Generic[R]):
@@ -365,10 +367,10 @@ def _place(collector: Collector, entry: str, number: int | None) -> tuple[str, s
     return collector.store, f"{collector.submission}/entries/{entry}/{number or 0}/value"
 
 
-def _entry_names(found: dict[str, Any]) -> dict[str, str]:
+def _entry_names(flow: dict[str, Any]) -> dict[str, str]:
     """Map names in the flow function to names of entries. An entry's name ends with letters that are unique to the submission."""
-    suffix = "-" + found["metadata"]["name"].rpartition("-")[2]
-    names = [str(entry["name"]) for entry in found["spec"].get("flows") or ()]
+    suffix = "-" + flow["metadata"]["name"].rpartition("-")[2]
+    names = [str(entry["name"]) for entry in flow["spec"].get("flows") or ()]
     return {name.removesuffix(suffix): name for name in names}
 
 
@@ -384,16 +386,16 @@ def _whole(status: FlowStatus) -> dict[str, str]:
     return phases
 
 
-def _status(found: dict[str, Any]) -> FlowStatus:
-    status = found.get("status") or {}
+def _status(flow: dict[str, Any]) -> FlowStatus:
+    status = flow.get("status") or {}
     phase = str((status.get("state") or {}).get("phase") or "Pending")
     conditions = status.get("conditions") or {}
     entries, messages = {}, {}
-    for bare, name in _entry_names(found).items():
-        job = f"{found['metadata']['name']}-{name}"
+    for bare, name in _entry_names(flow).items():
+        job = f"{flow['metadata']['name']}-{name}"
         for known, condition in conditions.items():
             rest = known.removeprefix(job)
             if known == job or (known.startswith(f"{job}-") and rest[1:].isdigit()):
                 entries[bare + rest] = str(condition.get("phase") or "")
                 messages[bare + rest] = str(condition.get("message") or "")
-    return FlowStatus(phase, entries, messages, frozenset(_entry_names(found)))
+    return FlowStatus(phase, entries, messages, frozenset(_entry_names(flow)))

@@ -57,10 +57,10 @@ class Session:
 
     def watcher(self, kind: ResourceType, namespace: str) -> Watcher:
         """Return the shared watch of a kind in a namespace."""
-        found = self._watchers.get((kind, namespace))
-        if found is None or found.has_failed:
-            found = self._watchers[kind, namespace] = Watcher(self.kube, kind, namespace)
-        return found
+        watcher = self._watchers.get((kind, namespace))
+        if watcher is None or watcher.has_failed:
+            watcher = self._watchers[kind, namespace] = Watcher(self.kube, kind, namespace)
+        return watcher
 
     async def close(self) -> None:
         """Close all connections."""

@@ -142,5 +142,5 @@ async def read_secret(kube: Client, name: Key) -> dict[str, Any]:
 
 
 def _submission(document: Document) -> str | None:
-    found = (document["metadata"].get("annotations") or {}).get(SUBMISSION)
-    return str(found) if found else None
+    mark = (document["metadata"].get("annotations") or {}).get(SUBMISSION)
+    return str(mark) if mark else None
