@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyroclast.runtime.service import run_service
 from pyroclast.runtime.settings import parse
 from pyroclast_scheduler.configuration_check import check
-from pyroclast_scheduler.replay.command import replay
+from pyroclast_scheduler.replay.decide import replay
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.wiring import main as work
 

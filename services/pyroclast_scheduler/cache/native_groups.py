@@ -14,7 +14,7 @@ from pyroclast.lifecycle.gang.groups import Group, has_started, is_protected
 from pyroclast_scheduler.cache.changes import same_but_version
 from pyroclast_scheduler.cache.group_readers import composite, native
 from pyroclast_scheduler.cache.group_readers.composite import composite_key, part_name
-from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, job_of
+from pyroclast_scheduler.cache.group_readers.native import QueueSources, job_of
 from pyroclast_scheduler.cache.group_trees import GroupTrees
 from pyroclast_scheduler.cache.jobs import Entry, JobTable
 from pyroclast_scheduler.cache.objects import is_older

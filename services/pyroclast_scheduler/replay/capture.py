@@ -55,6 +55,7 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: CacheS
         queues_of_jobs=dict(of_jobs),
         queues_of_namespaces=dict(of_namespaces),
         problems=cache.problems,
+        undecodable_nodes={key.name: why for key, why in cache.undecodable_nodes.items()},
     )
 
 

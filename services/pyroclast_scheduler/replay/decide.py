@@ -1,21 +1,28 @@
-"""Restores a captured state of the scheduler, and runs a session over this state."""
+"""Restores a captured state of the scheduler, and runs a session over this state.
+
+`python -m pyroclast_scheduler replay snapshot.json` prints the decisions over a `/debug/snapshot` as JSON.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import orjson
 
 from pyroclast.api import records
 from pyroclast.api.records import reading
+from pyroclast.api.types import Key
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.assumptions import AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.jobs import Stranger
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.replay.state import Circumstances, NotReplayable, State
+from pyroclast_scheduler.replay.state import Circumstances, NotReplayable, State, read
 from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 
@@ -113,6 +120,7 @@ def restored(state: State) -> Cache:
     jobs, held, refused = cache.jobs, cache.holds.held, cache.holds.refused
     cache.dimensions.add(state.dimensions)
     _take_nodes(cache, state)
+    cache.undecodable_nodes = {Key("", name): why for name, why in state.undecodable_nodes.items()}
     for queue in state.queues:
         cache.queue_changed(None, queue)
     for each in state.priorities:
@@ -181,3 +189,22 @@ def _ports(given: Circumstances, commits: list[Commit]) -> Ports:
         reservations=given.reservations,
         elsewhere=given.elsewhere,
     )
+
+
+_USAGE: Final = "usage: python -m pyroclast_scheduler replay FILE (what /debug/snapshot answered; - reads standard input)\n"
+
+
+def replay(arguments: Sequence[str]) -> int:
+    """Print the decisions. Return the exit status: 0, or 2 with one line on standard error if they cannot be repeated."""
+    is_asked_for_help = arguments[:1] in (["-h"], ["--help"])
+    if is_asked_for_help or len(arguments) != 1:
+        (sys.stdout if is_asked_for_help else sys.stderr).write(_USAGE)
+        return 0 if is_asked_for_help else 2
+    try:
+        body = sys.stdin.buffer.read() if arguments[0] == "-" else Path(arguments[0]).read_bytes()
+        decision = decided(read(body))
+    except (OSError, NotReplayable) as error:
+        sys.stderr.write(f"{arguments[0]} cannot be replayed: {error}\n")
+        return 2
+    sys.stdout.buffer.write(orjson.dumps(asdict(decision), option=orjson.OPT_INDENT_2) + b"\n")
+    return 0

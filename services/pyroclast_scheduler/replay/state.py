@@ -63,6 +63,7 @@ class State:
         statuses: the statuses of groups that exist in memory only.
         queues_of_jobs: the queues that batch/v1 Jobs name, by UID.
         queues_of_namespaces: the queues that Namespaces name, by name.
+        undecodable_nodes: why nodes cannot be read as a whole, by name.
         form: the version of the format.
     """
 
@@ -89,6 +90,7 @@ class State:
     statuses: Mapping[str, GroupStatus] = field(default_factory=dict)
     queues_of_jobs: Mapping[str, str] = field(default_factory=dict)
     queues_of_namespaces: Mapping[str, str] = field(default_factory=dict)
+    undecodable_nodes: Mapping[str, str] = field(default_factory=dict)
     form: int = FORM
 
 

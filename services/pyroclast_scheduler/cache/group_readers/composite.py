@@ -22,8 +22,7 @@ from pyroclast.lifecycle.gang.groups import (
     topology_key,
 )
 from pyroclast_scheduler.cache.group_readers import native
-from pyroclast_scheduler.cache.group_readers.native import Members, Quorum, Reading
-from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
+from pyroclast_scheduler.cache.group_readers.native import Members, QueueSources, Quorum, Reading
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.tasks import SCHEDULED, TaskFacts
 

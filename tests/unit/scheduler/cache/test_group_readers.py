@@ -17,7 +17,7 @@ from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.gang.groups import Group, Hold, volcano_group, volcano_record
 from pyroclast_scheduler.cache.group_readers import native
-from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
+from pyroclast_scheduler.cache.group_readers.native import QueueSources
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import task_of
 from tests.scenarios import objects

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pyroclast.api.types import Key
 from pyroclast_scheduler import __main__ as program
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.reservations import Reservation
@@ -194,3 +195,13 @@ def test_the_replay_command_prints_the_binds_and_exits_with_2_on_wrong_arguments
     assert program.main(["replay", str(tmp_path / "none.json")]) == 2
     assert program.main(["replay"]) == 2
     assert program.main(["replay", "--help"]) == 0
+
+
+def test_a_node_that_cannot_be_read_is_replayed_as_such():
+    cache = Cache()
+    cache.undecodable_nodes = {Key("", "odd"): "spec: Expected `object`, got `int`"}
+    job = {"podgroups": [["j", "q", 1, {"phase": "Inqueue"}]], "pods": [["j-0", "j", "-", 9, "1Gi"]]}
+    runner.feed(cache, {"nodes": [["n", 8, "8Gi"]], "queues": [["q", {}]], **job})
+    body = written(cache, one_tier(["gang", "predicates"]), Ports(objects.NOW))
+    (reason,) = decided(read(body)).reasons["t/j"]
+    assert reason.endswith("node odd cannot be read as a whole: spec: Expected `object`, got `int`")
