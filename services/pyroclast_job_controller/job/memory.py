@@ -18,15 +18,11 @@ from pyroclast.lifecycle.gang import members, seating
 from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Remembered, RequestedAction
-from pyroclast.lifecycle.job.job_events import Occurrence, Response
+from pyroclast.lifecycle.job.job_events import MOST_OCCURRENCES, Occurrence, Response
 from pyroclast.runtime.reconciler import Memories, Memory
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.plugins.use import marks_of
-
-_MOST_OCCURRENCES: Final = 10_000
-"""The most occurrences in the memory of one Job, enough for one of each pod. Above it, the oldest are dropped."""
-
 
 HALF_GANG: Final = 30.0
 """Seconds for which a gang that a quota keeps incomplete keeps its pods before the controller deletes them.
@@ -185,7 +181,7 @@ class JobMemory(Memory):
     def notice(self, occurrence: Occurrence) -> None:
         """Remember `occurrence` until it has its response."""
         self.occurrences.append(occurrence)
-        del self.occurrences[:-_MOST_OCCURRENCES]
+        del self.occurrences[:-MOST_OCCURRENCES]  # the oldest
 
 
 class JobMemories(Memories[Job, JobMemory]):

@@ -7,9 +7,10 @@ import pytest
 from pyroclast.api.enums import JobPhase, PodGroupPhase, PodPhase
 from pyroclast.lifecycle.effects import CreatePods, Slot
 from pyroclast.lifecycle.gang.plan import MOST_CREATED, plan
+from pyroclast.lifecycle.job import job_events
 from pyroclast.lifecycle.job.decide import decide
 
-from .builders import facts, job, pod, pods_of, task
+from .builders import CREATED, NOW, facts, job, pod, pods_of, task
 
 HUGE = 2**31 - 1
 MOST_BYTES = 3_000_000
@@ -49,3 +50,11 @@ def test_plan_names_the_needed_pods_of_each_task_first_and_counts_the_others_as_
     found = plan(owner, pods_of(owner, pod(owner, "b-0")))
     assert found.missing == tuple(Slot(*place) for place in [("a", 0), ("b", 1), ("a", 1), ("a", 2), ("a", 3), ("b", 2)])
     assert found.elastic == 4
+
+
+def test_status_that_names_two_billion_pods_is_examined_only_in_part():
+    tracked = {"at": CREATED, "indexes": {"a": f"0-{HUGE}"}}
+    owner = job(task("a", HUGE), phase=JobPhase.RUNNING, status={"trackedPods": tracked})
+    found = list(job_events.missed(owner, pods_of(owner, pod(owner, "a-1")), NOW))
+    assert len(found) == job_events.MOST_OCCURRENCES
+    assert [occurrence.pod for occurrence in found[:2]] == ["j-a-0", "j-a-2"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from pyroclast.api import keys
@@ -22,6 +23,9 @@ from pyroclast.lifecycle.job import tracked_pods
 from pyroclast.lifecycle.times import duration_seconds, parse_time
 
 _DEFAULT_RESTARTS: Final = 3
+
+MOST_OCCURRENCES: Final = 10_000
+"""The most occurrences of one Job that are remembered, enough for one of each pod of most Jobs."""
 
 _SHOWN_IN: Final = {
     PodPhase.FAILED: frozenset({BusEvent.POD_FAILED}),
@@ -123,7 +127,7 @@ def missed(job: Job, pods: ObservedPods, at: float) -> Iterator[Occurrence]:
 
     Such a pod was deleted while no controller watched, or has only lost its labels.
     """
-    for task, index in tracked_pods.absent(job, pods):
+    for task, index in islice(tracked_pods.absent(job, pods), MOST_OCCURRENCES):
         name, partition = members.pod_name(job.metadata.name, task.name, index), partition_of(task, index) or ""
         yield Occurrence(BusEvent.POD_EVICTED, at, job.status.version, task.name, name, partition=partition)
 
