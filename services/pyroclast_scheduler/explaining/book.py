@@ -146,10 +146,6 @@ class WaitingBook:
         """The queues with waiting jobs."""
         return self._queues.keys()
 
-    def order(self, queue: str) -> Sequence[str]:
-        """Return the keys of the waiting jobs of a queue, in order."""
-        return [key for _, key in self._queues.get(queue, ())]
-
     def between(self, queue: str, start: int, stop: int) -> list[WaitingEntry]:
         """Return the waiting jobs at the positions from `start` to `stop` of a queue."""
         return [self._entries[key] for _, key in self._queues.get(queue, ())[start:stop]]

@@ -33,11 +33,11 @@ def taken(book, records, now=100.0, *, seen=(), since=None):
 
 def test_waiting_jobs_of_a_queue_are_ordered_by_rank_and_jobs_ahead_are_counted():
     book = taken(WaitingBook(), {"a/low": record(1), "a/high": record(9), "b/mid": record(5), "a/other": record(7, queue="r")})
-    assert book.order("q") == ["a/high", "b/mid", "a/low"]
+    assert list(book.order_of("q")) == ["a/high", "b/mid", "a/low"]
     assert [book.ahead(book.get(key)) for key in ("a/high", "b/mid", "a/low", "a/other")] == [0, 1, 2, 0]
     assert book.counts == {("q", FULL): 3, ("r", FULL): 1}
     taken(book, {"a/low": record(10)}, 101.0, seen=["a/high"])
-    assert book.order("q") == ["a/low", "b/mid"]
+    assert list(book.order_of("q")) == ["a/low", "b/mid"]
     assert book.get("a/high") is None
 
 
@@ -95,7 +95,7 @@ def test_the_queue_order_stays_sorted_through_random_additions_and_removals():
             taken(book, {key: known[key]}, float(step))
     for queue in "qr":
         want = sorted((each.rank, key) for key, each in known.items() if each.queue == queue)
-        assert book.order(queue) == [key for _, key in want]
+        assert list(book.order_of(queue)) == [key for _, key in want]
     assert sum(book.counts.values()) == len(known) == len(book)
 
 
