@@ -18,7 +18,7 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.tasks import Task, TaskStatus
-from pyroclast_scheduler.placement.greedy import NEVER
+from pyroclast_scheduler.placement.plans import NEVER
 from pyroclast_scheduler.plugins import resource_strategy_fit
 from pyroclast_scheduler.plugins.extender import is_managed
 from pyroclast_scheduler.plugins.tdm import parse_window

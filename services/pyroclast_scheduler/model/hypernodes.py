@@ -153,6 +153,11 @@ def has_topology(job: Job) -> bool:
     return spec.network_topology is not None or any(policy.network_topology is not None for policy in spec.sub_group_policy)
 
 
+def is_constrained(job: Job, hyper_nodes: HyperNodes) -> bool:
+    """Whether `job` has sub-jobs or a limit on its network tier."""
+    return job.is_divided or job_limit(job, hyper_nodes) is not None
+
+
 def job_limit(job: Job, hyper_nodes: HyperNodes) -> int | None:
     """Return the highest tier that may contain all of `job`; None if the job declares none or names an unknown tier."""
     return _limit(job.facts.group.spec.network_topology, hyper_nodes)

@@ -9,8 +9,7 @@ import numpy as np
 
 from pyroclast_scheduler.model.fit_errors import DomainLimit
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
-from pyroclast_scheduler.placement.greedy import NEVER
-from pyroclast_scheduler.placement.plans import PlacementPlan
+from pyroclast_scheduler.placement.plans import NEVER, PlacementPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,11 +160,6 @@ def _fullness(session: Session, domain: _Domain) -> float:
 PendingTasks = dict[str, deque[Task]]  # pending tasks by UID of their sub-job
 
 
-def is_constrained(session: Session, job: Job) -> bool:
-    """Whether `job` has sub-jobs or a limit on its network tier."""
-    return job.is_divided or job_limit(job, session.hyper_nodes) is not None
-
-
 def pending_by_sub_job(session: Session, job: Job) -> PendingTasks:
     """Return the pending tasks of each sub-job in order, and set `allocated_hyper_node` of the job and its sub-jobs."""
     locate(job, session.hyper_nodes)

@@ -115,6 +115,7 @@ class Promises:
         waits, now = self._waits, self._session.ports.period
         for facts in self._session.snapshot.promised:
             if facts.key not in waits and facts.promise.why in _WITH_PODS and facts.tally.valid >= facts.min_available:
+                waits = self._session.ports.memory.setdefault(_WAITS, {})
                 waits[facts.key] = _Wait(now, is_over=False)
         jobs, arrivals = self._session.snapshot.all_jobs, self._arrivals
         for key in [key for key in arrivals if key not in jobs]:
@@ -128,8 +129,8 @@ class Promises:
 
     @property
     def _waits(self) -> dict[str, _Wait]:
-        found: dict[str, _Wait] = self._session.ports.memory.setdefault(_WAITS, {})
-        return found
+        waits: dict[str, _Wait] = self._session.ports.memory.get(_WAITS, {})
+        return waits
 
     def listen(self, listener: Callable[[str, Floats], None]) -> None:
         """Call `listener` with the queue and the change, whenever what is kept for the gangs of a queue changes."""
@@ -217,6 +218,7 @@ class Promises:
         if job.facts.tally.valid >= job.facts.min_available or not job.facts.promise.whole:
             memory.pop(key, None)
             return False
+        memory = self._session.ports.memory.setdefault(_ARRIVALS, {})
         last = memory.get(key)
         if last is None or last.is_waiting or last.pods != job.facts.tally.valid:
             memory[key] = _Arrival(now, job.facts.tally.valid, 0 if last is None else last.times, is_waiting=False)
@@ -240,8 +242,8 @@ class Promises:
 
     @property
     def _arrivals(self) -> dict[str, _Arrival]:
-        found: dict[str, _Arrival] = self._session.ports.memory.setdefault(_ARRIVALS, {})
-        return found
+        arrivals: dict[str, _Arrival] = self._session.ports.memory.get(_ARRIVALS, {})
+        return arrivals
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,9 @@ from pyroclast_scheduler.session.statement import Move, Moves, Statement, undo
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
+FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})
+"""The actions that evict nothing for a waiting job; `reserve` only evicts for its target."""
+
 _NO_PLUGINS: Final = OpenedPlugins([], [], (), are_labels_read=False)
 
 
@@ -153,6 +156,11 @@ class Session(Rules):
         if found is None:
             found = self._kept[make] = make(self)
         return found
+
+    @property
+    def may_evict(self) -> bool:
+        """Whether an action of the configuration may evict pods for a waiting job."""
+        return not FILLING.issuperset(self.configuration.actions)
 
     def arguments_of(self, action: str) -> Arguments:
         """Return the arguments of `action` in the configuration."""

@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from pyroclast_scheduler.model.hypernodes import is_constrained
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.model.triggers import (
@@ -31,22 +32,14 @@ from pyroclast_scheduler.model.triggers import (
     Trigger,
     UnschedulableJob,
 )
-from pyroclast_scheduler.session.configuration import Configuration
-from pyroclast_scheduler.session.domains import is_constrained
 from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.session import FILLING, Session
 
 _LONG: Final = 10  # schedule periods until an external service is called again although nothing changed
-_FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})  # reserve only evicts for its target
 _OWN: Final = frozenset({"preempt", "gangpreempt"})  # victims in the same queue
 _OTHERS: Final = frozenset({"reclaim", "gangreclaim"})
 _GANG: Final = frozenset({"gangpreempt", "gangreclaim"})  # victims on several nodes, also for one pod
 WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
-
-
-def may_evict(configuration: Configuration) -> bool:
-    """Whether an action of `configuration` may evict pods for a waiting job."""
-    return not _FILLING.issuperset(configuration.actions)
 
 
 def unschedulable_job(session: Session, job: Job, *, reason: str) -> UnschedulableJob | None:
@@ -84,12 +77,12 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
         return set()
     shapes = frozenset(task.facts.shape for task in waiting)
     found = set()
-    actions = set(session.configuration.actions) - _FILLING
+    actions = set(session.configuration.actions) - FILLING
     if actions & (_OWN | _OTHERS):
         found.add(Eviction(job.facts.queue, shapes, only_own=not actions & _OTHERS))
     if actions - _OWN - _OTHERS or not (job.fit_errors or job.is_limited):  # an action of another package may depend on any state
         return found | {AnyChange()}
-    is_in_part = is_constrained(session, job) or bool(job.facts.group.spec.topology_key)
+    is_in_part = is_constrained(job, session.hyper_nodes) or bool(job.facts.group.spec.topology_key)
     if is_in_part and (job.is_divided or found):
         # usage anywhere decides the nodes or victims for the first pods, and thus the room that is left for the other pods
         return found | {AnyChange()}

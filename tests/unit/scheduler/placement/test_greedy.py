@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast_scheduler.placement.greedy import NEVER, greedy
+from pyroclast_scheduler.placement.plans import NEVER, greedy
 from tests.counts import examples
 
 
