@@ -13,15 +13,14 @@ import orjson
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Forbidden, KubeError, NotFound, Unauthorized
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.watch.follower import Follower, Reader, Timing, json_changes
+from pyroclast.kube.watch.follower import JsonReader, Timing
 
 
-class SelectionWatch(Reader):
+class SelectionWatch(JsonReader):
     """Lists a selection once and then watches it for ever. Delivers each version of an object once."""
 
     def __init__(self, client: Client, kind: ResourceType, namespace: str, query: Mapping[str, str]) -> None:
-        self._client, self._kind, self._namespace, self._query = client, kind, namespace, query
-        self._follower = Follower(client, kind, self, namespace=namespace, selectors=query)
+        super().__init__(client, kind, namespace=namespace, selectors=query)
         self._seen: set[tuple[str, str]] = set()
         self._deliver: Callable[[Mapping[str, Any]], None]
 
@@ -36,15 +35,14 @@ class SelectionWatch(Reader):
 
     async def read_list(self) -> None:
         """Deliver the listed objects."""
-        body = orjson.loads(await self._client.list_page(self._kind, self._namespace, self._query))
+        body = orjson.loads(await self._client.list_page(self._kind, self._namespace, self._selectors))
         self._follower.version = body["metadata"]["resourceVersion"]
         for item in body.get("items") or ():
             self._once(item)
 
     async def take(self, lines: list[bytes]) -> None:
         """Deliver the changed objects."""
-        for change, item in json_changes(lines):
-            self._follower.version = item["metadata"]["resourceVersion"]
+        for change, item in self._changes(lines):
             if change in {"ADDED", "MODIFIED"}:
                 self._once(item)
 
@@ -83,7 +81,7 @@ class ObjectChanges:
         return await self._changes.get()
 
 
-class Watcher(Reader):
+class Watcher(JsonReader):
     """Follows objects by name over a single connection.
 
     A broken watch continues at its last resourceVersion. When the server no longer has that version, the followed objects are
@@ -91,12 +89,11 @@ class Watcher(Reader):
     """
 
     def __init__(self, client: Client, kind: ResourceType, namespace: str) -> None:
-        self._client, self._kind, self._namespace = client, kind, namespace
+        super().__init__(client, kind, namespace=namespace, timing=TIMING)
         self._readers: dict[str, set[ObjectChanges]] = {}
         self._known: dict[str, Object | None] = {}
         self._task: asyncio.Task[None] | None = None
         self._open = asyncio.Event()
-        self._follower = Follower(client, kind, self, namespace=namespace, timing=TIMING)
         self._failure: KubeError | None = None
 
     async def follow(self, name: str) -> AsyncGenerator[Object | None]:
@@ -199,8 +196,7 @@ class Watcher(Reader):
 
     async def read_list(self) -> None:
         """Read the current resourceVersion. Then read the followed objects again, because changes were missed."""
-        body = orjson.loads(await self._client.list_page(self._kind, self._namespace, {"limit": "1"}))
-        version = str((body.get("metadata") or {}).get("resourceVersion") or "")
+        version = await self._latest_version()
         if self._known:
             items, version = await self._client.list(self._kind, self._namespace)
             found = {item["metadata"]["name"]: item for item in items}
@@ -210,8 +206,7 @@ class Watcher(Reader):
 
     async def take(self, lines: list[bytes]) -> None:
         """Pass the changes of followed objects on."""
-        for change, body in json_changes(lines):
-            self._follower.version = body["metadata"]["resourceVersion"]
+        for change, body in self._changes(lines):
             name = body["metadata"].get("name", "")
             if change != "BOOKMARK" and not _is_older(body, self._known.get(name)):
                 self._tell(name, None if change == "DELETED" else {**_typed(self._kind), **body})

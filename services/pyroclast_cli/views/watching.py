@@ -8,11 +8,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import orjson
-
 from pyroclast.api.types import ResourceType
 from pyroclast.kube.basics.errors import KubeError, is_transient
-from pyroclast.kube.watch.follower import Follower, Reader, json_changes
+from pyroclast.kube.watch.follower import JsonReader
 from pyroclast.views.contract import Row
 from pyroclast_cli.flags import Context, Flag
 from pyroclast_cli.views.output import Table, Whole, write, write_one
@@ -110,12 +108,12 @@ async def _until(changed: asyncio.Event, followers: Sequence[asyncio.Future[None
         change.cancel()
 
 
-class _Changes(Reader):
+class _Changes(JsonReader):
     """Sets `changed` when objects of one kind have changed."""
 
     def __init__(self, client: Client, kind: ResourceType, namespace: str, changed: asyncio.Event) -> None:
-        self._client, self._kind, self._namespace, self._changed = client, kind, namespace, changed
-        self._follower = Follower(client, kind, self, namespace=namespace)
+        super().__init__(client, kind, namespace=namespace)
+        self._changed = changed
 
     async def run(self) -> None:
         """Follow the kind, until cancelled."""
@@ -123,14 +121,12 @@ class _Changes(Reader):
 
     async def read_list(self) -> None:
         """Read the resourceVersion from which a watch delivers all later changes."""
-        page = orjson.loads(await self._client.list_page(self._kind, self._namespace, {"limit": "1"}))
-        self._follower.version = str((page.get("metadata") or {}).get("resourceVersion", ""))
+        self._follower.version = await self._latest_version()
         self._changed.set()
 
     async def take(self, lines: list[bytes]) -> None:
         """Note changes."""
-        for change, body in json_changes(lines):
-            self._follower.version = body["metadata"]["resourceVersion"]
+        for change, _ in self._changes(lines):
             if change != "BOOKMARK":
                 self._changed.set()
 

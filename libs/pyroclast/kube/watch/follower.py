@@ -196,15 +196,41 @@ class Follower:
         self._reader.accepted()
 
 
-def json_changes(lines: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the type and the object of each watch event, for readers that need no records.
+class JsonReader(Reader):
+    """A reader of objects as JSON, for programs that need no records. Arguments: see `Follower`."""
 
-    Raises:
-        ApiError: the server ended the watch.
-    """
-    for line in lines:
-        event = orjson.loads(line)
-        body = event["object"]
-        if event["type"] == "ERROR":
-            raise ApiError.from_status(int(body.get("code") or 0), body, verb="watch")
-        yield event["type"], body
+    def __init__(
+        self,
+        client: Client,
+        kind: ResourceType,
+        *,
+        namespace: str = "",
+        selectors: Mapping[str, str] | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        self._client, self._kind, self._namespace, self._selectors = client, kind, namespace, selectors or {}
+        self._follower = Follower(client, kind, self, namespace=namespace, selectors=selectors, timing=timing)
+
+    async def is_continued(self) -> bool:
+        """Whether the latest version of the server is not before ours, as after a restore from a backup."""
+        latest, ours = await self._latest_version(), self._follower.version
+        return not (latest.isdecimal() and ours.isdecimal() and int(latest) < int(ours))
+
+    async def _latest_version(self) -> str:
+        """Return the resourceVersion from which a watch delivers all later changes."""
+        page = await self._client.list_page(self._kind, self._namespace, {**self._selectors, "limit": "1"})
+        return str((orjson.loads(page).get("metadata") or {}).get("resourceVersion") or "")
+
+    def _changes(self, lines: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the type and the object of each watch event, and advance the version.
+
+        Raises:
+            ApiError: the server ended the watch.
+        """
+        for line in lines:
+            event = orjson.loads(line)
+            body = event["object"]
+            if event["type"] == "ERROR":
+                raise ApiError.from_status(int(body.get("code") or 0), body, verb="watch")
+            self._follower.version = body["metadata"]["resourceVersion"]
+            yield event["type"], body
