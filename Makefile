@@ -28,7 +28,9 @@ SEATED := admission/test_in_process faults/test_faults flows/test_flows jobs/tes
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.access.identity cryptography.hazmat.backends.openssl.backend uvloop
 
-.PHONY: run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real test-real-short up-real soak generate lock clean
+NODE_PACKAGES := containerd runc buildah mmdebstrap containernetworking-plugins nftables iptables iproute2 busybox-static
+
+.PHONY: run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real test-real-short up-real real-cluster test-cluster soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -83,6 +85,12 @@ test-real-short: test-real
 
 up-real: control-plane
 	@$(BIN)/python -m tests.control_plane up --kubernetes $(KUBERNETES) --services --dir $${DIR:-$(VENV)/control-plane}
+
+real-cluster: setup  # three real nodes with the images of this checkout; needs root, and the packages of $(NODE_PACKAGES)
+	@$(BIN)/python -m tests.real_cluster up --ours --dir $${DIR:-$(VENV)/real-cluster}
+
+test-cluster: setup  # on three real nodes: minutes once for programs and images, then cached
+	@PYROCLAST_REAL_CLUSTER=1 $(PYTEST) -p no:xdist --timeout 1800 tests/real_cluster
 
 soak: control-plane  # the full counts: hours
 	@PYROCLAST_SOAK=1 $(BIN)/python -m pytest -q -m "soak or hypothesis" --timeout 7200 --ignore tests/e2e tests

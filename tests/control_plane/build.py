@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["NEXT", "PRESENT", "GoMissing", "Tool", "build", "cache_root", "missing", "names", "program", "tools"]
+__all__ = ["NEXT", "PRESENT", "GoMissing", "Tool", "build", "cache_root", "missing", "names", "of_nodes", "program", "tools"]
 
 _TOOLS_DIR = Path(__file__).parent / "tools"
 PRESENT, NEXT = "1.36", "1.37"
@@ -45,8 +45,8 @@ class Tool:
     def path(self) -> Path:
         """Where the built program lies; it is there only if it was built."""
         digest = hashlib.sha256(repr(self.variables).encode())
-        for name in ("go.mod", "go.sum"):
-            digest.update((_TOOLS_DIR / self.module / name).read_bytes())
+        for source in sorted((_TOOLS_DIR / self.module).iterdir()):
+            digest.update(source.read_bytes())
         return cache_root() / f"{self.module}-{digest.hexdigest()[:16]}" / self.name
 
 
@@ -78,6 +78,12 @@ def tools(kubernetes: str = PRESENT) -> tuple[Tool, ...]:
         _kubernetes("kube-controller-manager", kubernetes),
         _kubernetes("kube-scheduler", kubernetes),
     )
+
+
+def of_nodes() -> tuple[Tool, ...]:
+    """The programs of real nodes, in the version that everything is tested with."""
+    coredns = Tool("coredns", "coredns", "pyroclast/control-plane/coredns")
+    return (_kubernetes("kubelet", PRESENT), _kubernetes("kube-proxy", PRESENT), coredns)
 
 
 def names() -> list[str]:
@@ -121,8 +127,9 @@ def build(wanted: Iterable[str] = (), kubernetes: str = PRESENT) -> None:
 
 
 def _named(wanted: Iterable[str], kubernetes: str) -> list[Tool]:
-    known = {tool.name: tool for tool in tools(kubernetes)}
-    return [known[name] for name in wanted] or list(known.values())
+    usual = {tool.name: tool for tool in tools(kubernetes)}
+    by_name = usual | {tool.name: tool for tool in of_nodes()}
+    return [by_name[name] for name in wanted] or list(usual.values())
 
 
 def _build(tool: Tool) -> None:

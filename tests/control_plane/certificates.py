@@ -43,9 +43,9 @@ class Certificates:
     def certificate_of(self, name: str) -> Path:
         return self._directory / f"{name}.crt"
 
-    def server(self, name: str) -> None:
-        """A pair for a server on loopback that is also reached under the names of the kubernetes service."""
-        self._pair(name, _subject(name), ExtendedKeyUsageOID.SERVER_AUTH)
+    def server(self, name: str, address: str = "127.0.0.1") -> None:
+        """A pair for a server on loopback and at `address` that is also reached under the names of the kubernetes service."""
+        self._pair(name, _subject(name), ExtendedKeyUsageOID.SERVER_AUTH, address)
 
     def client(self, name: str, user: str, groups: Sequence[str] = ()) -> None:
         """A pair with which the API server knows the caller as `user` in `groups`."""
@@ -60,19 +60,21 @@ class Certificates:
         (self._directory / f"{name}.pub").write_bytes(public)
         self._write_key(name, key)
 
-    def _pair(self, name: str, subject: x509.Name, usage: x509.ObjectIdentifier) -> None:
+    def _pair(self, name: str, subject: x509.Name, usage: x509.ObjectIdentifier, address: str = "") -> None:
         if self.certificate_of(name).exists():
             return
         key = ec.generate_private_key(ec.SECP256R1())
         self._write_key(name, key)
-        self.certificate_of(name).write_bytes(self._sign(subject, key.public_key(), usage))
+        self.certificate_of(name).write_bytes(self._sign(subject, key.public_key(), usage, address))
 
     def _write_key(self, name: str, key: ec.EllipticCurvePrivateKey) -> None:
         pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         self.key_of(name).touch(mode=0o600)
         self.key_of(name).write_bytes(pem)
 
-    def _sign(self, subject: x509.Name, public: ec.EllipticCurvePublicKey, usage: x509.ObjectIdentifier | None) -> bytes:
+    def _sign(
+        self, subject: x509.Name, public: ec.EllipticCurvePublicKey, usage: x509.ObjectIdentifier | None, address: str = ""
+    ) -> bytes:
         """A certificate over `public`; without a usage that of the CA itself."""
         now = datetime.now(UTC)
         builder = (
@@ -89,7 +91,7 @@ class Certificates:
             builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if usage is ExtendedKeyUsageOID.SERVER_AUTH:
             names: list[x509.GeneralName] = [x509.DNSName(name) for name in _SERVER_NAMES]
-            names += [x509.IPAddress(ipaddress.ip_address(address)) for address in _SERVER_ADDRESSES]
+            names += [x509.IPAddress(ipaddress.ip_address(each)) for each in sorted({*_SERVER_ADDRESSES, address})]
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 

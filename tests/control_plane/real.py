@@ -75,6 +75,28 @@ NATIVE = Flavour(
 """The next version with PodGroups of its own, which Jobs make, and groups of these."""
 
 
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where the parts run: on loopback of this machine, or in the network of a node. `enter`: the command that leads there."""
+
+    address: str = "127.0.0.1"
+    enter: tuple[str, ...] = ()
+    has_kubelets: bool = False
+    """Real kubelets renew their leases and are held to their own objects, and their pods use Services of one family."""
+
+    @property
+    def apis(self) -> dict[str, Any]:
+        """Options of the API server."""
+        if self.has_kubelets:
+            return {
+                "authorization-mode": "Node,RBAC",
+                "enable-admission-plugins": "NodeRestriction",
+                "service-cluster-ip-range": "10.0.0.0/24",
+            }
+        # a Service has addresses of both families where it asks
+        return {"authorization-mode": "RBAC", "service-cluster-ip-range": "10.0.0.0/24,fd00:10::/112"}
+
+
 class RealControlPlane:
     """The parts, and where to reach them. Made by `real_control_plane`."""
 
@@ -86,16 +108,18 @@ class RealControlPlane:
         scheduler: bool = False,
         controllers: str = _CONTROLLERS,
         flavour: Flavour = PLAIN,
+        host: Host = Host(),
     ) -> None:
         self._flavour = flavour
+        self._host = host
         self.directory = directory = directory.absolute()
         directory.mkdir(parents=True, exist_ok=True)
         self.audit_log = directory / "audit.log"
-        self._certificates = _certificates(directory / "pki")
+        self.certificates = _certificates(directory / "pki", host.address)
         self._etcd_port, self._api_port = free_port(), free_port()
-        self.url = f"https://127.0.0.1:{self._api_port}"
-        self.etcd_url = f"http://127.0.0.1:{self._etcd_port}"
-        self.kubeconfig = self._write_kubeconfig("admin", directory / "kubeconfig")
+        self.url = f"https://{host.address}:{self._api_port}"
+        self.etcd_url = f"http://{host.address}:{self._etcd_port}"
+        self.kubeconfig = self.write_kubeconfig("admin", directory / "kubeconfig")
         self.etcd = Part("etcd", partial(self._etcd_command, fsync=fsync), self._log("etcd"), self._etcd_ready)
         self.apiserver = Part("kube-apiserver", self._apiserver_command, self._log("kube-apiserver"), self._apiserver_ready)
         self.controller_manager = self._controller_manager(controllers)
@@ -149,8 +173,8 @@ class RealControlPlane:
 
     async def get(self, path: str) -> tuple[int, str]:
         """Status and body of a GET as the administrator; status 0 when nobody answers."""
-        context = ssl.create_default_context(cafile=str(self._certificates.ca))
-        context.load_cert_chain(self._certificates.certificate_of("admin"), self._certificates.key_of("admin"))
+        context = ssl.create_default_context(cafile=str(self.certificates.ca))
+        context.load_cert_chain(self.certificates.certificate_of("admin"), self.certificates.key_of("admin"))
         try:
             async with (
                 aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as session,
@@ -179,7 +203,7 @@ class RealControlPlane:
         return status == 200
 
     def _etcd_command(self, *, fsync: bool) -> list[str]:
-        peer = f"http://127.0.0.1:{free_port()}"
+        peer = f"http://{self._host.address}:{free_port()}"
         options = {
             "data-dir": self.directory / "etcd",
             "listen-client-urls": self.etcd_url,
@@ -194,11 +218,11 @@ class RealControlPlane:
 
     def _apiserver_command(self) -> list[str]:
         policy = self._write_yaml("audit-policy.yaml", _AUDIT_POLICY)
-        pki = self._certificates
+        pki = self.certificates
         options = {
             "etcd-servers": self.etcd_url,
-            "bind-address": "127.0.0.1",
-            "advertise-address": "127.0.0.1",
+            "bind-address": self._host.address,
+            "advertise-address": self._host.address,
             "secure-port": self._api_port,
             "tls-cert-file": pki.certificate_of("kube-apiserver"),
             "tls-private-key-file": pki.key_of("kube-apiserver"),
@@ -209,19 +233,18 @@ class RealControlPlane:
             "service-account-key-file": self.directory / "pki" / "service-accounts.pub",
             "service-account-signing-key-file": pki.key_of("service-accounts"),
             "service-account-issuer": "https://localhost",
-            "authorization-mode": "RBAC",
-            "service-cluster-ip-range": "10.0.0.0/24,fd00:10::/112",  # a Service has addresses of both families where it asks
             "audit-policy-file": policy,
             "audit-log-path": self.audit_log,
             **self._flavour.gates,
             **self._flavour.apis,
+            **self._host.apis,
         }
         return [*self._command("kube-apiserver", options), "--allow-privileged"]
 
     def _controller_manager(self, controllers: str) -> Part:
-        pki = self._certificates
+        pki = self.certificates
         options = {
-            "kubeconfig": self._write_kubeconfig("kube-controller-manager"),
+            "kubeconfig": self.write_kubeconfig("kube-controller-manager"),
             "service-account-private-key-file": pki.key_of("service-accounts"),
             "root-ca-file": pki.ca,
             "cluster-signing-cert-file": pki.ca,
@@ -230,7 +253,7 @@ class RealControlPlane:
             "controllers": controllers,
             "kube-api-qps": 500,
             "kube-api-burst": 1000,
-            "bind-address": "127.0.0.1",
+            "bind-address": self._host.address,
             **self._flavour.gates,
         }
         return self._watched(
@@ -241,18 +264,22 @@ class RealControlPlane:
         configuration = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"kubeconfig": str(self._write_kubeconfig("kube-scheduler"))},
+            "clientConnection": {"kubeconfig": str(self.write_kubeconfig("kube-scheduler"))},
             "leaderElection": {"leaderElect": False},
         }
         options = {
             "config": self._write_yaml("kube-scheduler.yaml", configuration),
-            "bind-address": "127.0.0.1",
+            "bind-address": self._host.address,
             **self._flavour.gates,
         }
         return self._watched("kube-scheduler", self._command("kube-scheduler", options))
 
     def _command(self, name: str, options: dict[str, Any]) -> list[str]:
-        return [str(build.program(name, self._flavour.kubernetes)), *(f"--{option}={value}" for option, value in options.items())]
+        return [
+            *self._host.enter,
+            str(build.program(name, self._flavour.kubernetes)),
+            *(f"--{option}={value}" for option, value in options.items()),
+        ]
 
     def _watched(self, name: str, command: list[str]) -> Part:
         """A program that tells of its health on a port that nobody else asks for, so it is drawn at each start."""
@@ -263,10 +290,11 @@ class RealControlPlane:
             port = free_port()
             return [*command, f"--secure-port={port}"]
 
-        return Part(name, with_port, self._log(name), lambda: _is_ok(f"https://127.0.0.1:{port}/healthz"))
+        return Part(name, with_port, self._log(name), lambda: _is_ok(f"https://{self._host.address}:{port}/healthz"))
 
-    def _write_kubeconfig(self, name: str, path: Path | None = None) -> Path:
-        pki = self._certificates
+    def write_kubeconfig(self, name: str, path: Path | None = None) -> Path:
+        """A kubeconfig with the client certificate `name`."""
+        pki = self.certificates
         user = {"client-certificate": str(pki.certificate_of(name)), "client-key": str(pki.key_of(name))}
         configuration = {
             "apiVersion": "v1",
@@ -312,9 +340,9 @@ async def real_control_plane(
         await plane.stop()
 
 
-def _certificates(directory: Path) -> Certificates:
+def _certificates(directory: Path, address: str) -> Certificates:
     certificates = Certificates(directory)
-    certificates.server("kube-apiserver")
+    certificates.server("kube-apiserver", address)
     certificates.client("admin", "kubernetes-admin", ["system:masters"])
     certificates.client("kubelet-client", "kube-apiserver-kubelet-client", ["system:masters"])
     certificates.client("kube-controller-manager", "system:kube-controller-manager")

@@ -1,0 +1,20 @@
+// The DNS server of the real cluster: CoreDNS with the plugins that a cluster needs, and no others.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/cache"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/health"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
+)
+
+func init() {
+	dnsserver.Directives = []string{"health", "ready", "errors", "cache", "kubernetes"}
+}
+
+func main() {
+	coremain.Run()
+}

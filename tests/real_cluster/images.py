@@ -1,0 +1,245 @@
+"""The images of the real cluster: small bases made from Debian's packages, and the project's own, built by its Dockerfile.
+
+No registry of images is asked. An image is one tarball in the cache, whose name tells what it was made from, so that an unchanged
+one costs nothing. A node imports the tarballs when it starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.control_plane import build
+
+__all__ = ["BUSYBOX", "COREDNS", "MPI", "PYTHON", "REPOSITORY", "TARGETS", "base_images", "build_dir", "project_images"]
+
+BUSYBOX, COREDNS, MPI, PAUSE = "busybox:1.37", "example.org/coredns:1", "example.org/mpi:1", "example.org/pause:1"
+PYTHON = "example.org/python:3.13"
+"""The base of the project's own images, and of pods that run Python."""
+REPOSITORY = "example.org/pyroclast"
+TARGETS = ("admission", "board", "job-controller", "jobflow-controller", "recorder", "scheduler")
+
+_ROOT = Path(__file__).parents[2]
+_SUITE = "trixie"  # has Python 3.13, as the base that the Dockerfile names
+_PAUSE_C = "#include <signal.h>\n#include <unistd.h>\nstatic void end(int s) { _exit(0); }\n"
+_PAUSE_C += "int main(void) { signal(SIGINT, end); signal(SIGTERM, end); for (;;) pause(); }\n"
+_PIP = 'chroot "$1" python3 -m pip install --quiet --break-system-packages --ignore-installed --prefix /usr/local pip'
+_LEFT_OUT = 'cd "$1" && rm -rf usr/share/doc usr/share/man usr/share/locale var/cache/apt var/lib/apt/lists'
+
+
+def build_dir() -> Path:
+    """The folder of the tarballs, beside the programs of the control plane."""
+    folder = build.cache_root().parent / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def base_images() -> dict[str, Path]:
+    """The tarballs of all images that are not ours, by name; those that are missing are made."""
+    makers: dict[str, tuple[str, Callable[[Path], Mapping[str, object]]]] = {
+        PAUSE: (_PAUSE_C, _pause),
+        BUSYBOX: ("1", _busybox),
+        COREDNS: (str(build.program("coredns")), _coredns),
+        PYTHON: (_PIP + _LEFT_OUT, _python),
+        MPI: ("2", _mpi),
+    }
+    return {name: _cached(name, source, make) for name, (source, make) in makers.items()}
+
+
+def project_images(checkout: Path = _ROOT) -> Path:
+    """One tarball of all images of the checkout, `REPOSITORY/TARGET:KEY` each, where KEY is the name of the file.
+
+    The Dockerfile is built unchanged; buildah keeps its layers, so only what changed is made anew.
+    """
+    key = _digest_of(checkout)
+    archive = build_dir() / f"{key}.tar"
+    if archive.exists():
+        return archive
+    base = base_images()[PYTHON]
+    with tempfile.TemporaryDirectory(dir=build_dir()) as folder:
+        layout = Path(folder) / "layout"
+        _buildah("pull", "--quiet", f"docker-archive:{base}")
+        for target in TARGETS:
+            image = f"{REPOSITORY}/{target}:{key}"
+            arguments = ["--build-arg", f"PYTHON={PYTHON}", "--build-arg", "UNPINNED=true", "--target", target, "--tag", image]
+            _buildah(
+                "build",
+                "--quiet",
+                "--layers",
+                "--isolation",
+                "chroot",
+                "--network",
+                "host",
+                "--pull-never",
+                *arguments,
+                str(checkout),
+            )
+            _buildah("push", "--quiet", "--disable-compression", image, f"oci:{layout}:{target}")
+        _name_images(layout, key)
+        unfinished = archive.with_suffix(".building")
+        subprocess.run(["tar", "-C", str(layout), "-cf", str(unfinished), "."], check=True)
+        unfinished.rename(archive)
+    return archive
+
+
+def _name_images(layout: Path, key: str) -> None:
+    """Write the full names, by which containerd imports them, into the index of an OCI layout."""
+    index = json.loads((layout / "index.json").read_text())
+    for manifest in index["manifests"]:
+        target = manifest["annotations"]["org.opencontainers.image.ref.name"]
+        manifest["annotations"]["io.containerd.image.name"] = f"{REPOSITORY}/{target}:{key}"
+    (layout / "index.json").write_text(json.dumps(index))
+
+
+def _buildah(verb: str, *arguments: str) -> None:
+    command = ["nice", "buildah", "--storage-driver", "overlay", verb, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise RuntimeError(f"buildah {verb}: {ended.stderr[-2000:]}")
+
+
+def _digest_of(checkout: Path) -> str:
+    """A key of everything that the Dockerfile reads."""
+    listed = ["git", "-C", str(checkout), "ls-files", "-co", "--exclude-standard", "-z", "--"]
+    paths = ["Dockerfile", "requirements.lock", "requirements-build.lock", "pyproject.toml", "libs", "services"]
+    names = subprocess.run([*listed, *paths], capture_output=True, text=True, check=True).stdout
+    digest = hashlib.sha256()
+    for name in sorted(filter(None, names.split("\0"))):
+        if (checkout / name).is_file():
+            digest.update(name.encode() + b"\0" + hashlib.sha256((checkout / name).read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def _cached(name: str, source: str, make: Callable[[Path], Mapping[str, object]]) -> Path:
+    digest = hashlib.sha256(source.encode()).hexdigest()[:12]
+    archive = build_dir() / f"{name.rpartition('/')[2].replace(':', '-')}-{digest}.tar"
+    if not archive.exists():
+        print(f"making the image {name}", flush=True)
+        with tempfile.TemporaryDirectory(dir=build_dir()) as folder:
+            layer = Path(folder) / "layer.tar"
+            config = make(layer)
+            _pack(layer, name, config, archive)
+    return archive
+
+
+def _pack(layer: Path, name: str, config: Mapping[str, object], archive: Path) -> None:
+    """Pack one layer into an archive as `docker save` writes it."""
+    digest = hashlib.sha256(layer.read_bytes()).hexdigest()
+    image = {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], **config},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        "history": [],
+    }
+    body = json.dumps(image).encode()
+    file = f"{hashlib.sha256(body).hexdigest()}.json"
+    manifest = json.dumps([{"Config": file, "RepoTags": [name], "Layers": [f"{digest}/layer.tar"]}]).encode()
+    unfinished = archive.with_suffix(".building")
+    with tarfile.open(unfinished, "w") as out:
+        for path, content in ((file, body), ("manifest.json", manifest)):
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            out.addfile(entry, io.BytesIO(content))
+        out.add(layer, f"{digest}/layer.tar")
+    unfinished.rename(archive)
+
+
+def _pause(layer: Path) -> Mapping[str, object]:
+    program = layer.with_name("pause")
+    subprocess.run(["gcc", "-static", "-O2", "-o", str(program), "-x", "c", "-"], input=_PAUSE_C, text=True, check=True)
+    with tarfile.open(layer, "w") as out:
+        out.add(program, "pause")
+    return {"Entrypoint": ["/pause"]}
+
+
+def _busybox(layer: Path) -> Mapping[str, object]:
+    program = shutil.which("busybox") or "/bin/busybox"
+    applets = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    with tarfile.open(layer, "w") as out:
+        for folder in ("bin", "etc", "tmp", "root"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
+            out.addfile(entry)
+        out.add(os.path.realpath(program), "bin/busybox")
+        for applet in applets:
+            if applet != "busybox":
+                entry = tarfile.TarInfo(f"bin/{applet}")
+                entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+                out.addfile(entry)
+        _add_file(out, "etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
+    return {"Cmd": ["sh"]}
+
+
+def _add_file(out: tarfile.TarFile, path: str, text: str) -> None:
+    entry = tarfile.TarInfo(path)
+    entry.size = len(text)
+    out.addfile(entry, io.BytesIO(text.encode()))
+
+
+def _coredns(layer: Path) -> Mapping[str, object]:
+    with tarfile.open(layer, "w") as out:
+        out.add(build.program("coredns"), "coredns")
+    return {"Entrypoint": ["/coredns"]}
+
+
+def _python(layer: Path) -> Mapping[str, object]:
+    hooks = [
+        *_certificates(),
+        _PIP,
+        'chroot "$1" apt-get -qq -y purge python3-pip >/dev/null',
+        'rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED; ln -sf /usr/bin/python3 "$1"/usr/local/bin/python',
+        _LEFT_OUT,
+    ]
+    _debian(layer, ["python3", "python3-venv", "python3-pip", "ca-certificates"], hooks)
+    return {"Cmd": ["python3"]}
+
+
+def _mpi(layer: Path) -> Mapping[str, object]:
+    hooks = [
+        'mkdir -p "$1"/run/sshd; rm -f "$1"/etc/ssh/ssh_host_*; chroot "$1" ssh-keygen -A; chroot "$1" useradd -m -u 1000 mpi',
+        _LEFT_OUT,
+    ]
+    _debian(layer, ["openssh-server", "openssh-client", "openmpi-bin", "python3", "procps"], hooks)
+    return {"Cmd": ["sh"]}
+
+
+def _certificates() -> list[str]:
+    """What lets pip reach its index from inside, where this machine has certificates or settings of its own for that."""
+    bundle = os.environ.get("PIP_CERT") or "/etc/ssl/certs/ca-certificates.crt"
+    if not Path(bundle).exists():
+        return []
+    return [
+        f'cp {bundle} "$1"/etc/ssl/certs/ca-certificates.crt',
+        'printf "[global]\\ncert = /etc/ssl/certs/ca-certificates.crt\\n" > "$1"/etc/pip.conf',
+    ]
+
+
+def _debian(layer: Path, packages: list[str], hooks: list[str]) -> None:
+    """A minimal Debian with some packages, from the mirror that this machine uses."""
+    mirror = next(
+        line.split()[1]
+        for file in Path("/etc/apt/sources.list.d").glob("*.sources")
+        for line in file.read_text().splitlines()
+        if line.startswith("URIs:")
+    )
+    options = [option for hook in hooks for option in ("--customize-hook", hook)]
+    command = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", f"--include={','.join(packages)}", *options]
+    environment = {**os.environ, "PIP_FIND_LINKS": ""}
+    ended = subprocess.run(
+        [*command, _SUITE, str(layer), f"deb {mirror} {_SUITE} main"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    if ended.returncode:
+        raise RuntimeError(f"mmdebstrap: {ended.stderr[-2000:]}")

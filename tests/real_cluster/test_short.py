@@ -1,0 +1,119 @@
+"""What must hold on real nodes with each change: installation, a gang, MPI, drain, power cut, and images without a name."""
+
+from __future__ import annotations
+
+import time
+
+from tests.real_cluster import images
+from tests.real_cluster.conftest import Cluster
+from tests.real_cluster.seen import gang, pods_of, wait_for, wait_for_phase
+
+_READY = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'
+
+
+def test_the_installed_release_passes_helm_test(installed: Cluster) -> None:
+    assert "Phase:          Succeeded" in installed.helm("test", "pyroclast", "--namespace=pyroclast-system")
+
+
+def test_the_first_thing_that_a_new_user_sees_is_no_warning(installed: Cluster) -> None:
+    events = installed.get("events", "--all-namespaces")
+    ours = [
+        each for each in events if each["reportingComponent"].startswith("pyroclast") or "volcano" in each["reportingComponent"]
+    ]
+    assert [each["message"] for each in ours if each["type"] == "Warning"] == []
+
+
+def test_a_gang_starts_on_all_nodes_together_and_completes(installed: Cluster) -> None:
+    installed.kubectl("apply", "--filename=examples/gang.yaml")
+    wait_for_phase(installed, "gang", "Completed")
+    launcher = installed.kubectl("logs", "gang-launcher-0")
+    assert "launcher sees 3 workers" in launcher
+    installed.kubectl("delete", "--filename=examples/gang.yaml")
+
+
+def test_mpirun_starts_ranks_on_other_nodes_over_ssh(installed: Cluster) -> None:
+    body = gang("ring", pods=1, cpu="100m", command="")
+    launcher, worker = _mpi_task("launcher", 1), _mpi_task("worker", 2)
+    run = "mpirun --allow-run-as-root --host $MPI_HOST -np 2 sh -c 'echo rank $OMPI_COMM_WORLD_RANK on $(hostname)'"
+    launcher["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", run]
+    launcher["policies"] = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+    worker["template"]["spec"]["containers"][0]["command"] = ["/usr/sbin/sshd", "-De"]
+    body["spec"] |= {
+        "minAvailable": 3,
+        "tasks": [launcher, worker],
+        "plugins": {"mpi": ["--master=launcher", "--worker=worker", "--port=22"], "svc": ["--wait-for-workers"], "ssh": []},
+    }
+    installed.apply([body])
+    wait_for_phase(installed, "ring", "Completed", 120)
+    told = installed.kubectl("logs", "ring-launcher-0")
+    assert {f"rank {rank} on ring-worker-{rank}" for rank in (0, 1)} <= set(told.splitlines()), told
+    installed.kubectl("delete", "vcjob", "ring")
+
+
+def test_a_drained_node_loses_its_pods_and_the_gang_restarts_elsewhere(installed: Cluster) -> None:
+    restart = [{"event": "PodEvicted", "action": "RestartJob"}]
+    installed.apply([gang("drained", pods=3, cpu="50m", command="sleep 300", policies=restart)])
+    wait_for_phase(installed, "drained", "Running")
+    node = pods_of(installed, "drained")[0]["spec"]["nodeName"]
+    installed.kubectl("cordon", node)
+    try:
+        installed.kubectl("delete", "pods", "--selector=volcano.sh/job-name=drained", f"--field-selector=spec.nodeName={node}")
+
+        def elsewhere() -> bool:
+            pods = pods_of(installed, "drained")
+            running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+            return len(running) == 3 and all(pod["spec"]["nodeName"] != node for pod in running)
+
+        wait_for(elsewhere, "the gang on the other nodes", 90)
+    finally:
+        installed.kubectl("uncordon", node)
+        installed.kubectl("delete", "vcjob", "drained")
+
+
+def test_an_image_without_a_name_does_not_hide_its_node(installed: Cluster) -> None:
+    """An image whose only name moves to another image stays on the node without a name: kubelet reports `names: null`."""
+    node = installed.nodes["node-2"]
+    for source in (images.BUSYBOX, images.MPI):
+        full = source if "/" in source else node.enter("ctr", "-n", "k8s.io", "images", "ls", "-q", f"name~={source}").split()[0]
+        node.enter("ctr", "-n", "k8s.io", "images", "tag", "--force", full, "example.org/moves:1")
+
+    def reported() -> bool:
+        status = installed.get("node", "node-2")[0]["status"]
+        return any(not image.get("names") for image in status.get("images", []))
+
+    node.enter("ctr", "-n", "k8s.io", "images", "rm", images.MPI, check=False)
+    node.enter("ctr", "-n", "k8s.io", "images", "tag", "--force", images.PYTHON, "example.org/moves:1")
+    wait_for(reported, "an image without a name in the status of the node", 120)
+    pinned = gang("named", pods=1, cpu="50m", command="true")
+    pinned["spec"]["tasks"][0]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-2"}
+    installed.apply([pinned])
+    wait_for_phase(installed, "named", "Completed", 60)
+    installed.kubectl("delete", "vcjob", "named")
+
+
+def test_work_goes_on_after_a_power_cut_of_the_node_that_holds_the_leaders(installed: Cluster) -> None:
+    lease = installed.get("lease", "--namespace=pyroclast-system")
+    holders = {each["metadata"]["name"]: each["spec"].get("holderIdentity", "") for each in lease}
+    pods = installed.get("pods", "--namespace=pyroclast-system")
+    places = {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in pods}
+    scheduler = next(places[pod] for name, holder in holders.items() for pod in places if "scheduler" in pod and pod in holder)
+    if scheduler == "node-1":  # the control plane runs in its network
+        scheduler = "node-2"
+    node = installed.nodes[scheduler]
+    node.cut_power()
+    cut = time.monotonic()
+    try:
+        installed.apply([gang("after", pods=2, cpu="50m", command="true")])
+        wait_for_phase(installed, "after", "Completed", 120)
+        print(f"a Job completed {time.monotonic() - cut:.0f} s after the power cut of {scheduler}")
+    finally:
+        node.start()
+        wait_for(lambda: installed.kubectl("get", "node", scheduler, f"--output={_READY}") == "True", "the node", 180)
+        installed.kubectl("delete", "vcjob", "after")
+
+
+def _mpi_task(name: str, replicas: int) -> dict:
+    task = gang("x", pods=replicas, cpu="100m", command="")["spec"]["tasks"][0]
+    task["name"] = name
+    task["template"]["spec"]["containers"][0] |= {"image": images.MPI, "imagePullPolicy": "IfNotPresent"}
+    return task
