@@ -40,11 +40,13 @@ class Tool:
     module: str
     package: str
     variables: tuple[tuple[str, str], ...] = ()
+    static: bool = False
+    """Whether it runs where there is no C library, as in an image of its own."""
 
     @property
     def path(self) -> Path:
         """Where the built program lies; it is there only if it was built."""
-        digest = hashlib.sha256(repr(self.variables).encode())
+        digest = hashlib.sha256(repr((self.variables, self.static) if self.static else self.variables).encode())
         for source in sorted((_TOOLS_DIR / self.module).iterdir()):
             digest.update(source.read_bytes())
         return cache_root() / f"{self.module}-{digest.hexdigest()[:16]}" / self.name
@@ -82,7 +84,7 @@ def tools(kubernetes: str = PRESENT) -> tuple[Tool, ...]:
 
 def of_nodes() -> tuple[Tool, ...]:
     """The programs of real nodes, in the version that everything is tested with."""
-    coredns = Tool("coredns", "coredns", "pyroclast/control-plane/coredns")
+    coredns = Tool("coredns", "coredns", "pyroclast/control-plane/coredns", static=True)
     return (_kubernetes("kubelet", PRESENT), _kubernetes("kube-proxy", PRESENT), coredns)
 
 
@@ -138,5 +140,6 @@ def _build(tool: Tool) -> None:
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     flags = " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in tool.variables)])
     command = ["go", "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", str(unfinished), tool.package]
-    subprocess.run(["nice", "-n", str(_NICENESS), *command], cwd=_TOOLS_DIR / tool.module, check=True)
+    environment = {**os.environ, **({"CGO_ENABLED": "0"} if tool.static else {})}
+    subprocess.run(["nice", "-n", str(_NICENESS), *command], cwd=_TOOLS_DIR / tool.module, check=True, env=environment)
     unfinished.rename(tool.path)  # the name appears only with a whole program behind it

@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _node(arguments: argparse.Namespace) -> int:
-    node = Node(arguments.index, arguments.dir.absolute() / f"node-{arguments.index}", images=[], reserved="")
+    node = Node(arguments.index, arguments.dir.absolute() / f"node-{arguments.index}")
     actions = {
         "cut-power": node.cut_power,
         "start": node.start,

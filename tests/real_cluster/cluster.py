@@ -89,12 +89,9 @@ class RealCluster:
         self.directory = directory = directory.absolute()
         indexes = range(1, nodes + 1)
         bases = images.base_images()
-        # what the cluster itself needs comes first
-        order = [bases[name] for name in (images.PAUSE, images.COREDNS, images.BUSYBOX)]
-        rest = [path for path in bases.values() if path not in order]
-        self.nodes = [
-            Node(index, directory / f"node-{index}", images=[*order, *archives, *rest], reserved=reserved) for index in indexes
-        ]
+        first = [bases[name] for name in (images.PAUSE, images.COREDNS, images.BUSYBOX)]
+        rest = [*archives, *(path for path in bases.values() if path not in first)]
+        self.nodes = [Node(index, directory / f"node-{index}", first=first, images=rest, reserved=reserved) for index in indexes]
         enter = ("ip", "netns", "exec", network.namespace(1))
         host = Host(network.address(1), enter, has_kubelets=True)
         self.plane = RealControlPlane(directory, fsync=False, scheduler=True, controllers=_CONTROLLERS, host=host)
@@ -125,11 +122,15 @@ class RealCluster:
         network.remove()
 
     async def is_ready(self) -> bool:
-        """Whether all nodes are ready, and CoreDNS is."""
+        """Whether all nodes are ready and have all images, and CoreDNS is ready."""
         nodes = self.access.get("nodes")
         ready = [each for each in nodes if _condition(each, "Ready") == "True"]
         dns = self.access.get("pods", "--namespace=kube-system", "--selector=k8s-app=kube-dns")
-        return len(ready) == len(self.nodes) and any(_condition(pod, "Ready") == "True" for pod in dns)
+        return (
+            len(ready) == len(self.nodes)
+            and all(node.has_all_images for node in self.nodes)
+            and any(_condition(pod, "Ready") == "True" for pod in dns)
+        )
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ class Cluster(Access):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory / "kubeconfig")
-        self.nodes = {f"node-{index}": Node(index, directory / f"node-{index}", images=[], reserved="") for index in (1, 2, 3)}
+        self.nodes = {f"node-{index}": Node(index, directory / f"node-{index}") for index in (1, 2, 3)}
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.control_plane import build
 
-__all__ = ["BUSYBOX", "COREDNS", "MPI", "PYTHON", "REPOSITORY", "TARGETS", "base_images", "build_dir", "project_images"]
+__all__ = ["BUSYBOX", "COREDNS", "MPI", "PAUSE", "PYTHON", "REPOSITORY", "TARGETS", "base_images", "build_dir", "project_images"]
 
 BUSYBOX, COREDNS, MPI, PAUSE = "busybox:1.37", "example.org/coredns:1", "example.org/mpi:1", "example.org/pause:1"
 PYTHON = "example.org/python:3.13"
@@ -31,7 +31,7 @@ _ROOT = Path(__file__).parents[2]
 _SUITE = "trixie"  # has Python 3.13, as the base that the Dockerfile names
 _PAUSE_C = "#include <signal.h>\n#include <unistd.h>\nstatic void end(int s) { _exit(0); }\n"
 _PAUSE_C += "int main(void) { signal(SIGINT, end); signal(SIGTERM, end); for (;;) pause(); }\n"
-_PIP = 'chroot "$1" python3 -m pip install --quiet --break-system-packages --ignore-installed --prefix /usr/local pip'
+_VENV = 'chroot "$1" python3 -m venv /opt/python'
 _LEFT_OUT = 'cd "$1" && rm -rf usr/share/doc usr/share/man usr/share/locale var/cache/apt var/lib/apt/lists'
 
 
@@ -48,7 +48,7 @@ def base_images() -> dict[str, Path]:
         PAUSE: (_PAUSE_C, _pause),
         BUSYBOX: ("1", _busybox),
         COREDNS: (str(build.program("coredns")), _coredns),
-        PYTHON: (_PIP + _LEFT_OUT, _python),
+        PYTHON: (_VENV + _LEFT_OUT, _python),
         MPI: ("2", _mpi),
     }
     return {name: _cached(name, source, make) for name, (source, make) in makers.items()}
@@ -138,7 +138,7 @@ def _pack(layer: Path, name: str, config: Mapping[str, object], archive: Path) -
         "os": "linux",
         "config": {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], **config},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        "history": [],
+        "history": [{"created_by": "packages of Debian"}],
     }
     body = json.dumps(image).encode()
     file = f"{hashlib.sha256(body).hexdigest()}.json"
@@ -192,15 +192,8 @@ def _coredns(layer: Path) -> Mapping[str, object]:
 
 
 def _python(layer: Path) -> Mapping[str, object]:
-    hooks = [
-        *_certificates(),
-        _PIP,
-        'chroot "$1" apt-get -qq -y purge python3-pip >/dev/null',
-        'rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED; ln -sf /usr/bin/python3 "$1"/usr/local/bin/python',
-        _LEFT_OUT,
-    ]
-    _debian(layer, ["python3", "python3-venv", "python3-pip", "ca-certificates"], hooks)
-    return {"Cmd": ["python3"]}
+    _debian(layer, ["python3", "python3-venv", "ca-certificates"], [*_certificates(), _VENV, _LEFT_OUT])
+    return {"Cmd": ["python"], "Env": ["PATH=/opt/python/bin:/usr/local/bin:/usr/bin:/bin"]}
 
 
 def _mpi(layer: Path) -> Mapping[str, object]:

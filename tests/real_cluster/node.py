@@ -26,12 +26,22 @@ _MADE_ON_THE_MACHINE = ("/var/lib/kubelet", "/var/lib/cni", "/etc/cni/net.d", "/
 
 
 class Node:
-    """A node of the cluster. `index` is from 1. Its files are in `directory`, also those of containers."""
+    """A node of the cluster. `index` is from 1. Its files are in `directory`, also those of containers.
 
-    def __init__(self, index: int, directory: Path, *, images: Sequence[Path], reserved: str) -> None:
+    `first`: the images that the cluster itself needs, imported before kubelet starts; `images`: the others.
+    """
+
+    def __init__(
+        self, index: int, directory: Path, *, first: Sequence[Path] = (), images: Sequence[Path] = (), reserved: str = ""
+    ) -> None:
         self.index, self.name, self.address = index, f"node-{index}", network.address(index)
         self.directory = directory
-        self._images, self._reserved = images, reserved
+        self._first, self._images, self._reserved = first, images, reserved
+
+    @property
+    def has_all_images(self) -> bool:
+        """Whether all images have been imported since the node was switched on."""
+        return (self.directory / "images.done").exists()
 
     @property
     def pid(self) -> int | None:
@@ -55,7 +65,8 @@ class Node:
         (directory / "kubelet.yaml").write_text(yaml.safe_dump(_kubelet(self._reserved, directory)))
         (directory / "kube-proxy.yaml").write_text(yaml.safe_dump(_kube_proxy(self.name, proxy_kubeconfig)))
         programs = {"KUBELET": build.program("kubelet"), "KUBE_PROXY": build.program("kube-proxy")}
-        values = {"NAME": self.name, "ADDRESS": self.address, **programs, "IMAGES": " ".join(map(str, self._images))}
+        values = {"NAME": self.name, "ADDRESS": self.address, **programs}
+        values |= {"FIRST_IMAGES": " ".join(map(str, self._first)), "IMAGES": " ".join(map(str, self._images))}
         (directory / "node.env").write_text("".join(f"{key}={shlex.quote(str(value))}\n" for key, value in values.items()))
         for folder in _MADE_ON_THE_MACHINE:
             Path(folder).mkdir(parents=True, exist_ok=True)

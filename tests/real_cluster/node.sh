@@ -4,12 +4,11 @@
 set -euo pipefail
 dir=$1
 # shellcheck disable=SC1091
-source "$dir/node.env" # NAME, ADDRESS, KUBELET, KUBE_PROXY, IMAGES
+source "$dir/node.env" # NAME, ADDRESS, KUBELET, KUBE_PROXY, FIRST_IMAGES, IMAGES
 
-# 1. Mounts. Pods mount below /var/lib/kubelet, so mounts propagate inside of the node and nowhere else.
+# 1. Mounts. Pods mount below /var/lib/kubelet, so mounts propagate inside of the node and nowhere else. `ip netns` mounted /sys.
 mount --make-rprivate /
 mount --make-rshared /
-mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /sys/fs/cgroup
 while IFS=: read -r _ controllers _; do
   name=${controllers#name=}
@@ -43,7 +42,12 @@ SETTINGS
 # 3. The programs. kubelet runs in a loop, so that it can be ended and started alone, while containers go on.
 containerd --config "$dir/containerd.toml" >>"$dir/containerd.log" 2>&1 &
 until ctr version >/dev/null 2>&1; do sleep 0.1; done
-for image in $IMAGES; do ctr -n k8s.io images import "$image" >>"$dir/images.log" 2>&1; done
+rm -f "$dir/images.done"
+load() { for image in "$@"; do ctr -n k8s.io images import "$image" >>"$dir/images.log" 2>&1; done; }
+# shellcheck disable=SC2086
+load $FIRST_IMAGES
+# shellcheck disable=SC2086
+{ load $IMAGES && touch "$dir/images.done"; } &
 "$KUBE_PROXY" --config "$dir/kube-proxy.yaml" >>"$dir/kube-proxy.log" 2>&1 &
 while true; do
   [ -e "$dir/kubelet.off" ] || "$KUBELET" --config "$dir/kubelet.yaml" --kubeconfig "$dir/kubelet.kubeconfig" \
