@@ -69,7 +69,7 @@ def installed(cluster: Cluster) -> Cluster:
     values.write_text("\n".join(line[3:] for line in block.splitlines()))
     small = values.with_name("small.yaml")
     small.write_text(_SMALL)
-    key = images.project_images().stem
+    key = os.environ.get("PYROCLAST_IMAGES") or images.project_images().stem
     names = ["--set", "basic.image_registry=example.org/", "--set", f"basic.image_tag_version={key}"]
     place = ["--namespace=pyroclast-system", "--create-namespace", "--wait", "--timeout=5m"]
     cluster.helm(
