@@ -1,4 +1,4 @@
-"""`python -m tests.real_cluster build | up | node`: a cluster of real nodes on this machine."""
+"""`python -m tests.real_cluster build | up | down | node`: a cluster of real nodes on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.control_plane import build
 from tests.real_cluster import images
-from tests.real_cluster.cluster import obstacle, real_cluster
+from tests.real_cluster.cluster import obstacle, real_cluster, remove
 from tests.real_cluster.node import Node
 
 
@@ -20,6 +20,9 @@ def main() -> int:
     if hindrance:
         print(f"no real cluster can run here: {hindrance}", file=sys.stderr)
         return 1
+    if arguments.command == "down":
+        remove(arguments.dir.absolute())
+        return 0
     if arguments.command == "node":
         return _node(arguments)
     build.build([*build.names(), *(tool.name for tool in build.of_nodes())])
@@ -41,7 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     node.add_argument("action", choices=["cut-power", "start", "stop-kubelet", "start-kubelet", "enter"])
     node.add_argument("index", type=int, help="its number, from 1")
     node.add_argument("words", nargs=argparse.REMAINDER, help="the command for `enter`")
-    for command in (serving, node):
+    ending = commands.add_parser("down", help="end what a cluster left that was killed")
+    for command in (serving, ending, node):
         command.add_argument("--dir", type=Path, required=True, help="data, keys, logs and the kubeconfig")
     return parser
 

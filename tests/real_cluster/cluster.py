@@ -21,7 +21,7 @@ from tests.control_plane.real import Host, RealControlPlane
 from tests.real_cluster import images, network
 from tests.real_cluster.node import Node
 
-__all__ = ["Access", "RealCluster", "obstacle", "real_cluster"]
+__all__ = ["Access", "RealCluster", "obstacle", "real_cluster", "remove"]
 
 _PROGRAMS = ("containerd", "runc", "nft", "ip", "unshare", "nsenter", "gcc", "mmdebstrap", "buildah", "busybox")
 _RESERVED = "18Gi"
@@ -117,9 +117,7 @@ class RealCluster:
         for node in self.nodes:
             await asyncio.to_thread(node.cut_power)
         await self.plane.stop()
-        for node in self.nodes:
-            node.remove_cgroups()
-        network.remove()
+        remove(self.directory)
 
     async def is_ready(self) -> bool:
         """Whether all nodes are ready and have all images, and CoreDNS is ready."""
@@ -131,6 +129,15 @@ class RealCluster:
             and all(node.has_all_images for node in self.nodes)
             and any(_condition(pod, "Ready") == "True" for pod in dns)
         )
+
+
+def remove(directory: Path) -> None:
+    """Cut the power of the nodes with files in `directory`, and remove networks and control groups."""
+    for folder in directory.glob("node-*/"):
+        node = Node(int(folder.name.rpartition("-")[2]), folder)
+        node.cut_power()
+        node.remove_cgroups()
+    network.remove()
 
 
 @asynccontextmanager

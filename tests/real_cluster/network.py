@@ -50,7 +50,9 @@ def make(indexes: Sequence[int]) -> None:
         RuntimeError: there is such a cluster already, or this machine allows no bridge.
     """
     if BRIDGE in _links():
-        raise RuntimeError(f"the bridge {BRIDGE} exists: a real cluster runs here already; end it with `down`")
+        raise RuntimeError(
+            f"the bridge {BRIDGE} exists: a real cluster runs here already; end it with `python -m tests.real_cluster down`"
+        )
     run(f"ip link add {BRIDGE} type bridge")
     run(f"ip addr add {_NODES}.1/24 dev {BRIDGE}")
     run(f"ip link set {BRIDGE} up")

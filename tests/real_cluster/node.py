@@ -73,19 +73,15 @@ class Node:
 
     def start(self) -> None:
         """Switch the node on."""
-        joins = "; ".join(f"echo $$ > {shlex.quote(str(each / 'cgroup.procs'))}" for each in self._cgroups())
+        joins = [f"echo $$ > {shlex.quote(str(each / 'cgroup.procs'))}" for each in self._cgroups()]
         namespaces = "--mount --uts --ipc --pid --cgroup --fork --kill-child --mount-proc"
         script = Path(__file__).with_name("node.sh")
         inner = f"exec ip netns exec {network.namespace(self.index)} unshare {namespaces} bash {script} {self.directory}"
-        with (self.directory / "node.log").open("ab") as log:
-            keeper = subprocess.Popen(
-                ["bash", "-ec", f"{joins}; {inner}"],
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
+        keeper = "; ".join([f"echo $$ > {self.directory}/pid", *joins, inner])
+        with (self.directory / "node.log").open("ab") as log:  # the node is nobody's child, as a machine is not
+            subprocess.run(
+                ["setsid", "--fork", "bash", "-ec", keeper], stdout=log, stderr=log, stdin=subprocess.DEVNULL, check=True
             )
-        (self.directory / "pid").write_text(str(keeper.pid))
 
     def cut_power(self) -> None:
         """End everything on the node at once, as a power cut does."""
