@@ -26,12 +26,12 @@ _TOKEN = re.compile(
     r"""(?P<blank>[ \t\r]+|\\\n|(?<![^ \t\r\n;&|])\#[^\n]*)
     | (?P<connective>&&|\|\||;|\n)
     | (?P<redirect>[012]?(?:>>|>&|>|<(?!<))|&>)
-    | (?P<word>(?:'[^']*' | "(?:\\.|[^"\\])*" | \\. | \$\{[^}]*\} | [^\s'"\\;&|<>()])+)""",
+    | (?P<word>(?:'[^']*' | "(?:\\.|[^"\\])*" | \\. | \$\{[^}]{0,250}\} | [^\s'"\\;&|<>()])+)""",
     re.VERBOSE | re.DOTALL,
 )
 _PIECE = re.compile(
     r"""'(?P<literal>[^']*)' | "(?P<quoted>(?:\\.|[^"\\])*)" | \\(?P<escaped>.)
-    | \$(?P<name>\w+|[?$\#@*!-]) | \$\{(?P<braced>\w+|[?$\#])(?::?-(?P<fallback>[^}]*))?\} | (?P<other>.)""",
+    | \$(?P<name>\w+|[?$\#@*!-]) | \$\{(?P<braced>\w+|[?$\#])(?::?-(?P<fallback>[^}]{0,250}))?\} | (?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -329,9 +329,10 @@ def _parsed(script: str) -> list[_Command]:
                 is_target = True
                 commands[-1].is_silent |= text[0] != "2" and not text.endswith(("&", "<"))
             case "word":
-                if "$(" in text or text.endswith("$") or "`" in text.replace("\\`", ""):
+                expanded = _expandable(text)
+                if "$(" in expanded or "`" in expanded or (text.endswith("$") and script.startswith("(", at)):
                     raise _NotUnderstood("the output of a command")
-                if re.search(r"\$\{(?!\w+\}|\w+:?-|[?$#]\})", text):
+                if re.search(r"\$\{(?!\w+\}|\w+:?-|[?$#]\})", expanded):
                     raise _NotUnderstood(f"{text!r}")
                 if not commands[-1].words and text in _KEYWORDS:
                     raise _NotUnderstood(f"{text!r}")
@@ -339,3 +340,9 @@ def _parsed(script: str) -> list[_Command]:
                     commands[-1].words.append(text)
                 is_target = False
     return commands
+
+
+def _expandable(word: str) -> str:
+    """Return the parts of a word in which a shell looks for `$` and backquotes."""
+    pieces = (piece[0] for piece in _PIECE.finditer(word) if piece.lastgroup not in ("literal", "escaped"))
+    return "".join(re.sub(r"\\.", "", piece) for piece in pieces)

@@ -56,11 +56,15 @@ def test_simulated_script_has_the_duration_and_exit_code_of_a_shell(script, want
         pytest.param("""echo "it's \\"so\\"" ""  .""", [(0, 'it\'s "so"  .')], id="quotes-in-quotes"),
         pytest.param("A=1 B=; export C=3; echo $A$B$C", [(0, "13")], id="assignments"),
         pytest.param("echo lost > /data/f; echo kept 2>/dev/null; echo too >&2", [(0, "kept"), (0, "too")], id="redirects"),
+        pytest.param("""echo 5$ '$(a) `b`' "\\$(c)" \\`""", [(0, "5$ $(a) `b` $(c) `")], id="no-substitution"),
         pytest.param("sleep 1; train --lr 1; echo done", [(1, PRETENDS.format("train")), (6, "done")], id="unknown-command"),
         pytest.param("seq 3 | wc -l", [(0, PRETENDS.format("this script uses '|', which"))], id="pipe"),
         pytest.param("echo $(date)", [(0, PRETENDS.format("this script uses the output of a command, which"))], id="output"),
         pytest.param("echo a; for i in 1; do :; done", [(0, PRETENDS.format("this script uses 'for', which"))], id="loop"),
         pytest.param("echo 'no end", [(0, PRETENDS.format('this script uses "\'", which'))], id="open-quote"),
+        pytest.param(
+            "echo a$(date)", [(0, PRETENDS.format("this script uses the output of a command, which"))], id="output-within"
+        ),
         pytest.param("echo ${X##*-}", [(0, PRETENDS.format("this script uses '${X##*-}', which"))], id="pattern"),
     ],
 )
@@ -88,3 +92,9 @@ def test_container_without_a_command_runs_forever():
 
 def test_text_that_doubles_itself_never_ends():
     assert run("f=x;" + "f=$f$f;" * 60 + "echo $f").seconds is None
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("part", ["${", "${a-", "'", '"', "\\", "$a", "a=1;", "&&"])
+def test_time_of_a_long_script_grows_linearly(part):
+    run("echo " + part * (400_000 // len(part)))
