@@ -168,7 +168,10 @@ class _Preemption:
 
         def take(statement: Statement, task: Task) -> None:
             def may_go(owner: Job, victim: Task) -> bool:
-                return owner is not job and owner.facts.queue == job.facts.queue and self._may_go(task, owner, victim)
+                is_below = (
+                    owner is not job and owner.facts.queue == job.facts.queue and owner.facts.priority <= job.facts.priority
+                )
+                return is_below and self._may_go(task, owner, victim)
 
             kind = None if infeasible is None else infeasible.kind(job, task)
             self._succeeds(statement, Wish(job, task, self.session.plan(task.facts.shape), may_go, kind))
@@ -184,7 +187,7 @@ class _Preemption:
             task = tasks.popleft()
 
             def may_go(owner: Job, victim: Task, task: Task = task) -> bool:
-                return owner is job and self._may_go(task, owner, victim)
+                return owner is job and victim.facts.priority < task.facts.priority and self._may_go(task, owner, victim)
 
             statement = session.statement()
             if not self._succeeds(statement, Wish(job, task, session.plan(task.facts.shape), may_go, is_own=True)):

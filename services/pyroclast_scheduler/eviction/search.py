@@ -153,6 +153,8 @@ class VictimSearch:
         if not is_step_forward(self._session, trial.moves, is_reclaim=self._is_reclaim):
             self._refused = wish.kind
             trial.discard()
+            if self._is_reclaim:  # preempt keeps infeasible nodes for later sessions, in which the shares of jobs differ
+                self._rule_out(wish, rows)
             return False
         statement.merge(trial)
         return True
