@@ -1,7 +1,7 @@
 """Action preempt: in one queue, evicts less important pods for more important ones.
 
-In the mode `enableTopologyAwarePreemption`, evictions are tried on some nodes in dry runs, which take affinity and topology
-into account; the node with the smallest loss is chosen, and pods whose eviction does not help are spared.
+In the mode `enableTopologyAwarePreemption`, dry runs on some nodes try the evictions, with affinity and topology. The action
+chooses the node with the smallest loss, and spares pods whose eviction does not help.
 """
 
 from __future__ import annotations
