@@ -16,7 +16,7 @@ from pyroclast_board.cluster.records import ShownNode
 from pyroclast_board.pages.base import Page, Section, Templates, checked, shown_amount
 from pyroclast_board.pages.jobs import state_of
 
-OF: Final = "history.html"
+HISTORY_PAGE: Final = "history.html"
 JOBS: Final = ("since", "until", "namespace", "queue", "user", "flow", "state", "name")
 PARAMETERS: Final = (*JOBS, "by")
 SHOWN_PAST: Final = 100
@@ -49,11 +49,13 @@ def history(templates: Templates, query: Mapping[str, str], answers: Mapping[str
     ]
     jobs = answers.get("jobs", {})
     sections = [
-        Section("filters", templates.macro(OF, "filters")(query, missing)),
-        Section("jobs", templates.macro(OF, "jobs")(jobs.get("items", ()), jobs.get("isCut", False))),
-        Section("usage", templates.macro(OF, "usage")(usage.get("by", ()), rows, usage.get("gapSeconds", 0)), is_half=True),
-        Section("waits", templates.macro(OF, "waits")(answers.get("waits", {}).get("items", ())), is_half=True),
-        Section("estimates", templates.macro(OF, "estimates")(answers.get("estimates", {}).get("items", ()))),
+        Section("filters", templates.macro(HISTORY_PAGE, "filters")(query, missing)),
+        Section("jobs", templates.macro(HISTORY_PAGE, "jobs")(jobs.get("items", ()), jobs.get("isCut", False))),
+        Section(
+            "usage", templates.macro(HISTORY_PAGE, "usage")(usage.get("by", ()), rows, usage.get("gapSeconds", 0)), is_half=True
+        ),
+        Section("waits", templates.macro(HISTORY_PAGE, "waits")(answers.get("waits", {}).get("items", ())), is_half=True),
+        Section("estimates", templates.macro(HISTORY_PAGE, "estimates")(answers.get("estimates", {}).get("items", ()))),
     ]
     return Page("History", "history", sections, is_live=False)
 
