@@ -241,10 +241,23 @@ async def test_an_optional_informer_does_not_delay_readiness_and_has_a_liveness_
         assert "[+]watch-pods ok" in (await get(f"http://{health}/livez?verbose"))[1].splitlines()
 
 
-@pytest.mark.parametrize("mode", ["watch", "asks"])
-async def test_an_undecodable_object_is_reported_by_an_event_and_does_not_stop_the_service(start: Start, mode: str) -> None:
-    deep = b"[" * 3000 + b"]" * 3000
-    bad = b'{"metadata":{"name":"bad","namespace":"ns","uid":"u","resourceVersion":"1"},"more":%s}' % deep
+LEFT_OUT = "leaves this object out: it is nested too deeply to be read"
+WITHOUT = "reads this object without these fields: spec.hostNetwork: Expected `bool`, got `array`"
+
+
+@pytest.mark.parametrize(
+    ("mode", "more", "action"),
+    [
+        ("watch", b'"more":' + b"[" * 3000 + b"]" * 3000, LEFT_OUT),
+        ("asks", b'"more":' + b"[" * 3000 + b"]" * 3000, LEFT_OUT),
+        ("watch", b'"spec":{"hostNetwork":[],"containers":null}', WITHOUT),
+    ],
+    ids=["left out", "left out before the start", "read in part"],
+)
+async def test_an_unreadable_object_is_reported_by_an_event_and_does_not_stop_the_service(
+    start: Start, mode: str, more: bytes, action: str
+) -> None:
+    bad = b'{"metadata":{"name":"bad","namespace":"ns","uid":"u","resourceVersion":"1"},%s}' % more
     async with FaultServer() as server:
         server.on("GET /version", answer(200, {}))
         server.on("GET /api/v1/pods", answer(200, b'{"metadata":{"resourceVersion":"1"},"items":[%s]}' % bad))
@@ -259,5 +272,5 @@ async def test_an_undecodable_object_is_reported_by_an_event_and_does_not_stop_t
         assert (await finish(process))[0] == 0
         body = server.seen("POST /api/v1/namespaces/ns/events")[0].json
     assert (body["type"], body["reason"]) == ("Warning", "Undecodable")
-    assert body["message"] == "program leaves this object out: it is nested too deeply to be read"
+    assert body["message"] == f"program {action}"
     assert body["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "bad", "uid": "u"}
