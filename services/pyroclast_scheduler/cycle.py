@@ -13,7 +13,7 @@ from typing import Final
 
 from pyroclast.api.records.meta import Record
 from pyroclast.lifecycle.times import format_time
-from pyroclast_scheduler.model.snapshot import Snapshot, SnapshotItem, SnapshotPart, Sort
+from pyroclast_scheduler.model.snapshot import ItemKind, Snapshot, SnapshotItem, SnapshotPart
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.session.ports import Ports
@@ -22,7 +22,7 @@ from pyroclast_scheduler.session.session_close import close
 
 # arguments for a cache and a worker pool of Volcano
 _WITHOUT_EFFECT: Final = frozenset({"predicateErrorCacheEnable", "topologyAwarePreemptWorkerNum"})
-_CULPRITS: Final = {Sort.JOB: "podgroup", Sort.QUEUE: "queue", Sort.NODE: "node", Sort.OBJECT: "object"}
+_CULPRITS: Final = {ItemKind.JOB: "podgroup", ItemKind.QUEUE: "queue", ItemKind.NODE: "node", ItemKind.OBJECT: "object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culpr
 
     `fails` is called a logarithmic number of times, and must not keep its argument.
 
-    Sorts of items are removed one after another until the cycle succeeds. This does not prove that an item of the last sort is
+    Kinds of items are removed one after another until the cycle succeeds. This does not prove that an item of the last kind is
     the cause: a broken node may fail with each job that is tried on it. The cause is therefore an item whose removal alone is
-    enough, jobs first. If there is no such item, several items of the last sort fail.
+    enough, jobs first. If there is no such item, several items of the last kind fail.
     """
 
     def still(part: SnapshotPart) -> bool:
@@ -70,18 +70,18 @@ def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culpr
     part = SnapshotPart(snapshot)
     if not still(part):
         return None
-    sorts = list(Sort)
-    for at, sort in enumerate(sorts):
-        items = part.items(sort)
+    kinds = list(ItemKind)
+    for at, kind in enumerate(kinds):
+        items = part.items(kind)
         rest = part.without(items)
         if not items or still(rest):
             part = rest
             continue
-        suspects = _suspects(part, sorts[at:], still)
+        suspects = _suspects(part, kinds[at:], still)
         first = next(suspects)
         proven = next((each for each in chain([first], suspects) if not still(part.without([each]))), first)
         # a failure that ended by itself looks as if the removal of the last item had ended it
-        return Culprit(_CULPRITS[proven.sort], proven.key, proven.record) if still(part) else None
+        return Culprit(_CULPRITS[proven.kind], proven.key, proven.record) if still(part) else None
     return None
 
 
@@ -90,7 +90,7 @@ def find_failing_plugin(
 ) -> Culprit | None:
     """Return the plugin that fails even without any objects; None if there is none."""
     part = SnapshotPart(snapshot)
-    nothing = part.without([item for sort in Sort for item in part.items(sort)])
+    nothing = part.without([item for kind in ItemKind for item in part.items(kind)])
     names = list(dict.fromkeys(entry.name for tier in configuration.tiers for entry in tier))
 
     def still(count: int) -> bool:
@@ -102,14 +102,14 @@ def find_failing_plugin(
     return Culprit("plugin", found) if still(len(names)) else None
 
 
-def _suspects(part: SnapshotPart, sorts: Sequence[Sort], fails: Callable[[SnapshotPart], bool]) -> Iterator[SnapshotItem]:
-    """Yield the first failing item of the first of `sorts`, then those of other sorts.
+def _suspects(part: SnapshotPart, kinds: Sequence[ItemKind], fails: Callable[[SnapshotPart], bool]) -> Iterator[SnapshotItem]:
+    """Yield the first failing item of the first of `kinds`, then those of other kinds.
 
-    The only item of a sort, and a queue whose jobs were not removed, prove nothing, since nothing is decided without them.
+    The only item of a kind, and a queue whose jobs were not removed, prove nothing, since nothing is decided without them.
     """
-    for at, sort in enumerate(sorts):
-        items = part.items(sort)
-        if at and (sort is Sort.QUEUE or len(items) < 2 or fails(part.without(items))):
+    for at, kind in enumerate(kinds):
+        items = part.items(kind)
+        if at and (kind is ItemKind.QUEUE or len(items) < 2 or fails(part.without(items))):
             continue
         yield _first_thing(part, items, fails)
 

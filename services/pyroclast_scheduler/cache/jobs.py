@@ -7,8 +7,7 @@ any change of the job, or when it is retried, it is active again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,11 +16,12 @@ from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobEventReason, PodGroupPhase
 from pyroclast.lifecycle.gang.groups import Group, GroupStatus
 from pyroclast_scheduler.cache.changes import Changes, same_but_told
+from pyroclast_scheduler.cache.job_entries import Entry, Source, Stranger
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import LEFT_OUT, Fault, reason_of
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.promises import Why
-from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
+from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals
 from pyroclast_scheduler.model.shapes import PlacementLabels
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
@@ -35,69 +35,6 @@ class _Retry(NamedTuple):
 
     at: int
     pause: int
-
-
-class Stranger(NamedTuple):
-    """A pending pod of another scheduler: the name of that scheduler, and the key of the group that the pod names."""
-
-    scheduler: str
-    group: str
-
-
-class Source(Protocol):
-    """An object, or a tree of objects, from which a group is read."""
-
-    @property
-    def uid(self) -> str:
-        """The UID of the object that describes the group."""
-        ...
-
-    def read(self, entry: Entry) -> tuple[Group | None, bool]:
-        """Return the group with the pods of `entry`.
-
-        Return None if this scheduler places none of them; and whether time alone may change it.
-        """
-        ...
-
-
-@dataclass(slots=True)
-class Entry:
-    """The mutable state of a job. A job may have pods before it has a PodGroup.
-
-    Attributes:
-        group: the group; None if no object describes it yet.
-        believed: a status that is being written; None if there is none.
-        tasks: the tasks of this scheduler and all tasks with a node, by UID.
-        sums: the sums over `tasks`.
-        counted: the amounts that the job contributes to the sums of its queue at present.
-        strangers: the pending pods of other schedulers, by UID.
-        is_shared: whether sessions refer to `sums`, which must then be copied before a change.
-        source: the source from which `group` is read again when a pod changes; None if the group does not depend on its pods.
-        joined: when the last pod was added, in seconds.
-    """
-
-    group: Group | None = None
-    believed: GroupStatus | None = None
-    tasks: dict[str, TaskFacts] = field(default_factory=dict)
-    sums: TaskSums = field(default_factory=TaskSums)
-    counted: Contribution | None = None
-    strangers: dict[str, Stranger] = field(default_factory=dict)
-    is_shared: bool = False
-    source: Source | None = None
-    joined: float = 0.0
-
-    def own_sums(self) -> TaskSums:
-        """Return the sums for a change, copied if sessions refer to them."""
-        if self.is_shared:
-            self.sums, self.is_shared = self.sums.copy(), False
-        return self.sums
-
-    @property
-    def current(self) -> Group | None:
-        """The group with the status that is being written."""
-        if self.group is None or self.believed is None:
-            return self.group
-        return msgspec.structs.replace(self.group, status=self.believed)
 
 
 class JobTable:

@@ -16,7 +16,8 @@ from pyroclast_scheduler.cache.group_readers import composite, native
 from pyroclast_scheduler.cache.group_readers.composite import composite_key, part_name
 from pyroclast_scheduler.cache.group_readers.native import QueueSources, job_of
 from pyroclast_scheduler.cache.group_trees import GroupTrees
-from pyroclast_scheduler.cache.jobs import Entry, JobTable
+from pyroclast_scheduler.cache.job_entries import Entry
+from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.objects import is_older
 from pyroclast_scheduler.model.tasks import TaskFacts, native_key
 

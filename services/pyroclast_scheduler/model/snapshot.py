@@ -86,8 +86,8 @@ class Snapshot:
         return np.asarray(self.columns.allocatable[:, self.is_ready].sum(axis=1, dtype=np.float64))
 
 
-class Sort(Enum):
-    """The sorts of items that can be left out of a snapshot."""
+class ItemKind(Enum):
+    """The kinds of items that can be left out of a snapshot."""
 
     JOB = "job"
     QUEUE = "queue"
@@ -102,7 +102,7 @@ class SnapshotItem:
     `key`: the key of the item in the snapshot, for nodes the name. `record`: the record type, for objects only.
     """
 
-    sort: Sort
+    kind: ItemKind
     key: str
     record: type[Record] | None = None
 
@@ -114,9 +114,9 @@ class SnapshotPart:
     snapshot: Snapshot
     gone: frozenset[SnapshotItem] = frozenset()
 
-    def items(self, sort: Sort) -> list[SnapshotItem]:
-        """Return the remaining items of one sort. Jobs that a session must examine are first."""
-        return [item for item in _listed(self.snapshot, sort) if item not in self.gone]
+    def items(self, kind: ItemKind) -> list[SnapshotItem]:
+        """Return the remaining items of one kind. Jobs that a session must examine are first."""
+        return [item for item in _listed(self.snapshot, kind) if item not in self.gone]
 
     def without(self, items: Collection[SnapshotItem]) -> SnapshotPart:
         """Return the same snapshot without `items` as well."""
@@ -129,9 +129,9 @@ class SnapshotPart:
         that is left out becomes a row that no session uses, like a node whose object is missing.
         """
         whole, gone = self.snapshot, self.gone
-        jobs = {item.key for item in gone if item.sort is Sort.JOB}
-        queues = {item.key for item in gone if item.sort is Sort.QUEUE}
-        rows = {whole.rows[item.key] for item in gone if item.sort is Sort.NODE}
+        jobs = {item.key for item in gone if item.kind is ItemKind.JOB}
+        queues = {item.key for item in gone if item.kind is ItemKind.QUEUE}
+        rows = {whole.rows[item.key] for item in gone if item.kind is ItemKind.NODE}
         is_ready = whole.is_ready.copy()
         is_ready[list(rows)] = False
         return replace(
@@ -154,22 +154,22 @@ class SnapshotPart:
         )
 
 
-def _listed(snapshot: Snapshot, sort: Sort) -> list[SnapshotItem]:
-    match sort:
-        case Sort.JOB:
+def _listed(snapshot: Snapshot, kind: ItemKind) -> list[SnapshotItem]:
+    match kind:
+        case ItemKind.JOB:
             return [
-                SnapshotItem(sort, key) for key in dict.fromkeys([*(facts.key for facts in snapshot.jobs), *snapshot.all_jobs])
+                SnapshotItem(kind, key) for key in dict.fromkeys([*(facts.key for facts in snapshot.jobs), *snapshot.all_jobs])
             ]
-        case Sort.QUEUE:
-            return [SnapshotItem(sort, name) for name in sorted(snapshot.queues)]
-        case Sort.NODE:
-            return [SnapshotItem(sort, name) for name, row in snapshot.rows.items() if snapshot.nodes[row] is not None]
-        case Sort.OBJECT:
-            return [SnapshotItem(sort, key, record) for record, found in snapshot.objects.found.items() for key in found]
+        case ItemKind.QUEUE:
+            return [SnapshotItem(kind, name) for name in sorted(snapshot.queues)]
+        case ItemKind.NODE:
+            return [SnapshotItem(kind, name) for name, row in snapshot.rows.items() if snapshot.nodes[row] is not None]
+        case ItemKind.OBJECT:
+            return [SnapshotItem(kind, key, record) for record, found in snapshot.objects.found.items() for key in found]
 
 
 def _objects(whole: Objects, gone: Collection[SnapshotItem]) -> Objects:
-    missing = {(item.record, item.key) for item in gone if item.sort is Sort.OBJECT}
+    missing = {(item.record, item.key) for item in gone if item.kind is ItemKind.OBJECT}
     if not missing:
         return whole
     return Objects(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pyroclast.lifecycle.gang.groups import volcano_record
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.jobs import Entry
+from pyroclast_scheduler.cache.job_entries import Entry
 from pyroclast_scheduler.replay.state import Circumstances, State
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import Ports

@@ -20,7 +20,7 @@ from pyroclast.api.types import Key
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.assumptions import AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.jobs import Stranger
+from pyroclast_scheduler.cache.job_entries import Stranger
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.replay.state import Circumstances, NotReplayable, State, read
 from pyroclast_scheduler.session.outcome import Commit, Outcome
