@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import pyroclast.client as pc
+from pyroclast.api.keys import AUTHORIZED_FOR
 from tests.e2e.cli.test_vcctl import FLOW
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.shell import PROGRAMS, Shell
@@ -27,6 +28,7 @@ INTERRUPTED = 130
 Right = tuple[str, str, str]
 RARE: dict[Right, str] = {
     ("scheduling.volcano.sh", "podgroups", "get"): "asked about a group that the watch has not shown yet",
+    ("scheduling.volcano.sh", "queues", "get"): "asked by `vcctl queue get` and `kubectl get queue NAME`",
     ("batch.volcano.sh", "jobs", "update"): "admission asks for it when the user creates a Command",
 }
 
@@ -111,6 +113,24 @@ def test_user_role_permits_creating_and_patching_secrets_but_not_reading_or_dele
     assert cluster.get("secret", "code", "-n", ann.namespace)["metadata"]["labels"] == {"job": "mine"}
     for beyond in (("get", "secrets"), ("delete", "secret/code"), ("create", "configmap", "c"), ("delete", "pod/p")):
         assert "orbidden" in cluster.refused(user, *beyond, *where), beyond
+
+
+@pytest.mark.parametrize("mark", [False, True], ids=["plain", "with a forged mark"])
+def test_user_role_closes_no_queue_of_the_cluster_by_a_command(cluster: Cluster, ann: User, mark: bool) -> None:
+    user, where = f"--as={ann.user}", ("-n", ann.namespace)
+    uid = cluster.get("queue", "default")["metadata"]["uid"]
+    marked = {"annotations": {AUTHORIZED_FOR: f"{uid}/CloseQueue"}} if mark else {}
+    target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": "default"}
+    command = {
+        "apiVersion": "bus.volcano.sh/v1alpha1",
+        "kind": "Command",
+        "metadata": {"generateName": "close-", **marked},
+        "action": "CloseQueue",
+    }
+    for told, meant in ((f'"{ann.user}" may not update queues', {"uid": uid}), ("target.uid: Required value", {"uid": ""})):
+        document = json.dumps({**command, "target": {**target, **meant}})
+        assert told in cluster.refused(user, "create", "-f", "-", *where, stdin=document)
+    assert cluster.get("queue", "default")["status"]["state"] == "Open"
 
 
 step = pc.task(cpu="100m")(int)
