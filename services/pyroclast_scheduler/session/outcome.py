@@ -17,6 +17,7 @@ from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.promises import Promise
 from pyroclast_scheduler.model.reservations import KeptPlace, Reservation
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.triggers import UnschedulableJob
@@ -171,6 +172,19 @@ class WaitingTask:
     members: int | None = None
 
 
+class GangPromise(NamedTuple):
+    """What one gang of `queue` is owed, and why, see `model.promises`.
+
+    `is_kept`: whether the room is still kept; it is not if the gang waited too long or a more important gang needs the room.
+    """
+
+    job: str
+    queue: str
+    priority: int
+    promise: Promise
+    is_kept: bool
+
+
 @dataclass(slots=True)
 class Outcome:
     """The results of a session besides its commits.
@@ -190,6 +204,7 @@ class Outcome:
         faults: invalid objects that plugins reported.
         reservations: the reservations by job; None if no plugin makes any.
         released: jobs whose reservation ended in this session.
+        promises: what each gang is owed that was let in and has not started.
         lapsed: queues in which a promise to a gang ended by time alone.
         measures: numbers for the metrics.
         let_in: pods whose queue gate is removed.
@@ -213,6 +228,7 @@ class Outcome:
     faults: frozenset[Fault] = frozenset()
     reservations: Mapping[str, Reservation] | None = None
     released: frozenset[str] = frozenset()
+    promises: tuple[GangPromise, ...] = ()
     lapsed: frozenset[str] = frozenset()
     measures: Measures = field(default_factory=Measures)
     let_in: list[TaskFacts] = field(default_factory=list)

@@ -33,6 +33,7 @@ from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.tasks import READY, TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.outcome import GangPromise
 
 if TYPE_CHECKING:
     from pyroclast_scheduler.session.session import Session
@@ -121,6 +122,14 @@ class Promises:
         for key in [key for key in arrivals if key not in jobs]:
             del arrivals[key]
         return frozenset(self._lapsed)
+
+    def standing(self) -> tuple[GangPromise, ...]:
+        """Return what each gang is owed when the session ends, and why: also gangs that are owed nothing any more."""
+        gone = self._taken | self._late.keys()
+        return tuple(
+            GangPromise(facts.key, facts.queue, facts.priority, facts.promise, is_kept=facts.key not in gone)
+            for facts in self._session.snapshot.promised
+        )
 
     def late(self, job: Job) -> Floats | None:
         """Return what gangs with at least the priority of `job` were promised until they waited too long; None for nothing."""

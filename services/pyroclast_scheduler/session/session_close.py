@@ -64,6 +64,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     outcome = Outcome(notes=session.report.notes, warnings=session.report.warnings, queues=_queues(session))
     outcome.reservations, outcome.released = session.reserved.current, session.reserved.released()
     outcome.measures, outcome.lapsed = session.report.measures, session.promises.observe()
+    outcome.promises = session.promises.standing()
     outcome.let_in, outcome.retried, outcome.ranked_by = (
         session.report.let_in,
         session.equivalents.selected,

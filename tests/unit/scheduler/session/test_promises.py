@@ -106,6 +106,7 @@ class World:
             outcome, commits = committed(
                 self.cache, self.settings, now=objects.NOW + self.period, period=self.period, memory=self.memory
             )
+            self.owed = {each.job.removeprefix("t/"): each for each in outcome.promises}
             take_rests(self.cache, outcome)
             for commit in commits:
                 for binds in commit.binds:
@@ -196,6 +197,22 @@ def test_a_gang_that_could_not_start_is_placed_when_a_node_has_its_label(world):
     world.step(4)
     feed(world.cache, {"nodes": [["n9", 8, "64Gi", {"labels": {"disk": "tape"}}]], "pods": []})
     assert world.step(4).running("stuck") == 2
+
+
+def test_the_outcome_of_a_session_lists_who_is_owed_what_and_why(world):
+    world.group("starting", 2, 1, delay=None)
+    world.group("stuck", 1, 4, sel={"disk": "tape"})
+    world.group("waits", 1, 4, priority=1, sel={"host": "n1"})
+    world.group("runs", 1, 8, priority=9, sel={"host": "n1"})
+    world.step(4)
+    listed = {name: (str(each.promise.why), dict(each.promise.amounts), each.is_kept) for name, each in world.owed.items()}
+    assert listed == {
+        "starting": ("its pods are being created", {"cpu": 2000}, True),
+        "stuck": ("something other than room holds it up", {}, True),
+        "waits": ("its pods wait for room on nodes", {"cpu": 4000}, True),
+    }
+    world.step(2 * PERIODS)
+    assert not world.owed["waits"].is_kept
 
 
 # -- pods that do not come -----------------------------------------------------------------------------------------------
