@@ -75,7 +75,7 @@ class JobMemory(Memory):
     cause: Cause | None = None
     """The cause of the last refusal; None when the last try succeeded."""
     next_batch: int = FIRST_BATCH
-    """How many pods are created at once at first. More after all creations of the last turn succeeded."""
+    """How many pods are created at once at first. More when all creations of the last turn succeeded and pods were left."""
     is_new: bool = True
     """Whether this replica has not reconciled the Job since it began to lead."""
     refusals: int = 0

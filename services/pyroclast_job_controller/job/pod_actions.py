@@ -28,6 +28,7 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, MarkPods, Slot, Victim
 from pyroclast.lifecycle.gang import members, pods
+from pyroclast.lifecycle.gang.plan import MOST_CREATED
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.times import parse_time
@@ -176,7 +177,8 @@ class PodActions:
             if isinstance(found, BaseException):
                 raise found
             errors += found
-        memory.next_batch = FIRST_BATCH if errors else LARGEST_BATCH
+        has_more = bool(left) or len(effect.slots) >= MOST_CREATED
+        memory.next_batch = LARGEST_BATCH if has_more and not errors else FIRST_BATCH
         self._raise(errors, JobEventReason.FAILED_CREATE, "Error creating pods")
         log.info("pods.created", job=str(job.key), version=job.status.version, pods=len(effect.slots) - len(left))
         return tuple(left)
