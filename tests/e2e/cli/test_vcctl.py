@@ -252,7 +252,7 @@ def test_vcctl_ends_without_error_output_on_sigint_and_on_a_closed_pipe(cluster:
 def test_vcctl_logs_follow_prints_each_line_once_over_container_and_api_server_restarts(
     cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path
 ):
-    script = "for i in 1 2 3; do echo line-$i; sleep 0.3; done; exit 1"
+    script = "echo line-1; sleep 0.3; echo line-2; sleep 0.3; echo line-3; sleep 0.3; exit 1"
     document = yaml.safe_load(manifest("tries", "default", cpu="1", script=script))
     task = document["spec"]["tasks"][0]
     task["replicas"], document["spec"]["minAvailable"] = 2, 2
