@@ -24,8 +24,8 @@ from pyroclast_jobflow_controller.caches import Caches, FlowMetrics, Shared
 from pyroclast_jobflow_controller.flow.actions import Creators, FlowActions
 from pyroclast_jobflow_controller.flow.controller import FlowController
 from pyroclast_jobflow_controller.flow.memory import FlowMemories, FlowMemory
-from pyroclast_jobflow_controller.flow.probes import ProbeController, ProbeKey
-from pyroclast_jobflow_controller.flow.watch import FlowWatch, Reach
+from pyroclast_jobflow_controller.flow.probes import ProbeController, ProbeKey, Reach
+from pyroclast_jobflow_controller.flow.watch import FlowWatch
 from pyroclast_jobflow_controller.settings import FLOW, TEMPLATE, JobFlowSettings
 from pyroclast_jobflow_controller.templates import TemplateController
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyroclast.api.records import HttpGetProbe
-from pyroclast_jobflow_controller.flow.watch import Reach
+from pyroclast_jobflow_controller.flow.probes import Reach
 from pyroclast_jobflow_controller.settings import JobFlowSettings
 
 from .world import World
