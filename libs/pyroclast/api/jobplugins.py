@@ -30,7 +30,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Value]]] = {
         "inject-hosts-env": True,
         "wait-for-workers": False,
         "launcher": "",
-        "wait-image": "busybox:1.36.1",
+        "wait-image": "",
     },
     "ssh": {"ssh-key-file-path": "/root/.ssh", "ssh-private-key": "", "ssh-public-key": "", "ssh-port": 22},
     "tensorflow": {"ps": "ps", "worker": "worker", "chief": "chief", "evaluator": "evaluator", "port": 2222},
@@ -41,7 +41,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Value]]] = {
         "port": 23456,
         "wait-master-enabled": False,
         "wait-master-timeout": 300,
-        "wait-master-image": "busybox:1.36.1",
+        "wait-master-image": "",
     },
     "ray": {
         "head": "head",

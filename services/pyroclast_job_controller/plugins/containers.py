@@ -47,12 +47,19 @@ def with_volume(pod: Manifest, volume: Manifest, mount: Manifest) -> Manifest:
     return change_containers({**pod, "spec": spec}, lambda container: extended(container, "volumeMounts", mounts))
 
 
-def with_init_container(pod: Manifest, container: Manifest) -> Manifest:
-    """Return `pod` with a further init container at the end, unless it already has one of that name."""
-    present = pod["spec"].get("initContainers") or ()
-    if any(other.get("name") == container["name"] for other in present):
+def with_wait(pod: Manifest, name: str, image: str, script: str) -> Manifest:
+    """Return `pod` with an init container at the end that runs a shell script, unless it already has one of that name.
+
+    `image`: empty for the image of the pod's first container, which the pod can pull wherever it comes from.
+    """
+    spec = pod["spec"]
+    if any(other.get("name") == name for other in spec.get("initContainers") or ()):
         return pod
-    return {**pod, "spec": extended(pod["spec"], "initContainers", [container])}
+    own = next(iter(spec.get("containers") or ()), {})
+    container = {"name": name, "image": image or own.get("image", ""), "command": ["sh", "-c", script]}
+    if not image and own.get("imagePullPolicy"):
+        container["imagePullPolicy"] = own["imagePullPolicy"]
+    return {**pod, "spec": extended(spec, "initContainers", [container])}
 
 
 def annotated(pod: Manifest, key: str, value: str) -> Manifest:

@@ -12,9 +12,9 @@ from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins.containers import (
     change_containers,
     variable,
-    with_init_container,
     with_port,
     with_variables,
+    with_wait,
 )
 from pyroclast_job_controller.plugins.hosts import address, task_named
 
@@ -23,7 +23,12 @@ _PORT_NAME: Final = "pytorchjob-port"
 _WAIT: Final = """\
 echo "waiting up to {timeout} s for the master at {host}:{port}"
 elapsed=0
-until nc -z -w 2 {host} {port} 2>/dev/null || (: < /dev/tcp/{host}/{port}) 2>/dev/null; do
+reach() {{
+  nc -z -w 2 {host} {port} && return
+  python=$(command -v python3 || command -v python) || {{ bash -c ': < /dev/tcp/{host}/{port}'; return; }}
+  "$python" -c 'import socket; socket.create_connection(("{host}", {port}), 2)'
+}}
+until reach 2>/dev/null; do
   if [ "$elapsed" -ge {timeout} ]; then
     echo "the master at {host}:{port} could not be reached within {timeout} s"
     exit 1
@@ -34,7 +39,7 @@ done
 echo "the master at {host}:{port} can be reached"
 exit 0
 """
-"""Connects with `nc`, or with the shell's `/dev/tcp`, because an image may have only one of the two."""
+"""Connects with `nc`, Python, or the `/dev/tcp` of bash: an image may have only one of them."""
 
 
 class PytorchPlugin(JobPlugin):
@@ -70,5 +75,4 @@ class PytorchPlugin(JobPlugin):
         if not self.flags.is_set("wait-master-enabled"):
             return pod
         script = _WAIT.format(host=host, port=port, timeout=self.flags.number("wait-master-timeout"))
-        image = self.flags.text("wait-master-image")
-        return with_init_container(pod, {"name": "wait-for-master", "image": image, "command": ["sh", "-c", script]})
+        return with_wait(pod, "wait-for-master", self.flags.text("wait-master-image"), script)

@@ -60,6 +60,9 @@ class SshPlugin(JobPlugin):
         stanzas = [_stanza(host, f"{host}.{subdomain}", port) for task in job.spec.tasks for host, subdomain in hosts(job, task)]
         if sum(map(len, stanzas)) > _LONGEST:
             stanzas = _by_task(job, port)
+        if port != self.defaults["ssh-port"]:  # programs such as mpirun call a host by its address, which no stanza above names
+            subdomains = dict.fromkeys(subdomain for task in job.spec.tasks for _, subdomain in hosts(job, task))
+            stanzas += [f"Host *.{subdomain} *.{subdomain}.*\n  Port {port}\n" for subdomain in subdomains]
         return "".join(["StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n", *stanzas])
 
 

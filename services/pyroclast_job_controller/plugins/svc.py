@@ -17,7 +17,7 @@ from pyroclast.lifecycle.gang.members import needed_pods
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginObject
 from pyroclast.resources.go_flags import Value, parse
 from pyroclast_job_controller.plugins import hosts
-from pyroclast_job_controller.plugins.containers import with_init_container, with_variables, with_volume
+from pyroclast_job_controller.plugins.containers import with_variables, with_volume, with_wait
 from pyroclast_job_controller.plugins.hosts import MOUNT_PATH, addresses, fit_variables, host_file, task_named
 
 
@@ -91,7 +91,7 @@ class SvcPlugin(JobPlugin):
         pod = with_variables({**manifest, "spec": {**spec, **named}}, variables)
         pod = with_volume(pod, {"name": name, **_source(job, parts)}, {"mountPath": MOUNT_PATH})
         if self.flags.is_set("wait-for-workers") and task.name == launcher(job, self.flags.text("launcher")):
-            return with_init_container(pod, init_container(job, task, self.flags.text("wait-image")))
+            return with_wait(pod, NAME, self.flags.text("wait-image"), wait_script(job, task))
         return pod
 
 
@@ -116,17 +116,23 @@ NAME: Final = "wait-for-workers"
 _USUAL: Final = ("launcher", "master")
 """Default names of the task that launches."""
 
+_RESOLVE: Final = """\
+python=$(command -v python3 || command -v python)
+resolves() {
+  getent hosts "$1" || nslookup "$1" && return
+  for domain in $(sed -n 's/^search//p' /etc/resolv.conf); do nslookup "$1.$domain" && return; done
+  "$python" -c 'import socket, sys; socket.gethostbyname(sys.argv[1])' "$1"
+}
+"""
+"""Resolves a name with `getent`, `nslookup` or Python: an image may have only one of them, and `nslookup` may ignore the search
+domains.
+"""
+
 _SCRIPT: Final = """\
 while :; do
   found=0
   for host in {hosts}; do
-    if nslookup "$host" >/dev/null 2>&1 || getent hosts "$host" >/dev/null 2>&1; then
-      found=$((found + 1))
-    else
-      for domain in $(sed -n 's/^search//p' /etc/resolv.conf); do
-        if nslookup "$host.$domain" >/dev/null 2>&1; then found=$((found + 1)); break; fi
-      done
-    fi
+    if resolves "$host" >/dev/null 2>&1; then found=$((found + 1)); fi
   done
   if [ "$found" -ge {needed} ]; then break; fi
   echo "$found of {needed} names of task {task} resolve, waiting for more"
@@ -134,7 +140,6 @@ while :; do
 done
 echo "{needed} names of task {task} resolve"
 """
-"""Resolves in three ways: an `nslookup` may ignore the search domains, and an image may have only one of the programs."""
 
 
 def launcher(job: Job, given: str) -> str:
@@ -160,10 +165,10 @@ def workers(job: Job, task: Task) -> list[Task]:
     return [other for other in others if other.name not in behind and needed_pods(other) > 0]
 
 
-def init_container(job: Job, task: Task, image: str) -> Manifest:
-    """Return an init container that ends when, for each task of workers, as many names resolve as the gang needs pods."""
-    scripts = [_script(other, addresses(job, other)) for other in workers(job, task)]
-    return {"name": NAME, "image": image, "command": ["sh", "-c", "".join(scripts) or "true"]}
+def wait_script(job: Job, task: Task) -> str:
+    """Return a shell script that ends when, for each task of workers, as many names resolve as the gang needs pods."""
+    waits = [_script(other, addresses(job, other)) for other in workers(job, task)]
+    return _RESOLVE + "".join(waits) if waits else "true"
 
 
 def _script(task: Task, hosts: Sequence[str]) -> str:

@@ -1,6 +1,11 @@
 """The plugins of training frameworks, by the table of cases that their users know."""
 
 import json
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -137,7 +142,7 @@ def test_pytorch_leaves_init_containers_and_an_already_declared_port_unchanged()
         (["--wait-master-enabled=false"], "worker", []),
         (["--wait-master-enabled"], "master", []),
         (["--wait-master-enabled"], "extra", []),
-        (["--wait-master-enabled"], "worker", ["busybox:1.36.1"]),
+        (["--wait-master-enabled"], "worker", ["busybox"]),
         (["--wait-master-enabled=true", "--wait-master-image=mine"], "worker", ["mine"]),
     ],
 )
@@ -157,6 +162,19 @@ def test_wait_for_master_init_container_is_appended_unless_the_template_has_one(
     mine["spec"]["initContainers"] = [{"name": "wait-for-master", "image": "own"}]
     owner = job(task("master"), task("worker", template=mine))
     assert pod_of(plugin, owner, "worker")["spec"]["initContainers"] == [{"name": "wait-for-master", "image": "own"}]
+
+
+@pytest.mark.parametrize("programs", [["python3"], ["bash"]])
+def test_wait_for_master_connects_with_what_the_image_has(tmp_path, programs):
+    for program in ["sh", "sleep", *programs]:
+        (tmp_path / program).symlink_to(Path(sys.executable).resolve() if program == "python3" else shutil.which(program))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        plugin = PytorchPlugin(["--wait-master-enabled", "--wait-master-timeout=0", f"--port={port}"])
+        script = pod_of(plugin, TORCH, "worker")["spec"]["initContainers"][-1]["command"][2]
+        local = script.replace(env(pod_of(plugin, TORCH, "worker"))["MASTER_ADDR"], "127.0.0.1")
+        assert subprocess.run([str(tmp_path / "sh"), "-c", local], env={"PATH": str(tmp_path)}, check=False).returncode == 0
+    assert subprocess.run([str(tmp_path / "sh"), "-c", local], env={"PATH": str(tmp_path)}, check=False).returncode == 1
 
 
 # ray

@@ -1,4 +1,7 @@
+import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -185,3 +188,15 @@ def test_wait_script_for_fifty_thousand_workers_is_short_and_names_all_hosts():
     listing = next(line for line in script.splitlines() if "for host in" in line).partition(" in ")[2].removesuffix("; do")
     told = subprocess.run(["sh", "-c", f"for host in {listing}; do echo $host; done"], capture_output=True, text=True, check=True)
     assert told.stdout.split() == [f"j-worker-{index}.j" for index in range(50_000)]
+
+
+@pytest.mark.parametrize("program", ["getent", "python3"])
+def test_launcher_resolves_names_with_what_the_image_has(tmp_path, program):
+    for name in ["sh", "sleep", "sed", program]:
+        (tmp_path / name).symlink_to(Path(sys.executable).resolve() if name == "python3" else shutil.which(name))
+    (container,) = waiting_in(pod_of(SvcPlugin(WAIT), job(task("launcher"), task("worker", 2)), "launcher"))
+    script = container["command"][2].replace("j-worker-0.j", "localhost").replace("j-worker-1.j", "127.0.0.1")
+    ended = subprocess.run(
+        [str(tmp_path / "sh"), "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=20, check=True
+    )
+    assert ended.stdout == "2 names of task worker resolve\n"
