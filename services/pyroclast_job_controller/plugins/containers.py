@@ -55,7 +55,7 @@ def with_wait(pod: Manifest, name: str, image: str, script: str) -> Manifest:
     spec = pod["spec"]
     if any(other.get("name") == name for other in spec.get("initContainers") or ()):
         return pod
-    own = next(iter(spec.get("containers") or ()), {})
+    own: Manifest = next(iter(spec.get("containers") or ()), {})
     container = {"name": name, "image": image or own.get("image", ""), "command": ["sh", "-c", script]}
     if not image and own.get("imagePullPolicy"):
         container["imagePullPolicy"] = own["imagePullPolicy"]
