@@ -74,8 +74,7 @@ can run together; `custom.admission_enable: false` switches the webhooks off. Th
 newest API version that the API server supports.
 
 The controllers execute only Commands with the mark of an authorization. Without webhooks, `custom.map_enable` writes this mark.
-Whether the user of a Command may update its target is checked with every setting of these values; `custom.account_policies_enable`
-installs that check.
+A policy of its own, which `custom.account_policies_enable` installs, checks that the user of a Command may update its target.
 
 If a request breaks the rule of a check, the API server refuses the request with the message in the table. A default sets a
 field that a new object does not have.
