@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from pyroclast.api import records
 from pyroclast.api.enums import BusEvent, DisruptionReason, PodPhase
 from pyroclast.api.records.meta import Condition
 from pyroclast.lifecycle.job.job_events import Occurrence, evicted, observed, respond
@@ -124,3 +125,40 @@ def test_pod_failed_event_contains_exit_code_and_finish_time_of_the_container():
     (occurrence,) = observed(TWO, pods_of(TWO, pod(TWO, "a-0", PodPhase.FAILED, exit_code=137, finished_at=NOW - 7)))
     assert (occurrence.exit_code, occurrence.at) == (137, NOW - 7)
     assert str(occurrence) == "pod j-a-0 of task a failed with exit code 137"
+
+
+def ended(code, reason="Error", name="c", **more):
+    return {"name": name, "state": {"terminated": {"exitCode": code, "reason": reason, **more}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        ({"containerStatuses": [ended(3)]}, "failed with exit code 3"),
+        ({"containerStatuses": [ended(137, "OOMKilled")]}, "failed with exit code 137 (OOMKilled, container c)"),
+        ({"containerStatuses": [ended(0, "Completed"), ended(2, name="side")]}, "failed with exit code 2 (container side)"),
+        (
+            {"initContainerStatuses": [ended(4, name="setup")], "containerStatuses": [{"name": "c"}]},
+            "failed with exit code 4 (init container setup)",
+        ),
+        (
+            {"reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu, requested: 2000, used: 0, capacity: 1"},
+            "failed (OutOfcpu: Node didn't have enough resource: cpu, requested: 2000, used: 0, capacity: 1)",
+        ),
+        (
+            {"reason": "DeadlineExceeded", "message": "Pod was active too long", "containerStatuses": [ended(137)]},
+            "failed with exit code 137 (DeadlineExceeded: Pod was active too long, container c)",
+        ),
+        ({"reason": "Evicted", "message": "m" * 1000}, f"failed (Evicted: {'m' * 289}…"),
+        (
+            {"containerStatuses": [ended(128, "StartError", message="exec: no such file\n")]},
+            "failed with exit code 128 (StartError, exec: no such file, container c)",
+        ),
+        ({}, "failed"),
+    ],
+)
+def test_message_says_how_a_pod_failed(status, want):
+    owner = job(task(), policies=[{"event": "PodFailed", "action": "AbortJob"}])
+    failed = msgspec.structs.replace(pod(owner, "a-0"), status=msgspec.convert({"phase": "Failed", **status}, records.PodStatus))
+    (occurrence,) = observed(owner, pods_of(owner, failed))
+    assert str(occurrence) == f"pod j-a-0 of task a {want}"

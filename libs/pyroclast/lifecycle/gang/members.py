@@ -122,6 +122,11 @@ def named(job: Job) -> Job:
     return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tasks=tasks))
 
 
+_PLAIN_ENDS = frozenset({"", "Error"})
+"""Reasons of the end of a container that tell no more than its exit code."""
+_LONGEST_FAILURE = 300
+
+
 def is_finished(pod: Pod) -> bool:
     """Whether `pod` has succeeded or failed."""
     return pod.status.phase in _FINISHED
@@ -131,6 +136,32 @@ def exit_code(pod: Pod) -> int:
     """Return the exit code of the first container of `pod`; 0 while the container has not ended."""
     terminated = pod.status.container_statuses[0].state.terminated if pod.status.container_statuses else None
     return terminated.exit_code if terminated else 0
+
+
+def failure(pod: Pod) -> str:
+    """Return how `pod` failed, as the end of a sentence: the exit code, the reason, the container, the words of the kubelet.
+
+    An example is " with exit code 137 (OOMKilled, container train)". The container is named where there are several, and an init
+    container always. Empty when the pod tells nothing.
+    """
+    ends = [
+        ("init container" if is_init else "container", status.name, status.state.terminated)
+        for is_init, statuses in ((True, pod.status.init_container_statuses), (False, pod.status.container_statuses))
+        for status in statuses
+        if status.state.terminated is not None and status.state.terminated.exit_code
+    ]
+    details = [": ".join(filter(None, (pod.status.reason, pod.status.message)))]
+    code = 0
+    if ends:
+        kind, name, end = ends[0]
+        code = end.exit_code
+        details.append("" if end.reason in _PLAIN_ENDS else end.reason)
+        details.append(end.message.strip() if end.reason not in _PLAIN_ENDS else "")
+        is_only = kind == "container" and len(pod.status.container_statuses) == 1 and not any(details)
+        details.append("" if is_only else f"{kind} {name}")
+    said = ", ".join(filter(None, details))
+    text = (f" with exit code {code}" if code else "") + (f" ({said})" if said else "")
+    return text if len(text) <= _LONGEST_FAILURE else f"{text[:_LONGEST_FAILURE]}…"
 
 
 def last_exit_code(pod: Pod) -> int:

@@ -54,13 +54,15 @@ class Occurrence:
     """The exit code of a failed pod, which policies match; 0 for other occurrences."""
     last_exit: int = 0
     """The last exit code of containers that were restarted too often; 0 for other occurrences."""
+    failure: str = ""
+    """How a pod failed, as the end of a sentence; empty where nothing shows it."""
 
     def __str__(self) -> str:
         """Return a description of the occurrence for `status.state.message`."""
         match self.event:
             case BusEvent.POD_FAILED:
                 code = f" with exit code {self.exit_code}" if self.exit_code else ""
-                return f"pod {self.pod} of task {self.task} failed{code}"
+                return f"pod {self.pod} of task {self.task} failed{self.failure or code}"
             case BusEvent.POD_EVICTED:
                 return f"pod {self.pod} of task {self.task} was deleted"
             case BusEvent.POD_PENDING:
@@ -119,7 +121,7 @@ def last_failure(pods: Iterable[Pod]) -> Occurrence | None:
     """Return the latest failure among `pods`; None when no pod has failed."""
     failed = [pod for pod in pods if pod.status.phase is PodPhase.FAILED]
     last = max(failed, key=_finished_at, default=None)
-    return _occurrence(BusEvent.POD_FAILED, last, _finished_at(last), exit_code=members.exit_code(last)) if last else None
+    return _failed(last) if last else None
 
 
 def missed(job: Job, pods: ObservedPods, at: float) -> Iterator[Occurrence]:
@@ -142,7 +144,7 @@ def _of_pods(job: Job, task: Task, pods: ObservedPods, named: frozenset[BusEvent
 def _of_pod(task: Task, pod: Pod) -> Iterator[Occurrence]:
     match pod.status.phase:
         case PodPhase.FAILED:
-            yield _occurrence(BusEvent.POD_FAILED, pod, _finished_at(pod), exit_code=members.exit_code(pod))
+            yield _failed(pod)
         case PodPhase.PENDING | PodPhase.RUNNING if not pod.metadata.is_terminating:
             if _restarted_too_often(task, pod):
                 happened = _occurrence(BusEvent.TASK_FAILED, pod, _finished_at(pod))
@@ -165,7 +167,12 @@ def _completion(job: Job, task: Task, pods: ObservedPods) -> Iterator[Occurrence
         yield _occurrence(BusEvent.TASK_COMPLETED, last, _finished_at(last))
 
 
-def _occurrence(event: BusEvent, pod: Pod, at: float, *, exit_code: int = 0) -> Occurrence:
+def _failed(pod: Pod) -> Occurrence:
+    happened = _occurrence(BusEvent.POD_FAILED, pod, _finished_at(pod))
+    return dataclasses.replace(happened, exit_code=members.exit_code(pod), failure=members.failure(pod))
+
+
+def _occurrence(event: BusEvent, pod: Pod, at: float) -> Occurrence:
     return Occurrence(
         event,
         at,
@@ -174,7 +181,6 @@ def _occurrence(event: BusEvent, pod: Pod, at: float, *, exit_code: int = 0) -> 
         pod=pod.metadata.name,
         uid=pod.metadata.uid,
         partition=pod.metadata.labels.get(keys.PARTITION_ID, ""),
-        exit_code=exit_code,
     )
 
 
