@@ -87,12 +87,12 @@ class GroupTrees:
 
     def above(self, leaf: records.NativePodGroup) -> list[_Key]:
         """Return the existing CompositePodGroups above a PodGroup, the lowest first."""
-        found: list[_Key] = []
+        composites: list[_Key] = []
         key = leaf.metadata.namespace, leaf.spec.parent_composite_pod_group_name
-        while key in self._composites and key not in found:
-            found.append(key)
+        while key in self._composites and key not in composites:
+            composites.append(key)
             key = key[0], self._composites[key][0].spec.parent_composite_pod_group_name
-        return found
+        return composites
 
     def obstacle_above(self, key: _Key) -> Hold | None:
         """Return why no pod below a CompositePodGroup may be placed; None if there is no reason, or no PodGroup below it."""
@@ -102,8 +102,8 @@ class GroupTrees:
     def top(self, key: _Key) -> _Key:
         """Return the highest existing CompositePodGroup above `key`, or `key` if it has no parent."""
         seen = {key}
-        while (found := self._composites.get(key)) is not None:
-            above = key[0], found[0].spec.parent_composite_pod_group_name
+        while (row := self._composites.get(key)) is not None:
+            above = key[0], row[0].spec.parent_composite_pod_group_name
             if not above[1] or above in seen:
                 return key
             seen.add(above)
@@ -112,15 +112,15 @@ class GroupTrees:
 
     def leaves_below(self, key: _Key) -> list[_Key]:
         """Return the PodGroups below a CompositePodGroup, which need not exist."""
-        found: list[_Key] = []
+        leaves: list[_Key] = []
         waiting, seen = [key], {key}
         while waiting:
             each = waiting.pop()
-            found += self._leaves_below.get(each, ())
+            leaves += self._leaves_below.get(each, ())
             below = [below for below in self._composites_below.get(each, ()) if below not in seen]
             waiting += below
             seen.update(below)
-        return found
+        return leaves
 
     def node(self, key: _Key) -> Node:
         """Return the tree below a CompositePodGroup that is a root, with older groups first."""
@@ -132,8 +132,8 @@ class GroupTrees:
 
     def composite(self, key: _Key) -> records.CompositePodGroup | None:
         """Return the CompositePodGroup of that namespace and name, None if it does not exist."""
-        found = self._composites.get(key)
-        return None if found is None else found[0]
+        row = self._composites.get(key)
+        return None if row is None else row[0]
 
     def alone(self, key: _Key) -> Node:
         """Return a CompositePodGroup without its descendants."""
@@ -154,8 +154,8 @@ def _link(below: dict[_Key, dict[_Key, None]], key: _Key, parent: str) -> None:
 
 
 def _unlink(below: dict[_Key, dict[_Key, None]], key: _Key, parent: str) -> None:
-    found: Mapping[_Key, None] | None = below.get((key[0], parent))
-    if found is not None and key in found:
+    children: Mapping[_Key, None] | None = below.get((key[0], parent))
+    if children is not None and key in children:
         del below[key[0], parent][key]
-        if not found:
+        if not children:
             del below[key[0], parent]

@@ -145,29 +145,29 @@ def queues_of(facts: Mapping[str, QueueFacts], elsewhere: Mapping[str, Amounts])
 
 def branches(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
     """Return these queues and all their descendants. A queue without a parent is a child of the root."""
-    found = set(names)
+    concerned = set(names)
     for queue in queues if names else ():
         path: list[str] = []
         name = queue
-        while name in queues and name not in found and name not in path:
+        while name in queues and name not in concerned and name not in path:
             path.append(name)
             name = queues[name].parent or _ROOT
-        if name in found:
-            found.update(path)
-    return found
+        if name in concerned:
+            concerned.update(path)
+    return concerned
 
 
 def above(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
     """Return these queues and all their ancestors."""
-    found: set[str] = set()
+    path: set[str] = set()
     for each in names:
         name = each
-        while name not in found:
-            found.add(name)
+        while name not in path:
+            path.add(name)
             if name not in queues:
                 break
             name = queues[name].parent or _ROOT
-    return found
+    return path
 
 
 def limited_by(name: str, queues: Mapping[str, QueueFacts]) -> list[str]:
