@@ -48,6 +48,7 @@ def execute(session: Session, arguments: Arguments) -> None:
             pending[queue.name] = Heap(session.job_key)
             queues.push(queue)
         if job.is_pending:
+            session.promises.settle()
             pending[queue.name].push(job)
     # 3. Enqueue them in turns
     while queues:

@@ -5,7 +5,7 @@ They stand apart from the session, because the shell reads them after the sessio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from pyroclast_scheduler.model.budgets import BudgetStanding
 from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.faults import Fault
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.promises import Promise
 from pyroclast_scheduler.model.reservations import KeptPlace, Reservation
@@ -185,6 +186,17 @@ class GangPromise(NamedTuple):
     is_kept: bool
 
 
+class Standing(NamedTuple):
+    """The gangs that were let in and have not started, and the keys of those for which room is kept no longer."""
+
+    gangs: Sequence[JobFacts] = ()
+    ended: Collection[str] = ()
+
+    def listed(self) -> list[GangPromise]:
+        """Return what each gang is owed, and why."""
+        return [GangPromise(each.key, each.queue, each.priority, each.promise, each.key not in self.ended) for each in self.gangs]
+
+
 @dataclass(slots=True)
 class Outcome:
     """The results of a session besides its commits.
@@ -228,7 +240,7 @@ class Outcome:
     faults: frozenset[Fault] = frozenset()
     reservations: Mapping[str, Reservation] | None = None
     released: frozenset[str] = frozenset()
-    promises: tuple[GangPromise, ...] = ()
+    promises: Standing = field(default_factory=Standing)
     lapsed: frozenset[str] = frozenset()
     measures: Measures = field(default_factory=Measures)
     let_in: list[TaskFacts] = field(default_factory=list)

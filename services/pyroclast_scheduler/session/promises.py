@@ -33,7 +33,7 @@ from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.tasks import READY, TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.outcome import GangPromise
+from pyroclast_scheduler.session.outcome import Standing
 
 if TYPE_CHECKING:
     from pyroclast_scheduler.session.session import Session
@@ -44,6 +44,7 @@ _LONGEST: Final = 5  # doublings
 _WITH_PODS: Final = frozenset({Why.WAITS_FOR_NODES, Why.HELD_UP})
 _ARRIVALS: Final = "promises.arrivals"
 _WAITS: Final = "promises.waits"
+_OVER: Final = "promises.over"
 
 
 class _Arrival(NamedTuple):
@@ -57,13 +58,6 @@ class _Arrival(NamedTuple):
     pods: int
     times: int
     is_waiting: bool
-
-
-class _Wait(NamedTuple):
-    """A gang all of whose pods wait for nodes: since which period, and whether its promise has ended."""
-
-    period: int
-    is_over: bool
 
 
 class Promises:
@@ -93,53 +87,60 @@ class Promises:
         self._late: dict[str, JobFacts] = {}
         self._late_sums: dict[int, Floats] = {}
         self._lapsed: set[str] = set()
-        self._end_long_waits()
+        self._is_settled = False
+        self._find_long_waits()
 
-    def _end_long_waits(self) -> None:
-        """End the promises to gangs whose pods found no nodes for `patience` periods."""
-        waits, jobs, now = self._waits, self._session.snapshot.all_jobs, self._session.ports.period
-        for key, wait in list(waits.items()):
+    def _find_long_waits(self) -> None:
+        """Find the promises that end now, to gangs whose pods found no nodes for `patience` periods. Ended ones cost nothing."""
+        memory, jobs, now = self._session.ports.memory, self._session.snapshot.all_jobs, self._session.ports.period
+        waits: dict[str, int] = memory.get(_WAITS, {})
+        for key, period in list(waits.items()):
             facts = jobs.get(key)
-            if facts is None or facts.phase is not PodGroupPhase.INQUEUE or facts.tally.valid < facts.min_available:
+            if not _has_waiting_pods(facts):
                 del waits[key]
-            elif now - wait.period >= self.patience and facts.promise.why is Why.WAITS_FOR_NODES:
-                self._late[key] = facts
-                whole = self._session.dimensions.sums(facts.promise.whole)
-                self._late_sums[facts.priority] = self._late_sums.get(facts.priority, 0.0) + whole
-                if not wait.is_over:
-                    self._lapsed.add(facts.queue)
-                    waits[key] = wait._replace(is_over=True)
+            elif now - period >= self.patience and facts is not None and facts.promise.why is Why.WAITS_FOR_NODES:
+                del waits[key]
+                memory.setdefault(_OVER, {})[key] = period
+                self._lapsed.add(facts.queue)
+
+    def settle(self) -> None:
+        """Keep nothing for the gangs that waited too long. This is done once, before anything asks what is kept."""
+        if self._is_settled:
+            return
+        self._is_settled = True
+        over, jobs = self._session.ports.memory.get(_OVER, {}), self._session.snapshot.all_jobs
+        for key in [key for key in over if not _has_waiting_pods(jobs.get(key))]:
+            del over[key]
+        sums: dict[int, dict[str, int]] = {}
+        for key in over:
+            facts = self._late[key] = jobs[key]
+            total = sums.setdefault(facts.priority, {})
+            for name, amount in facts.promise.whole.items():
+                total[name] = total.get(name, 0) + amount
+        self._late_sums = {priority: self._session.dimensions.sums(total) for priority, total in sums.items()}
         self._lift(list(self._late.values()))
 
     def observe(self) -> frozenset[str]:
         """Remember which gangs wait for nodes. Return the queues in which a promise ended since the last session."""
-        waits, now = self._waits, self._session.ports.period
-        for facts in self._session.snapshot.promised:
-            if facts.key not in waits and facts.promise.why in _WITH_PODS and facts.tally.valid >= facts.min_available:
-                waits = self._session.ports.memory.setdefault(_WAITS, {})
-                waits[facts.key] = _Wait(now, is_over=False)
-        jobs, arrivals = self._session.snapshot.all_jobs, self._arrivals
-        for key in [key for key in arrivals if key not in jobs]:
-            del arrivals[key]
+        memory, jobs = self._session.ports.memory, self._session.snapshot.all_jobs
+        waits, over = memory.get(_WAITS, {}), memory.get(_OVER, {})
+        for key, job in self._session.jobs.items():  # a gang whose last pod came or whose cause changed is examined
+            facts = job.facts
+            if facts.promise.why in _WITH_PODS and key not in waits and key not in over and _has_waiting_pods(facts):
+                waits = memory.setdefault(_WAITS, {})
+                waits[key] = self._session.ports.period
+        for key in [key for key in self._arrivals if key not in jobs]:
+            del self._arrivals[key]
         return frozenset(self._lapsed)
 
-    def standing(self) -> tuple[GangPromise, ...]:
-        """Return what each gang is owed when the session ends, and why: also gangs that are owed nothing any more."""
-        gone = self._taken | self._late.keys()
-        return tuple(
-            GangPromise(facts.key, facts.queue, facts.priority, facts.promise, is_kept=facts.key not in gone)
-            for facts in self._session.snapshot.promised
-        )
+    def standing(self) -> Standing:
+        """Return what each gang is owed when the session ends."""
+        return Standing(self._session.snapshot.promised, self._taken | self._session.ports.memory.get(_OVER, {}).keys())
 
     def late(self, job: Job) -> Floats | None:
         """Return what gangs with at least the priority of `job` were promised until they waited too long; None for nothing."""
         sums = [amounts for priority, amounts in self._late_sums.items() if priority >= job.facts.priority]
         return sum(sums, np.zeros(len(self._session.dimensions))) if sums else None
-
-    @property
-    def _waits(self) -> dict[str, _Wait]:
-        waits: dict[str, _Wait] = self._session.ports.memory.get(_WAITS, {})
-        return waits
 
     def listen(self, listener: Callable[[str, Floats], None]) -> None:
         """Call `listener` with the queue and the change, whenever what is kept for the gangs of a queue changes."""
@@ -263,6 +264,7 @@ class Promises:
         """
         if not self._given and not self._session.snapshot.promised:
             return count
+        self.settle()
         live = self._live = self._live or _Live(self._session, self._owed())
         kept = live.kept_from(job)
         rows = np.flatnonzero((kept > 0) & (plan.request > 0))
@@ -307,6 +309,11 @@ class Promises:
         job = self._session.jobs.get(facts.key)
         tally = facts.tally if job is None else job.tally
         return any(tally[status] for status in (*READY, TaskStatus.PIPELINED, TaskStatus.RELEASING))
+
+
+def _has_waiting_pods(facts: JobFacts | None) -> bool:
+    """Whether a gang is let in and all its pods are there."""
+    return facts is not None and facts.phase is PodGroupPhase.INQUEUE and facts.tally.valid >= facts.min_available
 
 
 def patience_of(arguments: Arguments) -> int:

@@ -106,7 +106,7 @@ class World:
             outcome, commits = committed(
                 self.cache, self.settings, now=objects.NOW + self.period, period=self.period, memory=self.memory
             )
-            self.owed = {each.job.removeprefix("t/"): each for each in outcome.promises}
+            self.owed = {each.job.removeprefix("t/"): each for each in outcome.promises.listed()}
             take_rests(self.cache, outcome)
             for commit in commits:
                 for binds in commit.binds:
@@ -384,7 +384,9 @@ def check(world, since):
         if before != state:
             since[name] = (state, world.period)
         wait = world.memory.get("promises.waits", {}).get(f"t/{name}")
-        is_over = wait is not None and world.period - wait.period >= PERIODS - 1
+        is_over = f"t/{name}" in world.memory.get("promises.over", {}) or (
+            wait is not None and world.period - wait >= PERIODS - 1
+        )
         if facts.promise.whole and not has_started and not is_over:
             assert world.period - since[name][1] <= 2 * PERIODS, (name, facts.promise)
     for facts in view.all_jobs.values():
