@@ -3,6 +3,8 @@ import re
 from pathlib import Path
 
 RECORDED = Path(__file__).parent / "recorded"
+WIDGETS = json.loads((RECORDED / "widget_definition.json").read_text())
+WIDGET_SCHEMA = WIDGETS["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 UNSETTLED = {"uid", "creationTimestamp", "resourceVersion", "time", "clusterIP", "lastPhaseTransitionTime"}
 
 

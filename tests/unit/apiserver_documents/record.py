@@ -1,14 +1,13 @@
-"""`python -m tests.unit.apiserver_documents.record KUBECONFIG`: what a real server makes of the cases, written down.
+"""`python -m tests.unit.apiserver_documents.record KUBECONFIG` records again what a real server answers to every recorded row.
 
-Everything is sent as a dry run, but a namespace and the definition of widgets, which are taken away again. What
-`kinds.jsonl` says was sent is sent again: a row with `path` and `sent` is all that a new case needs. Needs a kubeconfig whose
-files stand beside it, as `python -m tests.control_plane up` makes one.
+Everything is sent as a dry run, except a namespace and the definition of widgets, which are deleted again. A line with `path` and
+`sent` (widgets: `sent`) in a file of `recorded` is a new case. The files that the kubeconfig names stand beside it, as
+`python -m tests.control_plane up` makes them.
 """
 
 from __future__ import annotations
 
 import base64
-import copy
 import http.client
 import json
 import ssl
@@ -20,9 +19,10 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tests.unit.apiserver_documents import cases
+from tests.unit.apiserver_documents.conftest import RECORDED, WIDGETS, recorded
 
-RECORDED = Path(__file__).parent / "recorded"
+NAMESPACE = "/api/v1/namespaces/recorded"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
@@ -48,62 +48,51 @@ class Server:
         return status, json.loads(content), warnings
 
 
-def group_version(path: str) -> tuple[str, str]:
-    parts = path.split("/")
-    return (parts[2], parts[3]) if parts[1] == "apis" else ("", parts[2])
-
-
-def complete(path: str, document: dict[str, Any], index: int) -> dict[str, Any]:
-    group, version = group_version(path)
-    result = copy.deepcopy(document)
-    result.setdefault("apiVersion", f"{group}/{version}" if group else version)
-    result.setdefault("metadata", {}).setdefault("name", f"x{index}")
-    return result
+def created(server: Server, row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the rows of an accepted object for `created` and `protobuf`."""
+    query, sent = f"{row['path']}?dryRun=All&fieldManager=m", row["sent"]
+    status, made, _ = server.ask("POST", query, sent)
+    assert status == 201, (row["path"], made)
+    table = server.ask("POST", query, sent, accept=TABLE)[1]
+    for column in table["columnDefinitions"]:
+        del column["description"]
+    for line in table["rows"]:
+        del line["object"]
+    content = server.raw("POST", query, sent, accept=PROTOBUF)[1]
+    row = {"path": row["path"], "sent": sent, "made": made, "table": table}
+    return row, {"body": base64.b64encode(content).decode(), "json": made}
 
 
 def main() -> int:
     server = Server(sys.argv[1])
     server.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "recorded"}})
-    server.ask("POST", f"{cases.NS}/serviceaccounts", {"metadata": {"name": "default"}})
-    created, refused, protobuf = [], [], []
-    for index, (path, document) in enumerate(cases.CREATED):
-        sent = complete(path, document, index)
-        query = f"{path}?dryRun=All&fieldManager=m"
-        status, body, _ = server.ask("POST", query, sent)
-        assert status == 201, (path, body)
-        table = server.ask("POST", query, sent, accept=TABLE)[1]
-        for column in table["columnDefinitions"]:
-            del column["description"]
-        for row in table["rows"]:
-            del row["object"]
-        created.append({"path": path, "sent": sent, "made": body, "table": table})
-        content = server.raw("POST", query, sent, accept=PROTOBUF)[1]
-        protobuf.append({"body": base64.b64encode(content).decode(), "json": body})
-    for path, document in cases.REFUSED:
-        status, body, warnings = server.ask("POST", f"{path}?dryRun=All", document)
-        refused.append(
-            {"path": path, "sent": document, "code": status, "answer": body if status >= 400 else None, "warnings": warnings}
-        )
-    told = []
-    for row in map(json.loads, (RECORDED / "kinds.jsonl").read_text().splitlines()):
+    server.ask("POST", f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
+    server.ask("POST", DEFINITIONS, WIDGETS)
+    time.sleep(3)  # until the definition is established
+    pairs = [created(server, row) for row in recorded("created")]
+    rows = {
+        "created": [row for row, _ in pairs],
+        "protobuf": [row for _, row in pairs],
+        "refused": [],
+        "kinds": [],
+        "widgets": [],
+    }
+    for row in recorded("refused"):
+        status, body, warnings = server.ask("POST", f"{row['path']}?dryRun=All", row["sent"])
+        answer = body if status >= 400 else None
+        rows["refused"].append(row | {"code": status, "answer": answer, "warnings": warnings})
+    for row in recorded("kinds"):
         status, body, warnings = server.ask("POST", f"{row['path']}?dryRun=All", row["sent"])
         causes = body["details"]["causes"] if status == 422 else []
         texts = sorted(warning.partition(" - ")[2] for warning in warnings)
-        told.append({"path": row["path"], "sent": row["sent"], "code": status, "causes": causes, "warnings": texts})
-    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    server.ask("POST", definitions, cases.WIDGETS)
-    time.sleep(3)
-    widgets = []
-    for given in cases.WIDGET_SPECS:
-        document = cases.widget(**copy.deepcopy(given))
-        status, body, warnings = server.ask(
-            "POST", "/apis/recorded.example.org/v1/namespaces/recorded/ws?dryRun=All&fieldManager=m", document
-        )
-        widgets.append({"sent": document, "code": status, "answer": body, "warnings": warnings})
-    server.ask("DELETE", f"{definitions}/{cases.WIDGETS['metadata']['name']}")
-    server.ask("DELETE", "/api/v1/namespaces/recorded")
-    recorded = {"created": created, "refused": refused, "kinds": told, "widgets": widgets, "protobuf": protobuf}
-    for name, content in recorded.items():
+        rows["kinds"].append(row | {"code": status, "causes": causes, "warnings": texts})
+    widgets = "/apis/recorded.example.org/v1/namespaces/recorded/ws?dryRun=All&fieldManager=m"
+    for row in recorded("widgets"):
+        status, body, warnings = server.ask("POST", widgets, row["sent"])
+        rows["widgets"].append(row | {"code": status, "answer": body, "warnings": warnings})
+    server.ask("DELETE", f"{DEFINITIONS}/{WIDGETS['metadata']['name']}")
+    server.ask("DELETE", NAMESPACE)
+    for name, content in rows.items():
         (RECORDED / f"{name}.jsonl").write_text("".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in content))
     return 0
 

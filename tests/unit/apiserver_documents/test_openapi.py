@@ -5,7 +5,7 @@ import re
 
 from pyroclast.api import builtin
 from pyroclast_standalone.apiserver.documents.openapi import ServedResource, document
-from tests.unit.apiserver_documents import cases
+from tests.unit.apiserver_documents.conftest import WIDGET_SCHEMA
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CONFIG_MAP = ServedResource("", "v1", "ConfigMap", "configmaps", namespaced=True, verbs=VERBS)
@@ -16,7 +16,7 @@ WIDGET = ServedResource(
     "ws",
     namespaced=True,
     verbs=VERBS,
-    schema=cases.WIDGETS["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
+    schema=WIDGET_SCHEMA,
 )
 
 

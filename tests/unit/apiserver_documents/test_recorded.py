@@ -9,7 +9,7 @@ from pyroclast_standalone.apiserver import kinds
 from pyroclast_standalone.apiserver.documents import managed_fields, protobuf, tables
 from pyroclast_standalone.apiserver.documents.errors import DocumentError, causes_of
 from pyroclast_standalone.times import parse_time
-from tests.unit.apiserver_documents import cases
+from tests.unit.apiserver_documents.conftest import WIDGETS as DEFINITION
 from tests.unit.apiserver_documents.conftest import address, recorded, settled
 
 NOW = "2026-01-01T00:00:00Z"
@@ -108,7 +108,7 @@ def test_validation_errors_equal_those_of_kube_apiserver(entry):
 
 @pytest.fixture(scope="module")
 def widgets():
-    definition = copy.deepcopy(cases.WIDGETS)
+    definition = copy.deepcopy(DEFINITION)
     strategy = kinds.strategy_of("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
     strategy.decode(definition)
     assert strategy.validate(definition).errors == []

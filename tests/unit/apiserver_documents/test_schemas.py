@@ -10,9 +10,8 @@ from pyroclast_standalone.apiserver import kinds
 from pyroclast_standalone.apiserver.documents.errors import causes_of
 from pyroclast_standalone.apiserver.documents.schema_check import check_schema
 from pyroclast_standalone.apiserver.documents.structural import Structural
-from tests.unit.apiserver_documents import cases
+from tests.unit.apiserver_documents.conftest import WIDGET_SCHEMA as TOP
 
-TOP = cases.WIDGETS["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 WIDGET = Structural(TOP)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-20, 20) | st.sampled_from(["", "a", "abc", "5%", "2026-01-01T00:00:00Z"]),
@@ -21,7 +20,7 @@ JSON = st.recursive(
     ),
     max_leaves=8,
 )
-SPECS = st.dictionaries(st.sampled_from([*cases.WIDGET_SPEC["properties"], "zz"]), JSON, max_size=5)
+SPECS = st.dictionaries(st.sampled_from([*TOP["properties"]["spec"]["properties"], "zz"]), JSON, max_size=5)
 
 
 def widget(**spec):

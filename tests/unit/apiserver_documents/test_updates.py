@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from pyroclast_standalone.apiserver import kinds
-from tests.unit.apiserver_documents import cases
+from tests.unit.apiserver_documents.conftest import WIDGETS
 
 POD = {
     "apiVersion": "v1",
@@ -92,7 +92,10 @@ def test_the_generation_follows_the_spec():
             "apiVersion": "apps/v1",
             "kind": "Deployment",
             "metadata": {"name": "d", "namespace": "ns", "uid": "u"},
-            "spec": {"selector": cases.SELECTOR, "template": cases.TEMPLATE},
+            "spec": {
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]},
+            },
         }
     )
     assert old["metadata"]["generation"] == 1
@@ -105,15 +108,20 @@ def test_the_generation_follows_the_spec():
 
 @pytest.fixture(scope="module")
 def widgets():
-    definition = copy.deepcopy(cases.WIDGETS)
+    definition = copy.deepcopy(WIDGETS)
     kinds.strategy_of("apiextensions.k8s.io", "v1", "CustomResourceDefinition").decode(definition)
     return kinds.custom_strategy(definition, "v1")
 
 
 def test_custom_resource_status_and_generation_follow_the_crd(widgets):
-    old = cases.widget(size=2)
-    old["metadata"].update(namespace="ns", uid="u")
-    old["status"] = {"phase": "x"}
+    metadata = {"name": "w1", "namespace": "ns", "uid": "u"}
+    old = {
+        "apiVersion": "recorded.example.org/v1",
+        "kind": "W",
+        "metadata": metadata,
+        "spec": {"size": 2},
+        "status": {"phase": "x"},
+    }
     widgets.decode(old)
     widgets.prepare_create(old)
     assert "status" not in old
