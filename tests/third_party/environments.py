@@ -16,8 +16,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-__all__ = ["ROOT", "VERSIONS", "NotInstalled", "environment", "site"]
-
 ROOT = Path(__file__).parents[2]
 VERSIONS = tomllib.loads((Path(__file__).parent / "versions.toml").read_text())
 CLIENT, API = ROOT / "services" / "pyroclast_client", ROOT / "libs" / "pyroclast"

@@ -12,8 +12,6 @@ import yaml
 
 from pyroclast.api.crds import custom_resource_definitions
 
-__all__ = ["FIELDS", "added", "definitions", "fields", "schema_of"]
-
 FIELDS: Final = Path(__file__).with_name("fields.yaml")
 _OBJECT: Final = frozenset({"apiVersion", "kind", "metadata"})
 _REQUIRED_THERE: Final = {"partitionPolicy": ("totalPartitions",)}

@@ -31,8 +31,6 @@ from pyroclast.api.types import (
 )
 from pyroclast.kube.http.client import Client, PatchKind
 
-__all__ = ["Written", "cases", "write"]
-
 Json = dict[str, Any]
 _HISTORY: Final = {
     "Restarting": ("Pending", "Running"),

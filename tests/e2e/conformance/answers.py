@@ -6,8 +6,6 @@ import contextlib
 import json
 from typing import Any
 
-__all__ = ["find", "parsed", "without"]
-
 
 def parsed(content: bytes) -> Any:
     """The JSON value of a body, or its text."""

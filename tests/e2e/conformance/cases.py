@@ -10,8 +10,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["Case", "Step", "load_cases", "load_shared", "load_statements", "path_of"]
-
 FOLDER = Path(__file__).parent
 _GROUPED = re.compile(r"(?P<group>[a-z0-9.-]+)/(?P<version>v\d[a-z0-9]*)/(?P<rest>.+)")
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")

@@ -15,8 +15,6 @@ import yaml
 
 from tests.e2e.conformance.normal import Normaliser
 
-__all__ = ["Commands", "compared_commands", "load_commands"]
-
 _AT_ONCE = 3
 _SECONDS = 40
 _DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}")

@@ -9,8 +9,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["Difference", "Known", "differences", "load_known"]
-
 _MEANS_NOTHING = (None, {}, [], "")  # a key that is absent says the same as an empty one
 
 

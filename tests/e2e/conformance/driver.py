@@ -21,8 +21,6 @@ from tests.e2e.conformance.cases import Case, Step, path_of
 from tests.e2e.conformance.hooks import HookServer
 from tests.e2e.conformance.normal import Normaliser, without_prose
 
-__all__ = ["Run", "Server", "Transcript", "connect"]
-
 _WATCH_SECONDS = 4.0  # after which an event that has not come does not come
 _WAIT_SECONDS = 60.0  # the controllers of a real server come back after ever longer pauses
 _KEPT_HEADERS = ("Retry-After", "Location", "WWW-Authenticate")

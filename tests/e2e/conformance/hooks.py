@@ -16,8 +16,6 @@ from aiohttp import web
 
 from tests.control_plane.certificates import Certificates
 
-__all__ = ["HookServer", "hook_server"]
-
 
 @dataclass(slots=True)
 class HookServer:

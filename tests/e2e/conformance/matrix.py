@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.e2e.conformance.cases import load_cases, load_statements
 
-__all__ = ["uncovered", "unknown", "written"]
-
 
 def uncovered() -> list[str]:
     """Statements without a case."""

@@ -13,8 +13,6 @@ from tests.e2e.conformance.cases import Case, load_shared
 from tests.e2e.conformance.driver import Server, Transcript, connect
 from tests.e2e.conformance.hooks import hook_server
 
-__all__ = ["compared"]
-
 _AT_ONCE = 4
 _SHARED_SECONDS = 30.0
 

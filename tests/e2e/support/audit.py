@@ -11,8 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Audit"]
-
 POD = "authentication.kubernetes.io/pod-name"
 
 

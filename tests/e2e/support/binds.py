@@ -17,8 +17,6 @@ from pyroclast.resources import quantity
 from tests.e2e.support.cluster import Cluster
 from tests.e2e.support.webhooks import pod_rule, serving_webhook
 
-__all__ = ["HOOK", "REFUSAL", "Binds", "watched_binds"]
-
 HOOK = "binds.example.com"
 """What the annotations of the audit log begin with."""
 

@@ -8,8 +8,6 @@ import urllib.request
 
 from tests.e2e.support.cluster import Cluster, wait_until
 
-__all__ = ["look", "shows", "url"]
-
 
 def url(cluster: Cluster) -> str:
     """Where the board of `cluster` answers."""

@@ -27,18 +27,6 @@ from tests.e2e.support.audit import Audit
 from tests.e2e.support.reading import Reader, ReadError
 from tests.e2e.support.server import RealServer, real_server
 
-__all__ = [
-    "FLAGS",
-    "Cluster",
-    "KubectlError",
-    "are_established",
-    "kubectl_is_there",
-    "listens",
-    "places_before_pods",
-    "running",
-    "services_of",
-]
-
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
 RESTART_BACKOFF = "2s"  # of containers that fail: a fifth of what kubelets wait

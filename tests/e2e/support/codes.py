@@ -12,8 +12,6 @@ from tests.e2e.support.board import look
 from tests.e2e.support.cluster import Cluster
 from tests.e2e.support.shell import Shell
 
-__all__ = ["codes_of"]
-
 PLACES = ("vcctl explain", "vcctl waiting", "the page", "the metric")
 AT_ONCE = 4
 LONGEST_SECONDS = 30.0

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from tests.e2e.support.cluster import Cluster, wait_until
 
-__all__ = ["configure", "configured"]
-
 
 def configure(cluster: Cluster, configuration: str) -> None:
     """Write what the scheduler of `cluster` is to do, and wait until it does it."""

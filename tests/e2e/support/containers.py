@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 
 from tests.unit.chart.fresh_root import Builder
 
-__all__ = ["Container", "kubelet_files", "start"]
-
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 Kubectl = Callable[..., str]

@@ -14,8 +14,6 @@ from typing import Any
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster
 
-__all__ = ["Stay", "Stream", "lengths", "median", "most_idle", "stays", "utilisation", "waiting"]
-
 SECONDS = (5, 40, 4, 32, 5, 44, 5)
 """How long small Jobs run, in turn: most are short, yet four of five nodes hold a long one at any time. So half of the nodes
 never get free at once, also where a slow machine lets many short ones end together."""

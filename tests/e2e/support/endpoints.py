@@ -17,8 +17,6 @@ from pyroclast.api.types import PODS
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 
-__all__ = ["ready_endpoints", "webhook_endpoints"]
-
 CHUNK = 64 * 1024
 SELECTOR = "app=volcano-admission"
 

@@ -26,8 +26,6 @@ from tests.e2e.support.previous import ROOT, python_path
 from tests.e2e.support.server import RealServer, real_server
 from tests.unit.chart.render import CHART, NAMESPACE, RELEASE
 
-__all__ = ["HELM_SECONDS", "LABELS", "Release", "Whole", "whole_plane"]
-
 LABELS = {"pool": "system", "disk": "fast"}
 """Labels of the nodes, for values that ask for some."""
 NODES = ("node-0", "node-1")

@@ -17,8 +17,6 @@ from aiohttp import web
 
 from tests.e2e.support.cluster import Cluster, wait_until
 
-__all__ = ["LateWatches", "late_watches"]
-
 PODS = "/api/v1/pods"
 PER_HOP = {"Host", "Connection", "Transfer-Encoding", "Content-Length"}
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from tests.e2e.support.binds import HOOK
 
-__all__ = ["Ledger", "Stay"]
-
 _OVER = {"Succeeded", "Failed"}
 _NEVER = "9"  # after all timestamps
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from tests.e2e.support.reading import DISCOVERY, Reader, ReadError
 
-__all__ = ["Thing", "everything", "left_behind"]
-
 NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 OURS = ".volcano.sh"
 OF_KINDS = {"customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"}

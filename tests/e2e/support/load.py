@@ -17,8 +17,6 @@ from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.audit import Audit
 from tests.e2e.support.cluster import wait_until
 
-__all__ = ["Load", "jobs_meanwhile"]
-
 AT_ONCE = 5
 """Jobs of one kubectl."""
 PER_MINUTE = 200

@@ -16,34 +16,6 @@ from tests.control_plane import build
 from tests.control_plane.real import NATIVE
 from tests.e2e.support.cluster import Cluster, running, wait_until
 
-__all__ = [
-    "COMPOSITES",
-    "GROUPS",
-    "NODES",
-    "OURS",
-    "QUEUE",
-    "ZONES",
-    "composite",
-    "conditions",
-    "fresh_namespace",
-    "gang",
-    "group",
-    "group_of",
-    "is_scheduled",
-    "job",
-    "make",
-    "member",
-    "native_cluster",
-    "nodes",
-    "part",
-    "patches",
-    "pod_spec",
-    "priority_class",
-    "volcano_job",
-    "writes",
-    "zoned_cluster",
-]
-
 NODES = 4
 GROUPS = "podgroups.scheduling.k8s.io"
 COMPOSITES = "compositepodgroups.scheduling.k8s.io"

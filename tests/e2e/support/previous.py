@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["COMMIT", "ROOT", "previous_release", "python_path", "unpacked"]
-
 ROOT = Path(__file__).parents[3]
 COMMIT = "297fca4"
 """The commit of the release before this one."""

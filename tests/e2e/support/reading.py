@@ -18,7 +18,6 @@ with warnings.catch_warnings():
     from aiohttp import ClientConnectorError, ClientError, ClientOSError, ServerDisconnectedError
     from kubernetes_asyncio import client, config
 
-__all__ = ["DISCOVERY", "ReadError", "Reader"]
 
 SECONDS = 30.0
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -15,8 +15,6 @@ from typing import Any
 from pyroclast.api import keys
 from pyroclast.api import waiting_reasons as pending
 
-__all__ = ["ORIGINAL", "RECORDED", "SCHEDULER", "answered", "difference", "names", "value_at"]
-
 RECORDED = Path(__file__).parents[4] / "shared" / "recorded"
 ORIGINAL = RECORDED / "original"
 

@@ -11,19 +11,6 @@ from typing import Any
 from tests.e2e.support import configuration
 from tests.e2e.support.cluster import Cluster, KubectlError, running
 
-__all__ = [
-    "HALF",
-    "NAMED",
-    "NODES",
-    "PERIOD",
-    "configure",
-    "contended",
-    "events",
-    "group_of",
-    "reservation",
-    "tells_why",
-]
-
 NODES = 60
 HALF = NODES // 2
 PERIOD = 1.0  # seconds, of the scheduler

@@ -12,8 +12,6 @@ from typing import TypeVar
 
 from tests.control_plane.real import PLAIN, Flavour, RealControlPlane, real_control_plane
 
-__all__ = ["RealServer", "real_server"]
-
 T = TypeVar("T")
 
 

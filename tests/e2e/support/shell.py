@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["PROGRAMS", "Shell"]
-
 PROGRAMS = Path(sys.executable).parent
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from tests.e2e.support.cluster import Cluster
 from tests.e2e.support.webhooks import pod_rule, serving_webhook
 
-__all__ = ["sidecars"]
-
 HOOK = "sidecars.example.com"
 SIDECAR = {"name": "side", "image": "busybox:1.37", "command": ["sleep", "600"], "resources": {"requests": {"cpu": "1"}}}
 

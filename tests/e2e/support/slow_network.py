@@ -12,8 +12,6 @@ from pathlib import Path
 
 import yaml
 
-__all__ = ["SOURCES", "SlowNetwork", "port_of", "slow_network"]
-
 CHUNK = 64 * 1024
 SOURCES = ("127.0.0.2", "127.0.0.3")
 """Addresses of this machine that tell two clients apart."""

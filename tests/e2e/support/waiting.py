@@ -21,8 +21,6 @@ from pyroclast.kube.http.client import Client
 from tests.e2e.support.cluster import Cluster
 from tests.e2e.support.codes import codes_of
 
-__all__ = ["JOB", "STUCK", "Answers", "Asked", "Case", "Step", "ask_everywhere", "until"]
-
 Json = dict[str, Any]
 Step = Callable[[Client, str], Awaitable[None]]
 

@@ -15,8 +15,6 @@ from typing import Any, Literal
 from tests.control_plane.certificates import Certificates
 from tests.e2e.support.cluster import Cluster, wait_until
 
-__all__ = ["pod_rule", "serving_webhook"]
-
 Json = dict[str, Any]
 
 

@@ -14,8 +14,6 @@ import pytest
 from tests.e2e.support.audit import Audit
 from tests.e2e.support.cluster import wait_until
 
-__all__ = ["OTHERS_SECONDS", "audits_of_others", "leave", "module_of", "rank_of"]
-
 LONGEST = (
     "queues/test_reservation",
     "install/test_installation",
