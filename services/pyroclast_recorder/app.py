@@ -157,8 +157,7 @@ class Recorder:
     async def record(self, _: int) -> None:
         """Watch the API server and write rows, until cancelled.
 
-        Raises:
-            StartFailure: the database has the schema of a later version.
+        Raises StartFailure: the database has the schema of a later version.
         """
         tracer = JobTracer(self._database, self._traces) if self._traces and self._traces.are_taken else None
         metrics, before_write = self._metrics, tracer.send_ends if tracer else None

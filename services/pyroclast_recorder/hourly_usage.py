@@ -82,12 +82,7 @@ def hours_between(begin: int, end: int) -> range:
 
 
 class HourUsage:
-    """Adds up the usage in one hour.
-
-    Args:
-        hour: the first second of the hour.
-        now: the time until which running pods are counted.
-    """
+    """Adds up the usage in one hour. `now`: the time until which running pods are counted."""
 
     def __init__(self, hour: int, now: int) -> None:
         self._hour, self._now = hour, now

@@ -113,11 +113,7 @@ def budget_faults(text: str) -> list[BudgetFault]:
 
 
 def read_budget(text: str) -> Budget:
-    """Return the budget in the annotation.
-
-    Raises:
-        BudgetError: the annotation is not a valid budget.
-    """
+    """Return the budget in the annotation. Raises BudgetError: the annotation is not a valid budget."""
     budget, faults = _parsed(text)
     if budget is None:
         raise BudgetError("; ".join(map(str, faults[:3])))
@@ -139,11 +135,7 @@ def zoned(moment: float, zone: str) -> str:
 
 
 def read_hours(text: str) -> float:
-    """Return the hours of a text such as `5000h`.
-
-    Raises:
-        ValueError: `text` is not a number of hours.
-    """
+    """Return the hours of a text such as `5000h`. Raises ValueError: `text` is not a number of hours."""
     if not text.endswith("h"):
         raise ValueError("hours have an h behind their amount")
     amount = float(quantity.parse(text[:-1]))

@@ -30,11 +30,7 @@ class PastUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def read_past_usage(text: str) -> PastUsage:
-    """Parse an annotation.
-
-    Raises:
-        BadPastUsage: the annotation is too long, or is not JSON of this form.
-    """
+    """Parse an annotation. Raises BadPastUsage: the annotation is too long, or is not JSON of this form."""
     if len(text) > 2 * MOST_BYTES:
         raise BadPastUsage(f"{len(text)} characters; the recorder writes at most {MOST_BYTES} bytes")
     try:

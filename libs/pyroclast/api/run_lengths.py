@@ -65,12 +65,7 @@ def alike_keys(meta: Meta, namespace: str, queue: str, members: int, resources: 
     """Return the keys under which a Job is similar to others, the most specific first: its template, its name without number, its
     shape.
 
-    Args:
-        meta: the metadata of the PodGroup.
-        namespace: the namespace of the Job.
-        queue: the queue of the Job.
-        members: how many pods its PodGroup needs.
-        resources: `minResources` of the PodGroup; without them, the value of `of_one_pod`.
+    `resources`: `minResources` of the PodGroup; without them, the value of `of_one_pod`.
     """
     owner = meta.controller
     name = owner.name if owner is not None else meta.name
@@ -85,8 +80,7 @@ def alike_keys(meta: Meta, namespace: str, queue: str, members: int, resources: 
 def of_one_pod(requests: Mapping[str, int]) -> dict[str, int]:
     """Return the replacement of `minResources` for a PodGroup without them: the counted requests of its oldest pod.
 
-    Args:
-        requests: the requests of the pod, in thousandths of each resource, memory in MiB.
+    `requests`: the requests of the pod, in thousandths of each resource, memory in MiB.
     """
     return {name: amount for name, amount in requests.items() if amount and (name in _PLAIN or "/" in name)}
 
@@ -123,8 +117,7 @@ def written_run_lengths(found: RunLengths) -> str:
 def read_run_lengths(text: str) -> RunLengths:
     """Parse the text of a ConfigMap.
 
-    Raises:
-        BadRunLengths: the text is too large, is not JSON of this form, or has another version.
+    Raises BadRunLengths: the text is too large, is not JSON of this form, or has another version.
     """
     if len(text) > MOST_BYTES:
         raise BadRunLengths(f"{DATA_KEY}: {len(text)} characters; at most {MOST_BYTES} are read")

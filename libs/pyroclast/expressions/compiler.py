@@ -300,8 +300,7 @@ class _Compiler:
 def compile_expression(source: str, variables: Mapping[str, t.Type]) -> Program:
     """Parse and check `source`, which may use `variables`.
 
-    Raises:
-        ExpressionError: `source` is not an expression, uses an undeclared name or field, or an unsupported part of CEL.
+    Raises ExpressionError: `source` is not an expression, uses an undeclared name or field, or an unsupported part of CEL.
     """
     compiler = _Compiler(source, variables)
     term = compiler.expression()

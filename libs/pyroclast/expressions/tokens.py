@@ -51,8 +51,7 @@ class Token(NamedTuple):
 def tokens_of(source: str) -> list[Token]:
     """Return all tokens of `source`, with the end as a mark.
 
-    Raises:
-        ExpressionError: `source` is too long, or contains an invalid or unsupported token.
+    Raises ExpressionError: `source` is too long, or contains an invalid or unsupported token.
     """
     if len(source) > _MAX_LENGTH:
         raise ExpressionError(f"an expression has at most {_MAX_LENGTH} characters", "", 0)

@@ -111,11 +111,7 @@ def split_zone(text: str) -> tuple[str | None, str]:
 
 
 def parse(schedule: str) -> Schedule:
-    """Parse `schedule`, which has no time zone in front.
-
-    Raises:
-        CronError: `schedule` is not valid.
-    """
+    """Parse `schedule`, which has no time zone in front. Raises CronError: `schedule` is not valid."""
     if schedule.startswith(EVERY):
         try:
             return Every(max(1, nanoseconds(schedule.removeprefix(EVERY)) // 10**9))

@@ -20,8 +20,7 @@ class DurationError(ValueError):
 def nanoseconds(text: str) -> int:
     """Return the duration `text` in nanoseconds.
 
-    Raises:
-        DurationError: The text is not a duration, or is longer than 292 years.
+    Raises DurationError: The text is not a duration, or is longer than 292 years.
     """
     rest = text[1:] if text[:1] in {"-", "+"} else text
     if rest == "0":

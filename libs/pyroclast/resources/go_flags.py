@@ -31,10 +31,8 @@ def parse_bool(text: str) -> bool | None:
 class Flags:
     """The values of flags by name. Their `repr` is hidden, because a value may be a private key.
 
-    Attributes:
-        values: the given values, else the defaults.
-        mistake: why parsing stopped before the end; empty without a mistake.
-        position: the index of the argument at which parsing stopped.
+    `values`: the given values, else the defaults. `mistake`: why parsing stopped before the end; empty without a mistake.
+    `position`: the index of the argument at which parsing stopped.
     """
 
     values: Mapping[str, Value] = field(repr=False)

@@ -30,8 +30,7 @@ class BadPattern(ValueError):
 def compile_pattern(pattern: str) -> Pattern:
     """Compile `pattern`. Look-around and back-references, which RE2 lacks, are refused.
 
-    Raises:
-        BadPattern: `pattern` is not a valid regular expression.
+    Raises BadPattern: `pattern` is not a valid regular expression.
     """
     try:
         compiled: Pattern = re2.compile(pattern, _OPTIONS)

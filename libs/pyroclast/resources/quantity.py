@@ -114,8 +114,7 @@ ZERO: Final = Quantity(0)
 def parse(text: str | float) -> Quantity:
     """Return the quantity of `text` (or of a JSON number); parts below a nano are rounded away from zero.
 
-    Raises:
-        QuantityError: `text` is not a quantity.
+    Raises QuantityError: `text` is not a quantity.
     """
     if isinstance(text, str):
         return _parse(text)

@@ -113,8 +113,7 @@ def counts(name: str) -> bool:
 def from_list(resources: Mapping[str, str | int]) -> Vector:
     """Return the vector of a resource list, without resources that are not counted.
 
-    Raises:
-        QuantityError: a value is not a quantity; the text names the resource.
+    Raises QuantityError: a value is not a quantity; the text names the resource.
     """
     return Vector({name: float(stored_amount(name, text)) for name, text in resources.items() if counts(name)})
 
@@ -127,8 +126,7 @@ def total(vectors: Iterable[Vector]) -> Vector:
 def stored_amount(name: str, text: str | int) -> int:
     """Return the amount of quantity `text` of resource `name`, in the unit of that dimension.
 
-    Raises:
-        QuantityError: `text` is not a quantity; the text of the error names the resource.
+    Raises QuantityError: `text` is not a quantity; the text of the error names the resource.
     """
     try:
         parsed = quantity.parse(text)

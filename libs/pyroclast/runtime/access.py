@@ -66,10 +66,8 @@ def bearer_token(authorization: str) -> str:
 async def user_of(client: Client, token: str, audiences: Sequence[str] = ()) -> dict[str, Any]:
     """Return the user of a token by a TokenReview; empty when the API server does not accept the token.
 
-    `audiences`: the token must be for one of these; if empty, for the API server.
-
-    Raises:
-        KubeError: the API server did not answer.
+    `audiences`: the token must be for one of these; if empty, for the API server. Raises KubeError: the API server did not
+    answer.
     """
     spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
     status = await _ask(client, REVIEWS, "authentication.k8s.io/v1", "TokenReview", spec)
@@ -81,8 +79,7 @@ async def user_of(client: Client, token: str, audiences: Sequence[str] = ()) -> 
 async def is_allowed(client: Client, user: Mapping[str, Any], what: Mapping[str, Any]) -> bool:
     """Whether a user may do `what`, which is `resourceAttributes` or `nonResourceAttributes` of a SubjectAccessReview.
 
-    Raises:
-        KubeError: the API server did not answer.
+    Raises KubeError: the API server did not answer.
     """
     who = {name: user[name] for name in ("uid", "groups", "extra") if user.get(name)}
     spec = {"user": user.get("username", ""), **who, **what}
@@ -141,10 +138,8 @@ class Reader:
 class Access:
     """Asks the API server for users and rights, and caches its responses.
 
-    Args:
-        client: the API server.
-        audience: an audience whose tokens are accepted besides those for the API server; empty for none.
-        remembered: seconds for which a response is cached.
+    `audience`: an audience whose tokens are accepted besides those for the API server; empty for none. `remembered`: seconds for
+    which a response is cached.
     """
 
     def __init__(self, client: Client, audience: str = "", remembered: float = REMEMBERED_SECONDS) -> None:
@@ -153,11 +148,7 @@ class Access:
         self._known: OrderedDict[tuple[str, str], tuple[float, Any]] = OrderedDict()
 
     async def reader(self, request: web.BaseRequest) -> Reader:
-        """Return the sender of a request.
-
-        Raises:
-            Denied: the API server does not know the sender.
-        """
+        """Return the sender of a request. Raises Denied: the API server does not know the sender."""
         if is_local(request.transport and request.transport.get_extra_info("peername")):
             return Reader(self, None)
         token = bearer_token(request.headers.get("Authorization", ""))
@@ -166,11 +157,7 @@ class Access:
         return await self.bearer(token)
 
     async def bearer(self, token: str) -> Reader:
-        """Return the owner of a token.
-
-        Raises:
-            Denied: the API server does not know the token.
-        """
+        """Return the owner of a token. Raises Denied: the API server does not know the token."""
         user = self._recall(("token", token))
         if user is None:
             user = await _answered(user_of(self._client, token))

@@ -14,8 +14,7 @@ from pyroclast.resources import durations
 def split_address(address: str) -> tuple[str | None, int]:
     """Return host (None for all interfaces) and port of `address`; with port 0 the system chooses a port.
 
-    Raises:
-        ValueError: `address` is not an address.
+    Raises ValueError: `address` is not an address.
     """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
@@ -38,8 +37,7 @@ _HINT: Final = "a duration such as 500ms, 15s or 1h30m"
 def parse_duration(text: str) -> timedelta:
     """Return the duration, to the microsecond; a bare `0` needs no unit.
 
-    Raises:
-        ValueError: `text` is not a duration, or is longer than 292 years.
+    Raises ValueError: `text` is not a duration, or is longer than 292 years.
     """
     try:
         return timedelta(microseconds=durations.nanoseconds(text) / 1000)

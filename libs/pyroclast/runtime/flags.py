@@ -60,8 +60,7 @@ def read_flags(argv: Sequence[str], known: Mapping[str, FlagKind]) -> dict[str, 
     """Return the flags of `argv` by name (with dashes). Of a flag given twice, the last value is used, unless the flag may be
     repeated.
 
-    Raises:
-        FlagError: an unknown flag, a missing value, or an argument that is not a flag.
+    Raises FlagError: an unknown flag, a missing value, or an argument that is not a flag.
     """
     kinds = {
         **dict.fromkeys(KLOG_FLAGS, FlagKind.VALUE),

@@ -82,11 +82,8 @@ async def serve(
     """Serve health checks and pages at `address`; the caller must call `stop` of the returned listener.
 
     Args:
-        flag: the flag that set `address`, for error messages.
-        address: the address on which to listen.
         checks: checks by path without slash, such as `livez`.
         pages: pages by path with slash, such as `/metrics`; looked up at each request.
-        tls: the context of TLS; None for plain HTTP.
         admit: decides which users on other machines may read pages below `/debug/`.
         branches: branches by the first part of the path, such as `explain`; looked up at each request.
 

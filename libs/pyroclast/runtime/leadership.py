@@ -37,13 +37,7 @@ LOOK_SECONDS: Final = 5.0
 
 
 class Predecessors:
-    """Watches Leases that other programs may hold, without ever writing them.
-
-    Args:
-        client: the API server.
-        leases: the keys of the Leases.
-        now: returns seconds of a monotonic clock.
-    """
+    """Watches Leases that other programs may hold, without ever writing them."""
 
     def __init__(self, client: Client, leases: Sequence[Key], now: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -60,8 +54,7 @@ class Predecessors:
     async def back(self) -> None:
         """Wait until a program holds one of the Leases, then raise LeaseLost.
 
-        Raises:
-            LeaseLost: a program holds one of the Leases.
+        Raises LeaseLost: a program holds one of the Leases.
         """
         while not (holder := await self._holder()):
             await asyncio.sleep(LOOK_SECONDS)
@@ -130,10 +123,8 @@ async def lead(
     """Run `work(shard)` for each shard whose Lease is held; without leader election, for all shards at once.
 
     If the settings name Leases of other programs with the same task, this function waits until none of them is held. It stops
-    when one is held again. `annotations`: the annotations that the holder sets on the Leases.
-
-    Raises:
-        LeaseLost: a Lease could not be renewed, or another program leads; `work` was cancelled.
+    when one is held again. `annotations`: the annotations that the holder sets on the Leases. Raises LeaseLost: a Lease could not
+    be renewed, or another program leads; `work` was cancelled.
     """
     if settings.leader_elect:
         async with client.apart() as own:  # no other request may delay a renewal

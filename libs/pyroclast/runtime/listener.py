@@ -54,14 +54,7 @@ GONE: Final = frozenset({errno.ECONNABORTED, errno.ECONNRESET, errno.EPROTO, err
 class Listener:
     """Serves HTTP with the options of `aiohttp.web.Server`.
 
-    Args:
-        handler: answers a request.
-        tls: the context of TLS; None for plain HTTP.
-        most: see `MOST_CONNECTIONS`.
-        head_seconds: see `HEAD_SECONDS`.
-        write_seconds: see `WRITE_SECONDS`.
-        write_bytes_per_second: see `WRITE_BYTES_PER_SECOND`.
-        shutdown_timeout: seconds for which `stop` waits for unfinished responses.
+    `shutdown_timeout`: seconds for which `stop` waits for unfinished responses.
     """
 
     def __init__(
@@ -98,8 +91,7 @@ class Listener:
     async def start(self, host: str | None, port: int) -> None:
         """Listen on `host` and `port`; without a host on all addresses, with port 0 on any free port.
 
-        Raises:
-            OSError: the listener cannot listen on this address.
+        Raises OSError: the listener cannot listen on this address.
         """
         await self.runner.setup()
         loop = asyncio.get_running_loop()
@@ -115,8 +107,7 @@ class Listener:
     async def start_at(self, address: str, flag: str) -> None:
         """Listen on `address`, in the form HOST:PORT. `flag`: the flag that set the address.
 
-        Raises:
-            StartFailure: the listener cannot listen on this address.
+        Raises StartFailure: the listener cannot listen on this address.
         """
         host, port = split_address(address)
         try:

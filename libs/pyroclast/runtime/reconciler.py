@@ -134,13 +134,7 @@ class Memories(Generic[R, M]):
 class Reconciler(ABC, Generic[R, F, D, M]):
     """A level-triggered controller: a key only names an object, and decisions follow from the facts, never from the event.
 
-    Args:
-        context: the objects that all controllers of the process share.
-        kind: the resource type of the objects.
-        decide: returns the decision that follows from the facts; pure.
-        objects: the watched objects, corrected by this program's own writes.
-        memories: the memories of the objects; dropped together with the shard.
-        queue: the keys of the objects to reconcile.
+    `memories`: the memories of the objects; dropped together with the shard.
     """
 
     ROUNDS: ClassVar[int] = 8

@@ -42,13 +42,8 @@ WATCH_STALL_SECONDS: Final = 60.0  # seconds by which a watch may be overdue bef
 class Service:
     """The environment of a service's main coroutine.
 
-    Attributes:
-        name: the name of the program.
-        settings: the parsed settings.
-        metrics: the registry behind `/metrics`; a service registers its own metrics in it.
-        observer: counts the reports of clients and queues.
-        traces: the tracer.
-        pages: further pages of the metrics server, by path.
+    `metrics`: the registry behind `/metrics`; a service registers its own metrics in it. `pages`: further pages of the metrics
+    server, by path.
     """
 
     def __init__(self, name: str, settings: ServiceSettings) -> None:
@@ -138,8 +133,7 @@ class Service:
         """Return a client of the API server that the settings name, once that server answers. The client is closed when the
         service ends.
 
-        Raises:
-            ConfigError: the kubeconfig is invalid; `run_service` then ends the process with one line and status 2.
+        Raises ConfigError: the kubeconfig is invalid; `run_service` then ends the process with one line and status 2.
         """
         settings = self.settings
         config = load_config(settings.kubeconfig, master=settings.master)
@@ -157,8 +151,7 @@ class Service:
     async def run(self, main: Callable[[Service], Awaitable[None]]) -> None:
         """Run the service from the start of the event loop to its end.
 
-        Raises:
-            TaskDied: a task ended unexpectedly; the cause is its exception.
+        Raises TaskDied: a task ended unexpectedly; the cause is its exception.
         """
         async with self._resources:
             asked = self._resources.enter_context(stop_requested())

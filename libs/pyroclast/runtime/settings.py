@@ -159,8 +159,7 @@ def parse(cls: type[S], argv: Sequence[str], prog: str) -> S:
 def load(cls: type[S], flags: Mapping[str, str | list[str]]) -> S:
     """Return the settings from `flags` (by name, with dashes), the environment, and the configuration file.
 
-    Raises:
-        SettingsError: a value or the file is invalid.
+    Raises SettingsError: a value or the file is invalid.
     """
     names = {_dashed(field): field for field in cls.model_fields}
     from_flags: dict[str, Any] = {names[flag]: value for flag, value in flags.items() if flag in names}

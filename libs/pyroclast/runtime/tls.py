@@ -37,8 +37,7 @@ class ServingTls:
         """Use this certificate and key (PEM) from the next handshake on. With `client_ca`, verify the certificates that clients
         present.
 
-        Raises:
-            ValueError: certificate and key do not match, or are not PEM; the previous certificate stays in use.
+        Raises ValueError: certificate and key do not match, or are not PEM; the previous certificate stays in use.
         """
         fresh = _server_context()
         try:
@@ -67,11 +66,7 @@ class TlsFiles:
         self._seen: list[bytes] = []
 
     def load(self) -> None:
-        """Read the files for the first time.
-
-        Raises:
-            StartFailure: the files are invalid.
-        """
+        """Read the files for the first time. Raises StartFailure: the files are invalid."""
         try:
             self._reload()
         except (OSError, ValueError) as error:

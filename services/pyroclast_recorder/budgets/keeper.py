@@ -91,15 +91,7 @@ HEARTBEAT: Final = 5
 
 
 class BudgetKeeper:
-    """Checks the budgets of all queues once each period, and writes the spent amounts that changed.
-
-    Args:
-        client: reads and writes queues.
-        database: the source of usage.
-        settle: adds up usage until about now.
-        period: seconds between two checks; 0 to write nothing.
-        events: records Events on queues that reach a warning share; None for no Events.
-    """
+    """Checks the budgets of all queues once each period, and writes the spent amounts that changed."""
 
     def __init__(
         self,
@@ -123,9 +115,7 @@ class BudgetKeeper:
     async def write(self) -> None:
         """Bring the annotations of all queues up to date.
 
-        Raises:
-            KubeError: the queues cannot be read.
-            DatabaseUnavailable: usage cannot be read.
+        Raises KubeError: the queues cannot be read; DatabaseUnavailable: usage cannot be read.
         """
         listed, _ = await self._client.list(QUEUES)
         queues = budgeted(listed, self._client.now())

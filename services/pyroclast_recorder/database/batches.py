@@ -38,9 +38,7 @@ def merged(table: Table, one: Row, other: Row) -> dict[str, Any]:
 def upsert(table: Table, dialect: str) -> Insert:
     """Return the statement that inserts a row or merges it into the existing row. The SQL is the same for each database.
 
-    Args:
-        table: a table with the column `version`.
-        dialect: `postgresql` or `sqlite`.
+    `table`: a table with the column `version`. `dialect`: `postgresql` or `sqlite`.
     """
     insert = _insert(table, dialect)
     new = insert.excluded
@@ -50,12 +48,7 @@ def upsert(table: Table, dialect: str) -> Insert:
 
 
 def replace(table: Table, dialect: str) -> Insert:
-    """Return the statement that inserts a row or replaces the existing row.
-
-    Args:
-        table: any table.
-        dialect: `postgresql` or `sqlite`.
-    """
+    """Return the statement that inserts a row or replaces the existing row. `dialect`: `postgresql` or `sqlite`."""
     insert = _insert(table, dialect)
     changes = {column.name: insert.excluded[column.name] for column in table.columns if not column.primary_key}
     keys = list(table.primary_key)

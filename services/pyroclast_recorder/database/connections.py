@@ -61,10 +61,8 @@ class Answers:
         """Return what `read` reads for a request, by a connection that the recorder does not need for its own work.
 
         When the time is over or the request is cancelled, the running statement is interrupted, so that its connection is free
-        again. A statement of SQLite runs in a thread, which a cancelled task would leave running.
-
-        Raises:
-            TooSlow: reading takes longer than `ANSWER_SECONDS`.
+        again. A statement of SQLite runs in a thread, which a cancelled task would leave running. Raises TooSlow: reading takes
+        longer than `ANSWER_SECONDS`.
         """
         drivers: list[Any] = []
         reading = asyncio.create_task(self._read(read, drivers))
@@ -91,11 +89,7 @@ class Answers:
 
 
 def check_url(url: str) -> URL:
-    """Parse `url` and set the database driver.
-
-    Raises:
-        WrongUrl: `url` names no database that the recorder can use.
-    """
+    """Parse `url` and set the database driver. Raises WrongUrl: `url` names no database that the recorder can use."""
     try:
         parsed = make_url(url)
     except ArgumentError:

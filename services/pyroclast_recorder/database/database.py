@@ -64,12 +64,8 @@ WHOSE: Final = (jobs.c.queue, jobs.c.submitted_by, jobs.c.owner_kind, jobs.c.own
 class Database:
     """The rows of one cluster in a database. All methods raise DatabaseUnavailable; methods that write also raise RowRefused.
 
-    Args:
-        url: `sqlite:///PATH` or `postgresql://USER:PASSWORD@HOST/NAME`.
-        cluster: the uid of the namespace kube-system, which identifies the cluster.
-
-    Raises:
-        WrongUrl: `url` is no URL, or names another kind of database.
+    `url`: `sqlite:///PATH` or `postgresql://USER:PASSWORD@HOST/NAME`. `cluster`: the uid of the namespace kube-system, which
+    identifies the cluster. Raises WrongUrl: `url` is no URL, or names another kind of database.
     """
 
     def __init__(self, url: str, cluster: str) -> None:
@@ -89,8 +85,7 @@ class Database:
     async def migrate(self) -> None:
         """Migrate the schema to the version of this code.
 
-        Raises:
-            NewerSchema: a later version of the recorder wrote the schema.
+        Raises NewerSchema: a later version of the recorder wrote the schema.
         """
         async with self._transaction() as connection:
             await connection.run_sync(migrate)

@@ -22,8 +22,7 @@ class NewerSchema(Exception):
 def migrate(connection: Connection) -> None:
     """Upgrade to the latest schema, inside the transaction of `connection`.
 
-    Raises:
-        NewerSchema: the schema of the database is newer than this code.
+    Raises NewerSchema: the schema of the database is newer than this code.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})

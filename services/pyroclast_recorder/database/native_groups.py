@@ -29,10 +29,7 @@ MOST_LEVELS: Final = 16
 async def update_composites(connection: AsyncConnection, batch: Batch, groups: Collection[Row]) -> None:
     """Update the parents of children, and the columns of each root that its tree determines, after a batch.
 
-    Args:
-        connection: the connection of the batch's transaction.
-        batch: the batch that was written.
-        groups: the rows of PodGroups that changed, or whose pods changed.
+    `groups`: the rows of PodGroups that changed, or whose pods changed.
     """
     changed = list(batch.rows.get(composites, {}).values())
     leaves = [row for row in groups if row["parent"] is not None]
@@ -119,10 +116,7 @@ async def native_groups_before(connection: AsyncConnection, batch: Batch) -> dic
 async def update_native_groups(connection: AsyncConnection, batch: Batch, before: Mapping[str, Row]) -> list[GroupEnd]:
     """Update the groups of pods and the outcomes of groups after a batch.
 
-    Args:
-        connection: the connection of the batch's transaction.
-        batch: the batch that was written.
-        before: the rows of the groups before the batch, from `native_groups_before`.
+    `before`: the rows of the groups before the batch, from `native_groups_before`.
 
     Returns:
         The ends of the groups that ended with this batch.

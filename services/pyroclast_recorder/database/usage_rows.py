@@ -25,7 +25,6 @@ def usage_rows(cluster: str, since: int, until: int, only: Mapping[str, Collecti
     The column `at` is the start of the hour or day of a row.
 
     Args:
-        cluster: the cluster whose rows are read.
         since: the start of an hour.
         until: any time.
         only: the allowed values of columns, by name of the column.

@@ -100,12 +100,8 @@ def native_outcome(group: Row, pods: Sequence[Row], job: Row | None = None) -> d
 
     The condition of the Job determines whether an ended group has completed or failed. Without a Job, the group has completed
     when enough pods for its gang have succeeded. A pod of each index must have succeeded, and a succeeded pod must be the last.
-    An ended group in phase Running lost its pods by deletion.
-
-    Args:
-        group: the row of the group.
-        pods: the rows of the pods of the group.
-        job: the row of the native Job in `owners`; None when it is unknown.
+    An ended group in phase Running lost its pods by deletion. `job`: the row of the native Job in `owners`; None when it is
+    unknown.
     """
     times = [(pod, time) for pod in pods if (time := held(pod)) is not None]
     queue = min((pod["queue"] for pod, _ in times if pod["queue"]), default=group["queue"])
@@ -145,10 +141,6 @@ def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
     """Return the row of `job_alikes` of a group, without the columns `cluster` and `version`; None before the group has a pod.
 
     The keys and the estimate follow from the requests and the annotation of the oldest pod.
-
-    Args:
-        group: the row of the group.
-        pods: the rows of the pods of the group.
     """
     oldest = oldest_pod(pods)
     if oldest is None:

@@ -35,10 +35,7 @@ def job_of(record: Record) -> str | None:
 def pod_facts(pod: Pod, now: int, *, is_deleted: bool) -> dict[str, Any]:
     """Return the row of a pod, without the columns `cluster` and `version`.
 
-    Args:
-        pod: the pod in the event.
-        now: the time of the event, by the clock of the API server.
-        is_deleted: whether the event is the deletion of the pod.
+    `now`: the time of the event, by the clock of the API server.
     """
     meta, status = pod.metadata, pod.status
     annotations = meta.annotations

@@ -73,13 +73,8 @@ def followed_kinds(
 ) -> dict[ResourceType, Followed]:
     """Return all watched kinds whose events make rows.
 
-    Args:
-        database: the source of earlier rows.
-        schedulers: the schedulers whose pods are recorded, beside the pods of Jobs.
-        on_gap: called with the kind and the seconds of a gap in the events.
-        takers: returns the writer of the rows of a kind.
-        tracer: makes further rows, and spans at the end of Jobs; None without tracing.
-        are_natives_followed: whether native PodGroups make rows, if the API server serves them.
+    `schedulers`: the schedulers whose pods are recorded, beside the pods of Jobs. `takers`: returns the writer of the rows of a
+    kind. `are_natives_followed`: whether native PodGroups make rows, if the API server serves them.
     """
     of_jobs, of_groups = (tracer.rows_of, tracer.group_rows) if tracer else (job_rows, group_rows)
     of_flows = tracer.flow_rows if tracer else None

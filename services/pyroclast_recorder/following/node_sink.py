@@ -94,13 +94,7 @@ def node_facts(node: Node, *, is_deleted: bool) -> dict[str, Any]:
 
 
 class NodeSink:
-    """A `Sink` of nodes. Most events of nodes are heartbeats, which make no rows.
-
-    Args:
-        database: the source of the recorded nodes.
-        writer: receives the rows.
-        domains: receives the labels of each node.
-    """
+    """A `Sink` of nodes. Most events of nodes are heartbeats, which make no rows."""
 
     def __init__(self, database: Database, writer: RowTaker, domains: Domains) -> None:
         self._database, self._writer, self._domains = database, writer, domains

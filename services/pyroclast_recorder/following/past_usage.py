@@ -91,11 +91,7 @@ OF_A_HALF_LIFE: Final = 1 / 1000
 class PastUsageWriter:
     """Writes the annotation of each queue when the past usage has changed, at most once a minute.
 
-    Args:
-        client: reads and writes queues.
-        database: the source of usage.
-        settle: adds up usage until about now.
-        half_life: the age in seconds at which usage has half its weight.
+    `half_life`: the age in seconds at which usage has half its weight.
     """
 
     def __init__(self, client: Client, database: Database, settle: Callable[[], Awaitable[None]], half_life: float) -> None:
@@ -113,9 +109,7 @@ class PastUsageWriter:
     async def write(self) -> int:
         """Bring the annotations of all queues up to date; return the number of written annotations.
 
-        Raises:
-            KubeError: the queues cannot be read.
-            DatabaseUnavailable: usage cannot be read.
+        Raises KubeError: the queues cannot be read; DatabaseUnavailable: usage cannot be read.
         """
         await self._settle()
         now = int(self._client.now())

@@ -92,8 +92,7 @@ def query_of(metric: Metric, asked: Round) -> str:
 def read_answer(answer: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401 - a JSON value
     """Return the statistics of each pod from the response to an instant query, by pod. Invalid rows are ignored.
 
-    Raises:
-        BadAnswer: the query failed, or the response has another form.
+    Raises BadAnswer: the query failed, or the response has another form.
     """
     if not isinstance(answer, dict) or answer.get("status") != "success":
         why = answer.get("error", "no reason given") if isinstance(answer, dict) else "the answer is no object"
@@ -149,15 +148,7 @@ MOST_BYTES: Final = 8 << 20
 
 
 class PrometheusMeter:
-    """Sends a query for each ended Job and metric, for up to 200 pods at a time, and writes the results.
-
-    Args:
-        url: the URL of Prometheus, such as `http://prometheus:9090`.
-        database: the source of ended Jobs.
-        writer: receives the rows.
-        now: returns the time in seconds by the clock of the API server.
-        period: seconds between two checks for ended Jobs.
-    """
+    """Sends a query for each ended Job and metric, for up to 200 pods at a time, and writes the results."""
 
     def __init__(self, url: str, database: Database, writer: Writer, now: Callable[[], float], period: float) -> None:
         self._url, self._database, self._writer, self._now, self._period = url, database, writer, now, period
@@ -179,9 +170,8 @@ class PrometheusMeter:
     async def measure(self, session: aiohttp.ClientSession) -> None:
         """Query the use of the Jobs that ended since the last successful call. After a failure, the same Jobs are queried again.
 
-        Raises:
-            BadAnswer: the response of Prometheus cannot be used.
-            aiohttp.ClientError, TimeoutError: Prometheus does not respond.
+        Raises BadAnswer: the response of Prometheus cannot be used; aiohttp.ClientError, TimeoutError: Prometheus does not
+        respond.
         """
         until = int(self._now()) - DELAY_SECONDS
         since = until - BACK_SECONDS if self._asked_until is None else self._asked_until

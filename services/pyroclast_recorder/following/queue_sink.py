@@ -69,14 +69,7 @@ BEFORE_THE_END: Final = 5
 
 
 class QueueSink:
-    """A `Sink` that remembers all queues, whose stream begins with a list.
-
-    Args:
-        database: the source of the requests of Jobs.
-        writer: receives the rows.
-        now: returns the time in seconds by the clock of the API server.
-        on_gone: called with the name of a deleted queue.
-    """
+    """A `Sink` that remembers all queues, whose stream begins with a list. `on_gone`: called with the name of a deleted queue."""
 
     def __init__(
         self, database: Database, writer: RowTaker, now: Callable[[], float], *, on_gone: Callable[[str], None] = lambda _: None
@@ -98,8 +91,7 @@ class QueueSink:
     async def write(self) -> None:
         """Write the rows of the present minute, once the queues are listed.
 
-        Raises:
-            DatabaseUnavailable: the requests of Jobs cannot be read.
+        Raises DatabaseUnavailable: the requests of Jobs cannot be read.
         """
         if not self._is_listed:
             return

@@ -56,9 +56,7 @@ class _Runs:
 def run_lengths(rows: Iterable[Row], now: int) -> RunLengths:
     """Return the quantiles of each key with enough ended Jobs. The keys of the latest Jobs come first.
 
-    Args:
-        rows: the rows from `Database.runs`: ended Jobs, newest first, then running Jobs.
-        now: seconds since the epoch.
+    `rows`: the rows from `Database.runs`: ended Jobs, newest first, then running Jobs.
     """
     runs: dict[str, _Runs] = defaultdict(_Runs)
     worth: dict[str, _Runs] = defaultdict(_Runs)
@@ -129,13 +127,7 @@ MOST_RUNS: Final = 50_000
 
 
 class RunLengthsWriter:
-    """Writes the run times at most every five minutes, and only when they have changed.
-
-    Args:
-        client: the client of the API server.
-        database: the source of run times.
-        namespace: the namespace of the ConfigMap. The scheduler reads the ConfigMap in the namespace of its own Lease.
-    """
+    """Writes the run times at most every five minutes, and only when they have changed."""
 
     def __init__(self, client: Client, database: Database, namespace: str) -> None:
         self._client, self._database = client, database

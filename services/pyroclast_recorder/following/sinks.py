@@ -142,13 +142,8 @@ def _if_any(table: Table, row: Row | None) -> Seen:
 class KindSink(Generic[T]):
     """A `Sink` that makes rows of the objects of one kind.
 
-    Args:
-        database: the source of rows without a recorded end.
-        writer: receives the rows.
-        rows: makes the rows of an object.
-        table: the table whose rows end when the objects of this kind are deleted; None without such a table.
-        on_gap: called with the kind and the seconds of a gap in the events.
-        kind: the value of the column `kind` in the rows of `table`; None for Jobs and for other tables.
+    `rows`: makes the rows of an object. `table`: the table whose rows end when the objects of this kind are deleted; None without
+    such a table. `kind`: the value of the column `kind` in the rows of `table`; None for Jobs and for other tables.
     """
 
     def __init__(
@@ -232,13 +227,8 @@ class GroupSink(KindSink[PodGroup]):
 class OwnerSink(KindSink[Owner]):
     """A `Sink` of one kind of owners of Jobs.
 
-    Args:
-        database: the source of the recorded owners.
-        writer: receives the rows.
-        kind: the name of the kind.
-        is_kept: returns whether an object makes a row; None when each object does.
-        on_gap: called with the kind and the seconds of a gap in the events.
-        more: returns further rows of an object; None without further rows.
+    `is_kept`: returns whether an object makes a row; None when each object does. `more`: returns further rows of an object; None
+    without further rows.
     """
 
     def __init__(

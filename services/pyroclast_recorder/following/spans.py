@@ -64,11 +64,7 @@ class _Trace:
 def spans_of(row: Row, context: str, told: JobHistory, since: float | None = None) -> list[PastSpan]:
     """Return all spans of an ended Job.
 
-    Args:
-        row: the row of the Job.
-        context: the trace context of the Job.
-        told: the rows of the Job in other tables.
-        since: the earlier end of a resumed Job; None when the Job had no earlier end.
+    `told`: the rows of the Job in other tables. `since`: the earlier end of a resumed Job; None when the Job had no earlier end.
     """
     trace = _Trace(row, context, float("-inf") if since is None else since)
     inner = [*_decisions(trace, told), *_bindings(trace, told), *_actions(trace, told), *_replacements(trace, told)]

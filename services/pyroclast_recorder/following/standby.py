@@ -44,10 +44,7 @@ CLOCKS_SECONDS: Final = 5
 class Keeper:
     """Keeps the recent rows of one kind in memory, in place of a `Writer`.
 
-    Args:
-        cluster: the cluster of the rows.
-        now: returns the time in seconds by the clock of the API server.
-        cursor: the position at which the stream begins; None when the stream begins with a list.
+    `cursor`: the position at which the stream begins; None when the stream begins with a list.
     """
 
     def __init__(self, cluster: str, now: Callable[[], float], cursor: Cursor | None) -> None:
@@ -131,11 +128,7 @@ class StandbySink(Generic[T]):
 class Standby:
     """Watches the kinds that another replica records, and keeps their recent rows in memory.
 
-    Args:
-        client: the client of the API server.
-        database: the source of the cursors of the recording replica.
-        sinks: returns the watched kinds for the given writers of rows.
-        on_incident: counts rare incidents.
+    `sinks`: returns the watched kinds for the given writers of rows.
     """
 
     def __init__(

@@ -61,15 +61,10 @@ class Stream(Reader, Generic[T]):
     """Lists and watches one kind, until cancelled.
 
     Args:
-        client: the client of the API server.
-        kind: the kind to list and watch.
-        record: the type into which objects are decoded.
-        sink: receives the objects.
         cursor: the position at which the watch resumes; None to begin with a list.
         spare: called once if the API server has dropped the events since `cursor`. Writes the rows that a standby kept, and
             returns the cursor at their end; None when the rows are not complete.
-        on_incident: counts rare incidents: `relist`, `restored`, `reconnect`, `undecodable`, `left_out`, `refused`,
-            `kept`.
+        on_incident: counts rare incidents: `relist`, `restored`, `reconnect`, `undecodable`, `left_out`, `refused`, `kept`.
         served: called before each watch; returns the kind as the API server serves it, or None while it is not served.
     """
 

@@ -38,12 +38,7 @@ REMOVED: Final = "Removed"
 
 
 class JobTracer:
-    """Remembers the trace of each Job, and sends the spans of Jobs and flows at their end.
-
-    Args:
-        database: the source of the rows of a Job.
-        traces: sends spans to the collector.
-    """
+    """Remembers the trace of each Job, and sends the spans of Jobs and flows at their end."""
 
     def __init__(self, database: Database, traces: Traces) -> None:
         self._database, self._traces = database, traces

@@ -43,12 +43,9 @@ class RowTaker(Protocol):
 class Writer:
     """Collects rows and writes them to the database.
 
-    Args:
-        database: the database.
-        now: returns the time in seconds by the clock of the API server.
-        on_write: called with the number of written rows, and the seconds since the oldest of these rows was added.
-        before_write: awaited with each batch before the batch is written; None when there is nothing to do.
-        on_ends: called with the native PodGroups that ended.
+    `on_write`: called with the number of written rows, and the seconds since the oldest of these rows was added. `before_write`:
+    awaited with each batch before the batch is written; None when there is nothing to do. `on_ends`: called with the native
+    PodGroups that ended.
     """
 
     def __init__(

@@ -78,12 +78,9 @@ def reserved_amounts(
 ) -> Mapping[str, int]:
     """Return the amounts that no pod held on nodes while these nodes were reserved, by resource, in amounts × seconds.
 
-    Args:
-        states: the states of the nodes, ordered by node and time. Each state is valid until the next state of the node.
-        reservations: the reservations, ordered by PodGroup and time. Each is valid until the next row of the PodGroup.
-        pods: the pods on reserved nodes.
-        since: the start, in seconds since the epoch.
-        until: the end, in seconds since the epoch.
+    `states`: the states of the nodes, ordered by node and time. Each state is valid until the next state of the node.
+    `reservations`: the reservations, ordered by PodGroup and time. Each is valid until the next row of the PodGroup. `pods`: the
+    pods on reserved nodes.
     """
     changes: dict[str, list[_Change]] = defaultdict(list)
     for row in states:

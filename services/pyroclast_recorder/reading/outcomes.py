@@ -31,12 +31,7 @@ STATES: Final = (
 
 
 def state_of(job: Row, reasons: Collection[str | None]) -> str:
-    """Return the state of a Job.
-
-    Args:
-        job: the row of the Job.
-        reasons: the reasons for which the pods of the Job ended.
-    """
+    """Return the state of a Job. `reasons`: the reasons for which the pods of the Job ended."""
     phase = str(job["phase"] or "Pending")
     if phase in ENDED_WELL:
         return phase
@@ -62,9 +57,7 @@ def prediction_rows(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return a row for each queue: the number of predictions, how many were right, and the width of the predicted intervals.
 
     `held` counts the starts inside of the interval from p10 to p90, `early` the starts before it, and `late` the starts after it.
-
-    Args:
-        rows: the predictions of started Jobs, with `queue` and with `actual`, the time of the start, ordered by Job and time.
+    `rows`: the predictions of started Jobs, with `queue` and with `actual`, the time of the start, ordered by Job and time.
     """
     by_queue: dict[str, list[_Score]] = defaultdict(list)
     job, counted_until = "", 0

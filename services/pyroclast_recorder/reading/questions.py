@@ -77,11 +77,7 @@ class MinutesQuestion:
 
 
 def history_question(query: Mapping[str, str], now: int) -> HistoryQuestion:
-    """Parse a query for Jobs.
-
-    Raises:
-        BadQuestion: a parameter is invalid.
-    """
+    """Parse a query for Jobs. Raises BadQuestion: a parameter is invalid."""
     since, until = window(query, now)
     _only(query, {"since", "until", "limit", "namespace", "queue", "user", "flow", "state", "name", "namespaces"})
     texts = {name: _text(query, name) for name in ("namespace", "queue", "user", "flow", "state", "name")}
@@ -89,11 +85,7 @@ def history_question(query: Mapping[str, str], now: int) -> HistoryQuestion:
 
 
 def usage_question(query: Mapping[str, str], now: int) -> UsageQuestion:
-    """Parse a query for usage.
-
-    Raises:
-        BadQuestion: a parameter is invalid.
-    """
+    """Parse a query for usage. Raises BadQuestion: a parameter is invalid."""
     since, until = window(query, now)
     _only(query, {"since", "until", "by", "per", "queue", "user", "namespace", "namespaces"})
     by = tuple(dict.fromkeys(each for each in (query.get("by") or "queue,resource").split(",") if each))
@@ -109,11 +101,7 @@ def usage_question(query: Mapping[str, str], now: int) -> UsageQuestion:
 
 
 def minutes_question(query: Mapping[str, str], now: int) -> MinutesQuestion:
-    """Parse a query for the minutes of a queue.
-
-    Raises:
-        BadQuestion: a parameter is invalid.
-    """
+    """Parse a query for the minutes of a queue. Raises BadQuestion: a parameter is invalid."""
     since, until = window(query, now)
     _only(query, {"since", "until", "limit", "resource"})
     return MinutesQuestion(since, until, _limit(query.get("limit", "")), _text(query, "resource"))
@@ -122,8 +110,7 @@ def minutes_question(query: Mapping[str, str], now: int) -> MinutesQuestion:
 def window(query: Mapping[str, str], now: int) -> tuple[int, int]:
     """Return the start and the end of a query, in seconds since the epoch.
 
-    Raises:
-        BadQuestion: `since` or `until` is invalid, or `since` is after `until`.
+    Raises BadQuestion: `since` or `until` is invalid, or `since` is after `until`.
     """
     since = _moment("since", query.get("since") or DEFAULT_SINCE, now)
     until = _moment("until", query.get("until") or "0s", now)
@@ -143,8 +130,7 @@ def whole_hours(since: int, until: int, now: int) -> tuple[int, int]:
 def chosen_namespaces(query: Mapping[str, str]) -> tuple[str, ...]:
     """Return the namespaces to which a query is limited; empty for all namespaces that the user may read.
 
-    Raises:
-        BadQuestion: there are too many namespaces.
+    Raises BadQuestion: there are too many namespaces.
     """
     found = tuple(each for each in query.get("namespaces", "").split(",") if each)
     if len(found) > MOST_NAMESPACES:

@@ -40,14 +40,10 @@ T = TypeVar("T")
 
 
 class HistoryServer:
-    """Serves `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`,
-    `estimates`, `queues/QUEUE`.
+    """Serves `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`, `estimates`,
+    `queues/QUEUE`.
 
-    Args:
-        database: the database that is queried.
-        access: determines which namespaces a user may read.
-        now: returns the time in seconds by the clock of the API server.
-        settle: adds up usage until about now.
+    `access`: determines which namespaces a user may read.
     """
 
     def __init__(
@@ -59,11 +55,7 @@ class HistoryServer:
         self._listener = Listener(self._handle, max_field_size=HEADER_BYTES, shutdown_timeout=5.0, handler_cancellation=True)
 
     async def start(self, address: str) -> None:
-        """Start to listen on `address`.
-
-        Raises:
-            StartFailure: the server cannot listen on `address`.
-        """
+        """Start to listen on `address`. Raises StartFailure: the server cannot listen on `address`."""
         await self._listener.start_at(address, "--api-address")
 
     @property
@@ -202,8 +194,7 @@ class HistoryServer:
     async def _settled(self) -> None:
         """Add up usage. The work goes on when the request that began it is over, because other requests need it too.
 
-        Raises:
-            TooSlow: adding up takes longer than an answer may.
+        Raises TooSlow: adding up takes longer than an answer may.
         """
         if self._settling is None or self._settling.done():
             self._settling = asyncio.ensure_future(self._settle())

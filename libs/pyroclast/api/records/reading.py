@@ -71,8 +71,7 @@ class RecordReader(Generic[T]):
     def read(self, raw: bytes | msgspec.Raw) -> tuple[T, str]:
         """Return the record of the JSON text `raw`, and the faults of its fields: empty if all could be read.
 
-        Raises:
-            Unreadable: `raw` is not a JSON object, or a field is missing without which the record must not be used.
+        Raises Unreadable: `raw` is not a JSON object, or a field is missing without which the record must not be used.
         """
         try:
             return self._strict.decode(raw), ""
@@ -105,8 +104,7 @@ def _reader(record: Any) -> RecordReader[Any]:  # noqa: ANN401 - a type
 def convert(body: Any, record: type[T], *, strict: bool = True) -> T:  # noqa: ANN401 - JSON
     """Return the record of an object that was decoded before; a field that cannot be read has its default.
 
-    Raises:
-        Unreadable: as `RecordReader.read`.
+    Raises Unreadable: as `RecordReader.read`.
     """
     try:
         return msgspec.convert(body, record, strict=strict)
@@ -138,10 +136,7 @@ def _value(raw: bytes | msgspec.Raw, type_: Any, path: str, faults: Faults) -> A
 
 
 def _parts(raw: bytes | msgspec.Raw, type_: Any, path: str, faults: Faults, error: Exception) -> Any:  # noqa: ANN401
-    """Return a struct, list or map of those parts of `raw` that can be read.
-
-    Raises `UNREADABLE` if `raw` has no parts.
-    """
+    """Return a struct, list or map of those parts of `raw` that can be read. Raises `UNREADABLE` if `raw` has no parts."""
     if _is_struct(type_):
         parts = _MEMBERS(raw)
         fields = {}

@@ -53,10 +53,7 @@ def load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> No
     """Make `context` present `certificate` from its next handshake on.
 
     Python's ssl module only reads files. So certificate and key are written to a file that only this user can read, in memory
-    where the system supports that.
-
-    Raises:
-        ssl.SSLError: certificate and key do not match.
+    where the system supports that. Raises ssl.SSLError: certificate and key do not match.
     """
     with _scratch() as (file, path):
         file.write(certificate.rstrip() + b"\n" + key)

@@ -21,12 +21,7 @@ class NotYaml(ValueError):
 
 
 def read_yaml(path: Path) -> Any:  # noqa: ANN401 - a YAML value
-    """Return the document in the file.
-
-    Raises:
-        OSError: the file cannot be read.
-        NotYaml: the file is not one YAML document.
-    """
+    """Return the document in the file. Raises OSError: the file cannot be read; NotYaml: the file is not one YAML document."""
     import yaml  # noqa: PLC0415 - a pod in a cluster reads no YAML file
 
     content = path.read_bytes()
@@ -90,8 +85,7 @@ class ClusterConfig:
     def ssl_context(self) -> ssl.SSLContext | None:
         """Return a new client context with the present certificates; None when `server` is not https.
 
-        Raises:
-            ConfigError: a file is missing or invalid.
+        Raises ConfigError: a file is missing or invalid.
         """
         if not self.server.startswith("https:"):
             return None
@@ -127,10 +121,7 @@ def load_config(kubeconfig: str | Sequence[Path] = "", *, master: str = "", cont
 
     Several files are merged like kubectl merges them: of entries with the same name, and of current contexts, the first is used.
     `master` is the URL of the API server, which overrides the URL in the file. `context` is by default the current context of the
-    file.
-
-    Raises:
-        ConfigError: there is no usable configuration.
+    file. Raises ConfigError: there is no usable configuration.
     """
     if master:
         _check_url(master, "--master")
@@ -153,10 +144,8 @@ def find_config(
     """Return the configuration that kubectl would use: the given file, the files of KUBECONFIG, the default file, or the pod's
     own account.
 
-    The files of KUBECONFIG are merged; missing files are skipped. `default_server` is used when no configuration is found.
-
-    Raises:
-        ConfigError: a kubeconfig is invalid, or no configuration is found and `default_server` is empty.
+    The files of KUBECONFIG are merged; missing files are skipped. `default_server` is used when no configuration is found. Raises
+    ConfigError: a kubeconfig is invalid, or no configuration is found and `default_server` is empty.
     """
     if kubeconfig:
         return load_config(kubeconfig, master=master, context=context)

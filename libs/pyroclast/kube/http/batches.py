@@ -25,10 +25,7 @@ class _Entry(Generic[V]):
 class SharedReads(Generic[K, V]):
     """Responses by key, each of which is valid for `seconds` after its request; older responses are dropped.
 
-    Args:
-        ask: reads the value of a key.
-        clock: returns seconds of any clock.
-        seconds: the greatest age of a response.
+    `seconds`: the greatest age of a response.
     """
 
     def __init__(self, ask: Callable[[K], Awaitable[V]], clock: Callable[[], float], seconds: float) -> None:
@@ -38,8 +35,7 @@ class SharedReads(Generic[K, V]):
     async def get(self, key: K) -> V:
         """Return the value of `key`: a response that is still valid, else the new response for which all callers wait.
 
-        Raises:
-            KubeError: the error of the API server; the next caller tries again.
+        Raises KubeError: the error of the API server; the next caller tries again.
         """
         self._forget_old()
         entry = self._entries.setdefault(key, _Entry())

@@ -62,8 +62,7 @@ class LineSplitter:
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that `chunk` completes, without empty lines.
 
-        Raises:
-            ConnectionFailed: a line is longer than any object can be.
+        Raises ConnectionFailed: a line is longer than any object can be.
         """
         lines = (self.rest + chunk if self.rest else chunk).split(b"\n")
         self.rest = lines.pop()
@@ -81,7 +80,6 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """A request and its options.
 
     Attributes:
-        request: the HTTP request.
         verb: the verb as RBAC and metrics name it.
         resource: `plural.group[/subresource]`, for metrics.
         repeat: the effect of sending the request twice.

@@ -51,15 +51,9 @@ class Client:
     A call is retried after connection errors, 5xx, and 429 with Retry-After, until its `deadline` (by default 30 seconds from
     now), unless a second request could do harm. The deadline includes the wait for a free slot. A write under a Lease that may
     have been lost does not begin (`pyroclast.kube.http.caller`). Bodies may contain msgspec structs and raw JSON.
-
-    Args:
-        config: the API server and the credentials.
-        max_in_flight: parallel requests, not counting watches. More than 48 only makes the server drop watches.
-        qps: requests per second, 0 for no limit; `burst` of them at once.
-        max_attempts: the most attempts of a call.
-        user_agent: the name of the program in the server's logs.
-        observer: receives a report of each request.
-        on_warning: called once for each text of a server's warning; by default the warning is logged.
+    `max_in_flight`: parallel requests, not counting watches. More than 48 only makes the server drop watches. `qps`: requests per
+    second, 0 for no limit; `burst` of them at once. `on_warning`: called once for each text of a server's warning; by default the
+    warning is logged.
     """
 
     def __init__(

@@ -124,11 +124,8 @@ class Connections:
 class Exchange:
     """One request and its response.
 
-    Attributes:
-        is_tried: whether a connection was requested.
-        is_sent: whether a part of the request may have reached the server.
-        status, headers: those of the response, once the response has begun.
-        content: the body of the response, as a stream.
+    `is_tried`: whether a connection was requested. `is_sent`: whether a part of the request may have reached the server. `status,
+    headers`: those of the response, once the response has begun.
     """
 
     __slots__ = ("_connection", "_connections", "content", "headers", "is_sent", "is_tried", "status")

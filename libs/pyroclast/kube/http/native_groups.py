@@ -27,8 +27,7 @@ _COMPOSITE_VERSIONS: Final = ("v1", "v1beta1", "v1alpha3")
 async def kind_served(client: Client) -> ResourceType | None:
     """Return the served resource type of native PodGroups; None if the API server serves none, or no supported version.
 
-    Raises:
-        KubeError: the API server did not answer.
+    Raises KubeError: the API server did not answer.
     """
     return await _served(client, NATIVE_POD_GROUPS, VERSIONS)
 
@@ -36,8 +35,7 @@ async def kind_served(client: Client) -> ResourceType | None:
 async def composite_kind_served(client: Client) -> ResourceType | None:
     """Return the served resource type of CompositePodGroups; None if the API server serves none, or no supported version.
 
-    Raises:
-        KubeError: the API server did not answer.
+    Raises KubeError: the API server did not answer.
     """
     return await _served(client, COMPOSITE_POD_GROUPS, _COMPOSITE_VERSIONS)
 

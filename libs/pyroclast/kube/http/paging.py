@@ -37,15 +37,8 @@ async def each_page(
     """Yield the pages of a consistent list, and whether the list begins (anew) with that page.
 
     When the continue token expires between two pages, the list begins anew with longer pages. The server keeps old states for
-    some minutes.
-
-    Args:
-        fetch: reads one page by its query parameters.
-        query: selects the objects to list.
-        limit: the number of items on the first page; 0 for all items. Each later page has about `PAGE_BYTES` bytes.
-
-    Raises:
-        Expired: the token expired in every attempt.
+    some minutes. `limit`: the number of items on the first page; 0 for all items. Each later page has about `PAGE_BYTES` bytes.
+    Raises Expired: the token expired in every attempt.
     """
     for attempt in range(TRIES):
         most = limit

@@ -18,8 +18,7 @@ R = TypeVar("R", bound=Record)
 def record_of(answer: dict[str, Any], record: type[R]) -> R:
     """Return `answer` as `record`; a field that cannot be read has its default, and is logged.
 
-    Raises:
-        Unreadable: the object cannot be used without a field that cannot be read.
+    Raises Unreadable: the object cannot be used without a field that cannot be read.
     """
     result: R
     result, faults = reader(record).read(encode(answer))

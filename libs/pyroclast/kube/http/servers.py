@@ -37,11 +37,8 @@ def path_of(prefix: str, *parts: str) -> str:
 class Server:
     """One server.
 
-    Attributes:
-        name: the name of the server and of its flag.
-        variable: the environment variable with its URL. Empty for none.
-        config_map: the ConfigMap in which `pyroclast up` writes its `url`.
-        how: the advice for a user when the URL is unknown.
+    `variable`: the environment variable with its URL. Empty for none. `config_map`: the ConfigMap in which `pyroclast up` writes
+    its `url`. `how`: the advice for a user when the URL is unknown.
     """
 
     name: str
@@ -52,8 +49,7 @@ class Server:
     async def find(self, client: Client, given: str = "") -> str:
         """Return the URL of the server: `given`, else from the variable or the ConfigMap. Empty when it is unknown.
 
-        Raises:
-            ConfigError: the address is not a URL.
+        Raises ConfigError: the address is not a URL.
         """
         url = given or (os.environ.get(self.variable, "") if self.variable else "")
         if not url:
@@ -71,9 +67,7 @@ async def request(
 ) -> dict[str, Any]:
     """Return the answer of the server at the URL `server`, with the user's credentials. With `body`, the request is a POST.
 
-    Raises:
-        KubeError: as for the API server.
-        JSONDecodeError: the answer is not JSON, so that another server has this address.
+    Raises KubeError: as for the API server; JSONDecodeError: the answer is not JSON, so that another server has this address.
     """
     from pyroclast.kube.http.client import Client  # noqa: PLC0415 - see above
 
@@ -109,11 +103,9 @@ _SCHEDULER: Final = Server("scheduler", "", Key("pyroclast-system", "pyroclast-s
 class Answer:
     """What the scheduler said.
 
-    Attributes:
-        document: the document of the scheduler. None when it gave none.
-        complaint: why there is no document, for a user. Empty when no server is known, or when the scheduler has not examined the
-            object.
-        is_refused: whether the scheduler refused the request, so that it must be changed.
+    `document`: the document of the scheduler. None when it gave none. `complaint`: why there is no document, for a user. Empty
+    when no server is known, or when the scheduler has not examined the object. `is_refused`: whether the scheduler refused the
+    request, so that it must be changed.
     """
 
     document: dict[str, Any] | None = None
@@ -124,10 +116,7 @@ class Answer:
 async def explainers(client: Client, board: str = "") -> list[str]:
     """Return the URLs of the servers that explain: the board and the scheduler, as far as they are known.
 
-    `board`: the URL of the board, if the user gave one.
-
-    Raises:
-        ConfigError: the given address is not a URL.
+    `board`: the URL of the board, if the user gave one. Raises ConfigError: the given address is not a URL.
     """
     return list(filter(None, (await BOARD.find(client, board), await _SCHEDULER.find(client))))
 
@@ -166,10 +155,8 @@ def _complaint(server: str, message: str) -> str:
 async def without_hidden_names(client: Client, answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer without the names of Jobs in other namespaces that the user may not list. These Jobs are only counted.
 
-    A server without TLS does not learn who the user is, and answers with all names.
-
-    Raises:
-        KubeError: the API server does not answer.
+    A server without TLS does not learn who the user is, and answers with all names. Raises KubeError: the API server does not
+    answer.
     """
     own = (answer.get("metadata") or {}).get("namespace")
     others = {each["namespace"] for each in _named(answer)} - {None, own}

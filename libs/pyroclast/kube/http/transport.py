@@ -35,12 +35,7 @@ _PERIOD: Final = 10.0
 
 
 class ServerClock:
-    """The local clock, corrected by its difference from the API server's clock.
-
-    Args:
-        now: returns seconds since the epoch by the local clock.
-        clock: returns seconds of a monotonic clock.
-    """
+    """The local clock, corrected by its difference from the API server's clock."""
 
     def __init__(self, now: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic) -> None:
         self._now, self._clock = now, clock
@@ -112,9 +107,7 @@ class Transport:
     async def send(self, request: Request, seconds: float) -> tuple[int, bytes]:
         """Send a request and read the whole response within `seconds`; return its status and body.
 
-        Raises:
-            ApiError: the server answered with a status of 300 or more.
-            ConnectionFailed: the server did not answer.
+        Raises ApiError: the server answered with a status of 300 or more; ConnectionFailed: the server did not answer.
         """
         exchange = Exchange()
         try:

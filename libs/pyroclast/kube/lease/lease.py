@@ -28,10 +28,8 @@ async def first_answer(ask: Callable[[], Coroutine[Any, Any, T]], patience: floa
 
     The next request begins when the earlier requests have had no response for `patience` seconds, so that a hanging request
     delays nobody. An earlier request continues, since a new connection would cost a busy server more. Sending the request twice
-    must do no harm. The first response cancels the other requests.
-
-    Raises:
-        KubeError: all requests failed. An error sent by the server takes precedence over a missing response.
+    must do no harm. The first response cancels the other requests. Raises KubeError: all requests failed. An error sent by the
+    server takes precedence over a missing response.
     """
     loop = asyncio.get_running_loop()
     began: dict[asyncio.Task[T], float] = {}
@@ -281,8 +279,7 @@ class Lease:
 async def _within(seconds: float, request: Callable[..., Awaitable[Json]]) -> Json:
     """Return the response to `request` within `seconds`, whatever delays it in this process or on the network.
 
-    Raises:
-        KubeError: ConnectionFailed when there is no response in time.
+    Raises KubeError: ConnectionFailed when there is no response in time.
     """
     try:
         async with asyncio.timeout(seconds):

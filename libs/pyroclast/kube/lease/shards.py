@@ -26,21 +26,9 @@ log = structlog.get_logger()
 class ShardLeases:
     """Campaigns for the Leases of all shards: `name` when there is one shard, else `name-0`, `name-1`, ….
 
-    Replicas share the shards evenly: a replica that has at least two shards fewer than another asks the other replica to
-    hand over a shard.
-
-    Args:
-        client: the API server.
-        name: the name of the Lease.
-        namespace: the namespace of the Lease.
-        identity: the identity of this replica, unique among replicas.
-        shards: the number of shards, the same for all replicas.
-        lease_duration: seconds after the last renewal until other replicas take over.
-        renew_deadline: seconds after the last renewal until this replica stops by itself.
-        retry_period: seconds between renewals.
-        recorder: records on the Lease who leads; None for no Events.
-        annotations: annotations that the holder sets on the Lease.
-        now: the wall clock, for the times in the Lease that people read.
+    Replicas share the shards evenly: a replica that has at least two shards fewer than another asks the other replica to hand
+    over a shard. `recorder`: records on the Lease who leads; None for no Events. `annotations`: annotations that the holder sets
+    on the Lease. `now`: the wall clock, for the times in the Lease that people read.
     """
 
     def __init__(
@@ -78,9 +66,8 @@ class ShardLeases:
     async def run(self, lead: Callable[[int], Awaitable[object]]) -> None:
         """Run `lead(shard)` while that shard's Lease is held, until all calls have returned; then release all held Leases.
 
-        Raises:
-            LeaseLost: a Lease could not be renewed; all calls of `lead` were cancelled and have ended.
-            Exception: the exception that `lead` raised.
+        Raises LeaseLost: a Lease could not be renewed; all calls of `lead` were cancelled and have ended; Exception: the
+        exception that `lead` raised.
         """
         try:
             async with asyncio.TaskGroup() as group:

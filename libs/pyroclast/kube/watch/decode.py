@@ -107,11 +107,7 @@ class Decoder(Generic[T]):
         self._compact: Callable[[Any], None] = Compactor(record)
 
     def page(self, body: bytes) -> Page[T | Partial[T] | Undecodable]:
-        """Decode a page of a list.
-
-        Raises:
-            ConnectionFailed: `body` is not a list.
-        """
+        """Decode a page of a list. Raises ConnectionFailed: `body` is not a list."""
         try:
             whole = self._list.decode(body)
             items = whole.items or ()
@@ -124,9 +120,7 @@ class Decoder(Generic[T]):
     def change(self, line: bytes) -> Change[T | Partial[T] | Undecodable] | Bookmark:
         """Decode a line of a watch.
 
-        Raises:
-            ApiError: the server ended the watch with an ERROR event.
-            ConnectionFailed: `line` is not a watch event.
+        Raises ApiError: the server ended the watch with an ERROR event; ConnectionFailed: `line` is not a watch event.
         """
         try:
             change: Change[T | Partial[T] | Undecodable] = self._change.decode(line)
@@ -183,8 +177,7 @@ def _code(given: object) -> int:
 def _meta(raw: bytes) -> Meta:
     """Return the metadata of an object that cannot be decoded. If the metadata is invalid too, return only the names in it.
 
-    Raises:
-        ValueError: `raw` is not JSON.
+    Raises ValueError: `raw` is not JSON.
     """
     try:
         return _BARE.decode(raw).metadata

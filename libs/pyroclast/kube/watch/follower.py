@@ -83,13 +83,8 @@ class Reader:
 class Follower:
     """Lists and watches one kind for its reader, until cancelled.
 
-    Args:
-        client: the API server.
-        kind: the resource type. The reader may replace it between two attempts.
-        reader: receives the list and the lines of the watches.
-        namespace: the namespace of the objects; empty for all namespaces.
-        selectors: query parameters of the selectors.
-        version: the version at which the first watch begins; empty to begin with a list.
+    `reader`: receives the list and the lines of the watches. `version`: the version at which the first watch begins; empty to
+    begin with a list.
     """
 
     def __init__(
@@ -114,8 +109,7 @@ class Follower:
     async def run(self) -> None:
         """List and watch, until cancelled or until the reader gives up.
 
-        Raises:
-            Exception: an error that `Reader.failed` raised.
+        Raises Exception: an error that `Reader.failed` raised.
         """
         backoff = jittered_backoff(self._timing.first_pause, self._timing.longest_pause)
         try:
@@ -224,8 +218,7 @@ class JsonReader(Reader):
     def _changes(self, lines: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the type and the object of each watch event, and advance the version.
 
-        Raises:
-            ApiError: the server ended the watch.
+        Raises ApiError: the server ended the watch.
         """
         for line in lines:
             event = orjson.loads(line)

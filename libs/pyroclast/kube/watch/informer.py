@@ -33,17 +33,8 @@ class Informer(Reader, Generic[T]):
     """Typed records of one kind by key, with indexes.
 
     Reading from an informer costs no request. A field that cannot be read has its default; an object without an essential field
-    is left out. Both are logged once per error, and counted. `run` must be running, as a supervised task.
-
-    Args:
-        client: the API server.
-        kind: the resource type to list and watch.
-        record: the type into which the objects are decoded.
-        namespace: the namespace of the objects; empty for all namespaces.
-        label_selector: selects objects by labels; empty for all.
-        field_selector: selects objects by fields; empty for all.
-        indexers: for each name, a pure function from a record to the values under which `by_index` finds the record.
-        timing: other time limits, for tests.
+    is left out. Both are logged once per error, and counted. `run` must be running, as a supervised task. `indexers`: for each
+    name, a pure function from a record to the values under which `by_index` finds the record.
     """
 
     def __init__(

@@ -41,16 +41,7 @@ class ListPart(Generic[T]):
 
 
 class Listing(Generic[T]):
-    """The list of one kind.
-
-    Args:
-        client: the API server.
-        kind: the resource type to list.
-        namespace: the namespace of the objects; empty for all namespaces.
-        selectors: query parameters of the selectors.
-        decoder: decodes the objects.
-        patience: the longest time for one part, in seconds.
-    """
+    """The list of one kind. `patience`: the longest time for one part, in seconds."""
 
     def __init__(
         self,

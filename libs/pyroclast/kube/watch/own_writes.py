@@ -38,10 +38,8 @@ class _Written(Generic[T]):
 class Recent(Generic[T]):
     """An informer's records, corrected by this program's own writes.
 
-    Args:
-        informer: the informer. Its index `GROUP` uses the same function as `group`.
-        clock: returns seconds of any clock.
-        group: returns the groups to which an object belongs.
+    `informer`: the informer. Its index `GROUP` uses the same function as `group`. `group`: returns the groups to which an object
+    belongs.
     """
 
     def __init__(self, informer: Informer[T], clock: Callable[[], float], group: Callable[[T], Iterable[str]] = _alone) -> None:

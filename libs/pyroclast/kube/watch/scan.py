@@ -15,11 +15,7 @@ _OPENING, _CLOSING, _QUOTE, _COMMA, _COLON = b"[{", b"]}", 0x22, 0x2C, 0x3A
 
 
 def elements(array: bytes) -> Iterator[bytes]:
-    """Yield the objects and arrays in a JSON array of objects and arrays.
-
-    Raises:
-        ValueError: the array does not end.
-    """
+    """Yield the objects and arrays in a JSON array of objects and arrays. Raises ValueError: the array does not end."""
     depth, begin = 0, -1
     for token in _NESTING.finditer(array):
         first, length = array[token.start()], token.end() - token.start()
@@ -44,8 +40,7 @@ def elements(array: bytes) -> Iterator[bytes]:
 def members(obj: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the members of a JSON object: each name, and the JSON text of its value.
 
-    Raises:
-        ValueError: `obj` is not an object, or does not end.
+    Raises ValueError: `obj` is not an object, or does not end.
     """
     if not obj.lstrip().startswith(b"{"):
         raise ValueError("not a JSON object")

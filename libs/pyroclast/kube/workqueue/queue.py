@@ -34,14 +34,8 @@ class WorkQueue(Generic[K]):
     """Keys to work on, each at most once at a time in work and at most once in the queue.
 
     A key that is added while it is in work is queued again when that work is done. So no change is missed, and no key is in work
-    twice at once. A queue belongs to one event loop; other threads use `loop.call_soon_threadsafe`.
-
-    Args:
-        name: the name in logs and metrics.
-        first_delay: seconds before the first retry of a key; each further retry doubles the delay.
-        longest_delay: the longest delay, in seconds.
-        now: returns seconds since the epoch, for `add_at`.
-        observer: receives reports of the queue.
+    twice at once. A queue belongs to one event loop; other threads use `loop.call_soon_threadsafe`. `first_delay`: seconds before
+    the first retry of a key; each further retry doubles the delay. `longest_delay`: the longest delay, in seconds.
     """
 
     def __init__(
@@ -150,11 +144,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """Return the next key; the caller must call `done` with it.
-
-        Raises:
-            QueueClosed: the queue was closed and is empty.
-        """
+        """Return the next key; the caller must call `done` with it. Raises QueueClosed: the queue was closed and is empty."""
         while not self._waiting:
             if self._closed:
                 raise QueueClosed(self.name)

@@ -39,10 +39,8 @@ class _Refusal:
 class Refusals(Generic[K]):
     """Remembers refused writes by key. Only permanent errors are remembered, such as a missing right or an invalid object.
 
-    Args:
-        recorder: records the Events.
-        about: returns the object of a key, on which the Event is recorded; None when the object does not exist or is unknown.
-        reason: the reason of the Events.
+    `about`: returns the object of a key, on which the Event is recorded; None when the object does not exist or is unknown.
+    `reason`: the reason of the Events.
     """
 
     def __init__(self, recorder: EventRecorder, about: Callable[[K], Reference | None], *, reason: str = "FailedSync") -> None:
@@ -78,8 +76,7 @@ class Refusals(Generic[K]):
     async def attempt(self, key: K, write: Callable[[], Awaitable[object]]) -> float:
         """Run `write`, but not during the pause after a refusal. Return the seconds until the next try, 0 after success.
 
-        Raises:
-            KubeError: a transient error.
+        Raises KubeError: a transient error.
         """
         left = self.left(key)
         if left:

@@ -16,15 +16,8 @@ class ShardedQueue(Generic[K]):
     """A work queue that ignores keys of shards led by other replicas.
 
     Each shard has its own queue and workers. When the shard is given up, its keys, delays and failures are dropped. Keys of other
-    shards are not affected by the stopped workers.
-
-    Args:
-        name: the name in logs and metrics.
-        shards: the number of shards.
-        shard_of: returns the shard of a key; None when no replica has to work on the key.
-        longest_delay: the longest delay between retries, in seconds.
-        now: returns seconds since the epoch, for `add_at`.
-        observer: receives reports of the queues.
+    shards are not affected by the stopped workers. `shard_of`: returns the shard of a key; None when no replica has to work on
+    the key. `longest_delay`: the longest delay between retries, in seconds.
     """
 
     def __init__(

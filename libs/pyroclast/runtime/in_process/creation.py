@@ -27,8 +27,7 @@ def exempt_namespaces(settings: LeaderElectionSettings) -> tuple[str, str]:
 def known_paths(paths: tuple[str, ...], known: Collection[str]) -> tuple[str, ...]:
     """Return `paths`, the webhooks whose rules this program has to apply itself.
 
-    Raises:
-        ValueError: the program does not have the rules of one of the webhooks.
+    Raises ValueError: the program does not have the rules of one of the webhooks.
     """
     unknown = [path for path in paths if path not in known]
     if unknown:
@@ -41,8 +40,7 @@ def known_paths(paths: tuple[str, ...], known: Collection[str]) -> tuple[str, ..
 def ensure_allowed(webhook: str, verdict: Verdict) -> None:
     """Do nothing for an allowed object.
 
-    Raises:
-        ApiError: the object is denied; the same error that the API server makes of a denial by `webhook`.
+    Raises ApiError: the object is denied; the same error that the API server makes of a denial by `webhook`.
     """
     if verdict.allowed:
         return
@@ -70,8 +68,7 @@ class Creator:
     async def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create the object; return the response of the API server.
 
-        Raises:
-            KubeError: the object was refused, or the outcome is unknown.
+        Raises KubeError: the object was refused, or the outcome is unknown.
         """
         if self.rule is None or manifest["metadata"]["namespace"] in self.exempt or self.asks(manifest):
             return await self.client.create(self.kind, manifest, dry_run=dry_run)

@@ -27,11 +27,7 @@ _POD_RESOURCES_SINCE: Final = 34
 
 
 async def has_pod_resources(client: Client) -> bool:
-    """Whether the version of the API server has pod-level resources.
-
-    Raises:
-        KubeError: the API server did not answer.
-    """
+    """Whether the version of the API server has pod-level resources. Raises KubeError: the API server did not answer."""
     return _is_since(_POD_RESOURCES_SINCE, await client.request("GET", "/version"))
 
 
@@ -73,9 +69,7 @@ class JobCreator:
     """Creates Jobs, with the defaults and checks of the webhooks that skip this program.
 
     Args:
-        client: the API server.
         queues: all queues; None when the webhooks check Jobs.
-        traces: the tracer, which begins the trace of a Job without a trace.
         webhooks: paths of the webhooks that skip this program; the API server calls the others.
         exempt: namespaces for which no webhook is called.
         scheduler: the default scheduler of Jobs.
@@ -101,8 +95,7 @@ class JobCreator:
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Create the Job; return the response of the API server.
 
-        Raises:
-            KubeError: the Job was refused, or the outcome is unknown.
+        Raises KubeError: the Job was refused, or the outcome is unknown.
         """
         if not (self._mutates or self._validates) or manifest["metadata"]["namespace"] in self._exempt:
             return await self._client.create(JOBS, manifest)
