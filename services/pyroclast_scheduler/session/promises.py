@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -94,12 +95,10 @@ class Promises:
         """Find the promises that end now, to gangs whose pods found no nodes for `patience` periods. Ended ones cost nothing."""
         memory, jobs, now = self._session.ports.memory, self._session.snapshot.all_jobs, self._session.ports.period
         waits: dict[str, int] = memory.get(_WAITS, {})
-        for key, period in list(waits.items()):
-            facts = jobs.get(key)
-            if not _has_waiting_pods(facts):
-                del waits[key]
-            elif now - period >= self.patience and facts is not None and facts.promise.why is Why.WAITS_FOR_NODES:
-                del waits[key]
+        late = list(takewhile(lambda key: now - waits[key] >= self.patience, waits))  # the oldest waits come first
+        for key in late:
+            period, facts = waits.pop(key), jobs.get(key)
+            if facts is not None and _has_waiting_pods(facts):
                 memory.setdefault(_OVER, {})[key] = period
                 self._lapsed.add(facts.queue)
 
@@ -126,6 +125,8 @@ class Promises:
         waits, over = memory.get(_WAITS, {}), memory.get(_OVER, {})
         for key, job in self._session.jobs.items():  # a gang whose last pod came or whose cause changed is examined
             facts = job.facts
+            if key in waits and not _has_waiting_pods(facts):
+                del waits[key]
             if facts.promise.why in _WITH_PODS and key not in waits and key not in over and _has_waiting_pods(facts):
                 waits = memory.setdefault(_WAITS, {})
                 waits[key] = self._session.ports.period
