@@ -10,7 +10,7 @@ import msgspec
 
 from pyroclast.api import keys
 from pyroclast.api.enums import NetworkTopologyMode, PodPhase
-from pyroclast.api.records import BatchJob, OwnerReference, Pod, PodGroup, ReplicaSet, StatefulSet
+from pyroclast.api.records import BatchJob, Pod, PodGroup, ReplicaSet, StatefulSet
 from pyroclast.api.types import POD_GROUPS, PODS
 from pyroclast.lifecycle.gang import podgroups
 from pyroclast.lifecycle.merging import controller_reference, merge_patch
@@ -90,7 +90,8 @@ def manifest(pod: Pod, inherited: Mapping[str, str], gang: int | None = None) ->
     """
     given, labels = pod.metadata.annotations, pod.metadata.labels
     said = inherited.get(keys.GROUP_MIN_MEMBER)
-    members = gang if said is None and gang is not None else _count(said)
+    number = _number(said, _MOST_MEMBERS)
+    members = gang if said is None and gang is not None else 1 if number is None else number
     annotations = {key: value for key, value in inherited.items() if key.startswith(_PREFIX)}
     annotations |= {key: given[key] for key in _ANNOTATIONS if key in given}
     for key in (keys.DISRUPTION_MIN_AVAILABLE, keys.DISRUPTION_MAX_UNAVAILABLE):
@@ -150,15 +151,11 @@ def patch(group: PodGroup, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 def taken_over(pod: Pod, group: str, gang: int) -> str:
     """Return the Event message that the controller creates the PodGroup for the pods of a Job with `scheduling`."""
+    owner = pod.metadata.controller or pod.metadata
     return (
-        f"spec.scheduling: Kubernetes makes no PodGroup for the pods of Job {_owner_name(pod)}, as it does for Jobs without a"
+        f"spec.scheduling: Kubernetes makes no PodGroup for the pods of Job {owner.name}, as it does for Jobs without a"
         f" controller; PodGroup {group} of scheduling.volcano.sh keeps them together, at least {gang} at a time"
     )
-
-
-def _owner_name(pod: Pod) -> str:
-    owner = pod.metadata.controller
-    return owner.name if owner else pod.metadata.name
 
 
 def queue_not_taken(pod: Pod, group: PodGroup) -> str:
@@ -171,14 +168,7 @@ def queue_not_taken(pod: Pod, group: PodGroup) -> str:
 
 
 def _owner_uid(pod: Pod) -> str:
-    owner = pod.metadata.controller
-    return owner.uid if owner else pod.metadata.uid
-
-
-def _count(text: str | None) -> int:
-    """Return the size of the gang in an annotation. 1 when the annotation is missing or invalid."""
-    number = _number(text, _MOST_MEMBERS)
-    return 1 if number is None else number
+    return (pod.metadata.controller or pod.metadata).uid
 
 
 def _number(text: str | None, most: int) -> int | None:
@@ -190,13 +180,9 @@ def _number(text: str | None, most: int) -> int | None:
 
 def _owners(pod: Pod) -> list[dict[str, Any]]:
     if pod.metadata.controller:
-        return [_written(owner) for owner in pod.metadata.owner_references]
-    meta = pod.metadata
-    return [controller_reference(PODS, meta)]
-
-
-def _written(owner: OwnerReference) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.to_builtins(owner).items() if value is not None}
+        owners = map(msgspec.to_builtins, pod.metadata.owner_references)
+        return [{name: value for name, value in owner.items() if value is not None} for owner in owners]
+    return [controller_reference(PODS, pod.metadata)]
 
 
 def _topology(annotations: Mapping[str, str]) -> dict[str, Any] | None:

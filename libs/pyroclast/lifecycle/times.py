@@ -54,6 +54,14 @@ def duration_seconds(text: str) -> float:
     return durations.nanoseconds(text) / 1e9
 
 
+def lenient_seconds(text: str | None, default: float = 0.0) -> float:
+    """Return `duration_seconds`, at least 0; `default` for None and for an invalid duration, which admission rejects."""
+    try:
+        return max(0.0, duration_seconds(text)) if text is not None else default
+    except ValueError:
+        return default
+
+
 def format_duration(seconds: float) -> str:
     """Return the duration as Go prints it, to the microsecond: `1h30m0s`, `1m12.5s`, `250ms`, `0s`."""
     return durations.shown(round(seconds * 1e6) * 1000)

@@ -68,9 +68,8 @@ def exit_code_of(state: EntryState, exit_codes: Mapping[str, int | None]) -> int
     if state.has_completed:
         return 0
     for unit in state.units:
-        if unit.is_over and unit.phase is not JobPhase.COMPLETED:
-            known = unit.known.exit_code if unit.known is not None else None
-            return known if known is not None else exit_codes.get(unit.name)
+        if unit.is_over_badly:
+            return exit_codes.get(unit.name) if unit.recorded_code is None else unit.recorded_code
     return None
 
 
@@ -89,9 +88,7 @@ def wants_exit_codes(node: Node) -> frozenset[str]:
 
 def is_missing(unit: Unit, exit_codes: Mapping[str, int | None]) -> bool:
     """Whether the Job of `unit` ended without completing, and its exit code has not been looked up yet."""
-    if not unit.is_over or unit.phase is JobPhase.COMPLETED or unit.name in exit_codes:
-        return False
-    return unit.known is None or unit.known.exit_code is None
+    return unit.is_over_badly and unit.name not in exit_codes and unit.recorded_code is None
 
 
 def _unknown_codes(expression: str, states: States, exit_codes: Mapping[str, int | None]) -> str:
@@ -100,10 +97,8 @@ def _unknown_codes(expression: str, states: States, exit_codes: Mapping[str, int
     """
     if "exitCode" not in expression:
         return ""
-    bad = [unit for state in states.values() for unit in state.units if unit.is_over and unit.phase is not JobPhase.COMPLETED]
-    unknown = [
-        unit.name for unit in bad if (unit.known is None or unit.known.exit_code is None) and exit_codes.get(unit.name) is None
-    ]
+    bad = [unit for state in states.values() for unit in state.units if unit.is_over_badly]
+    unknown = [unit.name for unit in bad if unit.recorded_code is None and exit_codes.get(unit.name) is None]
     return f" (the exit code of {', '.join(unknown)} is not known: the pods are gone)" if unknown else ""
 
 

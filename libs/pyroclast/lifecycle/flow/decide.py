@@ -50,13 +50,18 @@ def decide(facts: FlowFacts) -> FlowDecision:
     following = next_phase(phase, counted)
     at_work = following in (FlowPhase.NEW, FlowPhase.PENDING, FlowPhase.RUNNING) and not counted.failed
     starts = plan_starts(facts, states) if at_work else Starts()
-    effects = _with_finalizer(facts, starts.effects)
-    is_emptied = False
+    effects, is_emptied = starts.effects, False
+    if FLOW_FINALIZER not in facts.flow.metadata.finalizers and any(isinstance(effect, CreateJob) for effect in effects):
+        effects = [AddFinalizer(), *effects]  # before the first Job is created, so that no Job outlives its flow by accident
     if phase is FlowPhase.SUCCEED and facts.flow.spec.job_retain_policy is RetainPolicy.DELETE:
         effects = _deletions(facts)
         is_emptied = not facts.jobs
     if phase is FlowPhase.FAILED and facts.flow.spec.failure_policy is FailurePolicy.CANCEL:
-        effects = _cancellations(facts)
+        effects = [  # Jobs that are ending by themselves, or are suspended, stay as they are
+            CancelJob(name, job.metadata.uid)
+            for name, job in facts.jobs.items()
+            if job.status.state.phase in _AT_WORK and not job.metadata.is_terminating and job.metadata.uid not in facts.cancelled
+        ]
 
     def report() -> Report:
         status = facts.flow.status if is_emptied else status_of(facts, states, starts.obstacles, following)
@@ -92,25 +97,6 @@ def _terminate(facts: FlowFacts) -> FlowDecision:
 
 def _deletions(facts: FlowFacts) -> list[Effect]:
     return [DeleteJob(name, job.metadata.uid) for name, job in facts.jobs.items() if not job.metadata.is_terminating]
-
-
-def _cancellations(facts: FlowFacts) -> list[Effect]:
-    """Return a CancelJob for each Job that has not ended; Jobs that are ending by themselves, or are suspended, stay as
-    they are.
-    """
-    return [
-        CancelJob(name, job.metadata.uid)
-        for name, job in facts.jobs.items()
-        if job.status.state.phase in _AT_WORK and not job.metadata.is_terminating and job.metadata.uid not in facts.cancelled
-    ]
-
-
-def _with_finalizer(facts: FlowFacts, effects: list[Effect]) -> list[Effect]:
-    """Add the finalizer before the first Job is created, so that no Job outlives its flow by accident."""
-    creates = any(isinstance(effect, CreateJob) for effect in effects)
-    if creates and FLOW_FINALIZER not in facts.flow.metadata.finalizers:
-        return [AddFinalizer(), *effects]
-    return effects
 
 
 def _exit_codes(facts: FlowFacts, states: States) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from pyroclast.api.enums import EntryPhase, JobPhase
+from pyroclast.api.enums import EntryPhase
 from pyroclast.api.records import FlowEntry
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
 from pyroclast.expressions.values import BOOL, DYN, INT, LIST, MAP, STRING, Type, object_of
@@ -75,7 +75,8 @@ def target_values(states: Mapping[str, EntryState], exit_codes: Mapping[str, int
         for part in rounds if len(rounds) > 1 else ():
             whole |= {count: whole[count] + part[count] for count in (*_COUNTS, "retries", "restarts")}
         if len(rounds) > 1:
-            _set_exit_code(whole, _first_bad([part.get("exitCode") for part in rounds]))
+            codes = [part.get("exitCode") for part in rounds]
+            _set_exit_code(whole, next(filter(None, codes), None if None in codes else 0))
         phase = EntryPhase.SKIPPED.value if state.stage is Stage.SKIPPED else state.phase.value
         targets[name] = whole | {"phase": phase, "rounds": [] if state.units and state.units[0].index is None else rounds}
     return {"targets": targets}
@@ -104,26 +105,19 @@ _NOTHING: Final[Mapping[str, Any]] = {
 def _values(unit: Unit, exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
     """Return the variables of one Job. Counters are 0 when the Job no longer exists; an unknown exit code is left out."""
     phase = EntryPhase.RETRYING.value if unit.stage is UnitStage.RETRYING else unit.phase.value
-    known = unit.known.exit_code if unit.known is not None else None
     values = dict(_NOTHING) | {
         "phase": phase,
         "retries": unit.retries,
         "restarts": unit.known.restart_count if unit.known is not None else 0,
     }
-    code = known if known is not None else exit_codes.get(unit.name)
-    _set_exit_code(values, code if unit.is_over and unit.phase is not JobPhase.COMPLETED else code or 0)
+    code = exit_codes.get(unit.name) if unit.recorded_code is None else unit.recorded_code
+    _set_exit_code(values, code if unit.is_over_badly else code or 0)
     if unit.job is not None:
         status = unit.job.status
         values |= {count: getattr(status, count) for count in _COUNTS}
         values["restarts"] = status.retry_count
         values["tasks"] = {task: dict(state.phase) for task, state in status.task_status_count.items()}
     return values
-
-
-def _first_bad(codes: list[int | None]) -> int | None:
-    """Return the first exit code that is not 0; None when there is none and an exit code is unknown."""
-    bad = next((code for code in codes if code), None)
-    return bad if bad is not None or None in codes else 0
 
 
 def _set_exit_code(values: dict[str, Any], code: int | None) -> None:

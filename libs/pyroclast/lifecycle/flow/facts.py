@@ -66,12 +66,11 @@ def build(spec: FlowSpec) -> Graph:
     nodes = {name: _node(entry, position, choosers.get(name, ())) for name, (position, entry) in entries.items()}
     order = _order(nodes)
     tolerated = frozenset(target for node in nodes.values() for target in node.asked)
-    progress = any(_follows_progress(node.entry) for node in nodes.values())
+    progress = any(
+        entry.condition is not None or (entry.depends_on is not None and entry.depends_on.probe is not None)
+        for _, entry in entries.values()
+    )
     return Graph(nodes, order, frozenset(nodes.keys() - set(order)), tolerated, progress)
-
-
-def _follows_progress(entry: FlowEntry) -> bool:
-    return entry.condition is not None or (entry.depends_on is not None and entry.depends_on.probe is not None)
 
 
 def chosen_by(entry: FlowEntry) -> Iterable[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pyroclast.api.enums import EntryPhase, FlowPhase, FlowReason, JobPhase
-from pyroclast.api.records import MOST_ROUNDS, FlowJobCondition, FlowJobStatus
+from pyroclast.api.records import MOST_ROUNDS, FlowJobStatus
 from pyroclast.lifecycle.flow.choices import chosen_by_switch, condition_holds
 from pyroclast.lifecycle.flow.dependencies import Met, judge_dependencies
 from pyroclast.lifecycle.flow.expressions import ExpressionProblem, holds, round_values
@@ -45,8 +45,10 @@ def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgem
     if any(unit.has_started for unit in units):
         return _started(facts, node, units, judgement)
     before = facts.flow.status.conditions.get(job_name(facts.flow.metadata.name, node.name))
-    if before is not None and before.phase == EntryPhase.SKIPPED:
-        return _skipped_before(node, before)
+    if before is not None and before.phase == EntryPhase.SKIPPED:  # it stays skipped, and the entries of its `else` stay chosen
+        reason = next((reason for reason in FlowReason if reason == before.reason), None)
+        chosen = frozenset(node.entry.otherwise) if reason is FlowReason.CONDITION_FALSE else frozenset()
+        return EntryState(Stage.SKIPPED, reason=reason, message=before.message, chosen=chosen)
     if before is not None and before.reason == FlowReason.CHOICE_MADE:
         return _choice(node, judgement, facts)
     if before is not None and before.reason == FlowReason.LOOP and not units:
@@ -68,33 +70,14 @@ def _started(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: J
     chosen = chosen_by_switch(node, judgement.states, facts.exit_codes)
     if node.entry.loop is not None:
         return judge_rounds(facts, node, units, chosen)
-    unit = units[0]
-    match unit.stage:
-        case UnitStage.OVER:
-            return EntryState(Stage.DONE, unit.phase, units, chosen=chosen)
-        case UnitStage.LOST if facts.flow.status.state.phase not in _ENDED:
-            message = "its Job was deleted and is made again"
-            return EntryState(
-                Stage.STARTED, unit.phase, units, (unit,), reason=FlowReason.JOB_DELETED, message=message, chosen=chosen
-            )
-        case UnitStage.RETRYING:
-            return EntryState(Stage.STARTED, unit.phase, units, (unit,), reason=FlowReason.BACKOFF, chosen=chosen)
-        case _:
-            return EntryState(Stage.STARTED, unit.phase, units, chosen=chosen)
-
-
-def _skipped_before(node: Node, before: FlowJobCondition) -> EntryState:
-    """A skipped entry stays skipped, and the entries of its `else` stay chosen."""
-    reason = _reason(before.reason)
-    chosen = frozenset(node.entry.otherwise) if reason is FlowReason.CONDITION_FALSE else frozenset()
-    return EntryState(Stage.SKIPPED, reason=reason, message=before.message, chosen=chosen)
-
-
-def _reason(text: str) -> FlowReason | None:
-    try:
-        return FlowReason(text)
-    except ValueError:  # another writer set the reason
-        return None
+    unit, reason, message = units[0], None, ""
+    if unit.stage is UnitStage.LOST and facts.flow.status.state.phase not in _ENDED:
+        reason, message = FlowReason.JOB_DELETED, "its Job was deleted and is made again"
+    elif unit.stage is UnitStage.RETRYING:
+        reason = FlowReason.BACKOFF
+    wanted = units if reason is not None else ()
+    stage = Stage.DONE if unit.is_over else Stage.STARTED
+    return EntryState(stage, unit.phase, units, wanted, reason=reason, message=message, chosen=chosen)
 
 
 def _choice(node: Node, judgement: Judgement, facts: FlowFacts) -> EntryState:
@@ -185,18 +168,13 @@ def judge_rounds(facts: FlowFacts, node: Node, rounds: tuple[Unit, ...], chosen:
         parallel = max(1, node.entry.loop.parallel) if node.entry.loop is not None else 1
         free = parallel - (len(started) - len(over))
         wanted += [unit for unit in rounds if not unit.has_started][: max(0, free)]
+    has_run = any(unit.phase not in (JobPhase.NEW, JobPhase.PENDING) for unit in started)
     return EntryState(
         Stage.STARTED if started else Stage.WAITING,
-        _together(started),
+        JobPhase.RUNNING if has_run else JobPhase.PENDING,
         started,
         tuple(wanted),
         reason=FlowReason.EXPRESSION_FAILED if problem else FlowReason.LOOP if started else FlowReason.STARTING,
         message=problem or message,
         chosen=chosen,
     )
-
-
-def _together(started: tuple[Unit, ...]) -> JobPhase:
-    """Return the phase of a loop that has not ended: Running once a round has run."""
-    waiting = (JobPhase.NEW, JobPhase.PENDING)
-    return JobPhase.RUNNING if any(unit.phase not in waiting for unit in started) else JobPhase.PENDING

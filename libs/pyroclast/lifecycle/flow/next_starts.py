@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,28 +58,19 @@ def _plan(facts: FlowFacts, node: Node, unit: Unit, starts: Starts) -> None:
             elif not unit.job.metadata.is_terminating:
                 starts.effects.append(DeleteJob(unit.name, unit.job.metadata.uid))
             return
-    stranger = facts.job_named(unit.name)
+    stranger, refused = facts.job_named(unit.name), facts.refused.get(unit.name)
     if stranger is not None:
         going = ", which is being deleted" if stranger.metadata.is_terminating else ""
         message = f"there is a Job {unit.name} already that does not belong to this flow{going}"
         starts.obstacles[unit.name] = Obstacle(FlowReason.JOB_NAME_TAKEN, message)
         starts.wait_until(facts.now + RECHECK)
-        return
-    refused = facts.refused.get(unit.name)
-    if refused is not None and refused.next_try > facts.now:
+    elif refused is not None and refused.next_try > facts.now:
         starts.obstacles[unit.name] = Obstacle(refused.reason, refused.message)
         starts.wait_until(refused.next_try)
-        return
-    template = facts.template(node.name)
-    if template is None:
+    elif (template := facts.template(node.name)) is None:
         message = f"there is no JobTemplate {node.name} in this namespace"
         starts.obstacles[unit.name] = Obstacle(FlowReason.TEMPLATE_NOT_FOUND, message)
-        return
-    retry = unit.retries + 1 if unit.stage is UnitStage.RETRYING else unit.retries
-    item = item_of(node.entry, unit.index) if unit.index is not None else None
-    starts.effects.append(CreateJob(unit.name, node.entry, template, retry, item))
-
-
-def obstacle_of(wanted: tuple[Unit, ...], obstacles: Mapping[str, Obstacle]) -> Obstacle | None:
-    """Return the first obstacle of an entry."""
-    return next((obstacles[unit.name] for unit in wanted if unit.name in obstacles), None)
+    else:
+        retry = unit.retries + 1 if unit.stage is UnitStage.RETRYING else unit.retries
+        item = item_of(node.entry, unit.index) if unit.index is not None else None
+        starts.effects.append(CreateJob(unit.name, node.entry, template, retry, item))

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pyroclast.api.enums import EntryPhase, JobPhase
-from pyroclast.api.records import FlowJobCondition, FlowJobStatus, FlowStatus
+from pyroclast.api.records import FlowJobStatus, FlowStatus
 
 MOST_BYTES: Final = 900_000
 """The largest status, in bytes of JSON. An object may have 1.5 MB, including its spec and `managedFields`."""
@@ -46,20 +46,15 @@ def _with_last_phases(status: FlowStatus, most: int) -> FlowStatus:
 
 
 def _with_short_messages(status: FlowStatus, most: int) -> FlowStatus:
-    return _with_conditions(
-        status, lambda condition: msgspec.structs.replace(condition, message=shortened(condition.message, most))
-    )
+    conditions = status.conditions.items()
+    short = {name: msgspec.structs.replace(each, message=shortened(each.message, most)) for name, each in conditions}
+    return msgspec.structs.replace(status, conditions=short)
 
 
 def _without_counts(status: FlowStatus) -> FlowStatus:
-    def uncounted(condition: FlowJobCondition) -> FlowJobCondition:
-        return msgspec.structs.replace(condition, task_status_count={}, running_duration=None)
-
-    return _with_conditions(status, uncounted)
-
-
-def _with_conditions(status: FlowStatus, change: Callable[[FlowJobCondition], FlowJobCondition]) -> FlowStatus:
-    return msgspec.structs.replace(status, conditions={name: change(each) for name, each in status.conditions.items()})
+    conditions = status.conditions.items()
+    short = {name: msgspec.structs.replace(each, task_status_count={}, running_duration=None) for name, each in conditions}
+    return msgspec.structs.replace(status, conditions=short)
 
 
 def _without_repetitions(status: FlowStatus) -> FlowStatus:
@@ -83,14 +78,14 @@ def _without_lists(status: FlowStatus) -> FlowStatus:
 
 
 def _with_bare_rows(status: FlowStatus) -> FlowStatus:
-    return msgspec.structs.replace(status, job_status_list=tuple(map(_bare, status.job_status_list)))
+    """Remove the histories, and the start of a row that has an end. A retry is timed from the end."""
 
+    def bare(job: FlowJobStatus) -> FlowJobStatus:
+        if job.end_timestamp:
+            return msgspec.structs.replace(job, running_histories=(), start_timestamp=None)
+        return job if job.state in _ENDS else msgspec.structs.replace(job, running_histories=())
 
-def _bare(job: FlowJobStatus) -> FlowJobStatus:
-    """Return a row without histories, and without its start when it has an end. A retry is timed from the end."""
-    if job.end_timestamp:
-        return msgspec.structs.replace(job, running_histories=(), start_timestamp=None)
-    return job if job.state in _ENDS else msgspec.structs.replace(job, running_histories=())
+    return msgspec.structs.replace(status, job_status_list=tuple(map(bare, status.job_status_list)))
 
 
 _ENDS: Final = frozenset(phase.value for phase in JobPhase if phase.is_finished)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +20,7 @@ from pyroclast.api.records import (
 )
 from pyroclast.lifecycle.flow.facts import FlowFacts
 from pyroclast.lifecycle.flow.jobs import job_name, retries_of
-from pyroclast.lifecycle.flow.next_starts import Obstacle, obstacle_of
+from pyroclast.lifecycle.flow.next_starts import Obstacle
 from pyroclast.lifecycle.flow.sizes import fitted
 from pyroclast.lifecycle.flow.units import EntryState, Stage, States, Unit, UnitStage, rounds_of
 from pyroclast.lifecycle.times import duration_seconds, format_time, parse_time
@@ -53,7 +53,8 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
     old = facts.flow.status
     known = {each.name: each for each in old.job_status_list}
     jobs = {**_strangers(facts), **facts.jobs}
-    order = {unit.name: number for number, unit in enumerate(_units(states))}
+    units = (unit for state in states.values() for unit in state.units)
+    order = {unit.name: number for number, unit in enumerate(units)}
     names = sorted(jobs.keys() | known.keys(), key=lambda name: (order.get(name, len(order)), name))
     present = {name: followed(job, known.get(name), facts.now, facts.exit_codes) for name, job in jobs.items()}
     statuses = tuple(present[name] if name in present else known[name] for name in names)
@@ -64,7 +65,14 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
             continue
         lists[_LISTS.get(each.state, _OTHERS)].append(each.name)
         job = jobs.get(each.name)
-        conditions[each.name] = _of_job(job, each) if job else _of_removed(old.conditions.get(each.name), each)
+        before = old.conditions.get(each.name)
+        if job:
+            conditions[each.name] = _of_job(job, each)
+        elif before is not None and before.phase == each.state:
+            conditions[each.name] = before
+        else:  # the Job ended and was removed
+            start, end = each.start_timestamp, each.end_timestamp
+            conditions[each.name] = FlowJobCondition(phase=each.state, create_time=start, completion_time=end)
     flow = facts.flow.metadata.name
     for name, state in states.items():
         _add_entry_condition(conditions, job_name(flow, name), state, obstacles)
@@ -129,11 +137,6 @@ def _strangers(facts: FlowFacts) -> dict[str, Job]:
     return {name: job for name, job in facts.labelled.items() if name not in ours}
 
 
-def _units(states: States) -> Iterator[Unit]:
-    for state in states.values():
-        yield from state.units
-
-
 def _of_job(job: Job, history: FlowJobStatus) -> FlowJobCondition:
     status = job.status
     phase = status.state.phase
@@ -147,33 +150,21 @@ def _of_job(job: Job, history: FlowJobStatus) -> FlowJobCondition:
     )
 
 
-def _of_removed(before: FlowJobCondition | None, history: FlowJobStatus) -> FlowJobCondition:
-    """Return the condition of a Job that ended and was removed, from the last known state."""
-    if before is not None and before.phase == history.state:
-        return before
-    return FlowJobCondition(phase=history.state, create_time=history.start_timestamp, completion_time=history.end_timestamp)
-
-
 def _add_entry_condition(
     conditions: dict[str, FlowJobCondition], name: str, state: EntryState, obstacles: Mapping[str, Obstacle]
 ) -> None:
     """Add to the conditions what the Jobs of an entry do not show."""
-    obstacle = obstacle_of(state.wanted, obstacles)
+    obstacle = next((obstacles[unit.name] for unit in state.wanted if unit.name in obstacles), None)
     reason = obstacle.reason if obstacle is not None else state.reason
     message = obstacle.message if obstacle is not None else state.message
-    if state.stage is Stage.SKIPPED:
-        conditions[name] = _said(EntryPhase.SKIPPED.value, reason, message)
-    elif state.stage is Stage.WAITING:
-        conditions[name] = _said(EntryPhase.WAITING.value, reason, message)
-    elif state.reason in (FlowReason.LOOP, FlowReason.CHOICE_MADE, FlowReason.EXPRESSION_FAILED):
-        conditions[name] = _said(state.phase.value, reason, message)
+    phase = {Stage.SKIPPED: EntryPhase.SKIPPED.value, Stage.WAITING: EntryPhase.WAITING.value}.get(state.stage)
+    if phase is None and state.reason in (FlowReason.LOOP, FlowReason.CHOICE_MADE, FlowReason.EXPRESSION_FAILED):
+        phase = state.phase.value
+    if phase is not None:
+        conditions[name] = FlowJobCondition(phase=phase, reason=reason.value if reason is not None else "", message=message)
     if state.stage is Stage.STARTED:
         for unit in state.wanted:
             _add_unit_condition(conditions, unit, obstacles.get(unit.name))
-
-
-def _said(phase: str, reason: FlowReason | None, message: str) -> FlowJobCondition:
-    return FlowJobCondition(phase=phase, reason=reason.value if reason is not None else "", message=message)
 
 
 def _add_unit_condition(conditions: dict[str, FlowJobCondition], unit: Unit, obstacle: Obstacle | None) -> None:

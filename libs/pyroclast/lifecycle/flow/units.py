@@ -14,9 +14,8 @@ from pyroclast.api.enums import FlowPhase, FlowReason, JobPhase
 from pyroclast.api.records import FlowEntry, FlowJobStatus, FlowRetry, Job
 from pyroclast.lifecycle.flow.facts import Graph
 from pyroclast.lifecycle.flow.jobs import retries_of
-from pyroclast.lifecycle.times import duration_seconds, parse_time
+from pyroclast.lifecycle.times import lenient_seconds, parse_time
 from pyroclast.resources.backoff import Backoff
-from pyroclast.resources.durations import DurationError
 
 BAD_ENDS: Final = (JobPhase.FAILED, JobPhase.TERMINATED)
 """Phases in which a Job has ended without completing."""
@@ -72,6 +71,16 @@ class Unit:
         """Whether the Job has ended for good."""
         return self.stage is UnitStage.OVER
 
+    @property
+    def is_over_badly(self) -> bool:
+        """Whether the Job has ended for good without completing."""
+        return self.is_over and self.phase is not JobPhase.COMPLETED
+
+    @property
+    def recorded_code(self) -> int | None:
+        """The exit code of the Job in the status of the flow; None when there is none."""
+        return self.known.exit_code if self.known is not None else None
+
 
 def unit_of(name: str, index: int | None, job: Job | None, known: FlowJobStatus | None, retry: FlowRetry | None) -> Unit:
     """Return the Job `name` of a flow entry with its state."""
@@ -125,11 +134,7 @@ def _seconds(time: str | None) -> float:
 
 
 def _backoff(retry: FlowRetry, retries: int) -> float:
-    try:
-        first = duration_seconds(retry.backoff) if retry.backoff else DEFAULT_BACKOFF
-    except DurationError:  # admission refuses such a value, but admission may be switched off
-        first = DEFAULT_BACKOFF
-    first = max(0.0, first)
+    first = lenient_seconds(retry.backoff or None, DEFAULT_BACKOFF)
     return Backoff(first, max(first, LONGEST_BACKOFF)).after(retries)
 
 
@@ -207,20 +212,19 @@ class Tally:
 
 def tally(graph: Graph, states: States) -> Tally:
     """Compute the Tally of all entries."""
-    fatal = [state.phase for name, state in states.items() if is_fatal(graph, name, state)]
+    fatal = [state.phase for name, state in states.items() if state.has_failed and name not in graph.tolerated]
+    units = [unit for state in states.values() for unit in state.units]
+    is_decided = [state.is_decided for state in states.values()]
+    moved = (unit.stage in (UnitStage.OVER, UnitStage.RETRYING) or unit.phase is JobPhase.RUNNING for unit in units)
+    going_well = (unit.phase in (JobPhase.RUNNING, JobPhase.COMPLETED) for unit in units)
     return Tally(
         entries=len(graph.nodes),
         known=any(state.units for state in states.values() if state.stage is not Stage.WAITING),
-        moving=any(_moves(state) for state in states.values()),
+        moving=any(is_decided) or any(moved),
         failed=bool(fatal),
-        only_terminated=JobPhase.FAILED not in fatal and any(_goes_well(state) for state in states.values()),
-        done=all(state.is_decided for state in states.values()),
+        only_terminated=JobPhase.FAILED not in fatal and any(going_well),
+        done=all(is_decided),
     )
-
-
-def is_fatal(graph: Graph, name: str, state: EntryState) -> bool:
-    """Whether an entry makes its flow fail: the entry failed for good, and no `if` or `switch` reads its outcome."""
-    return state.has_failed and name not in graph.tolerated
 
 
 def next_phase(phase: FlowPhase, counted: Tally) -> FlowPhase:
@@ -243,17 +247,3 @@ def next_phase(phase: FlowPhase, counted: Tally) -> FlowPhase:
             return FlowPhase.SUCCEED if counted.done else FlowPhase.RUNNING
         case FlowPhase.SUCCEED | FlowPhase.FAILED | FlowPhase.TERMINATING:
             return phase
-
-
-def _goes_well(state: EntryState) -> bool:
-    return any(unit.phase in (JobPhase.RUNNING, JobPhase.COMPLETED) for unit in state.units)
-
-
-def _moves(state: EntryState) -> bool:
-    if state.is_decided:
-        return True
-    return any(_has_moved(unit.stage, unit.phase) for unit in state.units)
-
-
-def _has_moved(stage: UnitStage, phase: JobPhase) -> bool:
-    return stage in (UnitStage.OVER, UnitStage.RETRYING) or phase is JobPhase.RUNNING

@@ -151,40 +151,14 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 def volcano_group(record: records.PodGroup) -> Group:
     """Return the group that a PodGroup of `scheduling.volcano.sh` describes completely."""
-    spec = record.spec
-    return Group(
-        kind=POD_GROUPS,
-        key=str(record.key),
-        metadata=record.metadata,
-        spec=GroupSpec(
-            min_member=spec.min_member,
-            min_task_member=spec.min_task_member,
-            queue=spec.queue,
-            priority_class_name=spec.priority_class_name,
-            min_resources=spec.min_resources,
-            network_topology=spec.network_topology,
-            sub_group_policy=spec.sub_group_policy,
-        ),
-        status=record.status,
-    )
+    spec = GroupSpec(**{name: getattr(record.spec, name) for name in records.PodGroupSpec.__struct_fields__})
+    return Group(kind=POD_GROUPS, key=str(record.key), metadata=record.metadata, spec=spec, status=record.status)
 
 
 def volcano_record(group: Group) -> records.PodGroup:
     """Return the PodGroup that describes `group`, with the status that is being written."""
-    spec = group.spec
-    return records.PodGroup(
-        metadata=group.metadata,
-        spec=records.PodGroupSpec(
-            min_member=spec.min_member,
-            min_task_member=spec.min_task_member,
-            queue=spec.queue,
-            priority_class_name=spec.priority_class_name,
-            min_resources=spec.min_resources,
-            network_topology=spec.network_topology,
-            sub_group_policy=spec.sub_group_policy,
-        ),
-        status=group.status,
-    )
+    spec = records.PodGroupSpec(**{name: getattr(group.spec, name) for name in records.PodGroupSpec.__struct_fields__})
+    return records.PodGroup(metadata=group.metadata, spec=spec, status=group.status)
 
 
 def named(meta: records.Meta) -> str:

@@ -25,9 +25,7 @@ def needed_pods(task: Task) -> int:
 
 
 def min_available(spec: JobSpec) -> int:
-    """Return the size of the gang: `minAvailable` of the Job, or the sum over its tasks when that is not set (admission
-    sets it).
-    """
+    """Return the size of the gang: `minAvailable` of the Job, or the sum over its tasks when that is not set."""
     return sum(map(needed_pods, spec.tasks)) if spec.min_available is None else spec.min_available
 
 
@@ -37,9 +35,7 @@ def total_replicas(spec: JobSpec) -> int:
 
 
 def is_ours(job: Job, meta: Meta) -> bool:
-    """Whether the object with `meta` belongs to `job`, compared by UID, and not to another Job of the same name or to another
-    owner.
-    """
+    """Whether the object with `meta` belongs to `job`, compared by UID, and not to another Job of the same name."""
     return any(owner.uid == job.metadata.uid for owner in meta.owner_references)
 
 
@@ -101,15 +97,11 @@ def is_marked(pod: Pod) -> bool:
     return keys.OUT_OF_SYNC in pod.metadata.annotations
 
 
-def is_surplus(job: Job, pod: Pod) -> bool:
-    """Whether `pod` is beyond the spec of `job`: its task was scaled down or removed."""
-    task = next((task for task in job.spec.tasks if task.name == task_of(pod)), None)
-    return task is None or index_of(pod) >= task.replicas
-
-
 def is_released(job: Job, pod: Pod) -> bool:
     """Whether the controller deletes `pod` on purpose: `pod` is marked, has an older version of `job`, or is surplus."""
-    return is_marked(pod) or version_of(pod) < job.status.version or is_surplus(job, pod)
+    task = next((task for task in job.spec.tasks if task.name == task_of(pod)), None)
+    is_surplus = task is None or index_of(pod) >= task.replicas
+    return is_marked(pod) or version_of(pod) < job.status.version or is_surplus
 
 
 def named(job: Job) -> Job:

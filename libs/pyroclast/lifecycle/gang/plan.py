@@ -70,7 +70,8 @@ def plan(job: Job, pods: ObservedPods) -> GangPlan:
     missing = tuple(islice(_missing(job, pods), MOST_CREATED))
     present = sum(number for state, number in pods.numbers.items() if state.place and not state.is_terminating)
     needed = max(0, min_available(job.spec) - present)
-    return GangPlan(missing, tuple(sorted(surplus, key=_from_the_top)), stale, elastic=max(0, len(missing) - needed))
+    from_the_top = sorted(surplus, key=lambda pod: (-members.index_of(pod), members.task_of(pod)))
+    return GangPlan(missing, tuple(from_the_top), stale, elastic=max(0, len(missing) - needed))
 
 
 def release(pods: ObservedPods, keep: Keep, *, older_than: int | None = None) -> tuple[Pod, ...]:
@@ -117,10 +118,6 @@ def _absent(task: Task, indexes: range, pods: ObservedPods) -> Iterator[Slot]:
 
 def _is_stale(job: Job, state: PodState) -> bool:
     return state.is_marked or (state.version < job.status.version and not state.is_finished)
-
-
-def _from_the_top(pod: Pod) -> tuple[int, str]:
-    return -members.index_of(pod), members.task_of(pod)
 
 
 def may_start(job: Job, task: Task, pods: ObservedPods) -> bool:

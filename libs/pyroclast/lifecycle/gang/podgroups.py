@@ -100,7 +100,11 @@ def patch(
         changes["priorityClassName"] = job.spec.priority_class_name or None
     minimum = min_available(job.spec)
     if spec_changed or group.spec.min_member != minimum:
-        changes |= _resources_patch(job, group, priorities, minimum)
+        there = {name: str(amount) for name, amount in (group.spec.min_resources or {}).items()}
+        changes |= merge_patch(
+            {"minMember": group.spec.min_member, "minResources": there},
+            {"minMember": minimum, "minResources": min_resources(job, priorities)},
+        )
     tasks = {task.name: _minimum(task) for task in job.spec.tasks}
     different = {name: number for name, number in tasks.items() if group.spec.min_task_member.get(name) != number}
     if different:
@@ -148,14 +152,6 @@ def is_stale(job: Job, group: PodGroup, pods: ObservedPods) -> bool:
     if version is not None and version.isdecimal():
         return int(version) < job.status.version
     return job.status.version > 0 and all(state.version != job.status.version for state in pods.numbers)
-
-
-def _resources_patch(job: Job, group: PodGroup, priorities: Mapping[str, int], minimum: int) -> dict[str, Any]:
-    there = {name: str(amount) for name, amount in (group.spec.min_resources or {}).items()}
-    return merge_patch(
-        {"minMember": group.spec.min_member, "minResources": there},
-        {"minMember": minimum, "minResources": min_resources(job, priorities)},
-    )
 
 
 def _minimum(task: Task) -> int:
@@ -225,24 +221,16 @@ def pod_usage(spec: Mapping[str, Any]) -> Usage:
     requests, limits = effective(spec, "requests"), effective(spec, "limits")
     usage: Usage = {"count/pods": _ONE, "pods": _ONE}
     for name, amount in requests.items():
-        if name in _COUNTED or name.startswith("hugepages-") or _is_extended(name):
+        is_extended = "/" in name and _NATIVE_DOMAIN not in name
+        if name in _COUNTED or name.startswith("hugepages-") or is_extended:
             usage[f"requests.{name}"] = usage[name] = amount
     usage.update({f"limits.{name}": amount for name, amount in limits.items() if name in _COUNTED})
     return usage
 
 
-def usage_sum(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Usage:
-    """Return the sum of both usages, by name of the resource."""
-    return combined(one, other, Quantity.__add__)
-
-
 def usage_times(usage: Mapping[str, Quantity], number: int) -> Usage:
     """Return `usage` multiplied by `number`; empty when `number` is zero."""
     return {name: amount * number for name, amount in usage.items()} if number > 0 else {}
-
-
-def _is_extended(name: str) -> bool:
-    return "/" in name and _NATIVE_DOMAIN not in name
 
 
 def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
@@ -253,7 +241,8 @@ def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
     """
     total: Usage = {}
     for task, number in shares(job, priorities):
-        total = usage_sum(total, usage_times(pod_usage(template_of(task).get("spec") or {}), number))
+        usage = usage_times(pod_usage(template_of(task).get("spec") or {}), number)
+        total = combined(total, usage, Quantity.__add__)
     return {name: str(amount) for name, amount in total.items()}
 
 

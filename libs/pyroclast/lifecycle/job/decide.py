@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -46,7 +46,7 @@ from pyroclast.lifecycle.job.phase_transitions import (
 from pyroclast.lifecycle.job.policy_decisions import PendingActions, PolicyAction
 from pyroclast.lifecycle.job.status import Counts, count
 from pyroclast.lifecycle.job.waits import with_waiting
-from pyroclast.lifecycle.times import duration_seconds, format_time, parse_time
+from pyroclast.lifecycle.times import format_time, lenient_seconds, parse_time
 from pyroclast.resources.backoff import Backoff
 
 _ENDS: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
@@ -73,7 +73,9 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     pending = policy_decisions.pending_actions(facts)
     step = _carry_out(facts, pending.answer) if pending.answer else None
     if step is None or idle:
-        step = _keep_up(facts, idle=idle, has_action=step is not None)
+        has_action = step is not None  # the action still has to be carried out, as one of its effects has just failed
+        ends = is_ending(facts.job.status.state.phase)
+        step = _release(facts, idle=idle) if ends else _synchronise(facts, idle=idle, has_action=has_action)
     # 2. What the status must say besides: before deletions, a step without its own status announces the pods that they concern.
     effects = step.effects if step.conclusive else (*_announcement(facts, step.effects), *step.effects)
     following = _with_notes(facts, step, pending) if step.conclusive else step.status
@@ -132,15 +134,14 @@ def _carry_out(facts: JobFacts, answer: PolicyAction) -> JobDecision | None:
     """Return the decision that carries out `answer`; None when `answer` has no effect of its own in this phase."""
     cell = move(facts.job.status.state.phase, answer.action)
     order = answer.cause if isinstance(answer.cause, RequestedAction) else None
-    notices = () if answer.was_announced else (*_issued(order), _execution(facts.job.status.state.phase, answer))
+    notices = () if answer.was_announced else tuple(_announced(facts.job.status.state.phase, answer, order))
+    decision = None
     if answer.reason is JobReason.REQUEUE_LIMIT_REACHED and is_ending(facts.job.status.state.phase):
-        decision = None  # the Job already ends as the user requested
+        pass  # the Job already ends as the user requested
     elif cell.work is PhaseWork.RELEASE_PART:
         decision = _restart_part(facts, answer, cell, notices)
     elif has_effect(facts.job.status.state.phase, answer.action):
         decision = JobDecision(status=_outdated(facts, cell, answer), notices=notices)
-    else:
-        decision = None
     if decision is None:
         return JobDecision(conclusive=False, notices=notices) if order else None  # the command is done; the next decision follows
     if order is None or not order.command or decision.status is None:
@@ -149,18 +150,14 @@ def _carry_out(facts: JobFacts, answer: PolicyAction) -> JobDecision | None:
     return dataclasses.replace(decision, status=noted)  # a Command that still exists must not be carried out twice
 
 
-def _issued(order: RequestedAction | None) -> tuple[Notice, ...]:
-    if order is None or not order.command:
-        return ()
-    what = f"Start to execute command {order.action}, and clean it up to make sure executed not more than once."
-    return (normal(JobEventReason.COMMAND_ISSUED, what),)
-
-
-def _execution(phase: JobPhase, answer: PolicyAction) -> Notice:
-    nothing = meaningless(phase, answer.action)
-    if nothing:
-        return warning(JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
-    return normal(JobEventReason.EXECUTE_ACTION, f"Start to execute action {answer.action} ")
+def _announced(phase: JobPhase, answer: PolicyAction, order: RequestedAction | None) -> Iterator[Notice]:
+    if order is not None and order.command:
+        what = f"Start to execute command {order.action}, and clean it up to make sure executed not more than once."
+        yield normal(JobEventReason.COMMAND_ISSUED, what)
+    if nothing := meaningless(phase, answer.action):
+        yield warning(JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
+    else:
+        yield normal(JobEventReason.EXECUTE_ACTION, f"Start to execute action {answer.action} ")
 
 
 def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
@@ -192,16 +189,12 @@ def _restart_part(facts: JobFacts, answer: PolicyAction, cell: Move, notices: tu
     pods = policy_decisions.targets(answer, facts)
     if pods is None:
         return None
-    marks = _marking(pods)
+    unmarked = [pod for pod in pods if not members.is_marked(pod)]
+    marks = (MarkPods(plan.victims_of(unmarked)),) if unmarked else ()
     if cell.to is None:
         return JobDecision(marks, conclusive=False, notices=notices) if marks else None
     by_user = isinstance(answer.cause, RequestedAction)
     return JobDecision(marks, _restarting(facts, answer.reason, answer.message, pods, by_user=by_user), notices=notices)
-
-
-def _marking(pods: tuple[Pod, ...]) -> tuple[Effect, ...]:
-    unmarked = [pod for pod in pods if not members.is_marked(pod)]
-    return (MarkPods(plan.victims_of(unmarked)),) if unmarked else ()
 
 
 def _restarting(
@@ -212,16 +205,6 @@ def _restarting(
     return _releasing(facts, status.entering(following, JobPhase.RESTARTING, reason, message), releasing)
 
 
-def _keep_up(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecision:
-    """Return the decision of the current phase when no action is carried out.
-
-    `has_action`: an action still has to be carried out, as one of its effects has just failed.
-    """
-    if is_ending(facts.job.status.state.phase):
-        return _release(facts, idle=idle)
-    return _synchronise(facts, idle=idle, has_action=has_action)
-
-
 def _synchronise(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecision:
     """Return the decision that brings the observed objects in line with the spec."""
     job, phase = facts.job, facts.job.status.state.phase
@@ -229,7 +212,9 @@ def _synchronise(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecisio
     if marked and phase in (JobPhase.PENDING, JobPhase.RUNNING) and not idle:
         names = ", ".join(pod.metadata.name for pod in marked)
         message = f"{_failure(marked)}the restart of {names} is carried on"
-        return JobDecision(status=_restarting(facts, _reason_of(marked), message, marked))
+        failed = any(pod.status.phase is PodPhase.FAILED for pod in marked)
+        reason = JobReason.POD_FAILED if failed else JobReason.POD_EVICTED
+        return JobDecision(status=_restarting(facts, reason, message, marked))
     counts = _counted(facts)
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
     if change and change.to in _ENDS:
@@ -274,11 +259,6 @@ def _failure(pods: Iterable[Pod]) -> str:
     """Return the latest failure among `pods` as the beginning of a message; empty when no pod failed."""
     last = last_failure(pods)
     return f"{last}; " if last else ""
-
-
-def _reason_of(pods: tuple[Pod, ...]) -> JobReason:
-    failed = any(pod.status.phase is PodPhase.FAILED for pod in pods)
-    return JobReason.POD_FAILED if failed else JobReason.POD_EVICTED
 
 
 def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
@@ -386,7 +366,7 @@ def _with_restart(job: Job, now: float, *, by_user: bool) -> JobStatus:
     """
     last, retry = job.status, job.spec.retry or JobRetry()
     before = parse_time(last.restart_time) if last.restart_time else None
-    window = _seconds(retry.reset_after, default=math.inf)
+    window = lenient_seconds(retry.reset_after, default=math.inf)
     starts_anew = before is not None and now - before >= window
     count = 1 if starts_anew else last.retry_count + 1
     begins = now
@@ -412,15 +392,7 @@ def _restart_begins(job: Job, now: float) -> float | None:
 
 def _pause(retry: JobRetry, count: int) -> float:
     """Return the backoff in seconds between the previous restart and restart number `count`."""
-    first, doublings = (_FIRST_PAUSE, count - _FREE - 1) if retry.backoff is None else (_seconds(retry.backoff), count - 2)
+    first, doublings = (_FIRST_PAUSE, count - _FREE - 1) if retry.backoff is None else (lenient_seconds(retry.backoff), count - 2)
     if doublings < 0:
         return 0.0
-    return Backoff(first, _seconds(retry.max_backoff, default=max(first, _LONGEST_PAUSE))).after(doublings)
-
-
-def _seconds(duration: str | None, default: float = 0.0) -> float:
-    """Return `duration` in seconds; `default` for None and for an invalid duration, which admission rejects."""
-    try:
-        return max(0.0, duration_seconds(duration)) if duration is not None else default
-    except ValueError:
-        return default
+    return Backoff(first, lenient_seconds(retry.max_backoff, default=max(first, _LONGEST_PAUSE))).after(doublings)

@@ -8,7 +8,7 @@ occurrences that no object shows: a deleted pod, and a PodGroup that became Unkn
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -20,7 +20,7 @@ from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.gang.pods import partition_of
 from pyroclast.lifecycle.job import tracked_pods
-from pyroclast.lifecycle.times import duration_seconds, parse_time
+from pyroclast.lifecycle.times import lenient_seconds, parse_time
 
 _DEFAULT_RESTARTS: Final = 3
 
@@ -83,10 +83,11 @@ def observed(job: Job, pods: ObservedPods) -> Iterator[Occurrence]:
 
     Marked pods and pods of an older version show no occurrences.
     """
-    of_job = named_by(job.spec.policies)
+    of_job, version = named_by(job.spec.policies), job.status.version
     for task in job.spec.tasks:
         named = of_job | named_by(task.policies)
-        yield from _of_pods(job, task, pods, named)
+        phases = {phase for phase, events in _SHOWN_IN.items() if not named.isdisjoint(events)}
+        yield from _of_pods(task, pods, phases, version)
         if BusEvent.TASK_COMPLETED in named:
             yield from _completion(job, task, pods)
 
@@ -134,28 +135,17 @@ def missed(job: Job, pods: ObservedPods, at: float) -> Iterator[Occurrence]:
         yield Occurrence(BusEvent.POD_EVICTED, at, job.status.version, task.name, name, partition=partition)
 
 
-def _of_pods(job: Job, task: Task, pods: ObservedPods, named: frozenset[BusEvent]) -> Iterator[Occurrence]:
-    phases = {phase for phase, events in _SHOWN_IN.items() if not named.isdisjoint(events)}
-    version = job.status.version
+def _of_pods(task: Task, pods: ObservedPods, phases: Collection[PodPhase], version: int) -> Iterator[Occurrence]:
+    limit = task.max_retry or _DEFAULT_RESTARTS
     for pod in pods.where(lambda state: state.place == task.name and state.phase in phases and state.is_current(version)):
-        yield from _of_pod(task, pod)
-
-
-def _of_pod(task: Task, pod: Pod) -> Iterator[Occurrence]:
-    match pod.status.phase:
-        case PodPhase.FAILED:
+        if pod.status.phase is PodPhase.FAILED:
             yield _failed(pod)
-        case PodPhase.PENDING | PodPhase.RUNNING if not pod.metadata.is_terminating:
-            if _restarted_too_often(task, pod):
+        elif not pod.metadata.is_terminating:
+            if 0 < limit <= members.restarts(pod):
                 happened = _occurrence(BusEvent.TASK_FAILED, pod, _finished_at(pod))
                 yield dataclasses.replace(happened, last_exit=members.last_exit_code(pod))
             if pod.status.phase is PodPhase.PENDING:
                 yield _occurrence(BusEvent.POD_PENDING, pod, _created_at(pod))
-
-
-def _restarted_too_often(task: Task, pod: Pod) -> bool:
-    limit = task.max_retry or _DEFAULT_RESTARTS
-    return limit > 0 and members.restarts(pod) >= limit
 
 
 def _completion(job: Job, task: Task, pods: ObservedPods) -> Iterator[Occurrence]:
@@ -222,7 +212,7 @@ def respond(job: Job, occurrence: Occurrence) -> Response | None:
         return None
     task = next((task for task in job.spec.tasks if task.name == occurrence.task), None) if occurrence.task else None
     policy = (_match(task.policies, occurrence) if task else None) or _match(job.spec.policies, occurrence)
-    return Response(occurrence, policy.action, _delay(policy)) if policy else None
+    return Response(occurrence, policy.action, lenient_seconds(policy.timeout)) if policy else None
 
 
 def _match(policies: Sequence[LifecyclePolicy], occurrence: Occurrence) -> LifecyclePolicy | None:
@@ -236,13 +226,3 @@ def _matches(policy: LifecyclePolicy, occurrence: Occurrence) -> bool:
     ):
         return True
     return policy.exit_code is not None and policy.exit_code == occurrence.exit_code
-
-
-def _delay(policy: LifecyclePolicy) -> float:
-    """Return the timeout of `policy` in seconds; 0 without a timeout, or with an invalid timeout, which admission rejects."""
-    if policy.timeout is None:
-        return 0.0
-    try:
-        return max(0.0, duration_seconds(policy.timeout))
-    except ValueError:
-        return 0.0

@@ -6,7 +6,7 @@ completeness and the diagram in the docs read all of it. So the table stands apa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -81,9 +81,7 @@ def _row(otherwise: Move, *named: Mapping[str, Move]) -> Mapping[str, Move]:
 
 
 MOVES: Final[Mapping[JobPhase, Mapping[str, Move]]] = {
-    JobPhase.NEW: _row(_SYNC, _ALIVE),
-    JobPhase.PENDING: _row(_SYNC, _ALIVE),
-    JobPhase.RUNNING: _row(_SYNC, _ALIVE),
+    **dict.fromkeys((JobPhase.NEW, JobPhase.PENDING, JobPhase.RUNNING), _row(_SYNC, _ALIVE)),
     # A Job with pods on a lost node stays in one of the next three phases, so these phases still accept other commands.
     JobPhase.RESTARTING: _row(
         Move(PhaseWork.RELEASE, Keep.NONE),
@@ -94,10 +92,7 @@ MOVES: Final[Mapping[JobPhase, Mapping[str, Move]]] = {
     JobPhase.ABORTING: _row(_STAY, _other_ends(Action.ABORT_JOB), {Action.RESUME_JOB: _RESUME}),
     JobPhase.COMPLETING: _row(_STAY, _other_ends(Action.COMPLETE_JOB)),
     JobPhase.ABORTED: _row(_STAY, {Action.RESUME_JOB: _RESUME}),
-    JobPhase.COMPLETED: _row(_STAY),
-    JobPhase.TERMINATING: _row(_STAY),
-    JobPhase.TERMINATED: _row(_STAY),
-    JobPhase.FAILED: _row(_STAY),
+    **dict.fromkeys((JobPhase.COMPLETED, JobPhase.TERMINATING, JobPhase.TERMINATED, JobPhase.FAILED), _row(_STAY)),
 }
 
 PROGRESS: Final[Mapping[JobPhase, tuple[JobPhase, ...]]] = {
@@ -106,12 +101,9 @@ PROGRESS: Final[Mapping[JobPhase, tuple[JobPhase, ...]]] = {
     JobPhase.RUNNING: (JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.PENDING),
     JobPhase.RESTARTING: (JobPhase.PENDING, JobPhase.FAILED),
     JobPhase.ABORTING: (JobPhase.ABORTED,),
-    JobPhase.ABORTED: (),
     JobPhase.COMPLETING: (JobPhase.COMPLETED,),
-    JobPhase.COMPLETED: (),
     JobPhase.TERMINATING: (JobPhase.TERMINATED,),
-    JobPhase.TERMINATED: (),
-    JobPhase.FAILED: (),
+    **dict.fromkeys((JobPhase.ABORTED, JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED), ()),
 }
 """For each phase, the phases to which the rule of the phase may lead without any action."""
 
@@ -159,21 +151,28 @@ class Change:
 
 def following_phase(phase: JobPhase, spec: JobSpec, counts: Counts, retries: int) -> Change | None:
     """Return the change of phase that follows from `counts`; None when the phase stays. `retries` is `status.retryCount`."""
-    return _RULES[phase](spec, counts, retries)
+    match phase:
+        case JobPhase.NEW:
+            return Change(JobPhase.PENDING, None, "")
+        case JobPhase.PENDING:
+            return _pending(spec, counts)
+        case JobPhase.RUNNING:
+            return _running(spec, counts)
+        case JobPhase.RESTARTING:
+            return _restarting(spec, counts, retries)
+        case JobPhase.ABORTING | JobPhase.COMPLETING | JobPhase.TERMINATING if not counts.has_living:
+            return Change(PROGRESS[phase][0], JobReason.PODS_RELEASED, "no pod is left that runs or waits")
+    return None
 
 
-def _new(_: JobSpec, __: Counts, ___: int) -> Change:
-    return Change(JobPhase.PENDING, None, "")
-
-
-def _pending(spec: JobSpec, counts: Counts, _: int) -> Change | None:
+def _pending(spec: JobSpec, counts: Counts) -> Change | None:
     started, wanted = counts.running + counts.succeeded + counts.failed, min_available(spec)
     if started < wanted:
         return None
     return Change(JobPhase.RUNNING, JobReason.MIN_AVAILABLE_REACHED, f"{started} of the {wanted} pods needed have started")
 
 
-def _running(spec: JobSpec, counts: Counts, _: int) -> Change | None:
+def _running(spec: JobSpec, counts: Counts) -> Change | None:
     total, wanted = total_replicas(spec), min_available(spec)
     if total == 0:
         return None  # a Job that is scaled to zero may be scaled up again
@@ -213,29 +212,3 @@ def _restarting(spec: JobSpec, counts: Counts, retries: int) -> Change | None:
     if total_replicas(spec) - counts.terminating < (min_available(spec)):
         return None
     return Change(JobPhase.PENDING, JobReason.PODS_RELEASED, "the pods of before have gone")
-
-
-def _at_rest(to: JobPhase) -> Callable[[JobSpec, Counts, int], Change | None]:
-    def rule(_: JobSpec, counts: Counts, __: int) -> Change | None:
-        return None if counts.has_living else Change(to, JobReason.PODS_RELEASED, "no pod is left that runs or waits")
-
-    return rule
-
-
-def _stays(_: JobSpec, __: Counts, ___: int) -> None:
-    return None
-
-
-_RULES: Final[Mapping[JobPhase, Callable[[JobSpec, Counts, int], Change | None]]] = {
-    JobPhase.NEW: _new,
-    JobPhase.PENDING: _pending,
-    JobPhase.RUNNING: _running,
-    JobPhase.RESTARTING: _restarting,
-    JobPhase.ABORTING: _at_rest(JobPhase.ABORTED),
-    JobPhase.ABORTED: _stays,
-    JobPhase.COMPLETING: _at_rest(JobPhase.COMPLETED),
-    JobPhase.COMPLETED: _stays,
-    JobPhase.TERMINATING: _at_rest(JobPhase.TERMINATED),
-    JobPhase.TERMINATED: _stays,
-    JobPhase.FAILED: _stays,
-}

@@ -47,16 +47,18 @@ def pending_actions(facts: JobFacts) -> PendingActions:
     remembered = delays.remembered(facts)
     if is_ending(facts.job.status.state.phase):
         return PendingActions(_ordered(facts), forget=frozenset(remembered))
-    happened = (*remembered, *observed(facts.job, facts.pods)) if _has_policies(facts) else ()
+    has_policies = facts.job.spec.policies or any(task.policies for task in facts.job.spec.tasks)
+    happened = (*remembered, *observed(facts.job, facts.pods)) if has_policies else ()
     known = delays.since(facts) if happened else {}
     responses = [delays.timed(found, known, facts.now) for each in happened if (found := respond(facts.job, each))]
     meant = [response for response in responses if has_effect(JobPhase.RUNNING, response.action)]  # the other actions do nothing
     pending = [response for response in meant if not _is_obsolete(response, facts)]
     due = [response for response in pending if _is_due(response, facts)]
     answer = _ordered(facts)
-    chosen = min(due, key=lambda response: response.due, default=None) if answer is None else None
-    if chosen:
-        answer = _answer(chosen)
+    if answer is None and due:
+        chosen = min(due, key=lambda response: response.due)
+        message = f"{chosen.occurrence}: {chosen.action} by policy"
+        answer = PolicyAction(chosen.action, JobReason(chosen.occurrence.event.value), message, chosen)
     kept = {response.occurrence for response in pending if not _is_answered(response.occurrence, answer)}
     later = tuple(response for response in pending if response.occurrence in kept and response not in due)
     needless = frozenset(remembered) - {response.occurrence for response in pending}
@@ -80,22 +82,11 @@ def targets(answer: PolicyAction, facts: JobFacts) -> tuple[Pod, ...] | None:
             return (_partition(facts, cause) if cause else None) or None
 
 
-def _has_policies(facts: JobFacts) -> bool:
-    return bool(facts.job.spec.policies) or any(task.policies for task in facts.job.spec.tasks)
-
-
 def _ordered(facts: JobFacts) -> PolicyAction | None:
     if not facts.orders:
         return None
     order = facts.orders[0]
     return PolicyAction(order.action, order.reason, order.message, order)
-
-
-def _answer(response: Response) -> PolicyAction:
-    occurrence = response.occurrence
-    return PolicyAction(
-        response.action, JobReason(occurrence.event.value), f"{occurrence}: {response.action} by policy", response
-    )
 
 
 def _is_due(response: Response, facts: JobFacts) -> bool:

@@ -39,21 +39,15 @@ _BESIDE: Final = "; waits: "
 def explained(facts: JobFacts, following: JobStatus) -> JobStatus:
     """Return `following` with the reason and the message for which the Job waits; an outdated message is removed."""
     state = following.state
-    if state.phase is JobPhase.RUNNING:
-        return _beside_running(facts, following)
+    if state.phase is JobPhase.RUNNING:  # refusals and stuck containers follow the message of the phase
+        before = state.message.partition(_BESIDE)[0]
+        problem = facts.memory.refused or stuck(facts.pods.by_name.values())
+        return status.entering(following, state.phase, state.reason, f"{before}{_BESIDE}{problem}" if problem else before)
     cause = _cause(facts) if state.phase is JobPhase.PENDING else None
     if cause is not None:
         return status.entering(following, state.phase, *cause)
     said = state.reason == JobReason.VOLUME_CLAIM_NOT_FOUND or state.message.startswith(_PREFIX)
     return status.entering(following, state.phase, "", "") if said else following
-
-
-def _beside_running(facts: JobFacts, following: JobStatus) -> JobStatus:
-    """Return the status of a running Job with refusals and stuck containers after the message of its phase."""
-    before = following.state.message.partition(_BESIDE)[0]
-    cause = facts.memory.refused or stuck(facts.pods.by_name.values())
-    message = f"{before}{_BESIDE}{cause}" if cause else before
-    return status.entering(following, following.state.phase, following.state.reason, message)
 
 
 def closed_queue(facts: JobFacts) -> str:
@@ -243,7 +237,7 @@ def _is_served_without_lease(facts: JobFacts, name: str) -> bool:
     process PodGroups without pods regardless of the scheduler name.
     """
     mine = [pod for pod in facts.pods.by_name.values() if pod.spec.scheduler_name == name]
-    if any(pod.spec.node_name or any(each.type == "PodScheduled" for each in pod.status.conditions) for pod in mine):
+    if any(map(_is_examined, mine)):
         return True
     if name not in facts.own_schedulers or facts.group is None:
         return False
@@ -256,14 +250,12 @@ def _absence_due(facts: JobFacts) -> float:
     return (parse_time(created) if created else facts.now) + SILENT_SECONDS
 
 
+_IMAGE_ERRORS: Final = (
+    *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"),
+    *("RegistryUnavailable", "SignatureValidationFailed"),
+)
 _CODES: Final = {
-    "ErrImagePull": PendingReason.IMAGE_REFUSED,
-    "ImagePullBackOff": PendingReason.IMAGE_REFUSED,
-    "ErrImageNeverPull": PendingReason.IMAGE_REFUSED,
-    "InvalidImageName": PendingReason.IMAGE_REFUSED,
-    "ImageInspectError": PendingReason.IMAGE_REFUSED,
-    "RegistryUnavailable": PendingReason.IMAGE_REFUSED,
-    "SignatureValidationFailed": PendingReason.IMAGE_REFUSED,
+    **dict.fromkeys(_IMAGE_ERRORS, PendingReason.IMAGE_REFUSED),
     "CreateContainerConfigError": PendingReason.VOLUME_NOT_MOUNTED,
     "CrashLoopBackOff": PendingReason.CRASHING,
 }
