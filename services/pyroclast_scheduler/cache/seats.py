@@ -6,7 +6,7 @@ what its pods will ask for, and an annotation stores the placement.
 
 A seat is *used* if the PodGroup has a placement for it and its pod does not exist. It is *open*, so that sessions place it, while
 the PodGroup is Pending without pods, or while the PodGroup asks for the seat again and no placement answers this. It is *claimed*
-after it was placed and before the placement is written. `SeatTasks` applies the changes of the table to the tasks of the cache.
+after it was placed and before the placement is written. `SeatTasks` keeps the tasks of the cache up to date.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pyroclast.lifecycle.seats.contract import (
     Seat,
     Seats,
     SeatsError,
+    TaskSeats,
     encode,
     is_seat,
     nodes_of,
@@ -43,17 +44,6 @@ LINGER_SECONDS: Final = 5.0
 _NOTHING: Final = Seats()
 
 
-class Change(NamedTuple):
-    """A change to the task of a seat. `pod`: the pod of the task, None if the task is removed.
-
-    `node`: the node of the task, empty if it has none.
-    """
-
-    uid: str
-    pod: records.Pod | None
-    node: str
-
-
 class Outstanding(NamedTuple):
     """The used seats of a PodGroup: its placement is written, and the pods of these seats do not exist yet.
 
@@ -68,18 +58,13 @@ class Outstanding(NamedTuple):
     withdrawn: str
 
 
-class _Shown(NamedTuple):
-    uid: str
-    node: str
-
-
 @dataclass(slots=True)
 class _Gang:
     """The seats of one PodGroup.
 
-    `shown`: the seats that are tasks, by the name of the pod. `present`: the names of the pods that exist. `asked`: the seats
-    that the PodGroup asks for after it was enqueued; None if it asks for none. `is_sealed`: whether the claimed seats are the
-    final answer.
+    `shown`: UID and node of the seats that are tasks, by the name of the pod. `present`: the names of the pods that exist.
+    `asked`: the seats that the PodGroup asks for after it was enqueued; None if it asks for none. `is_sealed`: whether the
+    claimed seats are the final answer.
     """
 
     group: Group
@@ -87,6 +72,7 @@ class _Gang:
     since: float
     placed_at: float | None = None
     seats: Seats = _NOTHING
+    tasks: dict[str, TaskSeats] = field(default_factory=dict)
     names: dict[str, Seat] = field(default_factory=dict)
     placed: dict[Seat, str] = field(default_factory=dict)
     withdrawn: str = ""
@@ -94,7 +80,11 @@ class _Gang:
     asked: frozenset[Seat] | None = None
     is_sealed: bool = False
     claimed: dict[str, str] = field(default_factory=dict)
-    shown: dict[str, _Shown] = field(default_factory=dict)
+    shown: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def pod(self, seat: Seat) -> records.Pod:
+        """Return the pod that the seat stands for."""
+        return pod_of(self.group.metadata, self.seats.generation, self.tasks[seat.role], seat.index)
 
     def wanted(self, name: str) -> str | None:
         """Return the node of the seat for the pod `name`, empty while the seat has no node; None if the seat is no task."""
@@ -106,68 +96,99 @@ class _Gang:
         return node or ("" if is_open else None)
 
 
-class SeatTable:
-    """The seats by PodGroup. `problems`: why the annotations of a PodGroup are ignored, by key.
+class SeatTasks:
+    """The seats by PodGroup, and their tasks in the cache. `problems`: why annotations of a PodGroup are ignored, by its key.
 
     `is_enabled`: whether open seats are placed. Used seats always count.
     """
 
-    def __init__(self, *, is_enabled: bool = False) -> None:
+    def __init__(self, jobs: JobTable, port: TaskPort, *, is_enabled: bool) -> None:
         self.problems: dict[str, str] = {}
+        self._jobs = jobs
+        self._port = port
         self._is_enabled = is_enabled
         self._gangs: dict[str, _Gang] = {}
         self._asking: set[str] = set()
+        self._in_session: frozenset[str] = frozenset()
         self._lingering: dict[str, float] = {}
 
     def __contains__(self, key: object) -> bool:
         return key in self._gangs
 
-    def follow(self, key: str, group: Group | None, present: Iterable[str], now: float) -> list[Change]:
-        """Handle the present state of PodGroup `key`, with the assumed status. `present`: the names of its pods."""
-        gang = self._gangs.get(key)
+    def follow(self, key: str) -> None:
+        """Handle that PodGroup `key` was created, changed or deleted, or that its assumed status changed."""
+        entry, gang = self._jobs.entries.get(key), self._gangs.get(key)
+        group = None if entry is None else entry.current
         if gang is not None and (group is None or group.metadata.uid != gang.group.metadata.uid):
-            changes = self._leave(key, now)
-            return changes if group is None else [*changes, *self.follow(key, group, present, now)]
-        if group is None or (gang is None and not has_seats(group)):
-            return []
+            self._leave(key)
+            gang = None
+        if entry is None or group is None or (gang is None and not has_seats(group)):
+            return
         if gang is None:
-            gang = self._gangs[key] = _Gang(group, set(present), now)
+            present = {task.name for task in entry.tasks.values() if not is_seat(task.uid)}
+            gang = self._gangs[key] = _Gang(group, present, self._port.now())
         elif _says_the_same(gang.group, group):
             gang.group = group
-            return []
-        changes = self._read(key, gang, group, now)
-        changes += self._refresh(gang, [*gang.names, *(name for name in gang.shown if name not in gang.names)])
+            return
+        self._read(key, gang, group)
+        self._refresh(gang, [*gang.names, *(name for name in gang.shown if name not in gang.names)])
         if not gang.shown and not has_seats(group):
             del self._gangs[key]
-        return changes
 
-    def pod(self, key: str, name: str, now: float, *, is_there: bool) -> list[Change]:
-        """Handle that a pod of PodGroup `key` was created or deleted."""
-        gang = self._gangs.get(key)
+    def pod(self, pod: records.Pod, *, is_there: bool) -> None:
+        """Handle that a pod was created or deleted. A seat is no task while its pod exists."""
+        gang, name = self._gangs.get(group_of(pod)), pod.metadata.name
         if gang is None or (name in gang.present) is is_there:
-            return []
+            return
         was_empty = not gang.present
         if gang.placed:
-            gang.since = now
+            gang.since = self._port.now()
         (gang.present.add if is_there else gang.present.discard)(name)
-        return self._refresh(gang, gang.names if gang.is_open and was_empty is bool(gang.present) else [name])
+        self._refresh(gang, gang.names if gang.is_open and was_empty is bool(gang.present) else [name])
 
-    def claim(self, key: str, nodes: Mapping[str, str], now: float) -> list[Change]:
-        """Claim seats of PodGroup `key`, whose placement must be written. `nodes`: the node by name of the pod."""
-        gang = self._gangs.get(key)
-        if gang is None:
-            return []
-        gang.claimed |= nodes
-        gang.since = gang.placed_at = now
-        return self._refresh(gang, list(nodes))
+    def session_begins(self) -> None:
+        """Handle that a session is about to start with the present state."""
+        self._in_session = self.asking()
 
-    def unclaim(self, key: str) -> list[Change]:
-        """Drop the claims for PodGroup `key`, since the placement could not be written."""
-        gang = self._gangs.get(key)
-        if gang is None or not (gang.claimed or gang.is_sealed):
-            return []
-        gang.is_sealed, gang.claimed = False, {}
-        return self._refresh(gang, gang.names)
+    def claim(self, job: str, placed: Iterable[tuple[str, str]]) -> None:
+        """Claim seats of PodGroup `job`, given as (UID, node). The claims count until the placement is written.
+
+        The binds of the seats are assumed already.
+        """
+        gang = self._gangs.get(job)
+        if gang is not None:
+            nodes = {task.name: node for uid, node in placed if (task := self._port.tasks.get(uid)) is not None}
+            gang.claimed |= nodes
+            gang.since = gang.placed_at = self._port.now()
+            self._refresh(gang, list(nodes))
+
+    def unclaim(self, job: str) -> None:
+        """Drop the claims of PodGroup `job`, since the placement could not be written."""
+        gang = self._gangs.get(job)
+        if gang is not None and (gang.claimed or gang.is_sealed):
+            gang.is_sealed, gang.claimed = False, {}
+            if self._refresh(gang, gang.names):
+                self._port.stale()  # the session that made the decision counted the room as used
+
+    def seal(self, seen: Collection[str], *, may: Callable[[str], bool]) -> None:
+        """Make the claimed seats the final placement of each PodGroup in `seen` that requests seats. The placement may be empty.
+
+        `seen`: the keys of the PodGroups that a session examined. `may`: whether the answer to a PodGroup can be written.
+        """
+        for key in self._in_session & self._asking:
+            gang = self._gangs[key]
+            if key in seen and may(key) and not gang.is_sealed:
+                gang.is_sealed = True
+                self._refresh(gang, gang.names)
+
+    def expire(self) -> None:
+        """Remove the seats of PodGroups that were deleted so long ago that no pod can still be created for them."""
+        now = self._port.now()
+        for uid in [uid for uid, until in self._lingering.items() if until <= now]:
+            del self._lingering[uid]
+            self._drop(uid)
+
+    # -- answers -----------------------------------------------------------------------------------------------------
 
     def claims(self) -> list[str]:
         """Return the PodGroups with claimed seats, or for which no seat was placed, so that the result must be written."""
@@ -180,14 +201,6 @@ class SeatTable:
     def answers(self) -> list[str]:
         """Return those of the asking PodGroups whose placement is decided and must be written."""
         return [key for key in self._asking if self._gangs[key].is_sealed]
-
-    def seal(self, key: str) -> list[Change]:
-        """Make the claimed seats the final placement of PodGroup `key`, which requests seats and was examined by a session."""
-        gang = self._gangs.get(key)
-        if gang is None or key not in self._asking or gang.is_sealed:
-            return []
-        gang.is_sealed = True
-        return self._refresh(gang, gang.names)
 
     def placement(self, key: str) -> str:
         """Return the annotation with the claimed seats of PodGroup `key`; empty if there is none to write.
@@ -213,7 +226,7 @@ class SeatTable:
     def is_used_up(self, key: str) -> bool:
         """Whether the pods of all placed seats of PodGroup `key` exist, so that the placement has no further use."""
         gang = self._gangs.get(key)
-        return gang is not None and bool(gang.placed) and not any(shown.node for shown in gang.shown.values())
+        return gang is not None and bool(gang.placed) and not any(node for _, node in gang.shown.values())
 
     def outstanding(self) -> Iterator[tuple[str, Outstanding]]:
         """Yield the PodGroups that have a placement, but not yet all pods of the placement, in the order of placement.
@@ -226,39 +239,25 @@ class SeatTable:
             if gang.placed_at is None:
                 continue
             latest = max(latest, gang.since)
-            tasks = {task.role: task for task in gang.seats.tasks}
-            seats = (gang.names[name] for name, shown in gang.shown.items() if shown.node and name not in gang.claimed)
-            nodes = {
-                gang.placed[seat]: pod_of(gang.group.metadata, gang.seats.generation, tasks[seat.role], seat.index)
-                for seat in seats
-                if seat in gang.placed
-            }
+            used = (gang.names[name] for name, (_, node) in gang.shown.items() if node and name not in gang.claimed)
+            nodes = {gang.placed[seat]: gang.pod(seat) for seat in used if seat in gang.placed}
             if nodes:
                 yield key, Outstanding(gang.group, nodes, gang.since if gang.withdrawn else latest, gang.withdrawn)
 
-    def expired(self, now: float) -> list[Change]:
-        """Return the removals of the seats whose PodGroups were deleted more than `LINGER_SECONDS` ago."""
-        uids = [uid for uid, until in self._lingering.items() if until <= now]
-        for uid in uids:
-            del self._lingering[uid]
-        return [Change(uid, None, "") for uid in uids]
-
-    def _leave(self, key: str, now: float) -> list[Change]:
+    def _leave(self, key: str) -> None:
         """Handle that PodGroup `key` was deleted. Written seats count for a while longer."""
         gang = self._gangs.pop(key)
         self.problems.pop(key, None)
         self._asking.discard(key)
-        changes = []
-        for name, shown in gang.shown.items():
-            if shown.node and name not in gang.claimed:
-                self._lingering[shown.uid] = now + LINGER_SECONDS
+        for name, (uid, node) in gang.shown.items():
+            if node and name not in gang.claimed:
+                self._lingering[uid] = self._port.now() + LINGER_SECONDS
             else:
-                changes.append(Change(shown.uid, None, ""))
-        return changes
+                self._drop(uid)
 
-    def _read(self, key: str, gang: _Gang, group: Group, now: float) -> list[Change]:
+    def _read(self, key: str, gang: _Gang, group: Group) -> None:
         """Read the annotations. Seats of an earlier generation are removed, whatever was decided about them."""
-        annotations = group.metadata.annotations
+        annotations, now = group.metadata.annotations, self._port.now()
         gang.group = group
         self.problems.pop(key, None)
         was_withdrawn = gang.withdrawn
@@ -275,16 +274,16 @@ class SeatTable:
             annotation = keys.PLACEMENT if seats.tasks else keys.SEATS
             self.problems[key] = f"metadata.annotations[{annotation}]: {error}; it is ignored"
             seats, nodes = _NOTHING, {}
-        changes = []
         if seats.generation != gang.seats.generation:
-            changes = [Change(shown.uid, None, "") for shown in gang.shown.values()]
+            for uid, _ in gang.shown.values():
+                self._drop(uid)
             gang.shown, gang.claimed, gang.is_sealed, gang.placed_at = {}, {}, False, None
         if has_placement and gang.placed_at is None:
             gang.since = gang.placed_at = now
         if gang.withdrawn and not was_withdrawn:
             gang.since = now
         if seats is not gang.seats:
-            gang.names = dict(seats.names())
+            gang.tasks, gang.names = {task.role: task for task in seats.tasks}, dict(seats.names())
             gang.asked = None if seats.asked is None else seats.wanted()
         gang.seats, gang.placed = seats, nodes
         if has_placement:
@@ -292,27 +291,36 @@ class SeatTable:
         may_be_open = self._is_enabled and not has_placement and not group.metadata.is_terminating
         gang.is_open = may_be_open and (_is_pending(group) if gang.asked is None else bool(gang.asked))
         (self._asking.add if gang.is_open and gang.asked else self._asking.discard)(key)
-        return changes
 
-    def _refresh(self, gang: _Gang, names: Iterable[str]) -> list[Change]:
-        """Return the changes that bring the tasks of these seats up to date. `names`: the names of their pods."""
-        changes = []
-        tasks = {task.role: task for task in gang.seats.tasks}
+    def _refresh(self, gang: _Gang, names: Iterable[str]) -> bool:
+        """Bring the tasks of these seats up to date. Return whether any changed. `names`: the names of their pods."""
+        port, has_changed = self._port, False
         for name in names:
             node, shown, seat = gang.wanted(name), gang.shown.get(name), gang.names.get(name)
             if node is None or seat is None:
                 if shown is not None:
                     del gang.shown[name]
-                    changes.append(Change(shown.uid, None, ""))
+                    self._drop(shown[0])
+                    has_changed = True
                 continue
             uid = uid_of(gang.group.metadata, gang.seats.generation, seat)
-            if shown != (uid, node):
-                self._lingering.pop(uid, None)
-                gang.shown[name] = _Shown(uid, node)
-                changes.append(
-                    Change(uid, pod_of(gang.group.metadata, gang.seats.generation, tasks[seat.role], seat.index), node)
-                )
-        return changes
+            if shown == (uid, node):
+                continue
+            has_changed = True
+            self._lingering.pop(uid, None)
+            gang.shown[name] = uid, node
+            port.assumptions.end(uid)
+            if node:
+                port.assumptions.add(uid, AssumptionKind.BOUND, node, port.now())
+                port.assumptions.hold(uid, AssumptionKind.BOUND)  # ends when the pod is created or the PodGroup changes
+            if port.put(gang.pod(seat)):
+                port.changed()
+        return has_changed
+
+    def _drop(self, uid: str) -> None:
+        self._port.assumptions.end(uid)
+        self._port.drop(uid)
+        self._port.changed()
 
 
 def _says_the_same(old: Group, new: Group) -> bool:
@@ -329,75 +337,3 @@ def _is_pending(group: Group) -> bool:
 def has_seats(group: Group) -> bool:
     """Whether `group` has an annotation with seats. PodGroups of the Kubernetes API have no seats: any user may annotate them."""
     return group.keeps_phase and keys.SEATS in group.metadata.annotations
-
-
-class SeatTasks:
-    """The tasks of seats, updated when their PodGroups and pods change."""
-
-    def __init__(self, jobs: JobTable, port: TaskPort, *, is_enabled: bool) -> None:
-        self.table = SeatTable(is_enabled=is_enabled)
-        self._in_session: frozenset[str] = frozenset()
-        self._jobs = jobs
-        self._port = port
-
-    def follow(self, key: str) -> None:
-        """Handle that PodGroup `key` was created, changed or deleted, or that its assumed status changed."""
-        entry = self._jobs.entries.get(key)
-        group = None if entry is None else entry.current
-        if key not in self.table and (group is None or not has_seats(group)):
-            return
-        tasks = () if entry is None else entry.tasks.values()
-        names = [task.name for task in tasks if not is_seat(task.uid)]
-        self._carry_out(self.table.follow(key, group, names, self._port.now()))
-
-    def pod(self, pod: records.Pod, *, is_there: bool) -> None:
-        """Handle that a pod was created or deleted. A seat is no task while its pod exists."""
-        key = group_of(pod)
-        if key in self.table:
-            self._carry_out(self.table.pod(key, pod.metadata.name, self._port.now(), is_there=is_there))
-
-    def session_begins(self) -> None:
-        """Handle that a session is about to start with the present state."""
-        self._in_session = self.table.asking()
-
-    def seal(self, seen: Collection[str], *, may: Callable[[str], bool]) -> None:
-        """Make the claimed seats the final placement of each PodGroup in `seen` that requests seats. The placement may be empty.
-
-        `seen`: the keys of the PodGroups that a session examined. `may`: whether the answer to a PodGroup can be written.
-        """
-        for key in self._in_session & self.table.asking():
-            if key in seen and may(key):
-                self._carry_out(self.table.seal(key))
-
-    def claim(self, job: str, placed: Iterable[tuple[str, str]]) -> None:
-        """Claim seats of PodGroup `job`, given as (UID, node). The claims count until the placement is written.
-
-        The binds of the seats are assumed already.
-        """
-        nodes = {task.name: node for uid, node in placed if (task := self._port.tasks.get(uid)) is not None}
-        self._carry_out(self.table.claim(job, nodes, self._port.now()))
-
-    def unclaim(self, job: str) -> None:
-        """Drop the claims of PodGroup `job`, since the placement could not be written."""
-        changes = self.table.unclaim(job)
-        self._carry_out(changes)
-        if changes:
-            self._port.stale()  # the session that made the decision counted the room as used
-
-    def expire(self) -> None:
-        """Remove the seats of PodGroups that were deleted so long ago that no pod can still be created for them."""
-        self._carry_out(self.table.expired(self._port.now()))
-
-    def _carry_out(self, changes: Iterable[Change]) -> None:
-        port = self._port
-        for uid, pod, node in changes:
-            port.assumptions.end(uid)
-            if pod is None:
-                port.drop(uid)
-                port.changed()
-                continue
-            if node:
-                port.assumptions.add(uid, AssumptionKind.BOUND, node, port.now())
-                port.assumptions.hold(uid, AssumptionKind.BOUND)  # ends when the pod is created or the PodGroup changes
-            if port.put(pod):
-                port.changed()

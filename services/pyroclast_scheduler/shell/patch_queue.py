@@ -48,7 +48,7 @@ class Placements:
 
     def sweep(self, is_wished: Callable[[str], bool]) -> None:
         """Drop the claims that will not be written. `is_wished`: whether a write of the PodGroup is planned."""
-        for key in self._cache.seats.table.claims():
+        for key in self._cache.seats.claims():
             if key not in self._writing and not is_wished(key):
                 self._cache.seats.unclaim(key)
 
@@ -57,11 +57,11 @@ class Placements:
 
         `status`: the new status of the group. `patch`: the patch for this status.
         """
-        key, meta, table = str(group.key), group.metadata, self._cache.seats.table
-        if key not in table or status.phase is PodGroupPhase.PENDING:
+        key, meta, seats = str(group.key), group.metadata, self._cache.seats
+        if key not in seats or status.phase is PodGroupPhase.PENDING:
             return patch
         try:
-            text = table.placement(key)
+            text = seats.placement(key)
         except SeatsError as error:
             log.info("placement.too_long", podgroup=key, reason=str(error))
             self._cache.seats.unclaim(key)
@@ -70,9 +70,9 @@ class Placements:
             self._writing.add(key)
             guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
             return {**(patch or {}), "metadata": {**guard, "annotations": {keys.PLACEMENT: text}}}
-        if patch is not None and table.is_used_up(key):  # all pods exist: the planned write removes the placement too
+        if patch is not None and seats.is_used_up(key):  # all pods exist: the planned write removes the placement too
             guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}  # a new request for seats may have arrived
-            return {**patch, "metadata": {**guard, "annotations": {keys.PLACEMENT: table.emptied(key)}}}
+            return {**patch, "metadata": {**guard, "annotations": {keys.PLACEMENT: seats.emptied(key)}}}
         return patch
 
     async def settled(self, key: str, body: dict[str, Any] | None) -> dict[str, Any] | None:

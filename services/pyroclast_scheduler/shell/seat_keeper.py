@@ -101,11 +101,11 @@ class SeatKeeper:
         """Withdraw overdue seats, remove abandoned placements, and report malformed annotations."""
         self._cache.seats.expire()
         self._tell()
-        for key, seats in list(self._cache.seats.table.outstanding()):
+        for key, seats in list(self._cache.seats.outstanding()):
             idle = self._now() - seats.since
             if seats.withdrawn:
                 if idle >= ABANDONED_SECONDS:
-                    await self._write(key, seats.group, self._cache.seats.table.emptied(key))
+                    await self._write(key, seats.group, self._cache.seats.emptied(key))
             elif any(self._is_lost(name, pod) for name, pod in seats.nodes.items()):
                 await self._withdraw(key, seats, SeatRefusal.NODE_LOST)
             elif idle >= PATIENCE_SECONDS:
@@ -142,7 +142,7 @@ class SeatKeeper:
 
     def _tell(self) -> None:
         """Record one Event for each annotation that is ignored."""
-        problems = self._cache.seats.table.problems
+        problems = self._cache.seats.problems
         for key in [key for key in self._told if key not in problems]:
             del self._told[key]
         for key, problem in problems.items():

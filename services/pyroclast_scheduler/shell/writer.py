@@ -209,7 +209,7 @@ class Writer:
             return None if found is None or found.phase is PodGroupPhase.PENDING else found
 
         self._cache.seats.seal(outcome.seen, may=lambda key: status(key) is not None)
-        for key in self._cache.seats.table.answers():
+        for key in self._cache.seats.answers():
             if (found := status(key)) is not None:
                 self._groups.wish(key, found, now, mark="seats", is_urgent=True)
 

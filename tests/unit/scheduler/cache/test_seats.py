@@ -138,11 +138,11 @@ def test_only_claimed_seats_count_while_the_placement_is_written(cache):
     claim(cache, {"g-w-0": "n1", "g-w-1": "n1"})
     cache.groups.believe("t/g", msgspec.structs.replace(group().status, phase=PodGroupPhase.INQUEUE))
     assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n1")}
-    placement = parse_placement(cache.seats.table.placement("t/g"))
+    placement = parse_placement(cache.seats.placement("t/g"))
     assert placement.nodes == {"w": (("n1", 2),)}
     cache.group_changed(None, group(3, nodes={0: "n1", 1: "n1"}, phase=PodGroupPhase.INQUEUE))
     assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n1")}
-    assert cache.seats.table.claims() == []
+    assert cache.seats.claims() == []
 
 
 def test_claimed_seats_are_open_again_after_a_failed_placement_write(cache):
@@ -191,10 +191,10 @@ def test_seats_of_a_deleted_podgroup_use_their_node_until_the_linger_time_ends(c
 def test_invalid_seats_and_placements_are_ignored_and_reported_until_corrected(cache, annotations, problem):
     cache.group_changed(None, group(**annotations))
     assert seats_of(cache) == {}
-    assert problem in cache.seats.table.problems["t/g"]
+    assert problem in cache.seats.problems["t/g"]
     cache.group_changed(None, group())
     assert len(seats_of(cache)) == 2
-    assert cache.seats.table.problems == {}
+    assert cache.seats.problems == {}
 
 
 def test_a_placement_of_another_generation_is_ignored(cache):
@@ -237,7 +237,7 @@ def answer(cache):
     """What is written of the seats that the gang asks for, after a session."""
     cache.seats.session_begins()
     cache.seats.seal({"t/g"}, may=lambda _: True)
-    return parse_placement(cache.seats.table.placement("t/g"))
+    return parse_placement(cache.seats.placement("t/g"))
 
 
 def test_seats_requested_by_a_running_gang_are_pending_tasks(cache):
@@ -252,17 +252,17 @@ def test_seats_requested_by_a_running_gang_are_pending_tasks(cache):
 def test_the_placement_names_a_node_or_none_for_each_requested_seat(cache):
     running(cache, 0)
     cache.group_changed(None, group(3, phase=RUNNING, asked=[1, 2], generation=2))
-    assert cache.seats.table.placement("t/g") == ""  # no session has looked
+    assert cache.seats.placement("t/g") == ""  # no session has looked
     claim(cache, {"g-w-2": "n2"})
     found = answer(cache)
     assert (found.generation, found.nodes) == (2, {"w": (("", 2), ("n2", 1))})
     assert seats_of(cache) == {"g-w-2": on("n2")}
     cache.group_changed(None, group(3, phase=RUNNING, asked=[1, 2], generation=2, nodes={1: "", 2: "n2"}))
     assert seats_of(cache) == {"g-w-2": on("n2")}
-    assert cache.seats.table.claims() == []
+    assert cache.seats.claims() == []
     cache.pod_changed(None, pod(2, node="n2"))
-    assert cache.seats.table.is_used_up("t/g")
-    emptied = cache.seats.table.emptied("t/g")
+    assert cache.seats.is_used_up("t/g")
+    emptied = cache.seats.emptied("t/g")
     cache.group_changed(None, group(3, phase=RUNNING, asked=[1, 2], generation=2, placement=emptied))
     cache.pod_changed(pod(2, node="n2"), None)
     assert seats_of(cache) == {}  # until it asks again
@@ -291,13 +291,13 @@ def test_a_session_answers_only_seat_requests_made_before_it_began(cache):
     cache.seats.session_begins()
     cache.group_changed(None, group(3, phase=RUNNING, asked=[1], generation=2))
     cache.seats.seal({"t/g"}, may=lambda _: True)
-    assert cache.seats.table.answers() == []
+    assert cache.seats.answers() == []
     cache.seats.session_begins()
     cache.seats.seal({"another"}, may=lambda _: True)
     cache.seats.seal({"t/g"}, may=lambda _: False)
-    assert cache.seats.table.answers() == []
+    assert cache.seats.answers() == []
     cache.seats.seal({"t/g"}, may=lambda _: True)
-    assert cache.seats.table.answers() == ["t/g"]
+    assert cache.seats.answers() == ["t/g"]
     cache.seats.unclaim("t/g")
     assert seats_of(cache) == {"g-w-1": OPEN}
 
@@ -311,7 +311,7 @@ def test_claimed_seats_are_dropped_when_the_requested_generation_changes(cache):
     assert seats_of(cache) == {"g-w-1": OPEN}
     assert used(cache, "n2") == 0
     assert before not in cache.tasks  # a session that still has it places nothing with it
-    assert cache.seats.table.claims() == []
+    assert cache.seats.claims() == []
 
 
 def test_a_deleted_podgroup_requests_no_seats(cache):
@@ -319,10 +319,10 @@ def test_a_deleted_podgroup_requests_no_seats(cache):
     there = group(3, phase=RUNNING, asked=[1], generation=2)
     cache.group_changed(None, there)
     cache.group_changed(there, changed(there, metadata__deletionTimestamp="2026-01-01T00:00:00Z"))
-    assert (seats_of(cache), cache.seats.table.asking()) == ({}, frozenset())
+    assert (seats_of(cache), cache.seats.asking()) == ({}, frozenset())
     cache.group_changed(there, None)
     cache.group_changed(None, group(3, phase=RUNNING))
-    assert cache.seats.table.asking() == frozenset()
+    assert cache.seats.asking() == frozenset()
 
 
 def gang_named(name, node):
@@ -338,7 +338,7 @@ def test_pod_creation_of_an_earlier_gang_resets_the_idle_time_of_later_gangs(cac
         clock.seconds += 1
 
     def idle():
-        return {key: clock.seconds - seats.since for key, seats in cache.seats.table.outstanding()}
+        return {key: clock.seconds - seats.since for key, seats in cache.seats.outstanding()}
 
     clock.seconds += 25
     first = changed(pod(0, node="n1"), metadata__name="a-w-0", metadata__uid="a0")
