@@ -24,7 +24,7 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.lifecycle.times import format_time
-from pyroclast_standalone.apiserver.running import RunningServer, running_server
+from tests.unit.running import RunningServer, running_server
 
 NS = "default"
 LAYERS, WIDTH = 10, 50

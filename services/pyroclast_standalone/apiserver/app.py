@@ -17,7 +17,6 @@ from pyroclast_standalone.apiserver.access.authn import Authenticator, TokenSign
 from pyroclast_standalone.apiserver.access.authz import Authorizer
 from pyroclast_standalone.apiserver.access.identity import Identity, write_kubeconfig
 from pyroclast_standalone.apiserver.admission.chain import Admission
-from pyroclast_standalone.apiserver.admission.limits import Limits
 from pyroclast_standalone.apiserver.admission.plugins import Classes, Plugins
 from pyroclast_standalone.apiserver.admission.webhooks import Webhooks
 from pyroclast_standalone.apiserver.controllers import crds, events
@@ -69,10 +68,9 @@ class Server:
         plugins, classes = Plugins(self.store, self.registry, schedulers), Classes(self.store)
         self.authorizer = Authorizer(self.store)
         self.webhooks = Webhooks(self.store, self.registry)
-        limits = Limits(self.store)
-        self.admission.early += [*plugins.mutating, classes.fill_in, limits.fill_in]
+        self.admission.early += [*plugins.mutating, classes.fill_in]
         self.admission.mutating += [self.webhooks.mutate]
-        self.admission.validating += [limits.check, classes.check, plugins.warn_of_scheduler, self.webhooks.validate]
+        self.admission.validating += [classes.check, plugins.warn_of_scheduler, self.webhooks.validate]
         self.quotas = Quotas(self.store, self.registry)
         self.admission.guards += [plugins.require_namespace, self.quotas.guard]
         signer = TokenSigner(identity.token_secret.read_bytes())

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pyroclast_standalone.apiserver.running import RunningServer, running_server
 from tests.control_plane import build
 from tests.control_plane.real import RealControlPlane, real_control_plane
+from tests.unit.running import RunningServer, running_server
 
 NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager")
 CONTROLLERS = "*,-node-lifecycle-controller,-pod-garbage-collector-controller"

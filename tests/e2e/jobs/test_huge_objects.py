@@ -22,9 +22,9 @@ from pyroclast.lifecycle.hyperjobs import Problem
 from pyroclast_job_controller.plugins.ssh import SshPlugin
 from pyroclast_job_controller.plugins.svc import SvcPlugin
 from pyroclast_job_controller.plugins.use import body_of
-from pyroclast_standalone.apiserver.running import running_server
 from tests.control_plane import build
 from tests.control_plane.real import real_control_plane
+from tests.unit.running import running_server
 
 pytestmark = pytest.mark.timeout(480)
 NS, NOW = "default", 1_741_687_200.0

@@ -15,7 +15,7 @@ from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast.runtime.in_process.queues import QueueCache, queue_view
 from pyroclast_admission import caches
 from pyroclast_admission.caches import FlowCache
-from pyroclast_standalone.apiserver.running import running_server
+from tests.unit.running import running_server
 
 QUEUES = [
     {"metadata": {"name": "bare"}},

@@ -30,8 +30,8 @@ from pyroclast_admission.certificates.issue import Material, from_secret, to_sec
 from pyroclast_admission.certificates.keeper import CertificateKeeper
 from pyroclast_admission.certificates.plan import Policy, Step, next_step, next_time
 from pyroclast_admission.certificates.steps import MAX_AUTHORITIES, carry_out
-from pyroclast_standalone.apiserver.running import RunningServer, running_server
 from tests.unit.ending import ended
+from tests.unit.running import RunningServer, running_server
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POLICY = Policy(frozenset({"localhost", "127.0.0.1", "svc.ns.svc"}))

@@ -18,10 +18,10 @@ from pyroclast.api.types import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_standalone import installation
-from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.processes import free_port
 from tests.e2e.support.containers import kubelet_files
 from tests.unit.chart import authorities, render
+from tests.unit.running import running_server
 
 HOST = "pyroclast-admission-service.pyroclast-system.svc"
 OBJECTS = list(yaml.safe_load_all((render.ROOT / "certs" / "cert-manager.yaml").read_text()))

@@ -11,7 +11,7 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.rules.lookups import QueueView
 from pyroclast.runtime.in_process.queues import QueueCache
 from pyroclast_admission.lookup import REMEMBERED_SECONDS, Fetcher
-from pyroclast_standalone.apiserver.running import running_server
+from tests.unit.running import running_server
 
 CHILD = (QUEUES, Key("", "child"))
 MANIFEST = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "child"}, "spec": {"parent": "above"}}

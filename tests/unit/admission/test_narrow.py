@@ -13,8 +13,8 @@ from pyroclast.kube.basics.errors import Invalid
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_standalone import installation
-from pyroclast_standalone.apiserver.running import running_server
 from tests.bench.admission_server import serving
+from tests.unit.running import running_server
 
 KINDS = {"MutatingWebhookConfiguration": MUTATING_WEBHOOKS, "ValidatingWebhookConfiguration": VALIDATING_WEBHOOKS}
 

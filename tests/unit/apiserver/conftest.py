@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pyroclast_standalone.apiserver.running import RunningServer, running_server
+from tests.unit.running import RunningServer, running_server
 
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",

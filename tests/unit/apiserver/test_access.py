@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyroclast_standalone.apiserver.access.authn import InvalidToken, TokenSigner
-from pyroclast_standalone.apiserver.running import running_server
+from tests.unit.running import running_server
 
 from .conftest import CONFIG_MAPS, PODS, Api, client_of, config_map
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pyroclast_standalone.apiserver.running import RunningServer, running_server
 from pyroclast_standalone.apiserver.storage.persist import DamagedData, SqliteJournal
+from tests.unit.running import RunningServer, running_server
 
 from .conftest import CONFIG_MAPS, CRD, PODS, Api, client_of, config_map, pod
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pyroclast_standalone.apiserver.running import running_server
+from tests.unit.running import running_server
 
 from .conftest import CONFIG_MAPS, CRD, PODS, Api, client_of, config_map, pod
 

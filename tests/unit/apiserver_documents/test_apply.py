@@ -1,10 +1,9 @@
-"""Server-side apply, and the owners of fields: of a field by its path, and of the replicas in a Scale."""
+"""Server-side apply, and the owners of fields by their path."""
 
 from __future__ import annotations
 
 import copy
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,53 +13,6 @@ from pyroclast_standalone.apiserver import kinds
 from pyroclast_standalone.apiserver.documents import apply, field_sets, managed_fields
 from pyroclast_standalone.apiserver.documents.errors import ApplyConflict, DocumentError, PatchFailure, Undecodable
 from pyroclast_standalone.apiserver.documents.field_sets import BadFieldPath, find_field
-from pyroclast_standalone.apiserver.verbs.scale import of_object, of_scale
-
-REPLICAS = {"f:spec": {"f:replicas": {}}}
-SOON = "2026-01-01T00:00:00Z"
-
-
-def _entry(manager: str, fields: dict[str, Any], *, operation: str = "Update", version: str = "apps/v1") -> dict[str, Any]:
-    return {
-        "manager": manager,
-        "operation": operation,
-        "apiVersion": version,
-        "time": SOON,
-        "fieldsType": "FieldsV1",
-        "fieldsV1": fields,
-    }
-
-
-BOTH = {"f:spec": {"f:replicas": {}, "f:paused": {}}}
-
-
-def test_scale_lists_only_managers_of_replicas_in_the_same_api_version() -> None:
-    entries = [_entry("a", BOTH), _entry("b", {"f:spec": {"f:paused": {}}}), _entry("c", REPLICAS, version="apps/v2")]
-    assert of_scale(entries, "apps/v1", ".spec.replicas") == [_entry("a", REPLICAS, version="autoscaling/v1")]
-
-
-def test_replicas_move_to_a_new_entry_when_an_update_manager_writes_the_scale() -> None:
-    entries = [_entry("a", BOTH)]
-    scale = of_scale(entries, "apps/v1", ".spec.replicas")
-    untimed = {name: value for name, value in _entry("a", REPLICAS).items() if name != "time"}
-    assert of_object(entries, scale, "apps/v1", ".spec.replicas") == [untimed, _entry("a", {"f:spec": {"f:paused": {}}})]
-
-
-def test_apply_entry_is_kept_when_its_scale_is_written_back() -> None:
-    entries = [_entry("a", BOTH, operation="Apply")]
-    assert of_object(entries, of_scale(entries, "apps/v1", ".spec.replicas"), "apps/v1", ".spec.replicas") == entries
-
-
-def test_scale_reads_the_last_of_two_entries_of_one_manager() -> None:
-    entries = [_entry("a", REPLICAS), _entry("a", {"f:spec": {"f:paused": {}}})]
-    assert of_scale(entries, "apps/v1", ".spec.replicas") == []
-
-
-def test_scale_ownership_follows_a_custom_replicas_path() -> None:
-    entries = [_entry("a", {"f:spec": {"f:size": {"f:count": {}}}})]
-    scale = of_scale(entries, "apps/v1", ".spec.size.count")
-    assert [each["fieldsV1"] for each in of_object(entries, scale, "apps/v1", ".spec.size.count")] == [entries[0]["fieldsV1"]]
-
 
 SCHEMA = {"properties": {"spec": {"properties": {"x": {"type": "string"}, "m": {"additionalProperties": {"type": "integer"}}}}}}
 

@@ -33,8 +33,8 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.service import Service
 from pyroclast_board.app import run
 from pyroclast_board.settings import BoardSettings
-from pyroclast_standalone.apiserver.running import RunningServer, running_server
 from pyroclast_standalone.processes import free_port
+from tests.unit.running import RunningServer, running_server
 
 RBAC = "rbac.authorization.k8s.io"
 FULL = "4 cpu asked for; QueueFull: not now: research may use 8 cpu and uses 7; this gang asks for 4 cpu"

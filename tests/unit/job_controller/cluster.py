@@ -32,8 +32,8 @@ from pyroclast.runtime.controllers import work
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller.app import COMPONENT, build, make_shared
 from pyroclast_job_controller.settings import ControllerSettings
-from pyroclast_standalone.apiserver.running import RunningServer, running_server
 from tests.unit.ending import ended
+from tests.unit.running import RunningServer, running_server
 
 STEP = 0.03
 KINDS = {

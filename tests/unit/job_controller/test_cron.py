@@ -28,8 +28,8 @@ from pyroclast_job_controller.app import COMPONENT
 from pyroclast_job_controller.caches import Caches, Shared
 from pyroclast_job_controller.cronjobs import CronController
 from pyroclast_job_controller.metrics import ControllerMetrics
-from pyroclast_standalone.apiserver.running import running_server
 from tests.unit.ending import ended
+from tests.unit.running import running_server
 
 NS, NAME = "default", "c"
 KEY = Key(NS, NAME)

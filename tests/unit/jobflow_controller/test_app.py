@@ -11,8 +11,8 @@ from pyroclast.api.types import CRDS, JOB_FLOWS, JOB_TEMPLATES, JOBS, LEASES, NA
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
-from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.processes import free_port
+from tests.unit.running import running_server
 
 KINDS = {kind.qualified for kind in (JOB_FLOWS, JOB_TEMPLATES, JOBS)}
 LEASE = Key("volcano-system", "pyroclast-jobflow-controller")

@@ -12,8 +12,8 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import load
-from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.nodes.service import NodesSettings, run
+from tests.unit.running import running_server
 
 
 @dataclass

@@ -26,7 +26,7 @@ from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods
 from pyroclast_recorder.reading.queries import usage
 from pyroclast_recorder.reading.questions import UsageQuestion
-from pyroclast_standalone.apiserver.running import running_server
+from tests.unit.running import running_server
 
 from .conftest import ON_SQLITE, NewDatabase
 

@@ -36,7 +36,7 @@ from pyroclast_recorder.reading.cluster_use import cluster_rows, reserved_amount
 from pyroclast_recorder.reading.outcomes import prediction_rows, state_of
 from pyroclast_recorder.reading.questions import BadQuestion, history_question, usage_question
 from pyroclast_recorder.reading.server import HistoryServer
-from pyroclast_standalone.apiserver.running import running_server
+from tests.unit.running import running_server
 
 from .conftest import ON_SQLITE, NewDatabase
 

@@ -41,7 +41,7 @@ from pyroclast_recorder.facts.jobs import job_facts, prediction_facts
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.hourly_usage import held
 from pyroclast_recorder.settings import RecorderSettings
-from pyroclast_standalone.apiserver.running import RunningServer, running_server
+from tests.unit.running import RunningServer, running_server
 
 from .conftest import ON_SQLITE, NewDatabase
 

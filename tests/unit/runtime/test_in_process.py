@@ -22,7 +22,7 @@ from pyroclast.runtime.in_process.creation import COMMANDS_VALIDATE, PODS_MUTATE
 from pyroclast.runtime.in_process.jobs import PATHS, JobCreator
 from pyroclast.runtime.in_process.queues import QueueCache
 from pyroclast.runtime.traces import ANNOTATION, Traces, context_of
-from pyroclast_standalone.apiserver.running import running_server
+from tests.unit.running import running_server
 
 NS = "default"
 WRITER = "a-controller"

@@ -15,7 +15,7 @@ from pyroclast.runtime.settings import load
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import gangs
 from pyroclast_scheduler.wiring import main
-from pyroclast_standalone.apiserver.running import running_server
+from tests.unit.running import running_server
 
 GROUP = "scheduling.k8s.io/group-name"
 

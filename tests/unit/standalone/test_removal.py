@@ -15,10 +15,10 @@ from pyroclast.api.types import CONFIG_MAPS, CRDS, HYPER_JOBS, JOB_FLOWS, NAMESP
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
-from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.installation import release, remove
 from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
+from tests.unit.running import running_server
 from tests.unit.standalone.takeover.test_takeover_command import deployment
 
 

@@ -62,15 +62,11 @@ class Quotas:
         spec = quota["spec"]
         hard = limits.parse(spec.get("hard"))
         if review.resource.qualified == "pods":
-            if not limits.within_scopes(spec, body):
-                return False
             missing = limits.missing_resources(body["spec"], hard)
             if missing:
                 text = "; ".join(f"{each} for: {','.join(names)}" for each, names in missing.items())
                 why = f"failed quota: {quota['metadata']['name']}: must specify {text}"
                 raise review.refusal(why)
-        elif spec.get("scopes") or spec.get("scopeSelector"):
-            return False
         delta = {each: value for each, value in wanted.items() if each in hard and value}
         if not delta:
             return False
@@ -106,8 +102,7 @@ class Quotas:
                 continue
             for item in collection.select(stored.namespace):
                 body = item.load()
-                if resource.qualified != "pods" or limits.within_scopes(spec, body):
-                    limits.add(used, limits.usage_of(resource.qualified, body))
+                limits.add(used, limits.usage_of(resource.qualified, body))
         state = {"hard": limits.wire(hard), "used": limits.wire(used)}
         if quota.get("status") != state:
             quota["status"] = state

@@ -1,4 +1,4 @@
-"""Core kinds with configuration: ConfigMap, Secret, ServiceAccount, ResourceQuota and LimitRange."""
+"""Core kinds with configuration: ConfigMap, Secret, ServiceAccount and ResourceQuota."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast.resources import quantity
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, required, too_long
 from pyroclast.rules.podspecs.requirements import STANDARD, amount_problems, resource_problems
 from pyroclast.rules.values import amount
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.kinds.rules import Rules, age_of
-
-_SCOPES: Final = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass")
-_CONFLICTING: Final = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
-_OF_PODS: Final = {"pods", *(f"{kind}{name}" for kind in ("", "requests.", "limits.") for name in ("cpu", "memory"))}
-_LIMIT_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
 
 
 def _is_standard(name: str) -> bool:
@@ -38,47 +32,12 @@ def _check_hard(amounts: Mapping[str, str], path: str) -> list[FieldError]:
     return errors
 
 
-def _check_scopes(spec: Mapping[str, Any]) -> list[FieldError]:
-    """Check the scopes. A scope that this server does not enforce is rejected, so that no quota silently has no effect."""
-    scopes, path = spec.get("scopes") or [], "spec.scopes"
-    counted = [name for name in spec.get("hard") or () if "/" not in name]
-    errors: list[FieldError] = []
-    for scope in scopes:
-        if scope not in _SCOPES:
-            errors.append(invalid(path, scopes, "unsupported scope"))
-        elif any(name not in ({"pods"} if scope == "BestEffort" else _OF_PODS) for name in counted):
-            errors.append(invalid(path, scopes, "unsupported scope applied to resource"))
-    errors += [invalid(path, scopes, "conflicting scopes") for pair in _CONFLICTING if pair <= set(scopes)]
-    own = "spec.scopeSelector.matchExpressions.scopeName"
-    selected = [each.get("scopeName", "") for each in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()]
-    return [*errors, *(invalid(own, scope, "unsupported scope") for scope in selected if scope not in _SCOPES)]
-
-
 def check_quota(document: dict[str, Any]) -> list[FieldError]:
-    """Return the faults of a quota."""
+    """Return the faults of a quota. One with scopes is rejected, because this server would count all pods for it."""
     spec = document["spec"]
-    return [*_check_hard(spec.get("hard") or {}, "spec.hard"), *_check_scopes(spec)]
-
-
-def check_quota_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    """Return the faults of a change of a quota: its scopes may not change."""
-    scopes = new["spec"].get("scopes")
-    fixed = set(scopes or ()) == set(old["spec"].get("scopes") or ())
-    return [*check_quota(new), *([] if fixed else [invalid("spec.scopes", scopes, "field is immutable")])]
-
-
-def check_limit_range(document: dict[str, Any]) -> list[FieldError]:
-    """Return the faults of a LimitRange."""
-    errors: list[FieldError] = []
-    for index, limit in enumerate(document["spec"].get("limits") or ()):
-        own, kind = f"spec.limits[{index}]", limit.get("type", "")
-        if "/" not in kind and kind not in _LIMIT_TYPES:
-            errors.append(invalid(f"{own}.type", kind, "must be a standard limit type or fully qualified"))
-        least, most = limit.get("min") or {}, limit.get("max") or {}
-        for name, value in least.items():
-            if name in most and quantity.parse(value) > quantity.parse(most[name]):
-                errors.append(invalid(f"{own}.min[{name}]", value, f"min value {value} is greater than max value {most[name]}"))
-    return errors
+    scoped = [f"spec.{field}" for field in ("scopes", "scopeSelector") if spec.get(field)]
+    errors = _check_hard(spec.get("hard") or {}, "spec.hard")
+    return [*errors, *(forbidden(path, "the embedded API server counts no quotas with scopes") for path in scoped)]
 
 
 _MAX_BYTES: Final = 1024 * 1024  # of all values together
@@ -172,22 +131,4 @@ def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], ", ".join(requests), ", ".join(limits), age_of(document, now)]
 
 
-RESOURCE_QUOTA: Final = Rules(check=check_quota, check_update=check_quota_update, deletes_to_object=True, cells=_quota_cells)
-
-
-def _default_limits(document: dict[str, Any]) -> None:
-    for item in document["spec"].get("limits") or ():
-        if item.get("type") == "Container":
-            limits, requests = dict(item.get("default") or {}), dict(item.get("defaultRequest") or {})
-            for name, amount in (item.get("max") or {}).items():
-                limits.setdefault(name, amount)
-            for source in (limits, item.get("min") or {}):
-                for name, amount in source.items():
-                    requests.setdefault(name, amount)
-            if limits:
-                item["default"] = limits
-            if requests:
-                item["defaultRequest"] = requests
-
-
-LIMIT_RANGE: Final = Rules(default=_default_limits, check=check_limit_range)
+RESOURCE_QUOTA: Final = Rules(check=check_quota, deletes_to_object=True, cells=_quota_cells)

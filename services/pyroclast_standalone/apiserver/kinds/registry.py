@@ -27,7 +27,7 @@ _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("", "ConfigMap"): core_config.CONFIG_MAP,
     ("", "Endpoints"): Rules(deprecation=_NO_ENDPOINTS),
     ("", "Event"): access.EVENT,
-    ("", "LimitRange"): core_config.LIMIT_RANGE,
+    ("", "LimitRange"): workloads.LIMIT_RANGE,
     ("", "Namespace"): core_cluster.NAMESPACE,
     ("", "Node"): core_cluster.NODE,
     ("", "PersistentVolume"): core_cluster.PERSISTENT_VOLUME,

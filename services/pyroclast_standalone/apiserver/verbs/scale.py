@@ -1,16 +1,11 @@
-"""The scale subresource: the replicas of any kind in one form."""
+"""The scale subresource: the replicas of any kind in one form. A Scale has no `managedFields`, and apply is refused."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from pyroclast.rules.errors import invalid
 from pyroclast_standalone import times
-from pyroclast_standalone.apiserver.documents.errors import Json, Object
-from pyroclast_standalone.apiserver.documents.field_sets import FieldSet
-from pyroclast_standalone.apiserver.documents.managed_fields import Owner, decode, encode
 from pyroclast_standalone.apiserver.kinds.builtin import BuiltinStrategy
 from pyroclast_standalone.apiserver.kinds.builtins import Builtin
 from pyroclast_standalone.apiserver.kinds.rules import Rules
@@ -21,65 +16,7 @@ from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.verbs import patching
 from pyroclast_standalone.apiserver.verbs.write import Change, Writer, check_place, check_uid
 
-_SCALE: Final = "autoscaling/v1"
-_REPLICAS: Final = ("f:spec", "f:replicas")
-
-
-def of_scale(entries: Json, api_version: str, path: str) -> list[Object]:
-    """Return `managedFields` of the Scale of an object whose replicas are at `path` (`.spec.replicas`)."""
-    owned = [each for each in _distinct(entries).values() if each.api_version == api_version and _has(each.fields, _steps(path))]
-    return encode(replace(each, api_version=_SCALE, fields=_only(_REPLICAS)) for each in owned)
-
-
-def of_object(entries: Json, scale_entries: Json, api_version: str, path: str) -> list[Object]:
-    """Return `managedFields` of the object after a write to its Scale, from its previous `entries` and the `scale_entries`."""
-    before, scaled, steps = _distinct(entries), _distinct(scale_entries), _steps(path)
-    result = []
-    for identity, owner in before.items():
-        is_apart = owner.api_version != api_version or not _has(owner.fields, steps)
-        if is_apart or scaled.pop(identity, None) is not None:
-            result.append(owner)
-        elif kept := _without(owner.fields, steps):
-            result.append(replace(owner, fields=kept))
-    for identity, owner in scaled.items():
-        if _has(owner.fields, _REPLICAS):
-            time = before[identity].time if identity in before else None
-            result.append(replace(owner, api_version=api_version, fields=_only(steps), time=time))
-    return encode(result)
-
-
-def _distinct(entries: Json) -> dict[tuple[str, str, str, str], Owner]:
-    return {owner.identity: owner for owner in decode(entries)}
-
-
-def _steps(path: str) -> tuple[str, ...]:
-    return tuple(f"f:{step}" for step in path.strip(".").split("."))
-
-
-def _only(steps: tuple[str, ...]) -> FieldSet:
-    first, *rest = steps
-    return {first: _only(tuple(rest)) if rest else {}}
-
-
-def _has(fields: FieldSet, steps: tuple[str, ...]) -> bool:
-    for step in steps:
-        if step not in fields:
-            return False
-        fields = fields[step]
-    return True
-
-
-def _without(fields: FieldSet, steps: tuple[str, ...]) -> FieldSet:
-    first, *rest = steps
-    below = _without(fields[first], tuple(rest)) if rest else {}
-    return {key: below if key == first else child for key, child in fields.items() if key != first or below}
-
-
 _UNSET: Final = -(2**31)  # marks replicas that a custom resource does not set
-_NO_FORMER_OWNER: Final = (
-    "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper "
-    "version: request to convert CR to an invalid group/version: autoscaling/v1"
-)
 _NO_KIND: Final = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
 _STRATEGY: Final = BuiltinStrategy(Builtin("autoscaling", "v1", "scales", "Scale"), Rules())
 
@@ -112,6 +49,8 @@ class Scales:
             change: Change = lambda _: document  # noqa: E731 - the same each time
         else:
             patching.check_kind(context, resource)
+            if context.content_type == patching.APPLY:
+                raise status.unsupported_media_type((patching.JSON_PATCH, patching.MERGE))
             patching.check_options(context)
             if stored is None:
                 raise status.not_found(resource.group, resource.plural, context.info.name)
@@ -123,35 +62,24 @@ class Scales:
             key,
             lambda live: self._scaled(context, resource, live or {}, change),
             subresource="scale",
-            is_tracked=True,
             show=lambda body: self._of(resource, body),
         )
         return json_answer(self._of(resource, shown if isinstance(shown, dict) else shown.load()))
 
     def _scaled(self, context: Context, resource: Resource, live: dict[str, Any], change: Change) -> dict[str, Any]:
         """Return the object `live` after `change` was applied to its Scale."""
-        path, owners = _paths(resource)[0], live["metadata"].get("managedFields")
+        path = _paths(resource)[0]
         scale = self._of(resource, live)
-        entries = of_scale(owners, resource.api_version, path)
-        if entries:
-            scale["metadata"]["managedFields"] = entries
-        elif resource.is_custom and context.content_type == patching.APPLY:
-            raise status.unreasoned(500, _NO_FORMER_OWNER)
         if resource.is_custom and _at(live, path) is None:
             scale["spec"]["replicas"] = _UNSET
         new = change(scale)
         check_place(context, self._scales, new["metadata"])
-        if context.content_type != patching.APPLY:
-            self._writer.track(context, self._scales, new, scale, now=self._writer.now(), subresource="scale")
         replicas = new["spec"].get("replicas", 0)
         check_uid(context, resource, new["metadata"], live["metadata"])
         _check(context, resource, replicas)
-        metadata = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
+        metadata = dict(live["metadata"])
         if version := new["metadata"].get("resourceVersion"):
             metadata["resourceVersion"] = version
-        entries = of_object(owners, new["metadata"].get("managedFields"), resource.api_version, path)
-        if entries:
-            metadata["managedFields"] = entries
         return {**_with(live, path, replicas), "metadata": metadata}
 
     def _of(self, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.lengths import declared_end
 from pyroclast_scheduler.shell.explain_server import AT_ONCE, ExplainServer, finder
-from pyroclast_standalone.apiserver.running import running_server
 from tests.scenarios import objects
+from tests.unit.running import running_server
 from tests.unit.scheduler import natives
 from tests.unit.scheduler.deciding import decided
 from tests.unit.scheduler.session.test_causes import CAPACITY, decide, pods

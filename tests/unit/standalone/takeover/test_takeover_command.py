@@ -8,9 +8,9 @@ from typing import Any
 from pyroclast.api.types import CONFIG_MAPS, LEASES, SERVICES, VALIDATING_WEBHOOKS
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
-from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.takeover.command import check
 from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
+from tests.unit.running import running_server
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"
