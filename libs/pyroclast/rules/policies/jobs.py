@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import zip_longest
 from typing import Final
 
@@ -17,7 +18,16 @@ from pyroclast.rules.jobs.tasks import ABOVE_REPLICAS, NOT_A_GRAPH, NOT_ALL_PART
 from pyroclast.rules.jobs.update import ABOVE_TOTAL, FIELDS_CHANGED, NEEDS_MINIMUM, STAYS_WITHIN_REPLICAS, TASKS_CHANGED
 from pyroclast.rules.jobs.warnings import ROOT_REFUSED
 from pyroclast.rules.podgroups import BOTH_TIERS
-from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation, is_whole, listed, matches
+from pyroclast.rules.policies.model import (
+    ONE_TIER,
+    MutatingPolicy,
+    Mutation,
+    ValidatingPolicy,
+    Validation,
+    is_whole,
+    listed,
+    matches,
+)
 from pyroclast.rules.policies.submitters import CHANGED, SUBMITTER_KEPT, SUBMITTER_WRITTEN
 
 _DURATION: Final = r"[-+]?(0|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|ms|s|m|h))+)"
@@ -36,6 +46,10 @@ _CREATE: Final = ("CREATE",)
 _UPDATE: Final = ("UPDATE",)
 
 
+_at_creation: Final = partial(Validation, operations=_CREATE)
+_at_update: Final = partial(Validation, operations=_UPDATE)
+
+
 def _first(condition: str) -> str:
     """Return an expression for the name of the first task for which `condition` (on `t`) is false."""
     return f"variables.tasks.filter(t, !({condition}))[0].?name.orValue('')"
@@ -50,10 +64,6 @@ def _of_tasks(
     return Validation(rule, f"variables.tasks.all(t, {condition})", "".join(texts), said, operations)
 
 
-_TIERS = (
-    "!(has({0}.networkTopology) && has({0}.networkTopology.highestTierAllowed) && "
-    "{0}.networkTopology.?highestTierName.orValue('') != '')"
-)
 _PRODUCT = (
     "!has(t.partitionPolicy) || !has(t.partitionPolicy.totalPartitions) || "
     "t.?replicas.orValue(0) == t.partitionPolicy.totalPartitions * t.partitionPolicy.partitionSize"
@@ -79,7 +89,7 @@ _SAME_FIELDS: Final = [to_camel(name) for name in JobSpec.model_fields if name n
 _SAME_TASK_FIELDS: Final = [to_camel(name) for name in TaskSpec.model_fields if name not in _CHANGEABLE_OF_TASK]
 
 _VALIDATIONS: Final = (
-    Validation("a Job has at least one task", "variables.tasks.size() > 0", NO_TASKS, operations=_CREATE),
+    _at_creation("a Job has at least one task", "variables.tasks.size() > 0", NO_TASKS),
     _of_tasks(
         "names of tasks are unique",
         f"variables.tasks.filter(u, u.?name.orValue('') == {_TASK}).size() == 1",
@@ -94,20 +104,19 @@ _VALIDATIONS: Final = (
         ";",
         names_job=True,
     ),
-    Validation(
+    _at_creation(
         "`minAvailable` of the Job is at most the replicas of all tasks together",
         f"{_SUM} >= object.?spec.?minAvailable.orValue(0)",
         f"{TOO_FEW_REPLICAS};",
-        operations=_CREATE,
     ),
     Validation(
         "`networkTopology` of the Job sets at most one of `highestTierAllowed` and `highestTierName`",
-        f"!has(object.spec) || {_TIERS.format('object.spec')}",
+        f"!has(object.spec) || {ONE_TIER.format('object.spec')}",
         BOTH_TIERS,
     ),
     Validation(
         "`networkTopology` of a partition sets at most one of `highestTierAllowed` and `highestTierName`",
-        f"variables.tasks.all(t, !has(t.partitionPolicy) || {_TIERS.format('t.partitionPolicy')})",
+        f"variables.tasks.all(t, !has(t.partitionPolicy) || {ONE_TIER.format('t.partitionPolicy')})",
         BOTH_TIERS,
     ),
     _of_tasks(
@@ -126,163 +135,116 @@ _VALIDATIONS: Final = (
         names_job=True,
         operations=(),
     ),
-    Validation(
-        "a policy has at most one of events and exit code",
-        _ALL.format(f"l.all(p, !({_P}.size() > 0 && has(p.exitCode)))"),
-        BOTH,
-        operations=_CREATE,
+    _at_creation(
+        "a policy has at most one of events and exit code", _ALL.format(f"l.all(p, !({_P}.size() > 0 && has(p.exitCode)))"), BOTH
     ),
-    Validation(
-        "a policy has at least one of events and exit code",
-        _ALL.format(f"l.all(p, {_P}.size() > 0 || has(p.exitCode))"),
-        NEITHER,
-        operations=_CREATE,
+    _at_creation(
+        "a policy has at least one of events and exit code", _ALL.format(f"l.all(p, {_P}.size() > 0 || has(p.exitCode))"), NEITHER
     ),
-    Validation(
+    _at_creation(
         "a policy names only events that users may use",
         _ALL.format(f"l.all(p, {_P}.all(e, e in {listed(EVENTS)}))"),
         "invalid policy event",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "a policy names only actions that users may use",
         _ALL.format(f"l.all(p, p.?action.orValue('') in {listed(ACTIONS)})"),
         "invalid policy action",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "a list of policies names each event once",
         _ALL.format(f"l.all(p, {_P}.all(e, l.filter(q, e in {_Q}).size() == 1))"),
         "duplicate policy event: duplicate event across different policy",
-        operations=_CREATE,
     ),
-    Validation(
-        "exit code 0 has no policy",
-        _ALL.format("l.all(p, p.?exitCode.orValue(1) != 0)"),
-        SUCCESS_CODE,
-        operations=_CREATE,
-    ),
-    Validation(
+    _at_creation("exit code 0 has no policy", _ALL.format("l.all(p, p.?exitCode.orValue(1) != 0)"), SUCCESS_CODE),
+    _at_creation(
         "a list of policies names each exit code once",
         _ALL.format("l.all(p, !has(p.exitCode) || l.filter(q, has(q.exitCode) && q.exitCode == p.exitCode).size() == 1)"),
         "duplicate exitCode",
-        operations=_CREATE,
     ),
-    Validation(
-        "* is the only event in a list",
-        _ALL.format(f"!l.exists(p, '*' in {_P}) || l.all(p, {_P}.all(e, e == '*'))"),
-        STAR_ALONE,
-        operations=_CREATE,
+    _at_creation(
+        "* is the only event in a list", _ALL.format(f"!l.exists(p, '*' in {_P}) || l.all(p, {_P}.all(e, e == '*'))"), STAR_ALONE
     ),
-    Validation(
+    _at_creation(
         "timeouts of policies are durations",
         _ALL.format(f"l.all(p, {matches(_NO_TIMEOUT, _DURATION)})"),
         "time: invalid duration in the timeout of a policy",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "`runningEstimate` is a duration",
         matches("object.?spec.?runningEstimate.orValue('1s')", _DURATION),
         "time: invalid duration in runningEstimate",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "the durations in `spec.retry` are not negative",
         " && ".join(
             matches(f"object.?spec.?retry.?{field}.orValue('1s')", _LENGTH) for field in ("backoff", "maxBackoff", "resetAfter")
         ),
         "spec.retry: a duration that is not negative is expected, such as 10s",
-        operations=_CREATE,
     ),
-    Validation(
-        "the queue is not `root`",
-        "object.?spec.?queue.orValue('default') != 'root'",
-        f"{ROOT_REFUSED};",
-        operations=_CREATE,
-    ),
-    Validation(
+    _at_creation("the queue is not `root`", "object.?spec.?queue.orValue('default') != 'root'", f"{ROOT_REFUSED};"),
+    _at_creation(
         "a pod has containers",
         "variables.tasks.all(t, t.?template.?spec.?containers.orValue([]).size() > 0)",
         "template.spec.containers: Required value",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "a container has an image",
         "variables.tasks.all(t, t.?template.?spec.?containers.orValue([]).all(c, c.?image.orValue('') != ''))",
         "image: Required value",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "a task with a NUMA policy requests whole CPUs",
-        (
-            "variables.tasks.all(t, t.?topologyPolicy.orValue('none') in ['', 'none'] || "
-            f"t.?template.?spec.?containers.orValue([]).all(c, {_CORES.format('requests')} || "
-            f"(!c.?resources.?requests.hasValue() && {_CORES.format('limits')})))"
-        ),
+        "variables.tasks.all(t, t.?topologyPolicy.orValue('none') in ['', 'none'] || "
+        f"t.?template.?spec.?containers.orValue([]).all(c, {_CORES.format('requests')} || "
+        f"(!c.?resources.?requests.hasValue() && {_CORES.format('limits')})))",
         "the cpu request isn't an integer",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "all Job plugins exist",
         f"!has(object.spec) || !has(object.spec.plugins) || object.spec.plugins.all(k, k in {_PLUGINS})",
         "unable to find job plugin",
         f"'unable to find job plugin: ' + object.spec.plugins.map(k, k).filter(k, !(k in {_PLUGINS}))[0] + ';'",
-        _CREATE,
     ),
-    Validation(
+    _at_creation(
         "mount paths of volumes are unique",
         "variables.volumes.all(v, variables.volumes.filter(w, w.mountPath == v.mountPath).size() == 1)",
         "duplicated mountPath",
-        (
-            "'duplicated mountPath: ' + variables.volumes.filter(v, "
-            "variables.volumes.filter(w, w.mountPath == v.mountPath).size() > 1)[0].mountPath + ';'"
-        ),
-        _CREATE,
+        "'duplicated mountPath: ' + variables.volumes.filter(v, "
+        "variables.volumes.filter(w, w.mountPath == v.mountPath).size() > 1)[0].mountPath + ';'",
     ),
-    Validation(
+    _at_creation(
         "a volume sets at most one of `volumeClaim` and `volumeClaimName`",
         "variables.volumes.all(v, !(v.?volumeClaimName.orValue('') != '' && has(v.volumeClaim)))",
         TWO_CLAIMS,
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "`volumeClaimName` is a DNS subdomain",
-        (
-            "variables.volumes.all(v, v.?volumeClaimName.orValue('') == '' || "
-            "!format.dns1123Subdomain().validate(v.volumeClaimName).hasValue())"
-        ),
+        "variables.volumes.all(v, v.?volumeClaimName.orValue('') == '' || "
+        "!format.dns1123Subdomain().validate(v.volumeClaimName).hasValue())",
         "invalid VolumeClaimName",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "`dependsOn` names tasks of the Job, and no task depends on itself",
-        (
-            "variables.tasks.all(t, t.?dependsOn.?name.orValue([]).all(n, "
-            f"n != {_TASK} && variables.tasks.exists(u, u.?name.orValue('') == n)))"
-        ),
+        "variables.tasks.all(t, t.?dependsOn.?name.orValue([]).all(n, "
+        f"n != {_TASK} && variables.tasks.exists(u, u.?name.orValue('') == n)))",
         f"{NOT_A_GRAPH};",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "no two tasks depend on each other",
-        (
-            "variables.tasks.all(t, t.?dependsOn.?name.orValue([]).all(n, "
-            f"!variables.tasks.exists(u, u.?name.orValue('') == n && {_TASK} in u.?dependsOn.?name.orValue([]))))"
-        ),
+        "variables.tasks.all(t, t.?dependsOn.?name.orValue([]).all(n, "
+        f"!variables.tasks.exists(u, u.?name.orValue('') == n && {_TASK} in u.?dependsOn.?name.orValue([]))))",
         f"{NOT_A_GRAPH};",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "names of pods are not too long",
         f"variables.tasks.all(t, ({_FIRST_POD}).size() <= 63)",
         "create pod with name validate failed [name part must be no more than 63 bytes];",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "the name of a job is not too long",
         f"{_JOB}.size() <= 63",
         "create job with name validate failed [name part must be no more than 63 bytes]",
-        operations=_CREATE,
     ),
     Validation(
         "the replicas of all tasks together are at most `custom.max_pods_per_job`",
@@ -290,18 +252,16 @@ _VALIDATIONS: Final = (
         too_many_pods("too many", "MAX_PODS"),
         f"'{_TOO_MANY}'",
     ),
-    Validation(
+    _at_creation(
         "a pod template names no node, unless `custom.allow_job_placement` is set",
         "ALLOWS_PLACEMENT || variables.tasks.all(t, t.?template.?spec.?nodeName.orValue('') == '')",
         "template.spec.nodeName: Forbidden: the scheduler chooses the node",
-        operations=_CREATE,
     ),
-    Validation(
+    _at_creation(
         "the scheduler is one of the installation, unless `custom.allow_job_placement` is set",
         "ALLOWS_PLACEMENT || (object.?spec.?schedulerName.orValue('') in ['', SCHEDULERS] && variables.tasks.all(t, "
         "t.?template.?spec.?schedulerName.orValue('') in ['', SCHEDULERS]))",
         "schedulerName: Unsupported value: another scheduler than those of the installation",
-        operations=_CREATE,
     ),
     _of_tasks(
         "`minAvailable` of a task stays at most its `replicas`",
@@ -309,49 +269,39 @@ _VALIDATIONS: Final = (
         f"{STAYS_WITHIN_REPLICAS} in task: ",
         operations=_UPDATE,
     ),
-    Validation(
+    _at_update(
         "`minAvailable` of the Job stays at most the replicas of all tasks together",
         f"object.?spec.?minAvailable.orValue(0) <= {_SUM}",
         ABOVE_TOTAL,
-        operations=_UPDATE,
     ),
-    Validation(
+    _at_update(
         "`minAvailable` of the Job stays above 0, unless all replicas are 0",
         f"object.?spec.?minAvailable.orValue(0) > 0 || {_SUM} == 0 || oldObject.?spec.?minAvailable.orValue(0) == 0",
         NEEDS_MINIMUM,
-        operations=_UPDATE,
     ),
-    Validation(
+    _at_update(
         "tasks are neither added nor removed",
         "variables.tasks.size() == oldObject.?spec.?tasks.orValue([]).size()",
         TASKS_CHANGED,
-        operations=_UPDATE,
     ),
-    Validation(
+    _at_update(
         "other fields of the Job are not changed",
         " && ".join(f"object.?spec.?{field} == oldObject.?spec.?{field}" for field in _SAME_FIELDS),
         FIELDS_CHANGED,
-        operations=_UPDATE,
     ),
-    Validation(
+    _at_update(
         "volumes are not changed, except that the controller may set `volumeClaimName`",
-        (
-            "variables.volumes.size() == oldObject.?spec.?volumes.orValue([]).size() && variables.volumes.all(i, v, "
-            "v.mountPath == oldObject.spec.volumes[i].mountPath && v.?volumeClaim == oldObject.spec.volumes[i].?volumeClaim && "
-            "(has(v.volumeClaim) || v.?volumeClaimName == oldObject.spec.volumes[i].?volumeClaimName))"
-        ),
+        "variables.volumes.size() == oldObject.?spec.?volumes.orValue([]).size() && variables.volumes.all(i, v, "
+        "v.mountPath == oldObject.spec.volumes[i].mountPath && v.?volumeClaim == oldObject.spec.volumes[i].?volumeClaim && "
+        "(has(v.volumeClaim) || v.?volumeClaimName == oldObject.spec.volumes[i].?volumeClaimName))",
         FIELDS_CHANGED,
-        operations=_UPDATE,
     ),
-    Validation(
+    _at_update(
         "fields of tasks are not changed",
-        (
-            "variables.tasks.size() != oldObject.?spec.?tasks.orValue([]).size() || variables.tasks.all(i, t, "
-            + " && ".join(f"t.?{field} == oldObject.spec.tasks[i].?{field}" for field in _SAME_TASK_FIELDS)
-            + ")"
-        ),
+        "variables.tasks.size() != oldObject.?spec.?tasks.orValue([]).size() || variables.tasks.all(i, t, "
+        + " && ".join(f"t.?{field} == oldObject.spec.tasks[i].?{field}" for field in _SAME_TASK_FIELDS)
+        + ")",
         FIELDS_CHANGED,
-        operations=_UPDATE,
     ),
 )
 

@@ -9,6 +9,11 @@ from typing import Any
 from pyroclast.api.types import ResourceType
 
 GROUP = "admissionregistration.k8s.io"
+ONE_TIER = (
+    "!(has({0}.networkTopology) && has({0}.networkTopology.highestTierAllowed) && "
+    "{0}.networkTopology.?highestTierName.orValue('') != '')"
+)
+"""Whether the topology of `{0}` gives its limit once."""
 
 
 def listed(names: Iterable[str]) -> str:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, HYPER_NODES, JOB_FLOWS, POD_GROUPS, PODS, QUEUES
 from pyroclast.rules.podgroups import BOTH_TIERS, NOT_NEGATIVE, ROOT_GROUP_REFUSED
 from pyroclast.rules.podspecs.requirements import COUNTED
-from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation, is_whole, listed
+from pyroclast.rules.policies.model import ONE_TIER, MutatingPolicy, Mutation, ValidatingPolicy, Validation, is_whole, listed
 from pyroclast.rules.policies.submitters import CHANGED, RECORDED_KEPT, SUBMITTER_KEPT, SUBMITTER_WRITTEN
 
 _WRITE: Final = ("CREATE", "UPDATE")
 _HIERARCHY: Final = "object.metadata.?annotations[?'volcano.sh/hierarchy'].orValue('')"
 _WEIGHTS: Final = "object.metadata.?annotations[?'volcano.sh/hierarchy-weights'].orValue('')"
-_TIERS: Final = (
-    "!(has({0}.networkTopology) && has({0}.networkTopology.highestTierAllowed) && "
-    "{0}.networkTopology.?highestTierName.orValue('') != '')"
-)
 _COUNTED: Final = f"r in {listed(COUNTED)} || (r.contains('/') && !r.contains('kubernetes.io/'))"
 
 
@@ -31,24 +28,23 @@ def _lists(check: str) -> str:
 
 _AMOUNT: Final = "quantity(string({0}[r]))"
 
+_written: Final = partial(Validation, operations=_WRITE)
 _QUEUES: Final = ValidatingPolicy(
     "queue-validation-policy",
     QUEUES,
     ("CREATE", "UPDATE", "DELETE"),
     (
-        Validation(
+        _written(
             "amounts of resources are not negative",
             _lists(f"!{_AMOUNT}.isLessThan(quantity('0'))"),
             "must be greater than or equal to 0",
-            operations=_WRITE,
         ),
-        Validation(
+        _written(
             "amounts of countable resources are whole numbers",
             _lists(f"!({_COUNTED}) || {is_whole('{0}[r]')}"),
             "must be an integer",
-            operations=_WRITE,
         ),
-        Validation(
+        _written(
             "`deserved` is at least `guarantee`",
             (
                 "!object.?spec.?guarantee.?resource.hasValue() || object.spec.guarantee.resource.all(r, "
@@ -56,38 +52,33 @@ _QUEUES: Final = ValidatingPolicy(
                 ".isLessThan(quantity(string(object.spec.guarantee.resource[r]))))"
             ),
             "deserved must be >= guarantee",
-            operations=_WRITE,
         ),
-        Validation(
+        _written(
             "`deserved` is at most `capability`",
             (
                 "!object.?spec.?deserved.hasValue() || object.spec.deserved.all(r, !object.?spec.?capability[?r].hasValue() || "
                 "!quantity(string(object.spec.deserved[r])).isGreaterThan(quantity(string(object.spec.capability[r]))))"
             ),
             "deserved must be <= capability",
-            operations=_WRITE,
         ),
-        Validation(
+        _written(
             "`volcano.sh/hierarchy` and `volcano.sh/hierarchy-weights` have the same length",
             f"({_HIERARCHY} == '' && {_WEIGHTS} == '') || {_HIERARCHY}.split('/').size() == {_WEIGHTS}.split('/').size()",
             "volcano.sh/hierarchy must have the same length with volcano.sh/hierarchy-weights",
-            operations=_WRITE,
         ),
-        Validation(
+        _written(
             "weights in `volcano.sh/hierarchy-weights` are numbers above 0",
             (
                 f"({_HIERARCHY} == '' && {_WEIGHTS} == '') || {_WEIGHTS}.split('/').all(w, "
                 "w.matches('^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[-+]?[0-9]+)?$') && double(w) > 0.0)"
             ),
             "weights in volcano.sh/hierarchy-weights must be larger than 0",
-            operations=_WRITE,
         ),
-        Validation(
+        _written(
             "a queue is not its own parent",
             "object.?spec.?parent.orValue('') != object.metadata.name",
             "queue cannot use itself as parent",
             "'queue ' + object.metadata.name + ' cannot use itself as parent'",
-            _WRITE,
         ),
         Validation(
             "the resources of the queue `root` are not changed",
@@ -133,12 +124,12 @@ _POD_GROUPS: Final = ValidatingPolicy(
         ),
         Validation(
             "`networkTopology` sets at most one of `highestTierAllowed` and `highestTierName`",
-            f"!has(object.spec) || {_TIERS.format('object.spec')}",
+            f"!has(object.spec) || {ONE_TIER.format('object.spec')}",
             BOTH_TIERS + ".",
         ),
         Validation(
             "`networkTopology` of a subgroup sets at most one of `highestTierAllowed` and `highestTierName`",
-            f"object.?spec.?subGroupPolicy.orValue([]).all(s, {_TIERS.format('s')})",
+            f"object.?spec.?subGroupPolicy.orValue([]).all(s, {ONE_TIER.format('s')})",
             BOTH_TIERS + ".",
         ),
     ),

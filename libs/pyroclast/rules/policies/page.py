@@ -7,8 +7,9 @@ from typing import Final
 from pyroclast.rules.lookups import MOST_PODS
 from pyroclast.rules.policies.manifests import MUTATING, VALIDATING
 
+_NO_QUEUES: Final = "a policy cannot read the queues"
 UNCOVERED: Final[tuple[tuple[str, str, str], ...]] = (
-    ("Job", "the queue exists, is open and has no child queues", "a policy cannot read the queues"),
+    ("Job", "the queue exists, is open and has no child queues", _NO_QUEUES),
     ("Job", "the master task of the plugin mpi exists", "CEL cannot parse the arguments of the plugin"),
     ("Job", "`dependsOn` has no cycle of three or more tasks", "CEL has no recursion"),
     (
@@ -23,21 +24,13 @@ UNCOVERED: Final[tuple[tuple[str, str, str], ...]] = (
         "numbers of the schedule are in their range; the time zone exists",
         "CEL has no parser for schedules and no time zone database",
     ),
-    ("PodGroup", "the queue exists and is open", "a policy cannot read the queues"),
+    ("PodGroup", "the queue exists and is open", _NO_QUEUES),
     ("PodGroup", "an update without a queue keeps the queue of the namespace", "only a webhook adds the field again"),
-    ("Queue", "parent queues exist, are not nested too deep, and have no Jobs", "a policy cannot read the queues"),
+    ("Queue", "parent queues exist, are not nested too deep, and have no Jobs", _NO_QUEUES),
     ("Queue", "the annotation has a valid budget", "CEL cannot parse JSON, and has no time zone database"),
-    (
-        "Queue",
-        "the resources of a queue fit the resources of its parent, siblings and children",
-        "a policy cannot read the queues",
-    ),
-    (
-        "Queue",
-        "the path in `volcano.sh/hierarchy` is not the path of a parent of another queue",
-        "a policy cannot read the queues",
-    ),
-    ("Queue", "a queue with child queues or with allocated pods is not deleted", "a policy cannot read the queues"),
+    ("Queue", "the resources of a queue fit the resources of its parent, siblings and children", _NO_QUEUES),
+    ("Queue", "the path in `volcano.sh/hierarchy` is not the path of a parent of another queue", _NO_QUEUES),
+    ("Queue", "a queue with child queues or with allocated pods is not deleted", _NO_QUEUES),
     (
         "Pod",
         "pods get the settings of the resource groups in the admission configuration",
