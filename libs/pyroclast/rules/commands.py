@@ -11,7 +11,7 @@ from pyroclast.api.enums import Action
 from pyroclast.resources.go_text import go_quote
 from pyroclast.rules.errors import forbidden, invalid, required, unsupported
 from pyroclast.rules.values import mapping, text
-from pyroclast.rules.verdicts import Finding, Patch, Verdict, field_verdict, found, verdict_of
+from pyroclast.rules.verdicts import Finding, Patch, Verdict, field_verdict, found, untold, verdict_of
 
 _OF_JOBS: Final = sorted(action for action in Action if action.is_for_policies or action in {Action.SYNC_JOB, Action.ENQUEUE_JOB})
 _OF_QUEUES: Final = sorted((Action.OPEN_QUEUE, Action.CLOSE_QUEUE, Action.SYNC_QUEUE))
@@ -82,7 +82,7 @@ def _check_target(target: Mapping[str, Any]) -> Iterator[Finding]:
     errors = [] if kind in _ACTIONS else [unsupported("target.kind", kind, sorted(_ACTIONS))]
     errors += [required(f"target.{name}", why) for name, why in _NEEDED.items() if not text(target.get(name))]
     for error in errors:
-        yield Finding(f"{error};", (error,), extra=True)
+        yield untold(error)
 
 
 _NEEDED: Final = {

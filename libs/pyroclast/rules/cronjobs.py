@@ -15,7 +15,7 @@ from pyroclast.rules.lookups import ANY_JOB, JobOptions
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import mapping, text
-from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
+from pyroclast.rules.verdicts import Finding, Verdict, broken, found, verdict_of
 
 NAME_LIMIT = 52
 SHOWN_PROBLEMS = 3
@@ -60,8 +60,9 @@ def _check_schedule(schedule: str) -> Iterator[Finding]:
         sentence = "schedule is required, but got empty"
         yield found(f" {sentence}", required(path, f"{sentence}; write one like */5 * * * *"))
     elif "TZ" in schedule:
-        sentence = "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field"
-        yield found(f" {sentence}", invalid(path, schedule, sentence))
+        yield broken(
+            path, schedule, "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field", before=" "
+        )
     else:
         try:
             parse(schedule)
@@ -73,8 +74,7 @@ def _check_schedule(schedule: str) -> Iterator[Finding]:
 def _check_zone(zone: str, zones: Container[str]) -> Iterator[Finding]:
     path = "spec.timeZone"
     if not zone:
-        sentence = "timeZone must be nil or non-empty string, got empty string"
-        yield found(f" {sentence}", invalid(path, zone, sentence))
+        yield broken(path, zone, "timeZone must be nil or non-empty string, got empty string", before=" ")
         return
     for part in zone.split("/"):
         if part in (".", "..") or part.startswith("-") or not _ZONE_PART.fullmatch(part):
@@ -89,11 +89,9 @@ def _check_zone(zone: str, zones: Container[str]) -> Iterator[Finding]:
 def _check_name(name: str) -> Iterator[Finding]:
     path = "metadata.name"
     if len(name.encode(errors="replace")) > NAME_LIMIT:
-        sentence = "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)"
-        yield found(sentence, invalid(path, name, sentence))
+        yield broken(path, name, "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)")
     elif problems := qualified_name(name):
-        sentence = f'invalid cronJob name "{name}": {"; ".join(problems)}'
-        yield found(sentence, invalid(path, name, sentence))
+        yield broken(path, name, f'invalid cronJob name "{name}": {"; ".join(problems)}')
 
 
 def _schedule_warnings(spec: Mapping[str, Any]) -> Iterator[str]:

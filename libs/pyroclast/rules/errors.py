@@ -31,9 +31,7 @@ class ErrorType(Enum):
     NOT_FOUND = ("Not found", "FieldValueNotFound")
     FORBIDDEN = ("Forbidden", "FieldValueForbidden")
     TOO_LONG = ("Too long", "FieldValueTooLong")
-    TOO_SHORT = ("Too short", "FieldValueTooShort")
     TOO_MANY = ("Too many", "FieldValueTooMany")
-    TOO_FEW = ("Too few", "FieldValueTooFew")
     TYPE_INVALID = ("Invalid value", "FieldValueTypeInvalid")
     INTERNAL = ("Internal error", "InternalError")
 

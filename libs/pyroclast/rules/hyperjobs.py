@@ -12,7 +12,7 @@ from pyroclast.rules.lookups import ANY_JOB, JobOptions
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import integer, mapping, mappings, optional_integer, text
-from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, verdict_of
+from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, untold, verdict_of
 
 MOST_JOBS: Final = 10_000
 """The most Jobs of a HyperJob, because their phases must fit into an object of 1.5 MB."""
@@ -23,7 +23,7 @@ def validate(hyper_job: Mapping[str, Any], options: JobOptions = ANY_JOB, *, old
     spec, name = mapping(hyper_job.get("spec")), text(mapping(hyper_job.get("metadata")).get("name"))
     if old is not None and same_meaning(spec, mapping(old.get("spec"))):
         return ALLOWED
-    return verdict_of([*_check_entries(spec, name, options), *(_finding(error) for error in _check_sums(spec, options))])
+    return verdict_of([*_check_entries(spec, name, options), *(untold(error) for error in _check_sums(spec, options))])
 
 
 def _check_entries(spec: Mapping[str, Any], name: str, options: JobOptions) -> Iterator[Finding]:
@@ -32,14 +32,14 @@ def _check_entries(spec: Mapping[str, Any], name: str, options: JobOptions) -> I
         path, own, replicas = f"spec.replicatedJobs[{index}]", text(entry.get("name")), integer(entry.get("replicas"))
         last = f"{name}-{own}-{max(replicas - 1, 0)}"
         if own in names:
-            yield _finding(duplicate(f"{path}.name", own))
+            yield untold(duplicate(f"{path}.name", own))
         names.add(own)
         if problems := qualified_name(last):
-            yield _finding(invalid(f"{path}.name", own, f"its last Job would be named {last}: {problems[0]}"))
+            yield untold(invalid(f"{path}.name", own, f"its last Job would be named {last}: {problems[0]}"))
         if replicas < 0:
-            yield _finding(invalid(f"{path}.replicas", replicas, "must be greater than or equal to 0"))
+            yield untold(invalid(f"{path}.replicas", replicas, "must be greater than or equal to 0"))
         if mapping(entry.get("splitPolicy")).get("mode") == "auto":
-            yield _finding(unsupported(f"{path}.splitPolicy.mode", "auto", ("static",)))
+            yield untold(unsupported(f"{path}.splitPolicy.mode", "auto", ("static",)))
         for finding in check_template_spec(mapping(entry.get("templateSpec")), f"{path}.templateSpec", options, name=last):
             errors = tuple(finding.errors)
             sentence = "; ".join(map(str, errors)) or finding.sentence.strip()
@@ -62,7 +62,3 @@ def _check_sums(spec: Mapping[str, Any], options: JobOptions) -> Iterator[FieldE
     least = optional_integer(spec.get("minAvailable"))
     if least is not None and not 0 <= least <= jobs:
         yield invalid("spec.minAvailable", least, f"must be between 0 and the number of Jobs, which is {jobs}")
-
-
-def _finding(error: FieldError) -> Finding:
-    return Finding(f"{error};", (error,), extra=True)

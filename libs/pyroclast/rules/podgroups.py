@@ -10,7 +10,7 @@ from pyroclast.api.keys import SCHEDULING_QUEUE_NAME
 from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, queue_not_found
 from pyroclast.rules.values import Json, amount, integer, mapping, mappings, text
-from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, found, verdict_of
+from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, broken, found, verdict_of
 
 BOTH_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 
@@ -77,8 +77,7 @@ def _check_queue(name: str, queues: QueueLookup) -> Iterator[Finding]:
         return
     queue = queues.get(name)
     if queue is None:
-        sentence = f"unable to find queue: {queue_not_found(name)}"
-        yield found(sentence, invalid("spec.queue", name, sentence))
+        yield broken("spec.queue", name, f"unable to find queue: {queue_not_found(name)}")
     elif name == ROOT_QUEUE:
         yield found(ROOT_GROUP_REFUSED, invalid("spec.queue", name, f"{ROOT_GROUP_REFUSED}; name a queue below it"))
     elif queue.state not in ("", "Open"):

@@ -11,7 +11,7 @@ from pyroclast.resources.go_text import go_quote
 from pyroclast.rules.errors import invalid
 from pyroclast.rules.resourcegroups import ResourceGroup
 from pyroclast.rules.values import items, mapping, mappings, text
-from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, first_only, found, verdict_of
+from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, broken, first_only, found, verdict_of
 
 DISRUPTION_KEYS = (DISRUPTION_MIN_AVAILABLE, DISRUPTION_MAX_UNAVAILABLE)
 MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
@@ -83,13 +83,13 @@ def _check_disruption(key: str, value: str) -> Finding | None:
         return None
     path = f"metadata.annotations[{key}]"
     if number is not None and MIN_INT32 <= number <= 0:
-        sentence = f"invalid value <{go_quote(value)}> for {key}, it must be a positive integer"
-        return found(sentence, invalid(path, value, sentence))
+        return broken(path, value, f"invalid value <{go_quote(value)}> for {key}, it must be a positive integer")
     share = value.replace("%", "")
     if not _INTEGER.fullmatch(share):
         sentence = f"invalid value strconv.Atoi: parsing {go_quote(share)}: invalid syntax for {key}"
         return found(sentence, invalid(path, value, f"{sentence}; write a count such as 2 or a share such as 50%"))
     if value == f"{share}%" and len(share) <= 16 and 0 < int(share) < 100:
         return None
-    sentence = f"invalid value <{go_quote(value)}> for {key}, it must be a valid percentage which between 1% ~ 99%"
-    return found(sentence, invalid(path, value, sentence))
+    return broken(
+        path, value, f"invalid value <{go_quote(value)}> for {key}, it must be a valid percentage which between 1% ~ 99%"
+    )

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from pyroclast.rules.errors import FieldError
+from pyroclast.rules.errors import FieldError, invalid
+from pyroclast.rules.values import Json
 
 SHOWN_PLACES = 5
 """The most fields that a message names; the causes name all of them."""
@@ -69,6 +70,16 @@ def denied(message: str, *, warnings: tuple[str, ...] = ()) -> Verdict:
 def found(sentence: str, *errors: FieldError) -> Finding:
     """Return a finding with its sentence and the errors of the faulty fields."""
     return Finding(sentence, errors)
+
+
+def broken(path: str, value: Json, sentence: str, *, before: str = "") -> Finding:
+    """Return the finding for a value that breaks the rule in `sentence`; in Volcano's message `before` comes before it."""
+    return Finding(f"{before}{sentence}", (invalid(path, value, sentence),))
+
+
+def untold(error: FieldError) -> Finding:
+    """Return the finding for a fault that Volcano does not report."""
+    return Finding(f"{error};", (error,), extra=True)
 
 
 def first_only(findings: Iterable[Finding]) -> list[Finding]:

@@ -16,7 +16,7 @@ from pyroclast.rules.lookups import ANY_JOB, ROOT_QUEUE, JobOptions, QueueLookup
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.podgroups import BOTH_TIERS, check_topology
 from pyroclast.rules.values import integer, mapping, mappings, text
-from pyroclast.rules.verdicts import Finding, Verdict, applied, found, verdict_of
+from pyroclast.rules.verdicts import Finding, Verdict, applied, broken, found, untold, verdict_of
 
 NO_TASKS = "No task specified in job spec"
 TOO_FEW_REPLICAS = "job 'minAvailable' should not be greater than total replicas in tasks"
@@ -108,8 +108,7 @@ def _check_name(name: str) -> Sequence[Finding]:
     problems = qualified_name(name)
     if not problems:
         return ()
-    sentence = f"create job with name {name} validate failed [{' '.join(problems)}]"
-    return [found(sentence, invalid("metadata.name", name, sentence))]
+    return [broken("metadata.name", name, f"create job with name {name} validate failed [{' '.join(problems)}]")]
 
 
 def _check_total(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], path: str) -> Sequence[Finding]:
@@ -142,7 +141,7 @@ def check_class(spec: Mapping[str, Any], path: str, options: JobOptions) -> Sequ
     if not name or not (quota := options.forbids_class(name)):
         return ()
     error = forbidden(f"{path}.priorityClassName", f'the ResourceQuota {quota} allows no pods of the PriorityClass "{name}"')
-    return [Finding(f"{error};", (error,), extra=True)]
+    return [untold(error)]
 
 
 def _check_placement(
@@ -159,12 +158,12 @@ def _check_placement(
         name = text(holder.get("schedulerName"))
         if name and name not in options.schedulers:
             error = unsupported(f"{place}.schedulerName", name, sorted(options.schedulers))
-            yield Finding(f"{error};", (error,), extra=True)
+            yield untold(error)
     for place, pod in templates:
         if node := text(pod.get("nodeName")):
             why = f"the scheduler chooses the node; select {node} by its labels, with nodeSelector or affinity"
             error = forbidden(f"{place}.nodeName", why)
-            yield Finding(f"{error};", (error,), extra=True)
+            yield untold(error)
 
 
 def _until_name_comes_again(tasks: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

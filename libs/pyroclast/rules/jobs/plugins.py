@@ -11,7 +11,7 @@ from pyroclast.resources.go_flags import Flags
 from pyroclast.rules.errors import invalid, required
 from pyroclast.rules.names import dns_subdomain
 from pyroclast.rules.values import Json, mapping, mappings, optional_integer, string_items, text
-from pyroclast.rules.verdicts import Finding, first_only, found
+from pyroclast.rules.verdicts import Finding, broken, first_only, found
 
 TWO_CLAIMS = (
     "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
@@ -47,8 +47,7 @@ def _check(volumes: Json, path: str) -> Iterator[Finding]:
         if name and isinstance(volume.get("volumeClaim"), dict):
             yield found(TWO_CLAIMS, invalid(f"{where}.volumeClaimName", name, TWO_CLAIMS))
         elif name and (problems := dns_subdomain(name)):
-            sentence = f"invalid VolumeClaimName {name} : [{' '.join(problems)}]"
-            yield found(sentence, invalid(f"{where}.volumeClaimName", name, sentence))
+            yield broken(f"{where}.volumeClaimName", name, f"invalid VolumeClaimName {name} : [{' '.join(problems)}]")
 
 
 _NO_MASTER: Final = "The specified mpi master task was not found"

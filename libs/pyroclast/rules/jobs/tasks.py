@@ -12,7 +12,7 @@ from pyroclast.rules.names import qualified_name
 from pyroclast.rules.podgroups import BOTH_TIERS, check_topology
 from pyroclast.rules.podspecs import check_template
 from pyroclast.rules.values import amount, integer, items, mapping, optional_integer, string_items, text
-from pyroclast.rules.verdicts import Finding, first_only, found
+from pyroclast.rules.verdicts import Finding, broken, first_only, found
 
 ABOVE_REPLICAS = "'minAvailable' is greater than 'replicas'"
 NOT_ALL_PARTITIONS = "'Replicas' are not equal to TotalPartitions*PartitionSize"
@@ -118,11 +118,9 @@ def _check_sizes(task: Mapping[str, Any], policy: Mapping[str, Any], path: str, 
     replicas, minimum = integer(task.get("replicas")), integer(policy.get("minPartitions"))
     available = optional_integer(task.get("minAvailable"))
     if total is not None and total <= 0:
-        sentence = f"'TotalPartitions' must be greater than 0 {where}"
-        yield found(sentence, invalid(f"{path}.totalPartitions", total, sentence))
+        yield broken(f"{path}.totalPartitions", total, f"'TotalPartitions' must be greater than 0 {where}")
     if size <= 0:
-        sentence = f"'PartitionSize' must be greater than 0 {where}"
-        yield found(sentence, invalid(f"{path}.partitionSize", size, sentence))
+        yield broken(f"{path}.partitionSize", size, f"'PartitionSize' must be greater than 0 {where}")
     if size <= 0 or (total is not None and total <= 0):
         return
     if total is not None and replicas != total * size:

@@ -14,7 +14,7 @@ from pyroclast.rules.lookups import ANY_JOB, JobOptions
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.podgroups import BOTH_TIERS, check_topology
 from pyroclast.rules.values import Json, integer, mapping, mappings, optional_integer, text
-from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, applied, denied, first_only, found, verdict_of
+from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, applied, broken, denied, first_only, found, verdict_of
 
 _FREE = frozenset({"minAvailable", "priorityClassName", "tasks", "volumes"})
 _FREE_IN_TASK = frozenset({"replicas", "minAvailable"})
@@ -89,11 +89,9 @@ def _check_task(task: Mapping[str, Any], path: str, job_name: str) -> Iterator[F
     name, replicas = text(task.get("name")), integer(task.get("replicas"))
     available = optional_integer(task.get("minAvailable"))
     if replicas < 0:
-        sentence = f"'replicas' must be >= 0 in task: {name}"
-        yield found(sentence, invalid(f"{path}.replicas", replicas, sentence))
+        yield broken(f"{path}.replicas", replicas, f"'replicas' must be >= 0 in task: {name}")
     if available is not None and available < 0:
-        sentence = f"'minAvailable' must be >= 0 in task: {name}"
-        yield found(sentence, invalid(f"{path}.minAvailable", available, sentence))
+        yield broken(f"{path}.minAvailable", available, f"'minAvailable' must be >= 0 in task: {name}")
     if available is not None and available > replicas:
         sentence = f"{STAYS_WITHIN_REPLICAS} in task: {name}"
         yield found(sentence, invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas"))
@@ -107,8 +105,7 @@ def _check_spec(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], before:
     if minimum > total:
         yield found(ABOVE_TOTAL, invalid("spec.minAvailable", minimum, f"{ABOVE_TOTAL}; there are {total} replicas"))
     if minimum < 0:
-        sentence = "job 'minAvailable' must be >= 0"
-        yield found(sentence, invalid("spec.minAvailable", minimum, sentence))
+        yield broken("spec.minAvailable", minimum, "job 'minAvailable' must be >= 0")
     if minimum == 0 and total > 0 and not _has_no_minimum(before):
         yield found(NEEDS_MINIMUM, invalid("spec.minAvailable", minimum, NEEDS_MINIMUM))
     if error := check_topology(spec.get("networkTopology"), "spec.networkTopology"):

@@ -11,7 +11,6 @@ from pyroclast.rules.errors import (
     duplicate,
     forbidden,
     invalid,
-    invalid_for,
     not_found,
     required,
     too_many,
@@ -21,14 +20,13 @@ from pyroclast.rules.names import dns_label
 from pyroclast.rules.podspecs.environment import check_environment
 from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.mounts import check_devices, check_mounts
-from pyroclast.rules.podspecs.options import Options, check_choice
+from pyroclast.rules.podspecs.options import Options, check_choice, check_member, check_name
 from pyroclast.rules.podspecs.probes import (
     check_host_port_conflicts,
     check_lifecycle,
     check_liveness,
     check_ports,
     check_readiness,
-    check_startup,
 )
 from pyroclast.rules.podspecs.requirements import check_requirements
 from pyroclast.rules.podspecs.security import check_security_context
@@ -44,8 +42,7 @@ def check_restarts(container: Mapping[str, Any], where: str, errors: list[FieldE
     policy, rules = container.get("restartPolicy"), items(container.get("restartPolicyRules"))
     if policy is None and rules:
         errors.append(required(f"{where}.restartPolicy", "must specify restartPolicy when restart rules are used"))
-    elif policy is not None and policy not in _POLICIES:
-        errors.append(unsupported(f"{where}.restartPolicy", policy, _POLICIES))
+    check_member(container, "restartPolicy", _POLICIES, where, errors)
     if len(rules) > _MOST_RULES:
         errors.append(too_many(f"{where}.restartPolicyRules", len(rules), _MOST_RULES))
     for index, rule in mappings(rules):
@@ -142,11 +139,7 @@ def _check_restarting_resize(container: Mapping[str, Any], where: str, errors: l
 
 def check_common(container: Mapping[str, Any], where: str, errors: list[FieldError], around: Surroundings) -> None:
     """Check the rules that containers of every kind share, at path `where`."""
-    name = text(container.get("name"))
-    if not name:
-        errors.append(required(f"{where}.name"))
-    elif problems := dns_label(name):
-        errors += invalid_for(f"{where}.name", name, problems)
+    check_name(container, "name", dns_label, where, errors)
     if not container.get("image"):
         errors.append(required(f"{where}.image"))
     errors += check_choice(container, "terminationMessagePolicy", _TERMINATION, where, around.options)
@@ -181,12 +174,9 @@ def _check_probes(container: Mapping[str, Any], where: str, errors: list[FieldEr
         if mapping(lifecycle).get("stopSignal") is not None and around.system is None:
             detail = "may not be set for containers with empty `spec.os.name`"
             errors.append(forbidden(f"{where}.lifecycle.stopSignal", detail))
-    if (probe := container.get("livenessProbe")) is not None:
-        check_liveness(probe, f"{where}.livenessProbe", errors)
-    if (probe := container.get("readinessProbe")) is not None:
-        check_readiness(probe, f"{where}.readinessProbe", errors)
-    if (probe := container.get("startupProbe")) is not None:
-        check_startup(probe, f"{where}.startupProbe", errors)
+    for key, check in (("livenessProbe", check_liveness), ("readinessProbe", check_readiness), ("startupProbe", check_liveness)):
+        if (probe := container.get(key)) is not None:
+            check(mapping(probe), f"{where}.{key}", errors)
 
 
 def _check_resize(policies: Json, path: str, errors: list[FieldError], around: Surroundings) -> None:

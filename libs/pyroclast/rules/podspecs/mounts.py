@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyroclast.rules.errors import FieldError, forbidden, invalid, not_found, required, unsupported
+from pyroclast.rules.podspecs.options import check_member
 from pyroclast.rules.values import mapping, mappings, text
 
 _PROPAGATION = ("Bidirectional", "HostToContainer", "None")
@@ -51,12 +52,10 @@ def _check_sub_path(mount: Mapping[str, Any], path: str, where: str, errors: lis
 
 def _check_sharing(mount: Mapping[str, Any], container: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     propagation, recursive = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
-    if propagation is not None:
-        where = f"{path}.mountPropagation"
-        if propagation not in _PROPAGATION:
-            errors.append(unsupported(where, propagation, _PROPAGATION))
-        if propagation == "Bidirectional" and mapping(container.get("securityContext")).get("privileged") is not True:
-            errors.append(forbidden(where, "Bidirectional mount propagation is available only to privileged containers"))
+    check_member(mount, "mountPropagation", _PROPAGATION, path, errors)
+    if propagation == "Bidirectional" and mapping(container.get("securityContext")).get("privileged") is not True:
+        detail = "Bidirectional mount propagation is available only to privileged containers"
+        errors.append(forbidden(f"{path}.mountPropagation", detail))
     if recursive is None or recursive == "Disabled":
         return
     where = f"{path}.recursiveReadOnly"

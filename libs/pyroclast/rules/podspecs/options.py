@@ -5,7 +5,7 @@ Volcano uses an older library, and its admission sees templates without defaults
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -102,6 +102,12 @@ def check_choice(
     if value:
         return () if value in choices else (unsupported(f"{path}.{field}", value, choices),)
     return (required(f"{path}.{field}"),) if options.has_defaults else ()
+
+
+def check_member(holder: Mapping[str, Any], field: str, choices: Sequence[str], path: str, errors: list[FieldError]) -> None:
+    """Check that `field` is one of `choices` when it is set at all."""
+    if (value := holder.get(field)) is not None and value not in choices:
+        errors.append(unsupported(f"{path}.{field}", value, choices))
 
 
 def check_name(holder: Mapping[str, Any], field: str, rule: NameRule, path: str, errors: list[FieldError]) -> None:

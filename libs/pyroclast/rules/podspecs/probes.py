@@ -70,29 +70,24 @@ _BAD_HEADER = (
 def check_lifecycle(lifecycle: Json, path: str, errors: list[FieldError], grace_seconds: int, options: Options) -> None:
     """Check the hooks of a container at `path`."""
     for hook in ("postStart", "preStop"):
-        handler = mapping(lifecycle).get(hook)
-        if handler is not None:
-            given = _check_handler(mapping(handler), f"{path}.{hook}", errors)
-            if given == "sleep":
-                seconds = mapping(handler)["sleep"]
-                _check_sleep(mapping(seconds), f"{path}.{hook}.sleep", errors, grace_seconds, options)
+        if (given := mapping(lifecycle).get(hook)) is not None:
+            handler = mapping(given)
+            if _check_handler(handler, f"{path}.{hook}", errors) == "sleep":
+                _check_sleep(mapping(handler["sleep"]), f"{path}.{hook}.sleep", errors, grace_seconds, options)
 
 
-def check_liveness(probe: Json, path: str, errors: list[FieldError]) -> None:
-    """Check a liveness probe, whose success threshold must be 1."""
-    _check_probe(mapping(probe), path, errors)
-    _check_single_success(mapping(probe), path, errors)
+def check_liveness(probe: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """Check a liveness or startup probe, whose success threshold must be 1."""
+    _check_probe(probe, path, errors)
+    successes = integer(probe.get("successThreshold"))
+    if successes not in (0, 1):
+        errors.append(invalid(f"{path}.successThreshold", successes, "must be 1"))
 
 
-def check_startup(probe: Json, path: str, errors: list[FieldError]) -> None:
-    """Check a startup probe, whose success threshold must be 1."""
-    check_liveness(probe, path, errors)
-
-
-def check_readiness(probe: Json, path: str, errors: list[FieldError]) -> None:
+def check_readiness(probe: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     """Check a readiness probe, which has no grace period, because it terminates nothing."""
-    _check_probe(mapping(probe), path, errors)
-    grace = mapping(probe).get("terminationGracePeriodSeconds")
+    _check_probe(probe, path, errors)
+    grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None:
         errors.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, "must not be set for readinessProbes"))
 
@@ -107,12 +102,6 @@ def _check_probe(probe: Mapping[str, Any], path: str, errors: list[FieldError]) 
     grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None and integer(grace) <= 0:
         errors.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
-
-
-def _check_single_success(probe: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    successes = integer(probe.get("successThreshold"))
-    if successes not in (0, 1):
-        errors.append(invalid(f"{path}.successThreshold", successes, "must be 1"))
 
 
 def _check_handler(handler: Mapping[str, Any], path: str, errors: list[FieldError]) -> str:

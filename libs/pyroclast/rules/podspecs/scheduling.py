@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import label_value, qualified_name
-from pyroclast.rules.podspecs.options import Options, check_label_key, check_label_selector, check_matched_keys
+from pyroclast.rules.podspecs.options import Options, check_label_key, check_label_selector, check_matched_keys, check_member
 from pyroclast.rules.values import Json, integer, mapping, mappings, string_items, text
 
 NOT_POSITIVE = "must be greater than zero"
@@ -65,9 +65,7 @@ def check_spread(constraints: Json, path: str, errors: list[FieldError], options
             errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{topology}, {action}}}"))
         _check_domains(constraint, action, where, errors)
         for key in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            policy = constraint.get(key)
-            if policy is not None and policy not in _INCLUSION:
-                errors.append(unsupported(f"{where}.{key}", policy, _INCLUSION))
+            check_member(constraint, key, _INCLUSION, where, errors)
         (check_matched_keys if options.current else _check_keys)(constraint, where, errors)
         check_label_selector(constraint.get("labelSelector"), f"{where}.labelSelector", errors)
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyroclast.rules.errors import FieldError, duplicate, invalid, required, too_long, unsupported
 from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.mounts import check_descending
-from pyroclast.rules.podspecs.options import Options
+from pyroclast.rules.podspecs.options import Options, check_member
 from pyroclast.rules.podspecs.platform import check_windows_options
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, text
 
@@ -37,8 +37,7 @@ def check_security_context(context: Json, path: str, errors: list[FieldError], *
     given = mapping(context)
     _check_ids(given, ("runAsUser", "runAsGroup"), path, errors)
     mount = given.get("procMount")
-    if mount is not None and mount not in ("Default", "Unmasked"):
-        errors.append(unsupported(f"{path}.procMount", mount, ("Default", "Unmasked")))
+    check_member(given, "procMount", ("Default", "Unmasked"), path, errors)
     if host_users and mount == "Unmasked":
         errors.append(invalid(f"{path}.procMount", mount, "`hostUsers` must be false to use `Unmasked`"))
     _check_seccomp(given, path, errors)
@@ -80,9 +79,7 @@ def _check_policies(
 ) -> None:
     for key in keys:
         choices = _ONLY_RECURSIVE if options.current and key == "seLinuxChangePolicy" else _POLICIES[key]
-        value = context.get(key)
-        if value is not None and value not in choices:
-            errors.append(unsupported(f"{where}.{key}", value, choices))
+        check_member(context, key, choices, where, errors)
 
 
 def check_host_ports(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, too_long, unsupported
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, too_long
 from pyroclast.rules.names import NameRule, dns_label, dns_subdomain
 from pyroclast.rules.podspecs.affinity import check_affinity
 from pyroclast.rules.podspecs.annotations import check_annotation_names, check_annotations, check_files, check_profiles
@@ -19,7 +19,7 @@ from pyroclast.rules.podspecs.containers import (
     check_image,
     check_init_containers,
 )
-from pyroclast.rules.podspecs.options import ADMISSION, SERVER, Options, check_choice, check_labels
+from pyroclast.rules.podspecs.options import ADMISSION, SERVER, Options, check_choice, check_labels, check_member
 from pyroclast.rules.podspecs.platform import (
     DNS_POLICIES,
     check_aliases,
@@ -102,11 +102,10 @@ def _check_rest(spec: Mapping[str, Any], path: str, errors: list[FieldError], op
     _check_name(spec, "priorityClassName", dns_subdomain, path, errors)
     if (runtime := spec.get("runtimeClassName")) is not None:
         errors += invalid_for(f"{path}.runtimeClassName", runtime, dns_subdomain(text(runtime)))
-    preemption = spec.get("preemptionPolicy")
-    if preemption == "":
+    if spec.get("preemptionPolicy") == "":
         errors.append(required(f"{path}.preemptionPolicy"))
-    elif preemption is not None and preemption not in _PREEMPTION:
-        errors.append(unsupported(f"{path}.preemptionPolicy", preemption, _PREEMPTION))
+    else:
+        check_member(spec, "preemptionPolicy", _PREEMPTION, path, errors)
     if overhead := mapping(spec.get("overhead")):
         check_requirements({"limits": overhead}, f"{path}.overhead", errors, frozenset())
     if spec.get("os") is not None:

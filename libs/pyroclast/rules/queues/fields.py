@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pyroclast.api import keys
@@ -89,60 +88,32 @@ _KUBERNETES = "kubernetes.io/"
 _VOLUMES = "attachable-volumes-"
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """A resource list: cpu in thousandths, memory in bytes, pods in `others` as a number, all other `others` in thousandths."""
+def amounts_of(resources: Mapping[str, Any]) -> dict[str, int]:
+    """Return the amounts of a resource list that queues count: memory in bytes, pods as a number, all others in thousandths.
 
-    cpu: int = 0
-    memory: int = 0
-    others: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, resources: Mapping[str, Any]) -> Amounts:
-        """Return the vector of a resource list in JSON, without the names that queues do not count."""
-        cpu = memory = 0
-        others: dict[str, int] = {}
-        for name, value in resources.items():
-            given = amount(value)
-            if given is None or name.startswith(_COUNTS):
-                continue
-            if name == "cpu":
-                cpu = given.millis
-            elif name == "memory":
-                memory = given.value
-            elif name == "pods":
-                others[name] = given.value
-            elif name == "ephemeral-storage" or is_extended(name) or name.startswith((HUGE_PAGES, _KUBERNETES, _VOLUMES)):
-                others[name] = given.millis
-        return cls(cpu, memory, others)
-
-    def dimensions(self) -> dict[str, int]:
-        """Return the amount of every resource by name; cpu and memory are always included."""
-        return {"cpu": self.cpu, "memory": self.memory, **self.others}
-
-    def __str__(self) -> str:
-        named = "".join(f", {name} {self.others[name]}.00" for name in sorted(self.others))
-        return f"cpu {self.cpu}.00, memory {self.memory}.00{named}"
+    cpu and memory are always included.
+    """
+    amounts = {"cpu": 0, "memory": 0}
+    for name, value in resources.items():
+        given = amount(value)
+        if given is None or name.startswith(_COUNTS):
+            continue
+        if name in ("memory", "pods"):
+            amounts[name] = given.value
+        elif name in ("cpu", "ephemeral-storage") or is_extended(name) or name.startswith((HUGE_PAGES, _KUBERNETES, _VOLUMES)):
+            amounts[name] = given.millis
+    return amounts
 
 
-def total(parts: Iterable[Amounts]) -> Amounts:
-    """Return the sum of the amounts by resource."""
-    cpu = memory = 0
-    others: dict[str, int] = {}
-    for part in parts:
-        cpu, memory = cpu + part.cpu, memory + part.memory
-        for name, value in part.others.items():
-            others[name] = others.get(name, 0) + value
-    return Amounts(cpu, memory, others)
+def described(amounts: Mapping[str, int]) -> str:
+    """Return amounts in the form of Volcano's messages: cpu and memory, then the others by name."""
+    names = ["cpu", "memory", *sorted(amounts.keys() - {"cpu", "memory"})]
+    return ", ".join(f"{name} {amounts[name]}.00" for name in names)
 
 
-def exceeds(whole: Amounts, limit: Amounts) -> bool:
+def exceeds(whole: Mapping[str, int], limit: Mapping[str, int]) -> bool:
     """Whether `whole` exceeds `limit` in any dimension; a dimension without a limit has the limit 0."""
-    return (
-        whole.cpu > limit.cpu
-        or whole.memory > limit.memory
-        or any(value > limit.others.get(name, 0) for name, value in whole.others.items())
-    )
+    return any(value > limit.get(name, 0) for name, value in whole.items())
 
 
 def shown(name: str, value: int) -> str:

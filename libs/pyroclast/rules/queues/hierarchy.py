@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,8 +12,8 @@ from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
 from pyroclast.resources.go_text import go_quote
 from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
-from pyroclast.rules.queues.fields import Amounts, exceeds, shown, total
-from pyroclast.rules.verdicts import Finding, found
+from pyroclast.rules.queues.fields import amounts_of, described, exceeds, shown
+from pyroclast.rules.verdicts import Finding, broken, found
 
 _NUMBER = re.compile(
     r"[+-]?((([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)|(0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]+)|inf|infinity|nan)",
@@ -62,20 +63,19 @@ def check_parent(queue: QueueView, queues: QueueLookup, max_depth: int) -> Itera
         return
     path = "spec.parent"
     if parent == queue.name:
-        sentence = f"queue {queue.name} cannot use itself as parent"
-        yield found(sentence, invalid(path, parent, sentence))
+        yield broken(path, parent, f"queue {queue.name} cannot use itself as parent")
         return
     depth, ancestor = 1, parent
     while ancestor not in ("", ROOT_QUEUE):
         depth += 1
         if depth > max_depth:
-            sentence = f"queue {queue.name} exceeds the maximum allowed depth of {max_depth}"
-            yield found(sentence, invalid(path, parent, sentence))
+            yield broken(path, parent, f"queue {queue.name} exceeds the maximum allowed depth of {max_depth}")
             return
         view = queues.get(ancestor)
         if view is None:
-            sentence = f"failed to get parent queue {ancestor} of queue {queue.name}: {queue_not_found(ancestor)}"
-            yield found(sentence, invalid(path, parent, sentence))
+            yield broken(
+                path, parent, f"failed to get parent queue {ancestor} of queue {queue.name}: {queue_not_found(ancestor)}"
+            )
             return
         ancestor = view.parent
     yield from _check_busy(queue, queues)
@@ -116,8 +116,7 @@ def check_hierarchy(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]:
     if queue.parent not in ("", ROOT_QUEUE):
         parent = queues.get(queue.parent)
         if parent is None:
-            sentence = f"parent queue {queue.parent} not found: {queue_not_found(queue.parent)}"
-            yield found(sentence, invalid("spec.parent", queue.parent, sentence))
+            yield broken("spec.parent", queue.parent, f"parent queue {queue.parent} not found: {queue_not_found(queue.parent)}")
         else:
             yield from _check_ancestors(queue, queues)
             yield from _check_siblings(queue, parent, queues)
@@ -127,13 +126,15 @@ def check_hierarchy(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]:
 
 
 def _check_ancestors(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]:
-    for name, own in Amounts.of(queue.capability).dimensions().items():
+    for name, own in amounts_of(queue.capability).items():
         limit = _nearest_capability(queue, name, queues)
         if 0 < limit < own:
-            sentence = (
-                f"queue {queue.name} capability[{name}]={shown(name, own)} exceeds its ancestor's capability={shown(name, limit)}"
-            )
-            yield found(sentence, invalid(f"spec.capability.{name}", str(queue.capability.get(name)), sentence))
+            yield _out_of_line(queue, name, own, f"exceeds its ancestor's capability={shown(name, limit)}")
+
+
+def _out_of_line(queue: QueueView, name: str, own: int, relation: str) -> Finding:
+    sentence = f"queue {queue.name} capability[{name}]={shown(name, own)} {relation}"
+    return broken(f"spec.capability.{name}", str(queue.capability.get(name)), sentence)
 
 
 def _nearest_capability(queue: QueueView, name: str, queues: QueueLookup) -> int:
@@ -145,7 +146,7 @@ def _nearest_capability(queue: QueueView, name: str, queues: QueueLookup) -> int
         view = queues.get(parent)
         if view is None:
             return 0
-        limit = Amounts.of(view.capability).dimensions().get(name, 0)
+        limit = amounts_of(view.capability).get(name, 0)
         if limit > 0:
             return limit
         parent = view.parent
@@ -158,14 +159,10 @@ def _check_siblings(queue: QueueView, parent: QueueView, queues: QueueLookup) ->
 
 
 def _check_descendants(queue: QueueView, children: list[QueueView], queues: QueueLookup) -> Iterator[Finding]:
-    for name, own in Amounts.of(queue.capability).dimensions().items():
+    for name, own in amounts_of(queue.capability).items():
         most = _most_below(children, name, queues)
         if 0 < own < most:
-            sentence = (
-                f"queue {queue.name} capability[{name}]={shown(name, own)} "
-                f"is smaller than its descendants' max capability={shown(name, most)}"
-            )
-            yield found(sentence, invalid(f"spec.capability.{name}", str(queue.capability.get(name)), sentence))
+            yield _out_of_line(queue, name, own, f"is smaller than its descendants' max capability={shown(name, most)}")
     yield from _check_sums(children, queue, f"queue {queue.name}", queue)
 
 
@@ -176,11 +173,11 @@ def _check_sums(family: Sequence[QueueView], parent: QueueView, said: str, queue
     """
     excesses = []
     for share, path, of in _SHARES:
-        whole, limit = Amounts(), Amounts.of(of(parent))
+        whole, limit = Counter[str](), amounts_of(of(parent))
         for index, child in enumerate(family):
-            whole = total((whole, Amounts.of(of(child))))
+            whole.update(amounts_of(of(child)))
             if exceeds(whole, limit):
-                sums = f"sum of children's {share} ({whole}) exceeds parent's {share} limit ({limit})"
+                sums = f"sum of children's {share} ({described(whole)}) exceeds parent's {share} limit ({described(limit)})"
                 excesses.append((index, invalid(path, of(queue), f"{said} validation failed: {sums}")))
                 break
     for _, error in sorted(excesses, key=lambda excess: excess[0]):
@@ -193,7 +190,7 @@ def _most_below(children: list[QueueView], name: str, queues: QueueLookup) -> in
     pending = list(children)
     while pending:
         child = pending.pop()
-        own = Amounts.of(child.capability).dimensions().get(name, 0)
+        own = amounts_of(child.capability).get(name, 0)
         if own > 0:
             most = max(most, own)
             continue
