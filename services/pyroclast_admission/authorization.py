@@ -1,7 +1,6 @@
 """Checks that the user of a Command may do by hand what the Command asks for.
 
-The controllers carry Commands out with their own rights, so without this check a user could let them do what the user may not:
-close a queue of the cluster, for example (a confused deputy).
+The controllers carry Commands out with their own rights, so a user could let them do what the user may not (confused deputy).
 """
 
 from __future__ import annotations
@@ -34,10 +33,7 @@ class Authorizer:
         self._client, self._namespace = client, namespace
 
     async def refusal(self, review: Review) -> Answer | None:
-        """Return the denial of the Command in `review`; None when its target exists and the user may update it.
-
-        Faults of the Command itself are left to the rules.
-        """
+        """Return the denial of the Command; None when its target exists and the user may update it, or the rules refuse it."""
         if not commands.validate(review.object).allowed:
             return None
         target = mapping(review.object.get("target"))

@@ -48,11 +48,7 @@ class TemplateCache:
         self.informer = Informer(client, JOB_TEMPLATES, JobTemplate)
 
     def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the spec of the Job that a flow entry makes from its template. None when the template does not exist.
-
-        Raises:
-            PatchError: the patch of the entry cannot be applied to the template.
-        """
+        """Return the spec of the Job of a flow entry; None without its template. PatchError: the patch does not fit."""
         template = self.informer.get(Key(namespace, str(entry.get("name") or "")))
         if template is None or not bytes(template.spec):
             return None

@@ -1,4 +1,4 @@
-"""Answers admission reviews: decodes the review and applies the rules; with its metrics, traces and protection from overload.
+"""Answers admission reviews by the rules, with metrics, traces and protection from overload.
 
 Where a denial depends on cached objects that may be out of date, the engine first reads the objects from the API server.
 """
@@ -97,10 +97,7 @@ def trace_of(given: Mapping[str, Any]) -> str:
 
 
 def with_trace(answer: Answer, given: Mapping[str, Any], context: Mapping[str, str]) -> Answer:
-    """Return `answer` with a patch that adds `context` to the annotations of the object.
-
-    The answer is unchanged when `context` is empty or the object has a trace context already.
-    """
+    """Return `answer` with a patch that adds `context` to the annotations of the object, unless it has a trace context."""
     if not context or not answer.verdict.allowed or not isinstance(given.get("metadata"), dict) or trace_of(given):
         return answer
     annotations = {**_annotations(given), **context}
@@ -151,14 +148,8 @@ class Reply(msgspec.Struct, frozen=True):
 class Engine:
     """Answers admission reviews. The only asynchronous steps are the reads before a denial and the thread for large reviews.
 
-    Args:
-        webhooks: the webhooks that are served.
-        known: returns the current objects and options for the rules; called for each review.
-        fetch: reads one object from the API server.
-        authorize: returns the denial of a request whose user lacks rights, for the webhooks that need them.
-        overload: decides whether requests are refused because the service is late.
-        metrics: counts the answers.
-        traces: records a span for each review of a new Job.
+    `known` returns the current objects and options, for each review. `fetch` reads one object from the API server. `authorize`
+    returns the denial of a request whose user lacks rights.
     """
 
     def __init__(

@@ -13,11 +13,7 @@ from pyroclast.rules.resourcegroups import ConfigurationError, ResourceGroup, re
 
 
 def parse_configuration(content: bytes) -> tuple[ResourceGroup, ...]:
-    """Return the resource groups of the file.
-
-    Raises:
-        ConfigurationError: the content is not YAML, or not an admission configuration.
-    """
+    """Return the resource groups of the file. ConfigurationError: it is not YAML, or not an admission configuration."""
     import yaml  # noqa: PLC0415 - most installations have no such file
 
     try:
@@ -34,11 +30,9 @@ LOOK_EVERY_SECONDS: Final = 2.0
 
 
 class FileWatcher:
-    """Passes on the content of a file whenever it changes. A mounted volume swaps symbolic links, so the contents are compared.
+    """Passes on the content of a file whenever it changes; when `use` raises ValueError, the previous content stays in effect.
 
-    Args:
-        path: the path of the file.
-        use: applies new content. When `use` raises ValueError, the previous content stays in effect.
+    A mounted volume swaps symbolic links, so the contents are compared.
     """
 
     def __init__(self, path: Path, use: Callable[[bytes], None]) -> None:
@@ -46,12 +40,7 @@ class FileWatcher:
         self._content: bytes | None = None
 
     def load(self) -> None:
-        """Read the watched file now.
-
-        Raises:
-            OSError: the file cannot be read.
-            ValueError: `use` rejects the content.
-        """
+        """Read the watched file now. OSError: it cannot be read. ValueError: `use` rejects the content."""
         content = self._path.read_bytes()
         if content != self._content:
             self._use(content)

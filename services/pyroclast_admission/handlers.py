@@ -56,18 +56,10 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """One webhook.
+    """One webhook at `path`, which the API server calls for `operations`.
 
-    Attributes:
-        path: the URL path at which the webhook is served.
-        name: the name that the API server uses in its messages.
-        mode: mutating or validating.
-        resource: the resource type of the objects.
-        operations: the operations for which the API server calls the webhook.
-        unexpected: the message that denies any other operation. When it is empty, other operations are allowed.
-        handle: returns the answer to a review.
-        is_advice: whether the webhook only warns, so that it must never delay or deny a request.
-        is_authorized: whether the rights of the user are checked first. For an update, they were checked at the creation.
+    `unexpected`: the message that denies any other operation; empty allows it. `is_advice`: it only warns, and so never delays or
+    denies a request. `is_authorized`: the rights of the user are checked first; for an update, they were checked at the creation.
     """
 
     path: str

@@ -43,12 +43,7 @@ class Options:
 
 
 class Known(msgspec.Struct, frozen=True):
-    """All objects and options that a webhook may use.
-
-    Attributes:
-        resource_groups: the resource groups of the current admission configuration.
-        schedulers: the schedulers that are running. None when they are unknown.
-    """
+    """All objects and options that a webhook may use. `schedulers`: those that are running; None when they are unknown."""
 
     queues: QueueLookup
     flows: FlowLookup

@@ -33,10 +33,7 @@ def noting(known: Known, doubts: set[Doubt]) -> Known:
 
 
 def with_read(known: Known, read: Mapping[Doubt, View | None]) -> Known:
-    """Return `known` with the objects in `read` in place of the cached ones.
-
-    None in `read` means that the object does not exist.
-    """
+    """Return `known` with the objects in `read` in place of the cached ones; None for one that does not exist."""
     queues = {key.name: view for (kind, key), view in read.items() if kind is QUEUES and not isinstance(view, FlowView)}
     flows = {key: view for (kind, key), view in read.items() if kind is JOB_FLOWS and not isinstance(view, QueueView)}
     return replace(known, queues=ReadQueues(known.queues, queues), flows=_ReadFlows(known.flows, flows))
@@ -84,11 +81,7 @@ class Fetcher:
         self._absent: dict[str, float] = {}
 
     async def fetch(self, doubt: Doubt) -> View | None:
-        """Return the object as the API server has it now. None when it does not exist or is being deleted.
-
-        Raises:
-            KubeError: the object could not be read.
-        """
+        """Return the object as the API server has it now; None when it does not exist or is being deleted."""
         now = self._clock()
         kind, key = doubt
         is_unknown = kind is QUEUES and self._queues.get(key.name) is None

@@ -56,11 +56,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def decode(body: bytes) -> Review:
-    """Decode the request in `body`.
-
-    Raises:
-        BadReview: `body` is not an AdmissionReview.
-    """
+    """Decode the request in `body`. BadReview: `body` is not an AdmissionReview."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -39,13 +39,10 @@ JSON: Final = "application/json"
 
 
 class WebhookServer:
-    """Serves an engine over HTTPS.
+    """Serves an engine over HTTPS, on `port` once it is started.
 
-    Attributes:
-        port: the port of the server, once it is started.
-        listener: the open connections.
-        is_stopping: returns whether callers should use another replica from now on. Each answer then closes its connection.
-            Otherwise the API server could send a request on a connection that ends with the process.
+    `is_stopping` returns whether callers should use another replica from now on. Each answer then closes its connection: otherwise
+    the API server could send a request on a connection that ends with the process.
     """
 
     def __init__(
@@ -63,11 +60,7 @@ class WebhookServer:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen on the address. Port 0 selects a free port.
-
-        Raises:
-            StartFailure: the address is in use or cannot be bound.
-        """
+        """Listen on the address; port 0 selects a free port. StartFailure: the address is in use or cannot be bound."""
         try:
             await self.listener.start(host or None, port)
         except OSError as error:
@@ -119,11 +112,7 @@ class WebhookServer:
 
 
 async def _read(request: web.BaseRequest) -> bytes | None:
-    """Read the body. None when it is larger than MAX_BODY.
-
-    Raises:
-        TimeoutError: the body took longer than READ_SECONDS to arrive.
-    """
+    """Read the body; None when it is larger than MAX_BODY. TimeoutError: it took longer than READ_SECONDS to arrive."""
     content = request.content
     if content.is_eof():  # the whole body arrived together with the headers
         return content.read_nowait()

@@ -1,6 +1,4 @@
-"""Rules of CronJob: schedule, time zone and name. Faults of its Job template are warnings, because each Job is checked at its
-creation.
-"""
+"""Rules of CronJob: schedule, time zone and name. Faults of its template are warnings: each Job is checked at its creation."""
 
 from __future__ import annotations
 
@@ -27,10 +25,7 @@ _LOCAL = "timeZone can't be Local, and must be defined in https://www.iana.org/t
 def validate(
     cron_job: Mapping[str, Any], zones: Container[str], options: JobOptions = ANY_JOB, *, old: Mapping[str, Any] | None = None
 ) -> Verdict:
-    """Return the verdict on a new CronJob, or on changing `old`. `zones`: the names of the known time zones.
-
-    Faults of a template that does not change are warnings, so that the CronJob can still be suspended.
-    """
+    """Return the verdict on a new CronJob, or on changing `old`, which may always be suspended, also with a faulty template."""
     spec = mapping(cron_job.get("spec"))
     name = text(mapping(cron_job.get("metadata")).get("name"))
     findings, in_name = list(_check_spec(spec, zones)), list(_check_name(name))

@@ -1,7 +1,4 @@
-"""Field errors: the path of a field, its value and its fault, in the words of Kubernetes.
-
-All rules, and all code that shows their findings, use this one form.
-"""
+"""Field errors, the one form of all findings: the path of a field, its value and its fault, in the words of Kubernetes."""
 
 from __future__ import annotations
 

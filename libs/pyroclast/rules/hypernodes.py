@@ -13,10 +13,7 @@ from pyroclast.rules.verdicts import Verdict, field_verdict
 
 
 def validate(hyper_node: Mapping[str, Any]) -> Verdict:
-    """Return the verdict on a new or changed HyperNode.
-
-    The message has the paths in Volcano's form. The errors of the verdict have the real paths.
-    """
+    """Return the verdict on a new or changed HyperNode. Only its message has the paths in Volcano's form."""
     spec = mapping(hyper_node.get("spec"))
     members = spec.get("members")
     if not members:

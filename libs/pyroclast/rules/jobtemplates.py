@@ -17,10 +17,7 @@ SHOWN_FLOWS = 3
 
 
 def validate(template: Mapping[str, Any], queues: QueueLookup, options: JobOptions = ANY_JOB) -> Verdict:
-    """Return the verdict on a new or changed JobTemplate.
-
-    A missing or closed queue is a warning, because the queue may be open when the Job is created.
-    """
+    """Return the verdict on a new or changed JobTemplate. A missing or closed queue, which may open later, is a warning."""
     spec = mapping(template.get("spec"))
     name = text(mapping(template.get("metadata")).get("name"))
     findings = check_template_spec(spec, "spec", options, name=name)

@@ -107,13 +107,9 @@ def _forbids_none(_: str) -> str:
 class JobOptions:
     """What an installation allows in Jobs.
 
-    Attributes:
-        plugins: the names of the installed job plugins.
-        pod_level_resources: whether the cluster supports resources of whole pods.
-        max_pods: the most pods of one Job.
-        schedulers: the schedulers that may place pods of Jobs, so that no pod escapes its queue; None allows every scheduler, and
-            pods that name their node.
-        forbids_class: returns the ResourceQuota that leaves no room for a PriorityClass in the namespace; empty when none does.
+    `pod_level_resources`: whether the cluster supports resources of whole pods. `schedulers`: those that may place pods of Jobs,
+    so that no pod escapes its queue; None allows every scheduler, and pods that name their node. `forbids_class` returns the
+    ResourceQuota that leaves no room for a PriorityClass in the namespace; empty when none does.
     """
 
     plugins: Collection[str] = tuple(BUILT_IN)
@@ -131,11 +127,7 @@ class FlowKnowledge(Protocol):
     """The interface through which rules of flows use templates and expressions."""
 
     def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the spec of the Job of an entry; None when its template does not exist (yet).
-
-        Raises:
-            ValueError: the patch of the entry does not fit the template.
-        """
+        """Return the spec of the Job of an entry; None without its template. ValueError: the patch does not fit the template."""
         ...
 
     def expression_fault(self, source: str, *, in_loop: bool) -> str:
@@ -213,9 +205,7 @@ class ReadQueues:
 
 
 def queue_warnings(record: Mapping[str, Any], queues: QueueLookup) -> Verdict:
-    """Return a verdict that allows `record`, with a warning for each queue that `record` or its pod template names and that does
-    not exist.
-    """
+    """Return a verdict that allows `record` and warns of each missing queue that it or its pod template names."""
     return Verdict(warnings=tuple(_warnings(record, queues)))
 
 

@@ -43,10 +43,7 @@ def default(pod_group: Mapping[str, Any], namespace_annotations: Mapping[str, An
 
 
 def default_update(pod_group: Mapping[str, Any], old: Mapping[str, Any], namespace_annotations: Mapping[str, Any]) -> Patch:
-    """Return the same operations for a spec that replaces the spec of `old` without a queue, as operators write at each sync.
-
-    A PodGroup in queue `default` stays in that queue.
-    """
+    """Return the same operations for a spec without a queue that replaces that of `old`, unless `old` is in queue `default`."""
     return [] if takes_queue_of_namespace(old) else default(pod_group, namespace_annotations)
 
 

@@ -20,10 +20,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def asks(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod requests a resource group or a queue gate by an annotation.
-
-    When no resource groups are configured, only pods with such a request get additions.
-    """
+    """Whether a pod requests a resource group or a queue gate by an annotation; without configured groups, only these change."""
     annotations = mapping(mapping(pod.get("metadata")).get("annotations"))
     return RESOURCE_GROUP in annotations or QUEUE_ALLOCATION_GATE in annotations
 

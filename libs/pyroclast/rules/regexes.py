@@ -37,11 +37,7 @@ class RegexError(ValueError):
 
 
 def check_regex(pattern: str) -> None:
-    """Check the syntax of `pattern`.
-
-    Raises:
-        RegexError: `pattern` is not a valid RE2 expression.
-    """
+    """Check the syntax of `pattern`. RegexError: it is not a valid RE2 expression."""
     if len(pattern) > MAX_LENGTH:
         raise RegexError("expression too large", pattern[:32])
     _Reader(pattern).read()

@@ -18,11 +18,7 @@ class ConfigurationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """One entry of `resourceGroups`.
-
-    `selected_by`: `namespace`, `annotation` or empty. `namespaces` and `annotations`: the values by which the group selects.
-    `affinity`: None when the group sets none.
-    """
+    """One entry of `resourceGroups`. `selected_by`: `namespace`, `annotation` or empty."""
 
     name: str
     selected_by: str = ""
@@ -46,11 +42,7 @@ class ResourceGroup:
 
 
 def read_groups(document: Json) -> tuple[ResourceGroup, ...]:
-    """Return the groups of a configuration that was parsed as YAML; unknown keys are ignored.
-
-    Raises:
-        ConfigurationError: A part has the wrong shape.
-    """
+    """Return the groups of a parsed configuration; unknown keys are ignored. ConfigurationError: a part has the wrong shape."""
     if document is None:
         return ()
     if not isinstance(document, dict):

@@ -21,9 +21,7 @@ TOP: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def schema_faults(document: Mapping[str, Any], schema: Schema) -> list[str]:
-    """Return a sentence for each fault, with the path of its field. The metadata, which are the same for every kind, are not
-    checked.
-    """
+    """Return a sentence for each fault outside the metadata, with the path of its field."""
     properties = schema.get("properties") or {}
     found = [
         f"{name}: unknown field; fields here are {_listed(properties)}" for name in document if name not in {*properties, *TOP}

@@ -1,7 +1,6 @@
-"""Rules for the submitter of a Job, a JobFlow or a CronJob: admission writes it at the creation, and it must not change.
+"""Rules for the submitter, whom admission writes at the creation and nobody may change.
 
-An object that a controller of Pyroclast creates for an owner has the submitter of the owner. Only Pyroclast's controllers may
-name another user.
+An object that a controller of Pyroclast creates for an owner has the submitter of the owner.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ def stamp(body: Mapping[str, Any], user: str, *, ours: bool) -> Patch:
 
 
 def restore(body: Mapping[str, Any], old: Mapping[str, Any]) -> Patch:
-    """Return the operations that write the submitter of `old` again when an update omits it, as clients do that apply their
-    manifest again.
-    """
+    """Return the operations that write the submitter of `old` again when an update omits it, as applying a manifest does."""
     user = _said(old)
     return stamp(body, user, ours=False) if isinstance(user, str) and _said(body) is None else []
 

@@ -1,7 +1,6 @@
 """Reads JSON of unknown types: each function returns the value when its type is right, else the empty value of that type.
 
-The API server checks types by the schema, between mutation and validation, and reports every field. So rules only have to
-tolerate wrong types.
+The API server reports wrong types by the schema, so rules only have to tolerate them.
 """
 
 from __future__ import annotations

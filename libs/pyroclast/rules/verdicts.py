@@ -35,11 +35,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to one request. An empty `message` allows the request.
-
-    A denial with `causes` is a 422 Invalid, else Volcano's plain 400. Warnings are for requests that are valid but surely not
-    intended.
-    """
+    """The answer to one request. An empty `message` allows it. A denial with `causes` is a 422 Invalid, else Volcano's 400."""
 
     message: str = ""
     causes: tuple[FieldError, ...] = ()
@@ -88,11 +84,7 @@ def first_only(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def verdict_of(findings: Sequence[Finding], *, warnings: tuple[str, ...] = (), trim: bool = True) -> Verdict:
-    """Return one verdict for all findings.
-
-    The message begins with exactly Volcano's message, in which sentences follow each other without a separator. The sentences
-    that Volcano would not have reached come after that.
-    """
+    """Return one verdict for all findings. Its message begins with exactly Volcano's, in which nothing separates sentences."""
     if not findings:
         return Verdict(warnings=warnings) if warnings else ALLOWED
     said: list[str] = []

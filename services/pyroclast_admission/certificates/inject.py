@@ -1,9 +1,8 @@
 """Writes the CA bundle into our webhook configurations, and writes it again after it was lost.
 
-Each configuration is written twice. kube-apiserver compiles a configuration and keeps the result until the configuration changes
-again. When a change arrives during the compilation, kube-apiserver keeps the result from before the change, without our bundle,
-for good. So CONFIRM_SECONDS after the bundle appeared in a configuration, the injector adds a digest of the bundle as an
-annotation. This second change makes kube-apiserver compile the configuration again, with the bundle.
+Each configuration is written twice, because kube-apiserver compiles it and keeps the result until the next change. When a change
+arrives during the compilation, kube-apiserver keeps the result from before it, without our bundle, for good. So CONFIRM_SECONDS
+later the injector adds a digest of the bundle as an annotation: this change makes kube-apiserver compile it with the bundle.
 """
 
 from __future__ import annotations
@@ -59,15 +58,9 @@ class Configuration(ObjectRecord, frozen=True, kw_only=True):
 
 
 class BundleInjector:
-    """Keeps the CA bundle in the named webhook configurations. A configuration that is not installed is skipped.
+    """Keeps the CA bundle in the configurations in `names`, by resource type, that are installed.
 
-    Each configuration has an informer of its own. A role that grants access by object name allows only a watch of one named
-    object.
-
-    Args:
-        client: the client of the API server.
-        names: names of our configurations, by resource type.
-        now: returns the current time in UTC.
+    Each has an informer of its own, because a role by object name allows only a watch of one named object.
     """
 
     def __init__(
@@ -92,9 +85,7 @@ class BundleInjector:
             informer.on_change(lambda _old, _new: self._wake.set())
 
     def trust(self, bundle: bytes) -> None:
-        """Write `bundle` (PEM) into the configurations from now on, so that the API server trusts the certificates of its
-        authorities.
-        """
+        """Write `bundle` (PEM) into the configurations from now on."""
         self._bundle = base64.b64encode(bundle).decode()
         self._wake.set()
 
@@ -110,10 +101,7 @@ class BundleInjector:
         return f"webhook configuration {behind.metadata.name} has no CA bundle yet" if behind else None
 
     def known_since(self, authority: bytes) -> datetime | None:
-        """Return the time since which every configuration contains `authority` (PEM) and its bundle is confirmed.
-
-        None when a configuration lacks the authority or the confirmation, or when the configurations are not listed yet.
-        """
+        """Return the time since which every configuration has `authority` (PEM) and its bundle is confirmed; else None."""
         holds = all(informer.has_synced for informer in self.informers.values()) and all(
             authority.strip() in _decoded(entry.client_config.ca_bundle) and configuration.confirms(entry.client_config.ca_bundle)
             for configuration in self._installed()
@@ -135,10 +123,7 @@ class BundleInjector:
             self._wake.clear()
 
     async def _write_what_is_due(self) -> float | None:
-        """Write the missing bundles and the due confirmations.
-
-        Return the seconds until the next confirmation is due. None when nothing more is due until a configuration changes.
-        """
+        """Write what is due. Return the seconds until the next confirmation; None when a configuration must change first."""
         written = [await self._inject(configuration) for configuration in list(self._behind())]
         now = asyncio.get_running_loop().time()
         held = [each for each in self._installed() if each.holds(self._bundle) and not each.confirms(self._bundle)]

@@ -28,14 +28,7 @@ _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n?"
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Certificates and keys in PEM.
-
-    Attributes:
-        authorities: the certificates of the authorities that callers trust, newest first.
-        authority_key: the private key of the newest authority.
-        certificate: the serving certificate.
-        key: the private key of the serving certificate.
-    """
+    """Certificates and keys in PEM. `authorities`: those that callers trust, newest first; `authority_key` is of the newest."""
 
     authorities: tuple[bytes, ...]
     authority_key: bytes = field(repr=False)
@@ -105,10 +98,7 @@ def new_authority(now: datetime, validity: timedelta) -> tuple[bytes, bytes]:
 def new_serving(
     authority: bytes, authority_key: bytes, names: Sequence[str], now: datetime, validity: timedelta
 ) -> tuple[bytes, bytes]:
-    """Issue a serving certificate for `names` (host names and IP addresses). Return the certificate and the key in PEM.
-
-    The certificate expires no later than its authority.
-    """
+    """Issue a serving certificate for host names and IP addresses that does not outlive its authority. Return it and its key."""
     signer = x509.load_pem_x509_certificate(authority)
     signing_key = _signing_key(authority_key)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -129,10 +119,9 @@ def new_serving(
 
 
 def inspect(material: Material) -> Facts | None:
-    """Return the validity periods and names of the certificates in the material.
+    """Return the validity periods and names of the certificates; None when the material is unusable.
 
-    None when the material is unusable. Then a key does not match its certificate, no authority in the bundle signed the serving
-    certificate, or the newest authority may not or cannot sign.
+    Then a key does not match its certificate, no authority signed the serving certificate, or the newest one cannot sign.
     """
     try:
         authorities = [x509.load_pem_x509_certificate(authority) for authority in material.authorities]
@@ -152,11 +141,7 @@ def inspect(material: Material) -> Facts | None:
 
 
 def _signing_key(pem: bytes) -> SigningKey:
-    """Read the private key of an authority.
-
-    Raises:
-        TypeError: a key of this type cannot sign serving certificates.
-    """
+    """Read the private key of an authority. TypeError: a key of this type cannot sign serving certificates."""
     key = serialization.load_pem_private_key(pem, password=None)
     if not isinstance(key, SigningKey):
         raise TypeError(f"{type(key).__name__} is no key of an authority")

@@ -31,16 +31,10 @@ ATTEMPTS: Final = 16
 
 
 class CertificateKeeper:
-    """Keeps the Secret current and passes its material to `use`, from `run` and from `reconcile`.
+    """Keeps the Secret current and passes its material to `use`, before a bundle without a former authority is published.
 
-    Args:
-        client: the client of the API server.
-        key: the namespace and name of the Secret.
-        policy: names, lifetimes and overlap of the certificates.
-        now: returns the current time in UTC.
-        use: serves with new material; called before a bundle is published from which an authority was removed.
-        known_since: returns the time since which every caller trusts an authority (PEM), None while some do not. A certificate of
-            an authority is served only after that time, unless no other certificate exists.
+    `known_since` returns the time since which every caller trusts an authority (PEM), None while some do not. A certificate of an
+    authority is served only after that time, unless no other certificate exists.
     """
 
     def __init__(
@@ -61,9 +55,6 @@ class CertificateKeeper:
         """Carry out the steps that are due on the Secret. Return the material that the Secret then holds.
 
         Replicas that reconcile at the same moment agree: the first write wins, and the other replicas read it.
-
-        Raises:
-            KubeError: the API server refused the read or the write.
         """
         for _ in range(ATTEMPTS):
             secret = await self._read()

@@ -1,9 +1,8 @@
-"""Decides when each certificate is replaced. Pure: computes the next step from the present certificates and the time.
+"""Decides when each certificate is replaced, from the present certificates and the time alone, so that all replicas agree.
 
-An authority is replaced in three steps. The new authority is added to the bundle, then it issues the serving certificate, and
-then the old authority is removed from the bundle. All callers and replicas have seen a step long before the next step
-follows. At no moment does a server present a certificate that a caller does not trust. The next step follows from the
-certificates themselves. So no other state is stored, and every replica computes the same step.
+An authority is replaced in three steps: it is added to the bundle, then it issues the serving certificate, and then the old
+authority is removed from the bundle. All callers and replicas have seen a step long before the next one follows, so at no moment
+does a server present a certificate that a caller does not trust.
 """
 
 from __future__ import annotations
@@ -42,13 +41,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The serving certificate.
-
-    Attributes:
-        span: its validity period.
-        signer: index of the authority that signed the certificate.
-        names: host names and IP addresses for which the certificate is valid.
-    """
+    """The serving certificate. `signer`: index of the authority that signed it. `names`: host names and IP addresses."""
 
     span: Span
     signer: int
@@ -65,14 +58,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The lifetimes of new certificates.
-
-    Attributes:
-        names: host names and IP addresses that the serving certificate must have.
-        authority_validity: lifetime of a new authority.
-        validity: lifetime of a new serving certificate.
-        overlap: the time within which every caller and replica sees a change.
-    """
+    """The names and lifetimes of new certificates. `overlap`: the time within which every caller and replica sees a change."""
 
     names: frozenset[str]
     authority_validity: timedelta = timedelta(days=365)
@@ -81,14 +67,7 @@ class Policy:
 
 
 def next_step(facts: Facts | None, policy: Policy, now: datetime, known_since: datetime | None) -> Step:
-    """Return the step that is due now.
-
-    Args:
-        facts: the present certificates. None when there are none or they are unusable.
-        policy: the required names and lifetimes.
-        now: the current time.
-        known_since: the time since which every caller trusts the newest authority. None while some callers do not.
-    """
+    """Return the step that is due now. `facts`: None for no usable certificates. `known_since`: of the newest authority."""
     if facts is None or now >= facts.authorities[0].end:
         return Step.START_OVER
     newest, serving = facts.authorities[0], facts.serving

@@ -25,10 +25,7 @@ from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
 
 
 def references(entry: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield for each name of another entry in `entry` (at `path`) its path, the name, and whether `entry` waits for that entry.
-
-    The entries among which a control statement chooses wait for `entry` instead.
-    """
+    """Yield the path and the name of each other entry in `entry`, and whether `entry` waits for it; else it waits for `entry`."""
     for index, target in enumerate(string_items(mapping(entry.get("dependsOn")).get("targets"))):
         yield f"{path}.dependsOn.targets[{index}]", target, True
     if target := text(mapping(entry.get("if")).get("target")):

@@ -30,10 +30,9 @@ _PROBES: Final = ("httpGetList", "tcpSocketList", "taskStatusList")
 
 
 class EntrySpecs:
-    """The specs of the Jobs of entries, each made once from its template and patch.
+    """The specs of the Jobs of entries, each made once from its template and patch, and `_MOST_PATCHED` bytes at the most.
 
-    A small flow may name a large template thousands of times, so only specs of `_MOST_PATCHED` bytes together are made. The rest
-    is checked when the Jobs are created.
+    A small flow may name a large template thousands of times. The rest is checked when the Jobs are created.
     """
 
     def __init__(self, namespace: str, known: FlowKnowledge) -> None:
@@ -41,11 +40,7 @@ class EntrySpecs:
         self._specs: dict[str, Mapping[str, Any] | None] = {}
 
     def of(self, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the spec; None when the template does not exist, or when too much was made.
-
-        Raises:
-            ValueError: the patch does not fit the template.
-        """
+        """Return the spec; None without a template, or when too much was made. ValueError: the patch does not fit."""
         name = text(entry.get("name"))
         if name not in self._specs:
             spec = self.known.patched(self._namespace, entry) if self._left > 0 else None

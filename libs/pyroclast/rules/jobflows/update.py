@@ -87,9 +87,7 @@ def _has_started(job_name: str, entry: Mapping[str, Any], started: frozenset[str
 
 
 def validate_delete(flow: Mapping[str, Any], name: str) -> Verdict:
-    """Return the verdict on deleting the flow of that name. A flow without Jobs, or that is already being deleted, may be
-    deleted.
-    """
+    """Return the verdict on deleting a flow, which is allowed without Jobs, or when it is already being deleted."""
     metadata = mapping(flow.get("metadata"))
     if text(mapping(metadata.get("annotations")).get(FORCE_DELETE)) == "true" or metadata.get("deletionTimestamp"):
         return ALLOWED

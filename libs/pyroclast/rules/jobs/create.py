@@ -23,10 +23,7 @@ TOO_FEW_REPLICAS = "job 'minAvailable' should not be greater than total replicas
 
 
 def validate_create(job: Mapping[str, Any], queues: QueueLookup, options: JobOptions = ANY_JOB) -> Verdict:
-    """Return the verdict on a new Job.
-
-    All faults are reported at once. The message begins with Volcano's sentences in Volcano's order.
-    """
+    """Return the verdict on a new Job with all its faults, which begins with Volcano's sentences in Volcano's order."""
     spec = mapping(job.get("spec"))
     name = text(mapping(job.get("metadata")).get("name"))
     findings = check_spec(spec, "spec", options, name=name, queues=queues)
@@ -80,10 +77,7 @@ def _check_topology(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
 def _check_tasks(
     tasks: list[Mapping[str, Any]], path: str, job_name: str, *, named: bool, pod_level_resources: bool
 ) -> list[Finding]:
-    """Return the faults of each task.
-
-    Volcano stops at the first duplicate name; later faults except those of replicas are extra.
-    """
+    """Return the faults of each task. Volcano stops at the first duplicate name; later faults but those of replicas are extra."""
     findings: list[Finding] = []
     first_with: dict[str, int] = {}
     stopped = False
@@ -183,8 +177,7 @@ def _extra(findings: Iterable[Finding]) -> list[Finding]:
 def check_template_spec(spec: Mapping[str, Any], path: str, options: JobOptions = ANY_JOB, *, name: str) -> list[Finding]:
     """Return all faults of the spec of a template at `path`, which is checked like the future Job, with its defaults.
 
-    The Job has no name yet, so messages use `name`. Rules for the Job's name are skipped, and those for its queue, which may be
-    created later; the queue `root` never takes Jobs.
+    Rules for the Job's name are skipped, and those for its queue, which may be created later, except that it is not `root`.
     """
     job = applied({"spec": spec}, default({"spec": spec}))
     findings = check_spec(job["spec"], path, options, name=name)

@@ -19,8 +19,7 @@ _NEEDS_SSH = ("mpi",)
 def default(job: Mapping[str, Any], *, scheduler_name: str = DEFAULT_SCHEDULER) -> Patch:
     """Return the operations that set the defaults of `job`; none for a Job without spec, which validation refuses.
 
-    Values of a wrong type stay, because the schema reports them. Negative numbers are used as they are, so that the schema also
-    reports values computed from them.
+    Values of a wrong type and negative numbers stay, because the schema reports them.
     """
     if not isinstance(job.get("spec"), dict):
         return []
@@ -42,8 +41,7 @@ def default(job: Mapping[str, Any], *, scheduler_name: str = DEFAULT_SCHEDULER) 
 
 
 def default_update(job: Mapping[str, Any], old: Mapping[str, Any], *, scheduler_name: str = DEFAULT_SCHEDULER) -> Patch:
-    """Return the operations that complete a spec which replaces the spec of `old`, so that the manifest of a Job can be applied
-    again.
+    """Return the operations that complete a spec which replaces that of `old`, as when a manifest is applied again.
 
     Existing values stay, also a 0. The scheduler is that of `old`, even if new Jobs have another default.
     """

@@ -33,9 +33,7 @@ def check_estimate(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
 
 
 def check_retry(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
-    """Yield the faults of `retry`: its fields must be durations of at least 0, and the longest pause must not be below
-    the first.
-    """
+    """Yield the faults of `retry`: durations of at least 0, of which the longest pause is not below the first."""
     retry = mapping(spec.get("retry"))
     faulty = False
     for name in _OF_RETRY:
@@ -90,10 +88,9 @@ class _Seen:
 
 
 def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Finding]:
-    """Return all faults of the policies at `path`.
+    """Return all faults of the policies at `path`, which is `said_path` in Volcano's sentences.
 
-    `said_path`: the path without indices in Volcano's sentences. Volcano stops at the first faulty policy, and so knows only the
-    events before that policy. The faults of later policies are extra findings.
+    Volcano stops at the first faulty policy, and so knows only the events before it. The faults of later policies are extra.
     """
     if not policies:
         return ()

@@ -27,8 +27,7 @@ _ITERATIONS = ("", "any", "all", "IterationAny", "IterationAll")
 def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Sequence[Finding]:
     """Return the fault of tasks at `path` whose dependencies are unknown or form a cycle.
 
-    A name listed twice is one dependency. A duplicate name of tasks is a fault; then only the dependencies of the first of these
-    tasks are checked.
+    Of tasks with the same name, which is a fault too, only the dependencies of the first are checked.
     """
     if not any("dependsOn" in task for task in tasks):
         return ()
@@ -75,9 +74,7 @@ MILLIS_PER_CORE = 1000
 
 
 def check_numa(task: Mapping[str, Any], index: int, path: str) -> Sequence[Finding]:
-    """Return the faults of containers in the task at `path` that request no whole number of cores; Volcano reports only the
-    first.
-    """
+    """Return the faults of containers that request no whole number of cores; Volcano reports only the first."""
     if text(task.get("topologyPolicy")) in ("", "none"):
         return ()
     return first_only(_check(mapping(mapping(task.get("template")).get("spec")), index, f"{path}.template.spec"))
@@ -99,10 +96,7 @@ def _check(pod: Mapping[str, Any], index: int, path: str) -> Iterator[Finding]:
 
 
 def check_partitions(task: Mapping[str, Any], path: str, job_name: str) -> list[Finding]:
-    """Return the faults of `partitionPolicy` of the task at `path`.
-
-    Without `totalPartitions` the number of partitions follows from the replicas, so there is no product to check.
-    """
+    """Return the faults of `partitionPolicy`; without `totalPartitions` the replicas need be no product."""
     policy = task.get("partitionPolicy")
     if not isinstance(policy, dict):
         return []
@@ -152,9 +146,7 @@ def check_minimum(task: Mapping[str, Any], path: str, job_name: str) -> Sequence
 def check_task(
     task: Mapping[str, Any], index: int, path: str, job_name: str, *, named: bool, pod_level_resources: bool
 ) -> list[Finding]:
-    """Return the other faults of task number `index` at `path`. `named`: whether the Job's name is final, so that pod names are
-    known.
-    """
+    """Return the other faults of the task at `path`. `named`: whether the Job's name is final, so that pod names are known."""
     name, replicas = text(task.get("name")), integer(task.get("replicas"))
     findings = list(check_policies(task.get("policies"), f"{path}.policies", said_path=SAID_PATH))
     if named:
@@ -170,9 +162,7 @@ def check_task(
 
 
 def _check_pod_name(job_name: str, task_name: str, index: int, replicas: int, path: str) -> Sequence[Finding]:
-    """Check the name of the pod whose index is the number of the task, as Volcano does; no fault if the last pod's name
-    is valid.
-    """
+    """Check the name of the pod whose index is the number of the task, as Volcano does, unless the last pod's name is valid."""
     shown, last = f"{job_name}-{task_name}-{index}", _last_pod(job_name, task_name, replicas)
     problems = qualified_name(shown)
     if not problems or not qualified_name(last):

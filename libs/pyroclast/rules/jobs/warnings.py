@@ -49,9 +49,7 @@ def queue_warnings(tasks: Sequence[Mapping[str, Any]], queue: QueueView) -> Iter
 
 
 def _of_task(task: Mapping[str, Any], resource: str) -> int:
-    """Return the request of the task's minimum of pods, in thousandths. Init containers are ignored, which at worst omits a
-    warning.
-    """
+    """Return the request of the task's minimum of pods, in thousandths; without init containers, at worst a warning is missing."""
     total = 0
     for _, container in mappings(mapping(mapping(task.get("template")).get("spec")).get("containers")):
         requests = mapping(mapping(container.get("resources")).get("requests"))
@@ -80,10 +78,7 @@ def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = 
 
 
 def class_warnings(spec: Mapping[str, Any], path: str, known: Container[str] | None) -> Iterator[str]:
-    """Yield a warning for each PriorityClass that the spec at `path` names and that is not in `known`; none when `known` is None.
-
-    The API server refuses pods with an unknown class, so the task would have no pods.
-    """
+    """Yield a warning for each PriorityClass that is not in `known` (None: nothing is known): pods with it would be refused."""
     if known is None:
         return
     for place, holder in _pod_specs(spec, path):

@@ -1,8 +1,4 @@
-"""Rules of pods and pod templates, like those of an API server.
-
-Every function appends to a list of errors. With the options ADMISSION, the functions check templates of tasks before their
-defaults are set, like Volcano. With SERVER, they check pods like the current API server.
-"""
+"""Rules of pods and pod templates: with the options ADMISSION like Volcano's, with SERVER like the current API server's."""
 
 from __future__ import annotations
 

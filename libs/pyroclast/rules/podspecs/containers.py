@@ -67,8 +67,7 @@ _PROBES = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 class Surroundings(NamedTuple):
     """The fields of a pod to which containers may refer.
 
-    `volumes` maps the name of each valid volume to the kind of its source. `claims`: the names of the pod's resource claims.
-    `system`: the operating system; None when the pod names none.
+    `volumes`: the kind of source of each valid volume. `claims`: names. `system`: None when the pod names no operating system.
     """
 
     volumes: Mapping[str, str]

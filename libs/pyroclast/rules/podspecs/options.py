@@ -1,7 +1,4 @@
-"""The differences between the checks of pods by the API server and of templates by Volcano's admission.
-
-Volcano uses an older library, and its admission sees templates without defaults.
-"""
+"""The differences between the API server's checks of pods and Volcano's of templates: an older library, and no defaults."""
 
 from __future__ import annotations
 
@@ -75,11 +72,8 @@ def check_matched_keys(holder: Mapping[str, Any], path: str, errors: list[FieldE
 class Options:
     """How a pod is checked.
 
-    Attributes:
-        has_defaults: Whether defaults are set, so that a field with a default must not be absent.
-        current: Whether to check like the current API server, which accepts more forms and reports more faults.
-        pod_level_resources: Whether pods as a whole may have resources.
-        pod_name: The name of the pod; None for a template.
+    `has_defaults`: whether defaults are set, so that a field with a default must not be absent. `current`: like the current API
+    server, which accepts more forms and reports more faults. `pod_name`: None for a template.
     """
 
     has_defaults: bool

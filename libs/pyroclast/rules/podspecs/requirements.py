@@ -49,10 +49,7 @@ def check_requirements(
     *,
     check_name: Callable[[str, str], Sequence[FieldError]] = _check_container_name,
 ) -> None:
-    """Check `resources` of a container at `path`, or of a pod.
-
-    `check_name` checks the names of the resources. `claims`: the names of the pod's resource claims.
-    """
+    """Check `resources` of a container or pod at `path`. `claims`: those of the pod. `check_name` checks names of resources."""
     given = mapping(resources)
     limits, requests = mapping(given.get("limits")), mapping(given.get("requests"))
     bounds = {name: rounded(value) for name, value in limits.items()}
@@ -226,9 +223,7 @@ def _beyond(containers: Json, name: str, limit: Quantity | None, path: str) -> I
 
 
 def total_of(spec: Mapping[str, Any], kind: str) -> dict[str, Quantity]:
-    """Return the resources that the containers of a pod need together. Init containers run one after the other; sidecars run all
-    the time.
-    """
+    """Return what the containers of a pod need together; init containers run one after the other, sidecars all the time."""
     total: dict[str, Quantity] = {}
     sidecars: dict[str, Quantity] = {}
     largest: dict[str, Quantity] = {}

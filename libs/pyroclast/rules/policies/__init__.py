@@ -1,7 +1,4 @@
-"""Admission policies: the rules that CEL can express, as data, for clusters without webhooks.
-
-The manifests of the chart are made from this data, and so is the page of covered rules.
-"""
+"""Admission policies: the rules that CEL can express, as data, for the manifests of the chart and the page of covered rules."""
 
 from __future__ import annotations
 

@@ -28,10 +28,9 @@ def validating_manifests(
     allows_placement: str = "false",
     version: str = "v1",
 ) -> list[dict[str, Any]]:
-    """Return the ValidatingAdmissionPolicies and their bindings.
+    """Return the ValidatingAdmissionPolicies and their bindings, which do not check the namespaces in `exempt`.
 
-    Namespaces in `exempt` are not checked. `job_plugins`: the names of third-party job plugins. `namespace`: the namespace of
-    Pyroclast's own programs. `max_pods` and `allows_placement`: CEL for the limits of Jobs.
+    `job_plugins`: third-party ones. `namespace`: that of our programs. `max_pods`, `allows_placement`: CEL for limits of Jobs.
     """
     names = ", ".join(f"'{name}'" for name in schedulers)
     values = {
@@ -58,10 +57,7 @@ def validating_manifests(
 def mutating_manifests(
     *, scheduler: str = "volcano", exempt: Sequence[str] = (), namespace: str = "volcano-system", version: str = "v1beta1"
 ) -> list[dict[str, Any]]:
-    """Return the MutatingAdmissionPolicies and their bindings.
-
-    Namespaces in `exempt` are not changed. `namespace`: the namespace of Pyroclast's own programs.
-    """
+    """Return the MutatingAdmissionPolicies and their bindings, which change nothing in the namespaces in `exempt`."""
     objects: list[dict[str, Any]] = []
     for policy in MUTATING:
         spec = {

@@ -54,10 +54,7 @@ def _annotations(queue: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def default(queue: Mapping[str, Any]) -> Patch:
-    """Return the operations that set the defaults of `queue`.
-
-    A queue without spec gets a spec. Values of a wrong type stay, because the schema reports them.
-    """
+    """Return the operations that set the defaults of `queue`. Values of a wrong type stay, because the schema reports them."""
     patch = _rooted(mapping(mapping(queue.get("metadata")).get("annotations")))
     spec = queue.get("spec")
     if spec is None:

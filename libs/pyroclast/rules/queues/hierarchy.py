@@ -167,10 +167,7 @@ def _check_descendants(queue: QueueView, children: list[QueueView], queues: Queu
 
 
 def _check_sums(family: Sequence[QueueView], parent: QueueView, said: str, queue: QueueView) -> Iterator[Finding]:
-    """Yield the shares whose sum over the children of `parent` exceeds the share of `parent`. `queue`: the queue that is written.
-
-    Like Volcano, report each sum up to the first queue with which it is too large, in the order of these queues.
-    """
+    """Yield the shares whose sum over the children exceeds that of `parent`, each up to the first child with which it does."""
     excesses = []
     for share, path, of in _SHARES:
         whole, limit = Counter[str](), amounts_of(of(parent))

@@ -21,8 +21,7 @@ ROOT_PROTECTED = "root queue's resource attributes (capability, deserved, guaran
 class QueueLimits:
     """Limits of the queue hierarchy. `max_depth`: the largest number of queues on a path from below the root to a leaf.
 
-    `protect_root`: whether the resources of the root queue must not change. `keep_allocated`: whether a queue with allocated pods
-    must not be deleted.
+    `protect_root`: the resources of the root queue must not change. `keep_allocated`: a queue with pods is not deleted.
     """
 
     max_depth: int = 5
