@@ -41,7 +41,7 @@ JSON: Final = "application/json"
 class WebhookServer:
     """Serves an engine over HTTPS, on `port` once it is started.
 
-    `is_stopping` returns whether callers should use another replica from now on. Each answer then closes its connection: otherwise
+    `is_stopping` returns whether callers should use another replica from now on. Each answer then closes its connection, because
     the API server could send a request on a connection that ends with the process.
     """
 

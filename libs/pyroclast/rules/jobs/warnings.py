@@ -49,7 +49,7 @@ def queue_warnings(tasks: Sequence[Mapping[str, Any]], queue: QueueView) -> Iter
 
 
 def _of_task(task: Mapping[str, Any], resource: str) -> int:
-    """Return the request of the task's minimum of pods, in thousandths; without init containers, at worst a warning is missing."""
+    """Return the request of the task's minimum of pods, in thousandths, without init containers, so a warning may be missing."""
     total = 0
     for _, container in mappings(mapping(mapping(task.get("template")).get("spec")).get("containers")):
         requests = mapping(mapping(container.get("resources")).get("requests"))
