@@ -25,25 +25,8 @@ from pyroclast.runtime.traces import Traces
 from pyroclast_recorder.budgets.keeper import BudgetKeeper
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.connections import DatabaseUnavailable
-from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.migration import NewerSchema
-from pyroclast_recorder.database.tables import (
-    composites,
-    gaps,
-    job_alikes,
-    job_causes,
-    job_phases,
-    jobs,
-    node_states,
-    owners,
-    pod_use,
-    pods,
-    predictions,
-    queue_minutes,
-    reservations,
-    usage_days,
-    usage_hours,
-)
+from pyroclast_recorder.database.database import KEPT, Database
+from pyroclast_recorder.database.migration import UnknownSchema
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.following.kinds import Followed, followed_kinds
 from pyroclast_recorder.following.measuring import Meter
@@ -155,10 +138,7 @@ class Recorder:
         return self._writer.complaint if self._is_migrated else "the database is not there yet"
 
     async def record(self, _: int) -> None:
-        """Watch the API server and write rows, until cancelled.
-
-        Raises StartFailure: the database has the schema of a later version.
-        """
+        """Watch the API server and write rows, until cancelled. Raises StartFailure: the schema of the database is unknown."""
         tracer = JobTracer(self._database, self._traces) if self._traces and self._traces.are_taken else None
         metrics, before_write = self._metrics, tracer.send_ends if tracer else None
         writer = Writer(self._database, self._client.now, metrics.written, before_write, on_ends=metrics.ended)
@@ -240,7 +220,7 @@ class Recorder:
             try:
                 await self._database.migrate()
                 return await self._database.cursors()
-            except NewerSchema as error:
+            except UnknownSchema as error:
                 raise StartFailure(f"--database-url: {error}") from error
             except DatabaseUnavailable as error:
                 log.warning("recorder.database_unavailable", error=str(error))
@@ -255,15 +235,9 @@ class Recorder:
                 log.warning("recorder.not_settled", error=str(error))
 
     async def _prune_often(self) -> None:
-        settings = self._settings
-        kept = {pods: settings.keep_pods, job_causes: settings.keep_pods, job_phases: settings.keep_jobs}
-        kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
-        kept |= {usage_days: settings.keep_usage, node_states: settings.keep_usage, reservations: settings.keep_usage}
-        kept |= {pod_use: settings.keep_pods, job_alikes: settings.keep_jobs, predictions: settings.keep_pods}
-        kept |= {queue_minutes: settings.keep_minutes, owners: settings.keep_jobs, composites: settings.keep_jobs}
         while True:
-            for table, long in kept.items():
-                before = int(self._client.now() - long.total_seconds())
+            for table, (setting, _) in KEPT.items():
+                before = int(self._client.now() - getattr(self._settings, setting).total_seconds())
                 try:
                     while await self._database.prune(table, before, PRUNED_AT_ONCE) == PRUNED_AT_ONCE:
                         await asyncio.sleep(0.1)

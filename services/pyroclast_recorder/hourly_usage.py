@@ -86,10 +86,7 @@ class HourUsage:
 
     def __init__(self, hour: int, now: int) -> None:
         self._hour, self._now = hour, now
-        self._asked: Counter[Share] = Counter()
-        self._doubtful: Counter[Share] = Counter()
-        self._measured: Counter[Share] = Counter()
-        self._used: Counter[Share] = Counter()
+        self._shares: dict[Share, Counter[str]] = defaultdict(Counter)
 
     def add(self, pod: Row, job: Row | None, means: Mapping[str, int] = MappingProxyType({})) -> None:
         """Add the usage of a pod. A pod that did not hold its requests in this hour adds nothing.
@@ -107,26 +104,18 @@ class HourUsage:
         if not seconds and not doubt:
             return
         for resource, amount in orjson.loads(pod["requests"]).items():
-            share = share_of(pod, job, resource)
-            self._asked[share] += amount * seconds
-            self._doubtful[share] += amount * doubt
+            sums = self._shares[share_of(pod, job, resource)]
+            sums["asked"] += amount * seconds
+            sums["doubtful"] += amount * doubt
             if resource in means:
-                self._measured[share] += amount * seconds
-                self._used[share] += means[resource] * seconds
+                sums["measured"] += amount * seconds
+                sums["used"] += means[resource] * seconds
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of `usage_hours`, without the column `cluster`."""
-        return [
-            {
-                "hour": self._hour,
-                **share._asdict(),
-                "asked": asked,
-                "doubtful": self._doubtful[share],
-                "measured": self._measured[share],
-                "used": self._used[share],
-            }
-            for share, asked in sorted(self._asked.items())
-        ]
+        columns = ("asked", "doubtful", "measured", "used")
+        shares = sorted(self._shares.items())
+        return [{"hour": self._hour, **share._asdict(), **{name: sums[name] for name in columns}} for share, sums in shares]
 
 
 def share_of(pod: Row, job: Row | None, resource: str) -> Share:

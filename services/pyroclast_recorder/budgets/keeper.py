@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final
 
 import orjson
 import structlog
-from sqlalchemy import and_, func, select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api import keys
@@ -21,24 +21,12 @@ from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast_recorder.budgets.deciding import BudgetedQueue, Use, budgeted, crossed, in_period, is_worth_a_write, spent_by
 from pyroclast_recorder.database.connections import DatabaseUnavailable
-from pyroclast_recorder.database.database import SETTLED, Database
-from pyroclast_recorder.database.tables import cursors, jobs, pods
+from pyroclast_recorder.database.database import Database, charged_pods, settled_at
 from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.following.queue_annotations import annotate
 from pyroclast_recorder.hourly_usage import HOUR, held, share_of
 
 log = structlog.get_logger()
-
-
-WHOSE: Final = ("queue", "submitted_by", "owner_kind", "owner_name")
-
-
-async def settled_at(connection: AsyncConnection, cluster: str) -> int | None:
-    """Return the time until which usage is added up; None if usage was never added up."""
-    found: int | None = await connection.scalar(
-        select(cursors.c.at).where(cursors.c.cluster == cluster, cursors.c.kind == SETTLED)
-    )
-    return found
 
 
 async def use_since(connection: AsyncConnection, cluster: str, since: int, as_of: int, resources: Collection[str]) -> Use:
@@ -58,32 +46,20 @@ async def use_since(connection: AsyncConnection, cluster: str, since: int, as_of
 
 async def _use_between(connection: AsyncConnection, cluster: str, since: int, until: int, resources: Collection[str]) -> Use:
     """Return the usage of `resources` in a part of an hour, from the pods that ran in it."""
-    columns = [jobs.c[name].label(f"job_{name}") for name in WHOSE]
-    touching = (
-        select(pods, jobs.c.uid.label("job_uid"), *columns)
-        .join_from(pods, jobs, and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job), isouter=True)
-        .where(pods.c.cluster == cluster, pods.c.bound < until)
-        .where(~and_(pods.c.released_high.is_not(None), pods.c.released_high < since))
-    )
     found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    async for mapping in (await connection.stream(touching)).mappings():
-        row = dict(mapping)
-        time = held(row)
+    async for pod, job in charged_pods(connection, cluster, since, until):
+        time = held(pod)
         if time is None:
             continue
         end = until if time.end is None else time.end
         seconds = max(0, min(end, until) - max(time.begin, since))
         doubt = time.doubt if since <= end < until else 0
-        for resource, amount in orjson.loads(row["requests"]).items():
+        for resource, amount in orjson.loads(pod["requests"]).items():
             if resource in resources and (seconds or doubt):
-                total = found[share_of(row, _job_of(row), resource).queue, resource]
+                total = found[share_of(pod, job, resource).queue, resource]
                 total[0] += amount * seconds
                 total[1] += amount * doubt
     return {slot: (asked, doubtful) for slot, (asked, doubtful) in found.items()}
-
-
-def _job_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    return {name: row[f"job_{name}"] for name in WHOSE} if row["job_uid"] is not None else None
 
 
 HEARTBEAT: Final = 5

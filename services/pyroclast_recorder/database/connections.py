@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import aiosqlite
-from sqlalchemy import event
+from sqlalchemy import Select, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as NoConnection
@@ -86,6 +86,11 @@ class Answers:
                 return await read(connection)
         except UNAVAILABLE as error:
             raise DatabaseUnavailable(cause_of(error)) from error
+
+
+async def read_rows(connection: AsyncConnection, chosen: Select[Any]) -> list[dict[str, Any]]:
+    """Return the rows of a query."""
+    return [dict(row) for row in (await connection.execute(chosen)).mappings()]
 
 
 def check_url(url: str) -> URL:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Table, and_, delete, func, literal, or_, select, text, tuple_
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, delete, func, literal, or_, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast_recorder.database.batches import Batch, Cursor, merged, replace, upsert
@@ -19,6 +19,7 @@ from pyroclast_recorder.database.connections import (
     cause_of,
     engine_of,
     is_about_a_value,
+    read_rows,
 )
 from pyroclast_recorder.database.migration import migrate
 from pyroclast_recorder.database.native_groups import native_groups_before, update_native_groups
@@ -36,12 +37,13 @@ from pyroclast_recorder.database.tables import (
     owners,
     pod_use,
     pods,
+    predictions,
     queue_minutes,
     reservations,
     usage_days,
     usage_hours,
 )
-from pyroclast_recorder.database.usage_rows import FOREVER, usage_rows
+from pyroclast_recorder.database.usage_rows import FOREVER, held_between, usage_rows
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.hourly_usage import DAY, HOUR, HourUsage, changed_hours, held, hours_between, means_in, measured_hours
 
@@ -59,6 +61,25 @@ Without statistics, the query planner assumes empty tables and reads them whole.
 
 WHOSE: Final = (jobs.c.queue, jobs.c.submitted_by, jobs.c.owner_kind, jobs.c.owner_name)
 """The columns of a Job that determine to whom the usage of its pods is charged."""
+
+KEPT: Final[Mapping[Table, tuple[str, ColumnElement[int]]]] = {
+    jobs: ("keep_jobs", jobs.c.removed),
+    composites: ("keep_jobs", composites.c.removed),
+    owners: ("keep_jobs", owners.c.removed),
+    job_phases: ("keep_jobs", job_phases.c.at),
+    job_alikes: ("keep_jobs", job_alikes.c.at),
+    job_causes: ("keep_pods", job_causes.c.at),
+    predictions: ("keep_pods", predictions.c.at),
+    pods: ("keep_pods", pods.c.released_high),
+    pod_use: ("keep_pods", pod_use.c.since),
+    gaps: ("keep_usage", gaps.c.until),
+    node_states: ("keep_usage", node_states.c.at),
+    reservations: ("keep_usage", reservations.c.at),
+    usage_hours: ("keep_usage", usage_hours.c.hour),
+    usage_days: ("keep_usage", usage_days.c.day + (DAY - HOUR)),  # a day is kept as long as its last hour
+    queue_minutes: ("keep_minutes", queue_minutes.c.minute),
+}
+"""The setting for how long the rows of each table are kept, and the time at which this begins."""
 
 
 class Database:
@@ -83,10 +104,7 @@ class Database:
         return self._dialect != "sqlite"
 
     async def migrate(self) -> None:
-        """Migrate the schema to the version of this code.
-
-        Raises NewerSchema: a later version of the recorder wrote the schema.
-        """
+        """Migrate the schema to the version of this code. Raises UnknownSchema."""
         async with self._transaction() as connection:
             await connection.run_sync(migrate)
 
@@ -97,9 +115,8 @@ class Database:
 
     async def cursors(self) -> dict[str, Cursor]:
         """Return the cursor of each kind, by kind."""
-        async with self.reading() as connection:
-            found = await connection.execute(select(cursors).where(cursors.c.cluster == self.cluster))
-            return {row["kind"]: Cursor(*(row[name] for name in Cursor._fields)) for row in found.mappings()}
+        found = await self._read(select(cursors).where(cursors.c.cluster == self.cluster))
+        return {row["kind"]: Cursor(*(row[name] for name in Cursor._fields)) for row in found}
 
     async def still_there(self, table: Table, kind: str | None = None) -> dict[str, Row]:
         """Return the rows of Jobs or pods without a recorded deletion or end, by uid.
@@ -109,21 +126,12 @@ class Database:
         there = [table.c.cluster == self.cluster, (table.c.released_high if table is pods else table.c.removed).is_(None)]
         if table is jobs:
             there.append(jobs.c.kind.is_not_distinct_from(kind))
-        async with self.reading() as connection:
-            found = await connection.execute(select(table).where(*there))
-            return {row["uid"]: dict(row) for row in found.mappings()}
+        return {row["uid"]: row for row in await self._read(select(table).where(*there))}
 
     async def nodes_there(self) -> dict[str, str]:
         """Return the names of nodes without a recorded deletion, by uid."""
-        mine = node_states.c.cluster == self.cluster
-        at = func.max(node_states.c.at).label("at")
-        last = select(node_states.c.uid, at).where(mine).group_by(node_states.c.uid).subquery()
-        newest = and_(node_states.c.uid == last.c.uid, node_states.c.at == last.c.at)
-        async with self.reading() as connection:
-            found = await connection.execute(
-                select(node_states.c.uid, node_states.c.name).join(last, newest).where(mine, node_states.c.allocatable != "{}")
-            )
-            return {row.uid: row.name or "" for row in found}
+        found = await self._read(self._newest(node_states).where(node_states.c.allocatable != "{}"))
+        return {row["uid"]: row["name"] or "" for row in found}
 
     async def owners_there(self, kind: str) -> list[str]:
         """Return the uids of owners of Jobs of one kind without a recorded deletion."""
@@ -141,22 +149,22 @@ class Database:
 
     async def reservations_there(self) -> dict[str, str]:
         """Return the nodes that are reserved for each PodGroup, as JSON, by uid of the PodGroup."""
-        mine = reservations.c.cluster == self.cluster
-        at = func.max(reservations.c.at).label("at")
-        last = select(reservations.c.uid, at).where(mine).group_by(reservations.c.uid).subquery()
-        newest = and_(reservations.c.uid == last.c.uid, reservations.c.at == last.c.at)
-        chosen = select(reservations.c.uid, reservations.c.nodes).join(last, newest).where(mine, reservations.c.nodes != "[]")
-        async with self.reading() as connection:
-            return {row.uid: row.nodes for row in await connection.execute(chosen)}
+        found = await self._read(self._newest(reservations).where(reservations.c.nodes != "[]"))
+        return {row["uid"]: row["nodes"] for row in found}
+
+    def _newest(self, table: Table) -> Select[Any]:
+        """Return the query for the last row of each uid in a table of states."""
+        mine = table.c.cluster == self.cluster
+        last = select(table.c.uid, func.max(table.c.at).label("at")).where(mine).group_by(table.c.uid).subquery()
+        return select(table).join(last, and_(table.c.uid == last.c.uid, table.c.at == last.c.at)).where(mine)
 
     async def running_pods(self) -> dict[tuple[str, str], str]:
         """Return the uids of bound pods that have not ended, by namespace and name."""
         there = (pods.c.cluster == self.cluster, pods.c.released_high.is_(None), pods.c.bound.is_not(None))
-        async with self.reading() as connection:
-            found = await connection.execute(select(pods.c.namespace, pods.c.name, pods.c.uid).where(*there))
-            return {(row.namespace, row.name): row.uid for row in found}
+        found = await self._read(select(pods.c.namespace, pods.c.name, pods.c.uid).where(*there))
+        return {(row["namespace"], row["name"]): row["uid"] for row in found}
 
-    async def pods_of_ended(self, since: int, until: int) -> list[Row]:
+    async def pods_of_ended(self, since: int, until: int) -> Sequence[Row]:
         """Return the bound pods of Jobs that ended after `since` and at most at `until`, ordered by Job."""
         ended = func.coalesce(jobs.c.ended, jobs.c.removed)
         same = and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job)
@@ -164,9 +172,7 @@ class Database:
         chosen = (
             select(pods).join_from(pods, jobs, same).where(jobs.c.cluster == self.cluster, when, ended > since, ended <= until)
         )
-        async with self.reading() as connection:
-            ordered = chosen.where(pods.c.bound.is_not(None)).order_by(pods.c.job, pods.c.bound)
-            return [dict(row) for row in (await connection.execute(ordered)).mappings()]
+        return await self._read(chosen.where(pods.c.bound.is_not(None)).order_by(pods.c.job, pods.c.bound))
 
     async def used_since(self, since: int, width: int) -> list[tuple[int, str, str, str, int]]:
         """Return the requested usage since the first whole hour after `since`, in intervals of `width` seconds.
@@ -194,35 +200,28 @@ class Database:
         async with self.reading() as connection:
             for table, each in ((jobs, of_jobs), (composites, of_trees)):
                 chosen = each.where(table.c.cluster == self.cluster, table.c.started.is_not(None)).limit(most)
-                of_ended = chosen.where(table.c.ended >= since).order_by(table.c.ended.desc())
-                ended += (dict(row) for row in (await connection.execute(of_ended)).mappings())
-                of_running = chosen.where(table.c.ended.is_(None), table.c.removed.is_(None))
-                running += (dict(row) for row in (await connection.execute(of_running)).mappings())
+                ended += await read_rows(connection, chosen.where(table.c.ended >= since).order_by(table.c.ended.desc()))
+                running += await read_rows(connection, chosen.where(table.c.ended.is_(None), table.c.removed.is_(None)))
         ended.sort(key=lambda row: -row["ended"])
         return [*ended[:most], *running[:most]]
 
     async def jobs_of(self, uids: Sequence[str]) -> dict[str, Row]:
         """Return the rows of the Jobs `uids`, by uid."""
-        async with self.reading() as connection:
-            found = await connection.execute(select(jobs).where(jobs.c.cluster == self.cluster, jobs.c.uid.in_(uids)))
-            return {row["uid"]: dict(row) for row in found.mappings()}
+        found = await self._read(select(jobs).where(jobs.c.cluster == self.cluster, jobs.c.uid.in_(uids)))
+        return {row["uid"]: row for row in found}
 
-    async def rows_of_job(self, uid: str) -> dict[Table, list[Row]]:
+    async def rows_of_job(self, uid: str) -> Mapping[Table, Sequence[Row]]:
         """Return the rows of the phases, causes and pods of a Job, by table."""
         async with self.reading() as connection:
-            found: dict[Table, list[Row]] = {}
-            for table in (job_phases, job_causes, pods):
-                chosen = select(table).where(table.c.cluster == self.cluster, table.c.job == uid)
-                found[table] = [dict(row) for row in (await connection.execute(chosen)).mappings()]
-            return found
+            return {
+                table: await read_rows(connection, select(table).where(table.c.cluster == self.cluster, table.c.job == uid))
+                for table in (job_phases, job_causes, pods)
+            }
 
     async def write(self, batch: Batch, now: int) -> list[GroupEnd]:
-        """Merge a batch into the tables in one transaction.
+        """Merge a batch into the tables in one transaction; return the native PodGroups that ended with it.
 
         The hours whose usage changes are noted, so that `settle` adds them up again.
-
-        Returns:
-            The native PodGroups that ended with this batch.
         """
         async with self._transaction() as connection:
             hours = await self._changed_hours(connection, batch, now)
@@ -242,9 +241,7 @@ class Database:
     async def settle(self, now: int) -> int:
         """Add up the usage of all changed hours again, and of running pods until `now`; return the number of hours."""
         async with self._transaction() as connection:
-            since = await connection.scalar(
-                select(cursors.c.at).where(cursors.c.cluster == self.cluster, cursors.c.kind == SETTLED)
-            )
+            since = await settled_at(connection, self.cluster)
             last = now if since is None else since  # later than now after a jump of the clock
             await self._note_hours(connection, hours_between(min(last, now), max(last, now)))
             moved = {"cluster": self.cluster, **Cursor(SETTLED, "", now, 0)._asdict()}
@@ -259,19 +256,7 @@ class Database:
 
         Rows that changed hours still need are kept until `settle` has added up these hours.
         """
-        ended = {
-            jobs: jobs.c.removed,
-            composites: composites.c.removed,
-            owners: owners.c.removed,
-            pods: pods.c.released_high,
-            usage_hours: usage_hours.c.hour,
-            usage_days: usage_days.c.day + (DAY - HOUR),  # a day is kept as long as its last hour
-            gaps: gaps.c.until,
-            queue_minutes: queue_minutes.c.minute,
-            pod_use: pod_use.c.since,
-        }.get(table)
-        ended = table.c.at if ended is None else ended
-        keys = list(table.primary_key)
+        keys, (_, ended) = list(table.primary_key), KEPT[table]
         async with self._transaction() as connection:
             open_hour = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
             limit = before if open_hour is None or table in {usage_hours, usage_days} else min(before, open_hour)
@@ -295,6 +280,10 @@ class Database:
                 yield connection
         except UNAVAILABLE as error:
             raise DatabaseUnavailable(cause_of(error)) from error
+
+    async def _read(self, chosen: Select[Any]) -> list[dict[str, Any]]:
+        async with self.reading() as connection:
+            return await read_rows(connection, chosen)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -329,13 +318,13 @@ class Database:
             ]
             if passed_on:
                 of_jobs = select(pods).where(pods.c.cluster == self.cluster, pods.c.job.in_(passed_on))
-                for pod in (await connection.execute(of_jobs)).mappings():
-                    hours.update(changed_hours(None, held(dict(pod)), now))
+                for pod in await read_rows(connection, of_jobs):
+                    hours.update(changed_hours(None, held(pod), now))
         return hours
 
     async def _stored(self, connection: AsyncConnection, table: Table, uids: Iterable[str]) -> Mapping[str, Row]:
-        found = await connection.execute(select(table).where(table.c.cluster == self.cluster, table.c.uid.in_(list(uids))))
-        return {row["uid"]: dict(row) for row in found.mappings()}
+        chosen = select(table).where(table.c.cluster == self.cluster, table.c.uid.in_(list(uids)))
+        return {row["uid"]: row for row in await read_rows(connection, chosen)}
 
     async def _note_hours(self, connection: AsyncConnection, hours: Iterable[int]) -> None:
         rows = [{"cluster": self.cluster, "hour": hour} for hour in hours]
@@ -354,18 +343,11 @@ class Database:
 
     async def _settle_hour(self, connection: AsyncConnection, hour: int, now: int) -> None:
         usage = HourUsage(hour, now)
-        ended_before = and_(pods.c.released_high.is_not(None), pods.c.released_high < hour)
-        in_hour = (pods.c.cluster == self.cluster, pods.c.bound < hour + HOUR, ~ended_before)
-        whose = [column.label(f"job_{column.name}") for column in WHOSE]
-        is_job = and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job, jobs.c.kind.is_(None))
-        touching = select(pods, jobs.c.uid.label("job_uid"), *whose).join_from(pods, jobs, is_job, isouter=True).where(*in_hour)
         of_pods = and_(pod_use.c.cluster == pods.c.cluster, pod_use.c.pod == pods.c.uid)
-        measuring = select(pod_use).join_from(pods, pod_use, of_pods).where(*in_hour)
-        means = means_in(hour, [dict(row) for row in (await connection.execute(measuring)).mappings()])
-        found = await connection.stream(touching)
-        async for row in found.mappings():
-            job = {column.name: row[f"job_{column.name}"] for column in WHOSE} if row["job_uid"] is not None else None
-            usage.add(dict(row), job, means.get(row["uid"], {}))
+        measuring = select(pod_use).join_from(pods, pod_use, of_pods).where(*held_between(self.cluster, hour, hour + HOUR))
+        means = means_in(hour, await read_rows(connection, measuring))
+        async for pod, job in charged_pods(connection, self.cluster, hour, hour + HOUR):
+            usage.add(pod, job, means.get(pod["uid"], {}))
         of_hour = (usage_hours.c.cluster == self.cluster, usage_hours.c.hour == hour)
         await connection.execute(delete(usage_hours).where(*of_hour))
         if rows := [{"cluster": self.cluster, **row} for row in usage.rows()]:
@@ -382,6 +364,25 @@ class Database:
         chosen = select(*whose, *sums, literal(day)).where(usage_hours.c.cluster == self.cluster, hours).group_by(*whose)
         into = [*(column.name for column in whose), "asked", "doubtful", "measured", "used", "day"]
         await connection.execute(usage_days.insert().from_select(into, chosen))
+
+
+async def settled_at(connection: AsyncConnection, cluster: str) -> int | None:
+    """Return the time until which usage is added up; None if usage was never added up."""
+    at: int | None = await connection.scalar(select(cursors.c.at).where(cursors.c.cluster == cluster, cursors.c.kind == SETTLED))
+    return at
+
+
+async def charged_pods(
+    connection: AsyncConnection, cluster: str, since: int, until: int
+) -> AsyncGenerator[tuple[Row, Row | None]]:
+    """Yield the pods that may have held requests between two times, each with the Job to which these are charged, or None."""
+    whose = [column.label(f"job_{column.name}") for column in WHOSE]
+    is_job = and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job, jobs.c.kind.is_(None))
+    joined = select(pods, jobs.c.uid.label("job_uid"), *whose).join_from(pods, jobs, is_job, isouter=True)
+    found = await connection.stream(joined.where(*held_between(cluster, since, until)))
+    async for row in found.mappings():
+        job = {column.name: row[f"job_{column.name}"] for column in WHOSE} if row["job_uid"] is not None else None
+        yield dict(row), job
 
 
 def _run(table: Table, alikes: Table, declared: Column[Any]) -> list[ColumnElement[Any]]:

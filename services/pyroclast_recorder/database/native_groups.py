@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 from sqlalchemy import Column, bindparam, or_, select, update
@@ -16,9 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import BATCH_JOBS
 from pyroclast_recorder.database.batches import Batch, replace
+from pyroclast_recorder.database.connections import read_rows
 from pyroclast_recorder.database.tables import Row, composites, job_alikes, jobs, owners, pods
-from pyroclast_recorder.facts.composites import Tree, tree_run
-from pyroclast_recorder.facts.native_groups import KIND, GroupEnd, group_end, native_alike, native_outcome
+from pyroclast_recorder.facts.native_groups import KIND, GroupEnd, Tree, group_end, native_alike, native_outcome, tree_run
 
 log = structlog.get_logger()
 
@@ -89,12 +89,12 @@ async def _trees(connection: AsyncConnection, cluster: str, uids: set[str]) -> l
     return [Tree(root, *below_them) for root in roots.values()]
 
 
-async def _rows(connection: AsyncConnection, cluster: str, column: Column[str], values: Collection[str]) -> list[Row]:
+async def _rows(connection: AsyncConnection, cluster: str, column: Column[str], values: Collection[str]) -> Sequence[Row]:
     """Return the rows of the table of `column` in which `column` has one of `values`."""
     if not values:
         return []
     chosen = select(column.table).where(column.table.c.cluster == cluster, column.in_(sorted(values)))
-    return [dict(row) for row in (await connection.execute(chosen)).mappings()]
+    return await read_rows(connection, chosen)
 
 
 def _by(name: str, rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -107,19 +107,13 @@ def _by(name: str, rows: Iterable[Row]) -> dict[str, list[Row]]:
 async def native_groups_before(connection: AsyncConnection, batch: Batch) -> dict[str, Row]:
     """Return the stored rows of the groups that a batch is about to change, by uid."""
     uids = [row["uid"] for row in batch.rows.get(jobs, {}).values() if row["kind"] == KIND or row["removed"] is not None]
-    if not uids:
-        return {}
-    chosen = select(jobs).where(jobs.c.cluster == batch.cluster, jobs.c.uid.in_(uids), jobs.c.kind == KIND)
-    return {row["uid"]: dict(row) for row in (await connection.execute(chosen)).mappings()}
+    return {row["uid"]: row for row in await _rows(connection, batch.cluster, jobs.c.uid, uids) if row["kind"] == KIND}
 
 
 async def update_native_groups(connection: AsyncConnection, batch: Batch, before: Mapping[str, Row]) -> list[GroupEnd]:
-    """Update the groups of pods and the outcomes of groups after a batch.
+    """Update the groups of pods and the outcomes of groups after a batch; return the ends of the groups that ended with it.
 
     `before`: the rows of the groups before the batch, from `native_groups_before`.
-
-    Returns:
-        The ends of the groups that ended with this batch.
     """
     of_jobs, of_pods = (batch.rows.get(table, {}).values() for table in (jobs, pods))
     groups = [row for row in of_jobs if row["kind"] == KIND]
@@ -171,13 +165,15 @@ async def _follow(
     mine = (jobs.c.cluster == cluster, jobs.c.kind == KIND)
     named = sorted({*uids, *theirs})
     chosen = or_(jobs.c.uid.in_(named), jobs.c.owner_uid.in_(changed_jobs)) if changed_jobs else jobs.c.uid.in_(named)
-    groups = [dict(row) for row in (await connection.execute(select(jobs).where(*mine, chosen))).mappings()]
-    members = await _members(connection, cluster, groups)
-    of_jobs = await _jobs(connection, cluster, groups)
+    groups = await read_rows(connection, select(jobs).where(*mine, chosen))
+    members = _by("job", await _rows(connection, cluster, pods.c.job, [group["uid"] for group in groups]))
+    owner_uids = {group["owner_uid"] for group in groups if group["owner_uid"]}
+    of_owners = await _rows(connection, cluster, owners.c.uid, owner_uids)
+    of_jobs = {row["uid"]: row for row in of_owners if row["kind"] == BATCH_JOBS.kind}
     changes, alikes = [], []
     followed: list[_Followed] = []
     for group in groups:
-        own = members[group["uid"]]
+        own = members.get(group["uid"], [])
         outcome = native_outcome(group, own, of_jobs.get(group["owner_uid"]))
         followed.append(_Followed(group, {**group, **outcome}, own))
         if any(group[name] != value for name, value in outcome.items()):
@@ -191,32 +187,8 @@ async def _follow(
     return followed
 
 
-async def _members(connection: AsyncConnection, cluster: str, groups: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the rows of the pods of groups, by uid of the group."""
-    found: dict[str, list[Row]] = defaultdict(list)
-    of_groups = select(pods).where(pods.c.cluster == cluster, pods.c.job.in_([group["uid"] for group in groups]))
-    for pod in (await connection.execute(of_groups)).mappings():
-        found[pod["job"]].append(dict(pod))
-    return found
-
-
-async def _jobs(connection: AsyncConnection, cluster: str, groups: Sequence[Row]) -> dict[str, Row]:
-    """Return the rows of the native Jobs that own groups, by uid of the Job."""
-    made = sorted({group["owner_uid"] for group in groups if group["owner_uid"]})
-    if not made:
-        return {}
-    chosen = select(owners).where(owners.c.cluster == cluster, owners.c.uid.in_(made), owners.c.kind == BATCH_JOBS.kind)
-    return {row["uid"]: dict(row) for row in (await connection.execute(chosen)).mappings()}
-
-
 async def _unknown(connection: AsyncConnection, cluster: str, alikes: Sequence[Row]) -> list[Row]:
     """Return the rows of `alikes` that are not in the table or differ from the row in the table."""
-    if not alikes:
-        return []
-    chosen = select(job_alikes).where(job_alikes.c.cluster == cluster, job_alikes.c.job.in_([row["job"] for row in alikes]))
-    known = {row["job"]: _told(dict(row)) for row in (await connection.execute(chosen)).mappings()}
-    return [row for row in alikes if known.get(row["job"]) != _told(row)]
-
-
-def _told(alike: Row) -> tuple[Any, ...]:
-    return tuple(alike[name] for name in ("alike", "owner", "estimate"))
+    stored = {row["job"]: row for row in await _rows(connection, cluster, job_alikes.c.job, [row["job"] for row in alikes])}
+    columns = ("job", "alike", "owner", "estimate")
+    return [row for row in alikes if any(stored.get(row["job"], {}).get(name) != row[name] for name in columns)]

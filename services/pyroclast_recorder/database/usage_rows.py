@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from sqlalchemy import Select, Subquery, Table, select, union_all
+from sqlalchemy import ColumnElement, Select, Subquery, Table, or_, select, union_all
 
-from pyroclast_recorder.database.tables import usage_days, usage_hours
+from pyroclast_recorder.database.tables import pods, usage_days, usage_hours
 from pyroclast_recorder.hourly_usage import DAY, HOUR
 
 FOREVER: Final = 2**40
@@ -40,6 +40,12 @@ def usage_rows(cluster: str, since: int, until: int, only: Mapping[str, Collecti
     if end <= until:
         parts.append(_between(usage_hours, cluster, end, until, only))
     return union_all(*parts).subquery()
+
+
+def held_between(cluster: str, since: int, until: int) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of pods that may have held their requests between two times."""
+    is_later = or_(pods.c.released_high.is_(None), pods.c.released_high >= since)
+    return (pods.c.cluster == cluster, pods.c.bound < until, is_later)
 
 
 def _between(

@@ -154,13 +154,14 @@ def alike_facts(group: PodGroup) -> dict[str, Any] | None:
     job, meta, spec = job_of(group), group.metadata, group.spec
     if job is None:
         return None
-    alike = alike_keys(meta, meta.namespace, spec.queue, spec.min_member, spec.min_resources or {})
-    return {
-        "job": job,
-        "alike": ",".join(map(digest, alike)),
-        "owner": digest(worth_key(meta, meta.namespace)),
-        "at": seconds(meta.creation_timestamp),
-    }
+    keys_of_job = alike_columns(meta, meta.namespace, spec.queue, spec.min_member, spec.min_resources or {})
+    return {"job": job, **keys_of_job, "at": seconds(meta.creation_timestamp)}
+
+
+def alike_columns(meta: Meta, namespace: str, queue: str, members: int, resources: Mapping[str, str | int]) -> dict[str, str]:
+    """Return the columns with the keys of similar Jobs, and with the key by which estimates are judged."""
+    alike = alike_keys(meta, namespace, queue, members, resources)
+    return {"alike": ",".join(map(digest, alike)), "owner": digest(worth_key(meta, namespace))}
 
 
 def cause_facts(group: PodGroup) -> list[dict[str, Any]]:

@@ -1,9 +1,13 @@
-"""The rows of native PodGroups, and the outcome that follows from their pods. Pure."""
+"""The rows of native PodGroups and CompositePodGroups, and the outcomes that follow from their pods. Pure.
+
+The PodGroups below a CompositePodGroup start together, so a whole tree is one run, like a Job.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -12,11 +16,12 @@ from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, NativeConditionType, PodPhase
 from pyroclast.api.records.meta import Meta, OwnerReference
 from pyroclast.api.records.native_groups import CompositePodGroup, NativeCondition, NativePodGroup
-from pyroclast.api.run_lengths import alike_keys, digest, of_one_pod, worth_key
+from pyroclast.api.run_lengths import of_one_pod
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast.api.waiting import Waiting, read_waiting
+from pyroclast.lifecycle.gang.groups import named
 from pyroclast_recorder.database.tables import Row
-from pyroclast_recorder.facts.jobs import COMPLETE, FAILED, UNKNOWN_USER, kept_labels, prediction_row
+from pyroclast_recorder.facts.jobs import COMPLETE, FAILED, UNKNOWN_USER, alike_columns, kept_labels, prediction_row
 from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds
 from pyroclast_recorder.hourly_usage import held
@@ -42,36 +47,52 @@ def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[s
     None for a PodGroup that shows a Volcano Job, because the Job has a row. None also when none of our schedulers has examined
     the PodGroup. `now`: seconds since the epoch.
     """
-    meta, spec, queued = group.metadata, group.spec, condition_of(group, NativeConditionType.QUEUED)
+    meta, spec, queued = group.metadata, group.spec, _condition(group, NativeConditionType.QUEUED)
     if queued is None or job_of(group) is not None:
         return None
     waits, started = queued.status == "True", _started(group)
     gang, owner = spec.scheduling_policy.gang, meta.controller
     row: dict[str, Any] = {
-        "uid": meta.uid,
+        **_common_facts(group, now, is_deleted=is_deleted),
         "kind": KIND,
-        "namespace": meta.namespace,
-        "name": meta.name,
-        "queue": queue_of(group),
-        "parent": clipped(spec.parent_composite_pod_group_name, 253) or None,
         "submitted_by": UNKNOWN_USER,
         "owner_kind": clipped(owner.kind, 63) if owner else None,
-        "owner_name": clipped(owner.name, 253) if owner else None,
         "owner_uid": clipped(owner.uid, 63) if owner else None,
-        "estimate": clipped(meta.annotations.get(keys.RUNNING_ESTIMATE, ""), 63) or None,
         "priority_class": clipped(spec.priority_class_name, 253) or None,
         "labels": kept_labels(meta),
         "reason": clipped(queued.reason, 128) if waits else None,
         "message": clipped(queued.message) or None if waits else None,
         "retries": 0,
         "gang_size": 1 if gang is None else gang.min_count,
-        "created": seconds(meta.creation_timestamp),
         "let_in": started,
         "placed": started,
-        "started": started,
-        "removed": seconds(meta.deletion_timestamp) or (now if is_deleted else None),
     }
     return {**row, **native_outcome(row, ())}
+
+
+def composite_facts(group: CompositePodGroup, now: int, *, is_deleted: bool) -> dict[str, Any] | None:
+    """Return the row of a CompositePodGroup like `native_facts`."""
+    if _condition(group, NativeConditionType.QUEUED) is None:
+        return None
+    gang = group.spec.scheduling_policy.gang
+    return {**_common_facts(group, now, is_deleted=is_deleted), "min_groups": 1 if gang is None else gang.min_group_count}
+
+
+def _common_facts(group: NativePodGroup | CompositePodGroup, now: int, *, is_deleted: bool) -> dict[str, Any]:
+    """Return the columns that the tables `jobs` and `composites` share."""
+    meta, owner, waiting = group.metadata, group.metadata.controller, _waiting(group)
+    return {
+        "uid": meta.uid,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "parent": clipped(group.spec.parent_composite_pod_group_name, 253) or None,
+        "queue": clipped(named(meta) or ("" if waiting is None else waiting.queue), 253) or None,
+        "owner_name": clipped(owner.name, 253) if owner else None,
+        "estimate": clipped(meta.annotations.get(keys.RUNNING_ESTIMATE, ""), 63) or None,
+        "created": seconds(meta.creation_timestamp),
+        "started": _started(group),
+        "removed": seconds(meta.deletion_timestamp) or (now if is_deleted else None),
+    }
 
 
 def native_phases(group: NativePodGroup) -> Iterator[dict[str, Any]]:
@@ -83,7 +104,7 @@ def native_phases(group: NativePodGroup) -> Iterator[dict[str, Any]]:
 
 def native_causes(group: NativePodGroup) -> Iterator[dict[str, Any]]:
     """Yield the row of `job_causes` with the cause for which a native PodGroup waits; nothing when it does not wait."""
-    queued = condition_of(group, NativeConditionType.QUEUED)
+    queued = _condition(group, NativeConditionType.QUEUED)
     if queued is not None and queued.status == "True" and (at := seconds(queued.last_transition_time)) is not None:
         name, message = clipped(queued.reason, 63), clipped(queued.message) or None
         yield {"job": group.metadata.uid, "at": at, "name": name, "message": message}
@@ -145,13 +166,15 @@ def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
     oldest = oldest_pod(pods)
     if oldest is None:
         return None
-    owners = (OwnerReference(name=group["owner_name"], controller=True),) if group["owner_name"] else ()
-    meta = Meta(name=group["name"], owner_references=owners)
-    asked = of_one_pod(orjson.loads(oldest["requests"]))
-    alike = alike_keys(meta, group["namespace"], group["queue"] or "default", group["gang_size"], asked)
-    owner = digest(worth_key(meta, group["namespace"]))
-    told = {"alike": ",".join(map(digest, alike)), "owner": owner, "estimate": oldest["estimate"]}
-    return {"job": group["uid"], **told, "at": group["created"]}
+    alike = _alike(group, group["queue"], group["gang_size"], oldest)
+    return {"job": group["uid"], **alike, "estimate": oldest["estimate"], "at": group["created"]}
+
+
+def _alike(row: Row, queue: str | None, members: int, oldest: Row) -> dict[str, str]:
+    """Return the columns of similar groups. `oldest`: the row of the oldest pod, whose requests are used."""
+    owners = (OwnerReference(name=row["owner_name"], controller=True),) if row["owner_name"] else ()
+    meta, asked = Meta(name=row["name"], owner_references=owners), of_one_pod(orjson.loads(oldest["requests"]))
+    return alike_columns(meta, row["namespace"], queue or "default", members, asked)
 
 
 def oldest_pod(pods: Iterable[Row]) -> Row | None:
@@ -181,21 +204,14 @@ def _has_completed(needed: int, ends: Sequence[tuple[Row, int]], last: int) -> b
     return is_whole and len(succeeded) >= needed and _last(end for _, end in succeeded) == last
 
 
-def queue_of(group: NativePodGroup | CompositePodGroup) -> str | None:
-    """Return the queue that a group names, else the queue in which it waits; None when both are unknown."""
-    meta, waiting = group.metadata, _waiting(group)
-    queue = meta.labels.get(keys.SCHEDULING_QUEUE_NAME) or meta.annotations.get(keys.SCHEDULING_QUEUE_NAME)
-    return clipped(queue or ("" if waiting is None else waiting.queue), 253) or None
-
-
-def condition_of(group: NativePodGroup | CompositePodGroup, kind: NativeConditionType) -> NativeCondition | None:
+def _condition(group: NativePodGroup | CompositePodGroup, kind: NativeConditionType) -> NativeCondition | None:
     """Return the condition of type `kind` of a group; None when there is none."""
     return next((each for each in group.status.conditions if each.type == kind), None)
 
 
 def _waiting(group: NativePodGroup | CompositePodGroup) -> Waiting | None:
     """Return the waiting that the condition of a group reports; None without a valid condition."""
-    said = condition_of(group, NativeConditionType.WAITING)
+    said = _condition(group, NativeConditionType.WAITING)
     return None if said is None else read_waiting(said.message)
 
 
@@ -203,7 +219,76 @@ def _last(times: Iterable[int]) -> int:
     return max(times, default=0)
 
 
-def _started(group: NativePodGroup) -> int | None:
-    """Return the time at which enough pods for the gang were scheduled; None before that."""
-    scheduled = condition_of(group, NativeConditionType.INITIALLY_SCHEDULED)
+def _started(group: NativePodGroup | CompositePodGroup) -> int | None:
+    """Return the time at which the minimum of the group was scheduled; None before that."""
+    types = (NativeConditionType.INITIALLY_SCHEDULED, NativeConditionType.COMPOSITE_SCHEDULED)
+    scheduled = next(filter(None, (_condition(group, each) for each in types)), None)
     return seconds(scheduled.last_transition_time) if scheduled is not None and scheduled.status == "True" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The rows of a CompositePodGroup without a parent and of all objects below it.
+
+    `composites` and `groups`: the rows of CompositePodGroups and PodGroups, by the uid of their parent. `pods`: the rows of pods,
+    by the uid of their PodGroup.
+    """
+
+    root: Row
+    composites: Mapping[str, Sequence[Row]]
+    groups: Mapping[str, Sequence[Row]]
+    pods: Mapping[str, Sequence[Row]]
+
+    def leaves(self, above: str) -> Iterator[Row]:
+        """Yield the rows of the PodGroups below the CompositePodGroup with the uid `above`, on all levels."""
+        yield from self.groups.get(above, ())
+        for each in self.composites.get(above, ()):
+            yield from self.leaves(each["uid"])
+
+
+def tree_run(tree: Tree) -> dict[str, Any]:
+    """Return the columns of the root that its tree determines.
+
+    `phase` and `ended`: the tree has ended when each PodGroup with pods has ended, and has failed when one of these PodGroups has
+    failed. An ended tree in phase Running lost pods by deletion. `queue`: the queue of the pods. `alike` and `owner`: the keys of
+    similar trees, like those of a Job. `declared`: the estimate of the oldest pod.
+    """
+    root = tree.root
+    leaves = list(tree.leaves(root["uid"]))
+    pods = [pod for leaf in leaves for pod in tree.pods.get(leaf["uid"], ())]
+    queue = min((pod["queue"] for pod in pods if pod["queue"] and held(pod) is not None), default=root["queue"])
+    run: dict[str, Any] = {**_outcome(tree, leaves), "queue": queue, "alike": None, "owner": None, "declared": None}
+    oldest = oldest_pod(pods)
+    if oldest is None:
+        return run
+    return {**run, **_alike(root, queue, _cheapest(tree, root)[1], oldest), "declared": oldest["estimate"]}
+
+
+def _outcome(tree: Tree, leaves: Sequence[Row]) -> dict[str, Any]:
+    begun = [leaf for leaf in leaves if any(_counts(pod) for pod in tree.pods.get(leaf["uid"], ()))]
+    if not begun or any(leaf["ended"] is None for leaf in begun):
+        return {"phase": str(JobPhase.RUNNING), "ended": None}
+    phases = {leaf["phase"] for leaf in begun}
+    if JobPhase.FAILED in phases:
+        phase = JobPhase.FAILED
+    else:
+        phase = JobPhase.COMPLETED if phases == {JobPhase.COMPLETED} else JobPhase.RUNNING
+    return {"phase": str(phase), "ended": max(leaf["ended"] for leaf in begun)}
+
+
+def _counts(pod: Row) -> bool:
+    """Whether a pod held its requests, or may still hold them."""
+    return held(pod) is not None or pod["released_high"] is None
+
+
+def _cheapest(tree: Tree, above: Row) -> tuple[int, int]:
+    """Return the least number of incomplete PodGroups, and the least number of pods, that must start below `above`.
+
+    Like the scheduler, this counts the children that need least.
+    """
+    sizes = [_cheapest(tree, each) for each in tree.composites.get(above["uid"], ())]
+    for leaf in tree.groups.get(above["uid"], ()):
+        size = leaf["gang_size"] or 1
+        sizes.append((int(len(tree.pods.get(leaf["uid"], ())) < size), size))
+    least = sorted(sizes)[: above["min_groups"] or 1]
+    return sum(lacking for lacking, _ in least), sum(size for _, size in least)

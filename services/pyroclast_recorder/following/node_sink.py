@@ -15,11 +15,12 @@ from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import gaps, node_states
 from pyroclast_recorder.facts.units import clipped, read_amounts
+from pyroclast_recorder.following.stream import ListedSink
 from pyroclast_recorder.following.writer import RowTaker
 
 
-class Domains:
-    """A `Sink` that remembers all HyperNodes, whose stream begins with a list. `NodeSink` reports the labels of nodes."""
+class Domains(ListedSink):
+    """A `Sink` of HyperNodes. `NodeSink` reports the labels of nodes."""
 
     def __init__(self) -> None:
         self._hyper_nodes: dict[str, HyperNode] = {}
@@ -59,12 +60,6 @@ class Domains:
         """Handle a complete list: forget HyperNodes that are not in the list."""
         self._hyper_nodes = {name: each for name, each in self._hyper_nodes.items() if each.metadata.uid in uids}
         self._found.clear()
-
-    async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
-        """Do nothing: the next list has all HyperNodes, so a gap loses nothing."""
-
-    async def move(self, cursor: Cursor) -> None:
-        """Do nothing: the next recording replica lists all HyperNodes, so no cursor is stored."""
 
 
 def _has(hyper_node: HyperNode, node: Mapping[str, Mapping[str, str]]) -> bool:

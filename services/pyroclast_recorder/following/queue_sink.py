@@ -12,11 +12,11 @@ import structlog
 
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records.groups import Queue
-from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.connections import DatabaseUnavailable
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import Row, queue_minutes
 from pyroclast_recorder.facts.units import clipped, read_amounts
+from pyroclast_recorder.following.stream import ListedSink
 from pyroclast_recorder.following.writer import RowTaker
 
 log = structlog.get_logger()
@@ -68,8 +68,8 @@ BEFORE_THE_END: Final = 5
 """Seconds before the end of a minute at which the rows of the minute are written."""
 
 
-class QueueSink:
-    """A `Sink` that remembers all queues, whose stream begins with a list. `on_gone`: called with the name of a deleted queue."""
+class QueueSink(ListedSink):
+    """A `Sink` of queues. `on_gone`: called with the name of a deleted queue."""
 
     def __init__(
         self, database: Database, writer: RowTaker, now: Callable[[], float], *, on_gone: Callable[[str], None] = lambda _: None
@@ -113,9 +113,3 @@ class QueueSink:
         for uid in self._queues.keys() - uids:
             self._on_gone(self._queues.pop(uid)[1].metadata.name)
         self._is_listed = True
-
-    async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
-        """Do nothing: the next list has all queues, so a gap loses nothing."""
-
-    async def move(self, cursor: Cursor) -> None:
-        """Do nothing: the next recording replica lists all queues, so no cursor is stored."""

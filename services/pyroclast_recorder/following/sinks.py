@@ -34,7 +34,6 @@ from pyroclast_recorder.database.tables import (
     predictions,
     reservations,
 )
-from pyroclast_recorder.facts.composites import composite_facts
 from pyroclast_recorder.facts.jobs import (
     Owner,
     alike_facts,
@@ -45,7 +44,7 @@ from pyroclast_recorder.facts.jobs import (
     phase_facts,
     prediction_facts,
 )
-from pyroclast_recorder.facts.native_groups import native_causes, native_facts, native_phases, native_prediction
+from pyroclast_recorder.facts.native_groups import composite_facts, native_causes, native_facts, native_phases, native_prediction
 from pyroclast_recorder.facts.pods import is_ours, pod_facts
 from pyroclast_recorder.facts.units import clipped
 from pyroclast_recorder.following.writer import RowTaker

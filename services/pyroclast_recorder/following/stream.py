@@ -51,6 +51,16 @@ class Sink(Protocol[T_contra]):
         """Set the cursor: all events up to `cursor` were handled."""
 
 
+class ListedSink:
+    """The part of a `Sink` that remembers all objects: its stream begins with a list, so it loses nothing and has no cursor."""
+
+    async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
+        """Do nothing: the next list has all objects."""
+
+    async def move(self, cursor: Cursor) -> None:
+        """Do nothing: the next recording replica lists all objects."""
+
+
 def version_of(epoch: int, resource_version: str) -> int:
     """Return the version of an object. After a restore of the API server, each version is higher than all earlier versions."""
     number = int(resource_version) if resource_version.isdecimal() else 0

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import JOBS, Key
 from pyroclast.lifecycle.times import format_time
+from pyroclast_recorder.database.connections import read_rows
 from pyroclast_recorder.database.tables import (
     Row,
     composites,
@@ -29,7 +30,7 @@ from pyroclast_recorder.database.tables import (
     trace_step,
     usage_days,
 )
-from pyroclast_recorder.database.usage_rows import usage_rows
+from pyroclast_recorder.database.usage_rows import held_between, usage_rows
 from pyroclast_recorder.facts.native_groups import oldest_pod
 from pyroclast_recorder.hourly_usage import DAY, HOUR, held
 from pyroclast_recorder.reading.cluster_use import LENGTHS, cluster_rows, kept_names, period_of, reserved_amounts, spans
@@ -91,7 +92,7 @@ async def history(
     if question.state:
         where.append(_has_state(question.state))
     newest_first = select(jobs).where(*where).order_by(jobs.c.created.desc(), jobs.c.version.desc()).limit(question.limit + 1)
-    found = [dict(row) for row in (await connection.execute(newest_first)).mappings()]
+    found = await read_rows(connection, newest_first)
     rows = found[: question.limit]
     of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in rows])
     return [_job(row, of_jobs.get(row["uid"], ()), now) for row in rows], len(found) > question.limit
@@ -134,10 +135,8 @@ async def key_of(connection: AsyncConnection, cluster: str, uid: str) -> Key | N
 async def tries(connection: AsyncConnection, cluster: str, namespace: str, name: str, now: int) -> list[dict[str, Any]]:
     """Return the Jobs that had this name, at most 100, newest first, with their phases, causes, tasks and evictions."""
     of_name = (jobs.c.cluster == cluster, jobs.c.namespace == namespace, jobs.c.name == name)
-    found = await connection.execute(
-        select(jobs).where(*of_name).order_by(jobs.c.created.desc(), jobs.c.version.desc()).limit(100)
-    )
-    rows = [dict(row) for row in found.mappings()]
+    newest = select(jobs).where(*of_name).order_by(jobs.c.created.desc(), jobs.c.version.desc())
+    rows = await read_rows(connection, newest.limit(100))
     of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in rows])
     made_by = await _owners(connection, cluster, [row["owner_uid"] for row in rows if row["owner_uid"]])
     measured = await _measured(connection, cluster, [pod["uid"] for of_job in of_jobs.values() for pod in of_job])
@@ -241,8 +240,7 @@ async def cluster_use(connection: AsyncConnection, cluster: str, since: int, unt
     held = await connection.execute(select(rows.resource, func.sum(rows.asked)).group_by(rows.resource))
     allocated = {resource: int(amount) for resource, amount in held}
     ordered = select(node_states).where(node_states.c.cluster == cluster, node_states.c.at < until)
-    found = (await connection.execute(ordered.order_by(node_states.c.uid, node_states.c.at))).mappings()
-    states = [dict(state) for state in found]
+    states = await read_rows(connection, ordered.order_by(node_states.c.uid, node_states.c.at))
     reserved = await _reserved(connection, cluster, states, since, until)
     return cluster_rows(states, allocated, reserved, since, until)
 
@@ -252,13 +250,12 @@ async def _reserved(
 ) -> Mapping[str, int]:
     """Return the amounts that were free on reserved nodes, by resource."""
     mine = select(reservations).where(reservations.c.cluster == cluster, reservations.c.at < until)
-    kept = [dict(row) for row in (await connection.execute(mine.order_by(reservations.c.uid, reservations.c.at))).mappings()]
+    kept = await read_rows(connection, mine.order_by(reservations.c.uid, reservations.c.at))
     names = kept_names(kept)
     if not names:
         return {}
-    on_them = select(pods).where(pods.c.cluster == cluster, pods.c.node.in_(sorted(names)), pods.c.bound < until)
-    there = on_them.where(~and_(pods.c.released_high.is_not(None), pods.c.released_high < since))
-    of_nodes = [dict(row) for row in (await connection.execute(there)).mappings()]
+    on_them = select(pods).where(*held_between(cluster, since, until), pods.c.node.in_(sorted(names)))
+    of_nodes = await read_rows(connection, on_them)
     return reserved_amounts([state for state in states if state["name"] in names], kept, of_nodes, since, until)
 
 
@@ -271,7 +268,7 @@ async def minutes(
     if question.resource:
         of_queue.append(queue_minutes.c.resource == question.resource)
     newest = select(queue_minutes).where(*of_queue).order_by(queue_minutes.c.minute.desc(), queue_minutes.c.resource.desc())
-    found = [dict(row) for row in (await connection.execute(newest.limit(question.limit + 1))).mappings()]
+    found = await read_rows(connection, newest.limit(question.limit + 1))
     rows = [
         {"at": _time(row["minute"]), "resource": row["resource"], **{name: row[name] for name in MINUTE_AMOUNTS}}
         for row in found[: question.limit]
@@ -306,13 +303,9 @@ async def estimates(
     rows: list[Row] = []
     for table, actual in ((jobs, placed), (composites, composites.c.started)):
         same = and_(predictions.c.cluster == table.c.cluster, predictions.c.job == table.c.uid)
-        found = await connection.execute(
-            select(predictions, table.c.queue, actual.label("actual"))
-            .join_from(predictions, table, same)
-            .where(table.c.cluster == cluster, table.c.started.between(since, until), table.c.namespace.in_(visible))
-            .order_by(predictions.c.job, predictions.c.at)
-        )
-        rows += map(dict, found.mappings())
+        of_table = select(predictions, table.c.queue, actual.label("actual")).join_from(predictions, table, same)
+        started = (table.c.cluster == cluster, table.c.started.between(since, until), table.c.namespace.in_(visible))
+        rows += await read_rows(connection, of_table.where(*started).order_by(predictions.c.job, predictions.c.at))
     return prediction_rows(rows)
 
 
@@ -330,8 +323,8 @@ async def _pods_of(connection: AsyncConnection, cluster: str, uids: Sequence[str
     of_jobs: dict[str, list[Row]] = defaultdict(list)
     for begin in range(0, len(uids), 500):
         chosen = select(pods).where(pods.c.cluster == cluster, pods.c.job.in_(uids[begin : begin + 500]))
-        for row in (await connection.execute(chosen)).mappings():
-            of_jobs[row["job"]].append(dict(row))
+        for row in await read_rows(connection, chosen):
+            of_jobs[row["job"]].append(row)
     return of_jobs
 
 
@@ -344,7 +337,7 @@ async def _owners(connection: AsyncConnection, cluster: str, uids: Sequence[str]
             "user": row["submitted_by"],
             **{name: _time(row[name]) for name in ("created", "ended", "removed")},
         }
-        for row in (await connection.execute(chosen)).mappings()
+        for row in await read_rows(connection, chosen)
     }
 
 
@@ -352,13 +345,13 @@ async def _measured(connection: AsyncConnection, cluster: str, uids: Sequence[st
     rows: list[Row] = []
     for begin in range(0, len(uids), 500):
         chosen = select(pod_use).where(pod_use.c.cluster == cluster, pod_use.c.pod.in_(uids[begin : begin + 500]))
-        rows += [dict(row) for row in (await connection.execute(chosen)).mappings()]
+        rows += await read_rows(connection, chosen)
     return measured_of(rows)
 
 
 async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str) -> list[dict[str, Any]]:  # noqa: ANN401
     chosen = select(table).where(table.c.cluster == cluster, table.c.job == job)
-    found = sorted((await connection.execute(chosen)).mappings(), key=lambda row: (row["at"], _rank(row["name"]), row["name"]))
+    found = sorted(await read_rows(connection, chosen), key=lambda row: (row["at"], _rank(row["name"]), row["name"]))
     return [
         {"at": _time(row["at"]), "name": row["name"], "message": row["message"]} for row in found if not trace_step(row["name"])
     ]

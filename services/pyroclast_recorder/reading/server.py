@@ -125,9 +125,9 @@ class HistoryServer:
             case ["queues", queue]:
                 return await self._minutes(request, queue)
             case ["waits"]:
-                return await self._waits(request, reader)
+                return await self._started(queries.waits, request, reader)
             case ["estimates"]:
-                return await self._estimates(request, reader)
+                return await self._started(queries.estimates, request, reader)
         return None
 
     async def _history(self, request: web.BaseRequest, reader: Reader) -> Answer:
@@ -163,15 +163,11 @@ class HistoryServer:
         gap = await self._ask(queries.gap_seconds, *times)
         return {"by": list(question.by), "items": items, "gapSeconds": gap}
 
-    async def _waits(self, request: web.BaseRequest, reader: Reader) -> Answer:
+    async def _started(self, query: Callable[..., Awaitable[Any]], request: web.BaseRequest, reader: Reader) -> Answer:
+        """Return the answer of a query about the Jobs that started between two times."""
         since, until = window(request.query, int(self._now()))
         visible = await self._visible(reader, chosen_namespaces(request.query))
-        return {"items": await self._ask(queries.waits, since, until, visible)}
-
-    async def _estimates(self, request: web.BaseRequest, reader: Reader) -> Answer:
-        since, until = window(request.query, int(self._now()))
-        visible = await self._visible(reader, chosen_namespaces(request.query))
-        return {"items": await self._ask(queries.estimates, since, until, visible)}
+        return {"items": await self._ask(query, since, until, visible)}
 
     async def _cluster(self, request: web.BaseRequest) -> Answer:
         """Return the report of the cluster. Every user may read it, because its sums over all namespaces name no user."""

@@ -13,7 +13,7 @@ from pyroclast.api.records.native_groups import CompositePodGroup, NativeConditi
 from pyroclast.api.run_lengths import digest
 from pyroclast.api.types import BATCH_JOBS
 from pyroclast_recorder.database.tables import composites, job_alikes, jobs, pods
-from pyroclast_recorder.facts.composites import Tree, composite_facts, tree_run
+from pyroclast_recorder.facts.native_groups import Tree, composite_facts, tree_run
 from pyroclast_recorder.facts.pods import pod_facts
 from pyroclast_recorder.following.sinks import composite_rows, native_rows
 from pyroclast_recorder.reading.queries import estimates

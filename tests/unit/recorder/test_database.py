@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Table, create_engine, func, select, text
 from pyroclast_recorder.database.batches import Batch, Cursor, merged
 from pyroclast_recorder.database.connections import DatabaseUnavailable, RowRefused, WrongUrl, check_url
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
+from pyroclast_recorder.database.migration import UnknownSchema, configuration, migrate
 from pyroclast_recorder.database.tables import (
     METADATA,
     gaps,
@@ -306,9 +306,10 @@ async def test_migrations_match_the_table_definitions_and_can_be_downgraded(conn
         assert compare_metadata(MigrationContext.configure(opened), METADATA) == []
         command.downgrade(configuration(opened), "base")
         migrate(opened)
-        opened.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-        with pytest.raises(NewerSchema, match="schema 9999"):
-            migrate(opened)
+        for version, advice in (("9999", "run a later one, or restore a backup"), ("0003", "use an empty database")):
+            opened.execute(text(f"UPDATE alembic_version SET version_num = '{version}'"))
+            with pytest.raises(UnknownSchema, match=f"schema {version}, .*: .*{advice}"):
+                migrate(opened)
 
     if callable(connection):
         await connection(check)
