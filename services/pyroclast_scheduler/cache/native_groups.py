@@ -46,17 +46,9 @@ class _Source:
         return self.record.spec.parent_composite_pod_group_name
 
     def read(self, entry: Entry) -> tuple[Group | None, bool]:
-        groups = self.groups
-        found = native.read(
-            self.record,
-            groups.members(entry),
-            kind=self.kind,
-            names=groups.names,
-            queues=groups.queues,
-            fixed_queue="" if entry.group is None else entry.group.spec.queue,
-            obstacle=groups.trees.root(self.record).obstacle if self.parent else None,
-        )
-        return (None, False) if found is None else found
+        groups, obstacle = self.groups, self.groups.trees.root(self.record).obstacle if self.parent else None
+        members, kind = groups.members(entry), self.kind
+        return native.read(self.record, members, kind=kind, names=groups.names, queues=groups.queues, obstacle=obstacle)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,14 +61,7 @@ class _TreeSource:
 
     def read(self, entry: Entry) -> tuple[Group | None, bool]:
         groups = self.groups
-        found = composite.read(
-            groups.trees.node(self.slot),
-            groups.members(entry),
-            names=groups.names,
-            queues=groups.queues,
-            fixed_queue="" if entry.group is None else entry.group.spec.queue,
-        )
-        return (None, False) if found is None else found
+        return composite.read(groups.trees.node(self.slot), groups.members(entry), names=groups.names, queues=groups.queues)
 
 
 class NativeGroups:
@@ -205,7 +190,8 @@ class NativeGroups:
     def members(self, entry: Entry) -> native.Members:
         """Return the pods of a job in the form that the readers of groups use."""
         elsewhere = sorted({each.scheduler for each in entry.strangers.values()})
-        return native.Members(tuple(entry.tasks.values()), elsewhere, self._now() - entry.joined)
+        queue = "" if entry.group is None else entry.group.spec.queue
+        return native.Members(tuple(entry.tasks.values()), elsewhere, self._now() - entry.joined, queue)
 
     def belongs_to(self, group: str) -> str:
         """Return the key of the job to which the pods of a group belong. For a group in a tree, this is the key of the root."""
@@ -217,8 +203,8 @@ class NativeGroups:
         This is the root above the group. Without a root, it is a PodGroup below the CompositePodGroup, since the PodGroup waits
         alone.
         """
-        slot = composite.slot_of(key)
-        if slot is None or self.trees.composite(slot) is None:
+        slot = self._slot(key)
+        if slot is None:
             return self.belongs_to(key)
         if self.trees.obstacle_above(slot) is None:
             return composite_key(*self.trees.top(slot))
@@ -267,15 +253,12 @@ class NativeGroups:
         """
         if key in self._of_gang or self._above(key):
             return True
-        entry = self._jobs.entries.get(key)
-        return entry is not None and isinstance(entry.source, _TreeSource)
+        return self._tree(key) is not None
 
     def told_of(self, key: str) -> list[str]:
         """Return the keys of the objects, see `shown`, whose conditions show the state of group `key`."""
-        entry = self._jobs.entries.get(key)
-        if entry is None or not isinstance(entry.source, _TreeSource):
-            return [key, *self._above(key)]
-        return [key, *(_key_of(each) for each in self.trees.node(entry.source.slot).below())]
+        tree = self._tree(key)
+        return [key, *self._above(key)] if tree is None else _keys_of(tree)
 
     def _above(self, key: str) -> list[str]:
         """Return the keys of the CompositePodGroups above a PodGroup that has no root.
@@ -291,18 +274,14 @@ class NativeGroups:
         """Return the keys of the PodGroups that lose all pods when `task` is evicted, by their disruption mode."""
         entry = self._jobs.entries.get(task.job)
         group = None if entry is None else entry.current
-        if entry is None or group is None or group.keeps_phase:
+        if group is None or group.keeps_phase:
             return []
-        if group.spec.tree is None or not isinstance(entry.source, _TreeSource):
+        tree = self._tree(task.job)
+        if group.spec.tree is None or tree is None:
             return [task.job] if group.spec.evicts_whole else []
         path = next((path for path in group.spec.tree.paths() if path[-1].name == task.part), ())
         unit = next((part.name for part in path if part.evicts_whole), None)
-        root = self.trees.node(entry.source.slot)
-        for node in (root, *root.below()):
-            if node.name == unit:
-                below = node.below() if isinstance(node, composite.Node) else ()
-                return [_key_of(node), *map(_key_of, below)]
-        return []
+        return next((_keys_of(node) for node in tree.whole() if node.name == unit), [])
 
     def shown(self, key: str) -> Group | None:
         """Return the group with the metadata of the object whose conditions show its state; None if there is no such object.
@@ -318,23 +297,22 @@ class NativeGroups:
 
     def without_pods(self, key: str) -> Group | None:
         """Return the object with the given key as a group without pods; None if there is no such object."""
-        slot = composite.slot_of(key)
-        described: _Source | composite.Node | None = self._sources.get(key)
-        if slot is not None:
-            described = None if self.trees.composite(slot) is None else self.trees.alone(slot)
+        slot = self._slot(key)
+        described = self._sources.get(key) if slot is None else self.trees.alone(slot)
         if described is None:
             return None
-        record, kind = described.record, described.kind
-        return Group(kind=kind, key=key, metadata=record.metadata, said=record.status.conditions, keeps_phase=False)
+        record = described.record
+        return Group(kind=described.kind, key=key, metadata=record.metadata, said=record.status.conditions, keeps_phase=False)
 
     def _part_shown(self, key: str) -> Group | None:
-        root = self._root_above(key)
-        entry = None if root is None else self._jobs.entries.get(root)
+        """Return the group with the state of a part of a tree; None if the key is no part of the tree of a job."""
+        slot = self._slot(key)
+        root = self._root_of.get(key, key) if slot is None else composite_key(*self.trees.top(slot))
+        entry, tree = self._jobs.entries.get(root), self._tree(root)
         group = None if entry is None else entry.current
-        if entry is None or group is None or group.spec.tree is None or not isinstance(entry.source, _TreeSource):
+        if entry is None or group is None or group.spec.tree is None or tree is None:
             return None
-        tree = self.trees.node(entry.source.slot)
-        node = next((each for each in (tree, *tree.below()) if _key_of(each) == key), None)
+        node = next((each for each in tree.whole() if _key_of(each) == key), None)
         return None if node is None else composite.shown(node, group, tuple(entry.tasks.values()))
 
     def _held(self, key: str) -> Group | None:
@@ -342,20 +320,24 @@ class NativeGroups:
 
         Return None if this scheduler serves no PodGroup below it, or if pods can be placed.
         """
-        slot = composite.slot_of(key)
-        if slot is None or self.trees.composite(slot) is None:
+        slot = self._slot(key)
+        if slot is None:
             return None
         hold = self.trees.obstacle_above(slot)
         entries = (self._jobs.entries.get(native_key(*each)) for each in self.trees.leaves_below(slot))
         group = next((entry.group for entry in entries if entry is not None and entry.group is not None), None)
         return None if hold is None or group is None else composite.held(self.trees.alone(slot), group, hold)
 
-    def _root_above(self, key: str) -> str | None:
-        """Return the key of the root above a PodGroup or CompositePodGroup, None if there is none."""
-        if key in self._root_of:
-            return self._root_of[key]
+    def _slot(self, key: str) -> tuple[str, str] | None:
+        """Return namespace and name of the CompositePodGroup with that key; None if no such object exists."""
         slot = composite.slot_of(key)
-        return None if slot is None or self.trees.composite(slot) is None else composite_key(*self.trees.top(slot))
+        return None if slot is None or self.trees.composite(slot) is None else slot
+
+    def _tree(self, key: str) -> composite.Node | None:
+        """Return the tree from which the group of a job is read; None if it is read from one object."""
+        entry = self._jobs.entries.get(key)
+        source = None if entry is None else entry.source
+        return self.trees.node(source.slot) if isinstance(source, _TreeSource) else None
 
     def _mirror_of(self, key: str, group: Group) -> Group | None:
         source, owner = self._of_gang.get(key), group.metadata.controller
@@ -405,6 +387,10 @@ class NativeGroups:
     def records(self) -> Iterator[records.NativePodGroup]:
         """Return all PodGroups."""
         return (source.record for source in self._sources.values())
+
+
+def _keys_of(node: composite.Child) -> list[str]:
+    return [_key_of(each) for each in node.whole()]
 
 
 def _key_of(node: composite.Child) -> str:

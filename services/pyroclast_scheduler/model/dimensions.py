@@ -146,6 +146,15 @@ def counted_of(names: Iterable[str]) -> list[str]:
     return sorted(set(names).difference(_FIXED))[:MOST_OF_ONE]
 
 
+def summed(parts: Iterable[Amounts]) -> Amounts:
+    """Return the sum of several amounts."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
 def amounts_of(resources: Mapping[str, object]) -> dict[str, int]:
     """Convert a Kubernetes resource list to stored units.
 

@@ -25,7 +25,6 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: CacheS
     """Return the state of `cache`, together with the configuration and the ports for its decision."""
     cache.placed()  # updates the table of jobs and their problems
     jobs, held, refused = cache.jobs, cache.holds.held, cache.holds.refused
-    of_jobs, of_namespaces = cache.natives.queues.known
     table, entries = cache.nodes, jobs.entries
     stated = {key: entry for key, entry in entries.items() if entry.source is None and key not in jobs.problems}
     groups = [group for entry in stated.values() if (group := entry.current) is not None]
@@ -52,8 +51,8 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: CacheS
         native_groups=tuple(cache.natives.records()),
         composite_groups=tuple(cache.natives.trees.records()),
         statuses={key: each.believed for key, each in entries.items() if each.source is not None and each.believed is not None},
-        queues_of_jobs=dict(of_jobs),
-        queues_of_namespaces=dict(of_namespaces),
+        queues_of_jobs=dict(cache.natives.queues.by_job),
+        queues_of_namespaces=dict(cache.natives.queues.by_namespace),
         problems=cache.problems,
         undecodable_nodes={key.name: why for key, why in cache.undecodable_nodes.items()},
     )

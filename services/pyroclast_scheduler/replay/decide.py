@@ -128,7 +128,8 @@ def restored(state: State) -> Cache:
     _take_objects(cache, state)
     for group in state.groups:
         cache.group_changed(None, group)
-    cache.natives.queues.restore(state.queues_of_jobs, state.queues_of_namespaces)
+    cache.natives.queues.by_job.update(state.queues_of_jobs)
+    cache.natives.queues.by_namespace.update(state.queues_of_namespaces)
     for native in state.native_groups:
         cache.natives.group_changed(None, native)
     for composite in state.composite_groups:

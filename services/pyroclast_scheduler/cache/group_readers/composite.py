@@ -16,14 +16,15 @@ from pyroclast.lifecycle.gang.groups import (
     Group,
     GroupCondition,
     GroupPart,
+    GroupStatus,
     Hold,
     claims_of,
     goes_whole,
     topology_key,
 )
 from pyroclast_scheduler.cache.group_readers import native
-from pyroclast_scheduler.cache.group_readers.native import Members, QueueSources, Quorum, Reading
-from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.cache.group_readers.native import Members, QueueSources, Quorum
+from pyroclast_scheduler.model.dimensions import summed
 from pyroclast_scheduler.model.tasks import SCHEDULED, TaskFacts
 
 _SUFFIX: Final = f"@{COMPOSITE_POD_GROUPS.qualified}"
@@ -47,12 +48,11 @@ class Node:
         """The name of the part of the group that this object describes."""
         return f"{self.kind.kind} {self.record.metadata.name}"
 
-    def below(self) -> Iterator[Child]:
-        """Yield all CompositePodGroups and PodGroups below this CompositePodGroup."""
+    def whole(self) -> Iterator[Child]:
+        """Yield this CompositePodGroup, and all CompositePodGroups and PodGroups below it."""
+        yield self
         for child in self.children:
-            yield child
-            if isinstance(child, Node):
-                yield from child.below()
+            yield from child.whole()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,10 @@ class Leaf:
     def name(self) -> str:
         """The name of the part of the group that this object describes."""
         return part_name(self.record.metadata.name)
+
+    def whole(self) -> Iterator[Child]:
+        """Yield this PodGroup."""
+        yield self
 
 
 Child: TypeAlias = Node | Leaf
@@ -87,57 +91,39 @@ def slot_of(key: str) -> tuple[str, str] | None:
     return (namespace, name) if key.endswith(_SUFFIX) else None
 
 
-def read(
-    root: Node,
-    members: Members,
-    *,
-    names: Collection[str],
-    queues: QueueSources,
-    fixed_queue: str = "",
-) -> Reading | None:
-    """Return the group that `root` describes with these members; None if this scheduler places none of the members.
+def read(root: Node, members: Members, *, names: Collection[str], queues: QueueSources) -> tuple[Group | None, bool]:
+    """Return the group that `root` describes with these members, and whether time alone may change it.
 
-    Args:
-        root: the root of the tree.
-        members: the pods of the group.
-        names: the names of this scheduler.
-        queues: finds the queue of the group.
-        fixed_queue: the queue in which pods of the group are already bound.
+    Return None if this scheduler places none of the members. `names`: the names of this scheduler.
     """
-    tasks = members.tasks
-    if not native.is_ours(tasks, names):
-        return None
-    by_part: dict[str, list[TaskFacts]] = {}
-    for task in tasks:
-        by_part.setdefault(task.part, []).append(task)
-    leaves = [each for each in root.below() if isinstance(each, Leaf)]
-    quorums = {each.name: native.quorum(each.record, by_part.get(each.name, ()), members.settled_seconds) for each in leaves}
+    if not native.is_ours(members.tasks, names):
+        return None, False
+    quorums = _quorums(root, members.tasks, members.settled_seconds)
     living = [task for each in quorums.values() for task in each.living]
-    tree, spec = _part(root, quorums), root.record.spec
+    tree, meta = _part(root, quorums), root.record.metadata
 
     def cost(part: GroupPart) -> int:
         found = quorums.get(part.name)  # a CompositePodGroup without children has none
         return found.needed if found is not None and found.is_there else _INCOMPLETE
 
     needed = tree.cheapest(cost)
-    hold = _misfit(root) or native.mismatch(spec.priority, living, members.elsewhere) or native.gated(living)
+    hold = _misfit(root) or native.mismatch(root.record.spec.priority, living, members.elsewhere) or native.gated(living)
     if hold is None and (lacking := _lacking(root, quorums)):
         hold = Hold(PendingReason.PODS_MISSING, lacking)
-    parts = [each.record.metadata for each in root.below()]
-    group = native.common(root.record, parts, living, tasks, kind=root.kind, queues=queues, fixed_queue=fixed_queue)
-    meta = root.record.metadata
-    group = msgspec.structs.replace(
-        group,
+    group = native.build(
+        root.record,
+        [each.record.metadata for each in root.whole()],
+        members,
+        living,
+        kind=root.kind,
+        queues=queues,
         key=composite_key(meta.namespace, meta.name),
-        spec=msgspec.structs.replace(
-            group.spec,
-            min_member=sum(part.minimum for part in needed),
-            member_resources=_sum([quorums[part.name].amounts for part in needed]) if hold is None else None,
-            hold=hold,
-            tree=tree,
-        ),
+        min_member=sum(part.minimum for part in needed),
+        member_resources=summed(quorums[part.name].amounts for part in needed) if hold is None else None,
+        hold=hold,
+        tree=tree,
     )
-    return Reading(group, any(each.is_timed for each in quorums.values()))
+    return group, any(each.is_timed for each in quorums.values())
 
 
 def shown(node: Child, group: Group, tasks: Sequence[TaskFacts]) -> Group:
@@ -147,21 +133,14 @@ def shown(node: Child, group: Group, tasks: Sequence[TaskFacts]) -> Group:
     """
     tree, status = group.spec.tree, group.status
     part = None if tree is None else next((each for path in tree.paths() for each in path if each.name == node.name), None)
-    has_started = part is not None and has_part_started(part, tasks)
-    if has_started:
+    if part is not None and has_part_started(part, tasks):
         status = msgspec.structs.replace(status, phase=PodGroupPhase.RUNNING)
     elif status.phase in _STARTED:
-        leaves = [each for each in (node, *(node.below() if isinstance(node, Node) else ())) if isinstance(each, Leaf)]
-        quorums = {
-            each.name: native.quorum(each.record, [task for task in tasks if task.part == each.name], 0.0) for each in leaves
-        }
-        lacking = _lacking(node, quorums)
+        lacking = _lacking(node, _quorums(node, tasks, 0.0))
         code = PendingReason.PODS_MISSING if lacking else PendingReason.NODES_FULL
         text = lacking or f"not now: the pods of {node.name} have no room; the rest of its group has started"
-        waits = GroupCondition(type=PodGroupConditionType.UNSCHEDULABLE, status="True", message=f"{code}: {text}")
-        status = msgspec.structs.replace(status, phase=PodGroupPhase.INQUEUE, conditions=(waits,))
-    record = node.record
-    return msgspec.structs.replace(group, kind=node.kind, metadata=record.metadata, said=record.status.conditions, status=status)
+        status = _waiting(status, PodGroupPhase.INQUEUE, f"{code}: {text}")
+    return _on_object(node, group, status)
 
 
 def held(node: Node, group: Group, hold: Hold) -> Group:
@@ -169,11 +148,27 @@ def held(node: Node, group: Group, hold: Hold) -> Group:
 
     `group`: a group below the CompositePodGroup. `hold`: the reason.
     """
-    waits = GroupCondition(type=PodGroupConditionType.UNSCHEDULABLE, status="True", message=f"{hold.reason}: {hold.text}")
-    status = msgspec.structs.replace(group.status, phase=PodGroupPhase.PENDING, conditions=(waits,))
-    record, spec = node.record, msgspec.structs.replace(group.spec, hold=hold)
-    said = record.status.conditions
-    return msgspec.structs.replace(group, kind=node.kind, metadata=record.metadata, said=said, status=status, spec=spec)
+    status = _waiting(group.status, PodGroupPhase.PENDING, f"{hold.reason}: {hold.text}")
+    return _on_object(node, msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, hold=hold)), status)
+
+
+def _waiting(status: GroupStatus, phase: PodGroupPhase, message: str) -> GroupStatus:
+    waits = GroupCondition(type=PodGroupConditionType.UNSCHEDULABLE, status="True", message=message)
+    return msgspec.structs.replace(status, phase=phase, conditions=(waits,))
+
+
+def _on_object(node: Child, group: Group, status: GroupStatus) -> Group:
+    record = node.record
+    return msgspec.structs.replace(group, kind=node.kind, metadata=record.metadata, said=record.status.conditions, status=status)
+
+
+def _quorums(node: Child, tasks: Sequence[TaskFacts], settled: float) -> dict[str, Quorum]:
+    """Return the quorum of each PodGroup of `node`, by name of the part."""
+    by_part: dict[str, list[TaskFacts]] = {}
+    for task in tasks:
+        by_part.setdefault(task.part, []).append(task)
+    leaves = [each for each in node.whole() if isinstance(each, Leaf)]
+    return {each.name: native.quorum(each.record, by_part.get(each.name, ()), settled) for each in leaves}
 
 
 def has_part_started(part: GroupPart, tasks: Sequence[TaskFacts]) -> bool:
@@ -193,7 +188,7 @@ def _misfit(root: Node) -> Hold | None:
         text = f"the groups below {root.name} have {depth} levels with it; at most {_MOST_LEVELS} are expected"
         return Hold(PendingReason.LEFT_OUT, text, is_error=True, is_layout=True)
     wanted = _workload(root)
-    for node in root.below():
+    for node in root.whole():
         if (named := _workload(node)) != wanted:
             text = f"{node.name}: spec.workloadRef.workloadName: {named}; {wanted} is expected, as {root.name} says"
             return Hold(PendingReason.LEFT_OUT, text, is_error=True, is_layout=True)
@@ -238,11 +233,3 @@ def _lacking(node: Child, quorums: Mapping[str, Quorum]) -> str:
     if len(node.children) < least:
         return f"{node.name}: {len(node.children)} of {least} groups are there"
     return f"{node.name}: {complete} of {least} groups are complete; {lacking[0]}"
-
-
-def _sum(amounts: Sequence[Amounts]) -> Amounts:
-    total: dict[str, int] = {}
-    for each in amounts:
-        for name, amount in each.items():
-            total[name] = total.get(name, 0) + amount
-    return total

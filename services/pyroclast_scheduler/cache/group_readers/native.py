@@ -6,9 +6,9 @@ of its pods changes. The API has no queues: the first one named by the PodGroup,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -28,62 +28,42 @@ from pyroclast.lifecycle.gang.groups import (
     named,
     topology_key,
 )
-from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.dimensions import Amounts, summed
 from pyroclast_scheduler.model.tasks import ALLOCATED, SCHEDULED, VALID, TaskFacts, TaskStatus, native_key
 
 
 class QueueSources:
     """Finds the queue of a group. Only the thread of the cache may use it.
 
-    Of Jobs and Namespaces, only those that name a queue are stored.
+    Of Jobs and Namespaces, only those that name a queue are stored: `by_job` by UID, and `by_namespace` by name.
     """
 
     def __init__(self) -> None:
-        self._jobs: dict[str, str] = {}
-        self._namespaces: dict[str, str] = {}
+        self.by_job: dict[str, str] = {}
+        self.by_namespace: dict[str, str] = {}
 
-    def queue_of(self, groups: Sequence[records.Meta], oldest: records.Meta) -> str:
+    def queue_of(self, metas: Sequence[records.Meta], oldest: records.Meta) -> str:
         """Return the queue of a group whose oldest member is `oldest`; empty for the default queue.
 
-        `groups`: the metadata of the object that describes the group, and of the objects of its parts.
+        `metas`: the metadata of the object that describes the group, and of the objects of its parts.
         """
-        metas = (*groups, oldest)
+        metas = (*metas, oldest)
         found = next(filter(None, map(named, metas)), "")
         if found:
             return found
         job = next(filter(None, map(job_of, metas)), "")
-        return self._jobs.get(job, "") or self._namespaces.get(oldest.namespace, "")
+        return self.by_job.get(job, "") or self.by_namespace.get(oldest.namespace, "")
 
     def job_changed(self, old: records.Meta | None, new: records.Meta | None) -> str:
-        """Handle that a Job was created, changed or deleted.
-
-        Return its UID if the queue of groups may change, else an empty text.
-        """
+        """Handle that a Job was created, changed or deleted. Return its UID if the queue of groups may change."""
         meta = new or old
-        if meta is None:
-            return ""
-        queue = "" if new is None else named(new)
-        return meta.uid if _set(self._jobs, meta.uid, queue) else ""
+        return "" if meta is None else _set(self.by_job, meta.uid, "" if new is None else named(new))
 
     def namespace_changed(self, old: records.Meta | None, new: records.Meta | None) -> str:
-        """Handle that a Namespace was created, changed or deleted.
-
-        Return its name if the queue of groups may change, else an empty text.
-        """
+        """Handle that a Namespace was created, changed or deleted. Return its name if the queue of groups may change."""
         meta = new or old
-        if meta is None:
-            return ""
         queue = "" if new is None else new.annotations.get(keys.SCHEDULING_QUEUE_NAME, "")
-        return meta.name if _set(self._namespaces, meta.name, queue) else ""
-
-    @property
-    def known(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """The queues by UID of Jobs, and by name of Namespaces, for a capture. Callers must not change the mappings."""
-        return self._jobs, self._namespaces
-
-    def restore(self, jobs: Mapping[str, str], namespaces: Mapping[str, str]) -> None:
-        """Restore the queue names that `known` returned: by Job, and by namespace."""
-        self._jobs, self._namespaces = dict(jobs), dict(namespaces)
+        return "" if meta is None else _set(self.by_namespace, meta.name, queue)
 
 
 def job_of(meta: records.Meta) -> str:
@@ -93,19 +73,20 @@ def job_of(meta: records.Meta) -> str:
     return owner.uid if owner is not None and is_job else ""
 
 
-def _set(known: dict[str, str], key: str, queue: str) -> bool:
-    """Store the queue of `key`. Return whether it differs from the previous one."""
-    before = known.pop(key, "")
+def _set(queues: dict[str, str], key: str, queue: str) -> str:
+    """Store the queue of `key`. Return `key` if the previous one was another, else an empty text."""
+    before = queues.pop(key, "")
     if queue:
-        known[key] = queue
-    return before != queue
+        queues[key] = queue
+    return "" if before == queue else key
 
 
 PATIENCE_SECONDS: Final = 2.0
 """How long missing members are expected after other members succeeded: their controller may be creating them."""
 
 _PREFIX: Final = "volcano.sh/"
-_LIVING: Final = VALID - {TaskStatus.SUCCEEDED}
+_SUCCEEDED: Final = frozenset({TaskStatus.SUCCEEDED})
+_LIVING: Final = VALID - _SUCCEEDED
 _NEVER: Final = "Never"
 
 
@@ -114,19 +95,13 @@ class Members:
     """The pods that name a group.
 
     `tasks`: the pods of this scheduler, and all pods with a node. `elsewhere`: the scheduler names of other pending pods.
-    `settled_seconds`: seconds since the last pod was added.
+    `settled_seconds`: seconds since the last pod was added. `queue`: the queue in which pods of the group may be bound already.
     """
 
     tasks: Sequence[TaskFacts]
     elsewhere: Collection[str] = ()
     settled_seconds: float = 0.0
-
-
-class Reading(NamedTuple):
-    """A group as it was read. `is_timed`: whether the result may change by time alone."""
-
-    group: Group
-    is_timed: bool = False
+    queue: str = ""
 
 
 class Quorum(NamedTuple):
@@ -159,7 +134,7 @@ class Quorum(NamedTuple):
     @property
     def amounts(self) -> Amounts:
         """The sum of the requests of the oldest members, as many as must be placed together."""
-        return _sum(sorted(self.living, key=_age)[: self.needed])
+        return summed(task.shape.request for task in sorted(self.living, key=_age)[: self.needed])
 
 
 def read(
@@ -169,82 +144,72 @@ def read(
     kind: ResourceType,
     names: Collection[str],
     queues: QueueSources,
-    fixed_queue: str = "",
     obstacle: Hold | None = None,
-) -> Reading | None:
-    """Return the group that `record` describes with these members; None if this scheduler places none of the members.
+) -> tuple[Group | None, bool]:
+    """Return the group that `record` describes with these members, and whether time alone may change it.
 
-    Args:
-        record: the PodGroup.
-        members: the pods of the group.
-        kind: the resource type of the object.
-        names: the names of this scheduler.
-        queues: finds the queue of the group.
-        fixed_queue: the queue in which pods of the group are already bound.
-        obstacle: why no pod of the group may be placed by any scheduler; None if there is no such reason.
+    Return None if this scheduler places none of the members. `names`: the names of this scheduler. `obstacle`: why no pod of the
+    group may be placed by any scheduler; None if there is no such reason.
     """
-    tasks, spec = members.tasks, record.spec
-    if not is_ours(tasks, names):
-        return None
-    found = quorum(record, tasks, members.settled_seconds)
+    spec = record.spec
+    if not is_ours(members.tasks, names):
+        return None, False
+    found = quorum(record, members.tasks, members.settled_seconds)
     hold = mismatch(spec.priority, found.living, members.elsewhere) or obstacle or gated(found.living)
     if hold is None and not found.is_there:
         hold = Hold(PendingReason.PODS_MISSING, found.text)
-    group = common(record, [], found.living, tasks, kind=kind, queues=queues, fixed_queue=fixed_queue)
-    return Reading(
-        msgspec.structs.replace(
-            group,
-            key=native_key(record.metadata.namespace, record.metadata.name),
-            spec=msgspec.structs.replace(
-                group.spec,
-                min_member=found.minimum,
-                member_resources=found.amounts if hold is None else None,
-                hold=hold,
-                evicts_whole=goes_whole(spec),
-                claims=claims_of(spec),
-                topology_key=topology_key(spec),
-            ),
-        ),
-        found.is_timed,
+    group = build(
+        record,
+        [record.metadata],
+        members,
+        found.living,
+        kind=kind,
+        queues=queues,
+        key=native_key(record.metadata.namespace, record.metadata.name),
+        min_member=found.minimum,
+        member_resources=found.amounts if hold is None else None,
+        hold=hold,
+        evicts_whole=goes_whole(spec),
+        claims=claims_of(spec),
+        topology_key=topology_key(spec),
     )
+    return group, found.is_timed
 
 
-def common(
+def build(
     record: records.NativePodGroup | records.CompositePodGroup,
-    parts: Sequence[records.Meta],
+    metas: Sequence[records.Meta],
+    members: Members,
     living: Sequence[TaskFacts],
-    tasks: Sequence[TaskFacts],
     *,
     kind: ResourceType,
     queues: QueueSources,
-    fixed_queue: str,
+    key: str,
+    **spec: Any,  # noqa: ANN401 - fields of `GroupSpec`
 ) -> Group:
-    """Return the properties that PodGroups and CompositePodGroups share.
+    """Return the group of at least one pod that `record` describes.
 
-    Args:
-        record: the object that describes the group.
-        parts: the metadata of the objects of the parts.
-        living: the pods that have not ended.
-        tasks: all pods, at least one.
-        kind: the resource type of `record`.
-        queues: finds the queue of the group.
-        fixed_queue: the queue in which pods of the group are already bound.
+    `metas`: the metadata of `record` and of the parts below it. `living`: the pods that have not ended. `spec`: the fields of the
+    specification in which PodGroups and CompositePodGroups differ.
     """
-    meta, spec, oldest = record.metadata, record.spec, min(tasks, key=_age)
-    metas = [meta, *parts]
-    pinned = fixed_queue if any(task.status in ALLOCATED for task in tasks) else ""
+    meta, tasks = record.metadata, members.tasks
+    oldest = min(tasks, key=_age)
+    pinned = members.queue if any(task.status in ALLOCATED for task in tasks) else ""
     inherited = {key: text for key, text in oldest.pod.metadata.annotations.items() if _is_inherited(key)}
+    # a group with a node was enqueued before: no other state survives a restart of the scheduler
+    has_places = any(task.status in SCHEDULED or task.status in ALLOCATED for task in tasks)
     return Group(
         kind=kind,
-        key="",
+        key=key,
         metadata=msgspec.structs.replace(meta, annotations={**inherited, **meta.annotations}),
         spec=GroupSpec(
             queue=pinned or queues.queue_of(metas, oldest.pod.metadata),
-            priority=spec.priority or 0,
+            priority=record.spec.priority or 0,
             is_protected=is_protected(meta),
-            never_preempts=_never_preempts(spec, living),
+            never_preempts=_never_preempts(record.spec, living),
+            **spec,
         ),
-        status=GroupStatus(phase=PodGroupPhase.INQUEUE if has_started(record) or _has_places(tasks) else PodGroupPhase.PENDING),
+        status=GroupStatus(phase=PodGroupPhase.INQUEUE if has_started(record) or has_places else PodGroupPhase.PENDING),
         said=record.status.conditions,
         keeps_phase=False,
         warning="" if any(map(named, metas)) else _disagreement(tasks, oldest),
@@ -261,46 +226,28 @@ def quorum(record: records.NativePodGroup, tasks: Sequence[TaskFacts], settled: 
 
     `settled`: seconds since the last pod was added.
     """
-    living = [task for task in tasks if task.status in _LIVING]
-    needed, is_timed = _needed(record.spec, tasks, living, settled, started=_started(record, tasks))
-    return Quorum(living, needed, sum(task.status is TaskStatus.SUCCEEDED for task in tasks), is_timed)
-
-
-def _has_places(tasks: Sequence[TaskFacts]) -> bool:
-    """Whether one of `tasks` has a node, so that the group was enqueued before.
-
-    No other state survives a restart of the scheduler.
-    """
-    return any(task.status in SCHEDULED or task.status in ALLOCATED for task in tasks)
-
-
-def _started(record: records.NativePodGroup, tasks: Sequence[TaskFacts]) -> bool:
-    return has_started(record) or _is_placed(record.spec, tasks)
-
-
-def _is_placed(spec: records.NativePodGroupSpec, tasks: Sequence[TaskFacts]) -> bool:
-    """Whether the minimum of members has or had nodes. Some may end before the condition is written."""
-    gang = spec.scheduling_policy.gang
-    return sum(task.status in SCHEDULED for task in tasks) >= (1 if gang is None else gang.min_count)
+    living, succeeded = [task for task in tasks if task.status in _LIVING], sum(task.status in _SUCCEEDED for task in tasks)
+    needed, is_timed = _needed(record, tasks, living, succeeded, settled)
+    return Quorum(living, needed, succeeded, is_timed)
 
 
 def _needed(
-    spec: records.NativePodGroupSpec, tasks: Sequence[TaskFacts], living: Sequence[TaskFacts], settled: float, *, started: bool
+    record: records.NativePodGroup, tasks: Sequence[TaskFacts], living: Sequence[TaskFacts], succeeded: int, settled: float
 ) -> tuple[int, bool]:
     """Return how many living members must be placed together, and whether time alone may change the number.
 
     Once the gang has started, members that succeeded need no replacement. Otherwise the last replacement would wait for ever.
+    Members may end before the condition is written that the gang has started.
     """
-    gang, succeeded = spec.scheduling_policy.gang, sum(task.status is TaskStatus.SUCCEEDED for task in tasks)
+    gang = record.spec.scheduling_policy.gang
     if not living and succeeded:
         return 0, False
     if gang is None:
         return 1, False
+    started = has_started(record) or sum(task.status in SCHEDULED for task in tasks) >= gang.min_count
     if len(living) >= gang.min_count or not started:
         return gang.min_count, False
-    if any(task.status in ALLOCATED for task in living):
-        return max(1, gang.min_count - succeeded), False
-    if succeeded and settled >= PATIENCE_SECONDS:
+    if any(task.status in ALLOCATED for task in living) or (succeeded and settled >= PATIENCE_SECONDS):
         return max(1, gang.min_count - succeeded), False
     return gang.min_count, bool(succeeded)
 
@@ -362,11 +309,3 @@ def _is_inherited(key: str) -> bool:
 
 def _age(task: TaskFacts) -> tuple[float, int, str]:
     return task.created, task.index, task.name
-
-
-def _sum(tasks: Sequence[TaskFacts]) -> Amounts:
-    total: dict[str, int] = {}
-    for task in tasks:
-        for name, amount in task.shape.request.items():
-            total[name] = total.get(name, 0) + amount
-    return total

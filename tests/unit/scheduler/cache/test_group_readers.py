@@ -33,17 +33,21 @@ def pods(count: int, **given: Any) -> list[records.Pod]:
     return [pod(f"p-{i}", **given) for i in range(count)]
 
 
-def reading(record: records.NativePodGroup, found: Sequence[records.Pod], **given: Any) -> native.Reading | None:
+def reading(record: records.NativePodGroup, found: Sequence[records.Pod], **given: Any) -> tuple[Group | None, bool]:
     book = ShapeBook()
-    members = native.Members([task_of(each, book) for each in found], given.pop("elsewhere", ()), given.pop("settled", 0.0))
+    tasks = [task_of(each, book) for each in found]
+    members = native.Members(tasks, *(given.pop(name, default) for name, default in _OF_MEMBERS.items()))
     queues = given.pop("queues", QueueSources())
     return native.read(record, members, kind=NATIVE_POD_GROUPS, names=("volcano",), queues=queues, **given)
 
 
+_OF_MEMBERS = {"elsewhere": (), "settled": 0.0, "fixed_queue": ""}
+
+
 def read(record: records.NativePodGroup, found: Sequence[records.Pod], **given: Any) -> Group:
-    what = reading(record, found, **given)
-    assert what is not None
-    return what.group
+    group, _ = reading(record, found, **given)
+    assert group is not None
+    return group
 
 
 @dataclass(frozen=True)
@@ -126,17 +130,13 @@ def test_a_native_podgroup_and_its_pods_give_the_expected_scheduling_spec(case: 
 
 
 def test_a_podgroup_without_pods_of_this_scheduler_is_ignored():
-    assert reading(gang(), []) is None
-    assert reading(gang(), [pod("x", node="n", scheduler="default-scheduler")]) is None
+    assert reading(gang(), []) == (None, False)
+    assert reading(gang(), [pod("x", node="n", scheduler="default-scheduler")]) == (None, False)
 
 
 def test_only_a_started_gang_with_missing_pods_is_read_again_after_some_time():
-    found = reading(gang(started=True), [*DONE, pod("p")])
-    assert found is not None
-    assert found.is_timed
-    waiting = reading(gang(), pods(2))
-    assert waiting is not None
-    assert not waiting.is_timed
+    assert reading(gang(started=True), [*DONE, pod("p")])[1]
+    assert not reading(gang(), pods(2))[1]
 
 
 def test_a_started_podgroup_has_phase_inqueue_and_a_new_podgroup_pending():
