@@ -25,7 +25,7 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.model.sharding import Ring, ring_of
-from pyroclast_scheduler.replay.capture import CacheSettings, taken
+from pyroclast_scheduler.replay.capture import taken
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import debug
@@ -158,8 +158,7 @@ async def main(service: Service) -> None:
     _serve_explanations(service, client, cache, explainer, trials)
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
-    ours = CacheSettings(settings.scheduler_name, settings.default_queue, settings.scheduler_sharding_mode != "none")
-    service.pages["/debug/snapshot"] = lambda: debug.page(cache, taken(cache, file.current, inputs.for_onlookers(), ours))
+    service.pages["/debug/snapshot"] = lambda: debug.page(cache, taken(cache, file.current, inputs.for_onlookers()))
     if estimates is not None:
         service.watch(follow_run_lengths(client, settings.lease_namespace, estimates), is_needed=False)
     await ensure_queues(client, settings.default_queue)

@@ -27,7 +27,7 @@ from pyroclast.runtime.supervisor import measure_lag
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.triggers import AnyChange, Room, UnschedulableJob
-from pyroclast_scheduler.replay.capture import CacheSettings, taken
+from pyroclast_scheduler.replay.capture import taken
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell import debug
 
@@ -217,7 +217,7 @@ async def looking(size: int, turns: Turns) -> None:
         waiting(cache, f"job{j}", 100, millis=100_000)
     await snapshot(cache)
     async with turns.watched():
-        await debug.page(cache, taken(cache, FILLING, Ports(), CacheSettings()))
+        await debug.page(cache, taken(cache, FILLING, Ports()))
 
 
 async def deciding(size: int, turns: Turns) -> None:

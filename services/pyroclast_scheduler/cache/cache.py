@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from pyroclast.api import records
@@ -33,50 +32,7 @@ from pyroclast_scheduler.model.queues import QueueFacts, limited_by
 from pyroclast_scheduler.model.reservations import KeptPlace, Reservation
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus, task_of
-
-
-def view_of(
-    nodes: NodeTable,
-    jobs: JobTable,
-    queues: Mapping[str, QueueFacts],
-    holds: Holds,
-    objects: ObjectTable,
-    *,
-    features: NodeFeatures,
-    is_coupled: bool,
-    unread_nodes: Mapping[str, str],
-) -> Snapshot:
-    """Return a snapshot of the present state. The cost grows with the number of nodes, whose arrays are copied.
-
-    `features`: the node features that sessions share. `is_coupled`: whether the placement of some pod depends on other pods.
-    `unread_nodes`: the nodes that cannot be read as a whole, with the reasons.
-    """
-    count = len(nodes.names)
-    return Snapshot(
-        dimensions=nodes.dimensions.frozen(),
-        names=tuple(nodes.names),
-        rows=nodes.rows.copy(),
-        nodes=tuple(nodes.records),
-        is_ready=nodes.is_ready[:count].copy(),
-        stamps=nodes.stamps[:count].copy(),
-        columns=nodes.taken(),
-        ports={row: Counter(ports) for row, ports in nodes.ports.items() if ports},
-        residents=tuple(nodes.residents),
-        jobs=jobs.active,
-        let_in=jobs.let_in,
-        promised=jobs.promised,
-        all_jobs=jobs.all_facts(),
-        queue_sums=jobs.queue_sums(),
-        queues=dict(queues),
-        features=features,
-        is_coupled=is_coupled,
-        held=frozenset(holds.held),
-        refused=frozenset(holds.refused),
-        objects=objects.view(),
-        unread_nodes=unread_nodes,
-    )
-
+from pyroclast_scheduler.model.tasks import TaskStatus, task_of
 
 _PART = 250  # jobs whose facts are calculated, or that are woken, in one step of 2 ms
 
@@ -91,6 +47,7 @@ class Cache:
         seats: the tasks of pods that do not exist yet.
         objects: the objects that plugins watch.
         retries: decides which unschedulable jobs the next session tries again.
+        settings: the first three arguments.
         undecodable_nodes: the nodes that the watch cannot read as a whole, with the reasons.
 
     Args:
@@ -113,11 +70,12 @@ class Cache:
         self.dimensions = Dimensions()
         self._changes = Changes()
         self.queues: dict[str, QueueFacts] = {}
-        self.nodes = NodeTable(self.dimensions, self._changes, partial(_counted, self.queues))
+        self.nodes = NodeTable(self.dimensions, self._changes, self._counted)
         self.priorities: dict[str, records.PriorityClass] = {}
         self.assumptions = Assumptions()
         self._faults = Faults()
         self.undecodable_nodes: Mapping[Key, str] = {}
+        self.settings = tuple(scheduler_names), default_queue, is_shared
         self._names = frozenset(scheduler_names)
         self._shapes = ShapeBook()
         roots: dict[str, str] = {}
@@ -142,7 +100,7 @@ class Cache:
         port = TaskPort(self.tasks, self.assumptions, self._set_pod, self._tasks.drop, self._changed, self.stale, now)
         self.seats = SeatTasks(self.jobs, port, is_enabled=places_seats)
         self.groups = Groups(self.jobs, self.holds, self.seats, self._changes, self._changed)
-        self.natives = NativeGroups(self.jobs, self._names, roots, now=now, described=self.groups.described, retake=self._retake)
+        self.natives = NativeGroups(self.jobs, self._names, roots, now=now, described=self.groups.described, retake=self._set_pod)
         self.pods = PodDecisions(
             port,
             self._tasks,
@@ -384,9 +342,30 @@ class Cache:
     def view(self) -> Snapshot:
         """Return a snapshot that only serves to read the state: changes do not count as seen by it."""
         self._refresh()
-        tables = self.nodes, self.jobs, self.queues, self.holds, self.objects
-        unread = self._faults.of_kind(NODES) | {key.name: why for key, why in self.undecodable_nodes.items()}
-        return view_of(*tables, features=self._features, is_coupled=self._shapes.is_any_coupled, unread_nodes=unread)
+        nodes, jobs, count = self.nodes, self.jobs, len(self.nodes.names)
+        return Snapshot(
+            dimensions=nodes.dimensions.frozen(),
+            names=tuple(nodes.names),
+            rows=nodes.rows.copy(),
+            nodes=tuple(nodes.records),
+            is_ready=nodes.is_ready[:count].copy(),
+            stamps=nodes.stamps[:count].copy(),
+            columns=nodes.taken(),
+            ports={row: Counter(ports) for row, ports in nodes.ports.items() if ports},
+            residents=tuple(nodes.residents),
+            jobs=list(jobs.active.values()),
+            let_in=list(jobs.let_in.values()),
+            promised=list(jobs.promised.values()),
+            all_jobs=jobs.all_facts(),
+            queue_sums=jobs.queue_sums(),
+            queues=self.queues.copy(),
+            features=self._features,
+            is_coupled=self._shapes.is_any_coupled,
+            held=frozenset(self.holds.held),
+            refused=frozenset(self.holds.refused),
+            objects=self.objects.view(),
+            unread_nodes=self._faults.of_kind(NODES) | {key.name: why for key, why in self.undecodable_nodes.items()},
+        )
 
     def read_anew(self) -> None:
         """Discard the node features after a session failed, since they may be incomplete."""
@@ -394,11 +373,15 @@ class Cache:
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
+    def _counted(self) -> set[str]:
+        """Return the resources in the specs of queues that get rows of their own."""
+        return {name for queue in self.queues.values() for name in counted_of(queue.resources)}
+
     def _object(self, old: Record | None, new: Record | None) -> None:
         """Record the change of a watched object that sessions read."""
-        if self.objects.is_read(old, new):
+        if self.objects.read.is_read(old, new):
             self.stale()
-        elif self.objects.has_hints(old, new):
+        elif self.objects.hinted.is_read(old, new):
             self._changes.object(old, new)
             self._changed()
 
@@ -408,11 +391,6 @@ class Cache:
     def _changed(self) -> None:
         self._changes.is_any = True
         self._wake()
-
-    def _retake(self, tasks: Collection[TaskFacts]) -> None:
-        """Set the tasks again after they moved to another group."""
-        for task in tasks:
-            self._set_pod(task.pod)
 
     def _lose_node(self, name: str) -> None:
         """Remove a node. Gangs with members that the kubelet had not accepted may be incomplete now."""
@@ -441,8 +419,3 @@ class Cache:
         if named is not None:
             return named.value
         return next((each.value for each in self.priorities.values() if each.global_default), 0)
-
-
-def _counted(queues: Mapping[str, QueueFacts]) -> set[str]:
-    """Return the resources in the specs of `queues` that get rows of their own."""
-    return {name for queue in queues.values() for name in counted_of(queue.resources)}

@@ -248,16 +248,13 @@ class Rooms:
         """Whether a changed node has room for one pod, and all nodes together have room for all pods of the trigger."""
         shape = room.shape
         if shape not in self._is_open:
-            self._is_open[shape] = self._may_fit(shape) and bool(self._copies(shape, self._rows).any())
+            is_short = any(amount and amount > self._most_free(name) for name, amount in shape.request.items())
+            self._is_open[shape] = not is_short and bool(self._copies(shape, self._rows).any())  # most shapes are short
         if not self._is_open[shape] or room.pods <= 1:
             return self._is_open[shape]
         if shape not in self._all:
             self._all[shape] = int(self._copies(shape, np.arange(self._nodes.columns.nodes)).sum())
         return room.pods <= self._all[shape]
-
-    def _may_fit(self, shape: Shape) -> bool:
-        """Whether each requested amount is free on some changed node; a quick check that excludes most shapes."""
-        return not any(amount and amount > self._most_free(name) for name, amount in shape.request.items())
 
     def _most_free(self, name: str) -> int:
         if name not in self._most:

@@ -79,8 +79,7 @@ class Groups:
 
     def current(self, key: str) -> Group | None:
         """Return the group of that key with the status that is being written."""
-        entry = self._jobs.entries.get(key)
-        return None if entry is None else entry.current
+        return self._jobs.current(key)
 
     def written(self, key: str) -> Group | None:
         """Return the group of that key as the API server last showed it."""

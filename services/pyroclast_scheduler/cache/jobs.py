@@ -7,7 +7,7 @@ any change of the job, or when it is retried, it is active again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,13 +19,12 @@ from pyroclast_scheduler.cache.changes import Changes, same_but_told
 from pyroclast_scheduler.cache.job_entries import Entry, Source, Stranger
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import LEFT_OUT, Fault, reason_of
-from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.job_facts import WAITING_PHASES, JobFacts
 from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals
 from pyroclast_scheduler.model.shapes import PlacementLabels
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
-_WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _FIRST_PAUSE = 4  # schedule periods until a left-out job is tried again
 _LONGEST_PAUSE = 512
 
@@ -38,7 +37,13 @@ class _Retry(NamedTuple):
 
 
 class JobTable:
-    """The entries of all jobs, by key. `problems`: why jobs are left out, by key; a problem lasts until the job changes.
+    """The entries of all jobs, by key.
+
+    Attributes:
+        problems: why jobs are left out; a problem lasts until the job changes.
+        active: the jobs that the next session must examine.
+        let_in: the jobs with pending pods whose queue gate was removed, including unschedulable jobs.
+        promised: the jobs for which room is kept, or would be if nothing held them up, including unschedulable jobs.
 
     Args:
         dimensions: the rows of the resources.
@@ -79,9 +84,17 @@ class JobTable:
         self._changes = changes
         self._warned: dict[str, Fault] = {}
         self._facts: dict[str, JobFacts] = {}
-        self._active: dict[str, JobFacts] = {}
-        self._let_in: dict[str, JobFacts] = {}
-        self._promised: dict[str, JobFacts] = {}
+        self.active: dict[str, JobFacts] = {}
+        self.let_in: dict[str, JobFacts] = {}
+        self.promised: dict[str, JobFacts] = {}
+        self._tables: tuple[dict[str, Any], ...] = (
+            self.problems,
+            self._facts,
+            self.let_in,
+            self.promised,
+            self._warned,
+            self.active,
+        )
         self._totals: dict[str, QueueTotals] = {}
         self._stale: dict[str, None] = {}
         self._to_retry: dict[str, None] = {}
@@ -173,11 +186,11 @@ class JobTable:
             if not group:
                 continue
             key = self._roots.get(group, group)
-            uid, known = pod.metadata.uid, self.entries.get(key)
-            is_known = known is not None and uid in known.strangers
-            if is_there and not pod.spec.node_name and not is_known:
+            uid, entry = pod.metadata.uid, self.entries.get(key)
+            was_there, is_waiting = entry is not None and uid in entry.strangers, is_there and not pod.spec.node_name
+            if is_waiting and not was_there:
                 self.entry(key).strangers[uid] = Stranger(pod.spec.scheduler_name, group)
-            elif is_known and not (is_there and not pod.spec.node_name):
+            elif was_there and not is_waiting:
                 del self.entry(key).strangers[uid]
 
     def move_strangers(self, group: str, before: str, after: str) -> None:
@@ -244,14 +257,14 @@ class JobTable:
         """
         if self._facts.get(facts.key) is not facts or facts.key in self._stale or facts.key in self._to_retry:
             return False
-        self._active.pop(facts.key, None)
+        self.active.pop(facts.key, None)
         return True
 
     def activate(self, key: str) -> None:
         """Make the next session examine a job."""
         facts = self._facts.get(key)
         if facts is not None:
-            self._active[key] = facts
+            self.active[key] = facts
 
     def retry(self, keys: Iterable[str]) -> None:
         """Make the next session examine these jobs, even if a session examines them now."""
@@ -297,11 +310,11 @@ class JobTable:
                 if facts.group.warning:
                     self._warned[key] = Fault.of_group(facts.group, facts.group.warning, JobEventReason.QUEUE_NOT_TAKEN)
                 if facts.sums.let_in:
-                    self._let_in[key] = facts
+                    self.let_in[key] = facts
                 if facts.promise.whole or facts.promise.why is Why.HELD_UP:
-                    self._promised[key] = facts
+                    self.promised[key] = facts
                 if self._is_ours(entry):
-                    self._active[key] = facts
+                    self.active[key] = facts
             elif entry.group is None and entry.source is None and not entry.tasks and not entry.strangers:
                 del self.entries[key]
         return stale
@@ -312,39 +325,23 @@ class JobTable:
         for key in keys:
             facts = self._facts.get(key)
             if facts is not None and self._is_ours(self.entries[key]):
-                self._active[key] = facts
+                self.active[key] = facts
         return keys
 
     def left_out(self) -> dict[str, str]:
         """Return why waiting jobs are left out of snapshots, by key."""
-        groups = {key: self.entries[key].current for key in self.problems if key in self.entries}
-        waiting = {key for key, group in groups.items() if group is not None and group.status.phase in _WAITING_PHASES}
-        return {key: reason for key, reason in self.problems.items() if key in waiting}
+        groups = ((key, why, self.current(key)) for key, why in self.problems.items())
+        return {key: why for key, why, group in groups if group is not None and group.status.phase in WAITING_PHASES}
 
     def faults(self) -> frozenset[Fault]:
         """Return the faults of left-out jobs that are not completed, and the warnings about other jobs."""
-        groups = ((self.entries[key].current, why) for key, why in self.problems.items() if key in self.entries)
+        groups = ((why, self.current(key)) for key, why in self.problems.items())
         left_out = (
             Fault.of_group(group, f"{LEFT_OUT}{why}")
-            for group, why in groups
+            for why, group in groups
             if group is not None and group.status.phase is not PodGroupPhase.COMPLETED
         )
         return frozenset([*left_out, *self._warned.values()])
-
-    @property
-    def active(self) -> list[JobFacts]:
-        """The jobs that the next session must examine, because a trigger fired."""
-        return list(self._active.values())
-
-    @property
-    def let_in(self) -> list[JobFacts]:
-        """The jobs with pending pods whose queue gate was removed, including unschedulable jobs."""
-        return list(self._let_in.values())
-
-    @property
-    def promised(self) -> list[JobFacts]:
-        """The jobs for which room is kept, or would be if nothing held them up, including unschedulable jobs."""
-        return list(self._promised.values())
 
     def all_facts(self) -> Mapping[str, JobFacts]:
         """Return all jobs by key, as a mapping that never changes."""
@@ -359,6 +356,11 @@ class JobTable:
     def placed(self) -> dict[str, Amounts]:
         """Return the allocated amounts of each queue that has jobs, without zeros."""
         return {name: dict(totals.allocated) for name, totals in self._totals.items()}
+
+    def current(self, key: str) -> Group | None:
+        """Return the group of that key with the status that is being written."""
+        entry = self.entries.get(key)
+        return None if entry is None else entry.current
 
     def facts(self, key: str) -> JobFacts | None:
         """Return the facts of the job with that key, None if sessions see no such job."""
@@ -400,12 +402,8 @@ class JobTable:
 
     def _forget(self, key: str) -> None:
         """Remove a job from everything that sessions see."""
-        self.problems.pop(key, None)
-        self._facts.pop(key, None)
-        self._let_in.pop(key, None)
-        self._promised.pop(key, None)
-        self._warned.pop(key, None)
-        self._active.pop(key, None)
+        for table in self._tables:
+            table.pop(key, None)
         self._shared = None
 
     def _count(self, entry: Entry, contribution: Contribution | None) -> None:

@@ -73,7 +73,7 @@ class NativeGroups:
         roots: see `JobTable`, which reads the mapping.
         now: returns seconds of a monotonic clock.
         described: called after a change that a session should examine.
-        retake: sets tasks again that moved to another group.
+        retake: sets a pod again that moved to another group.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class NativeGroups:
         *,
         now: Callable[[], float],
         described: _Described,
-        retake: Callable[[Collection[TaskFacts]], None],
+        retake: Callable[[records.Pod], object],
     ) -> None:
         self.queues = QueueSources()
         self.trees = GroupTrees()
@@ -237,7 +237,8 @@ class NativeGroups:
         if before != after:
             self._jobs.move_strangers(key, before or key, after or key)
             entry = self._jobs.entries.get(before or key)
-            self._retake(() if entry is None else [task for task in entry.tasks.values() if _named(task) == key])
+            for pod in [] if entry is None else [task.pod for task in entry.tasks.values() if _named(task.pod) == key]:
+                self._retake(pod)
             if after and not before:  # it is no longer a group of its own
                 self._jobs.describe(key, None)
                 self._described(key, has_gone=True)
@@ -272,8 +273,7 @@ class NativeGroups:
 
     def gone_whole(self, task: TaskFacts) -> list[str]:
         """Return the keys of the PodGroups that lose all pods when `task` is evicted, by their disruption mode."""
-        entry = self._jobs.entries.get(task.job)
-        group = None if entry is None else entry.current
+        group = self._jobs.current(task.job)
         if group is None or group.keeps_phase:
             return []
         tree = self._tree(task.job)
@@ -289,8 +289,7 @@ class NativeGroups:
         If a Volcano PodGroup describes the group, only conditions are written to the object of the Kubernetes API. For a
         PodGroup in a tree, the returned group has the state of that part of the tree.
         """
-        entry = self._jobs.entries.get(key)
-        group = None if entry is None else entry.current
+        group = self._jobs.current(key)
         if group is None or not group.keeps_phase:
             return self._part_shown(key) or group or self._held(key)
         return self._mirror_of(key, group)
@@ -398,10 +397,10 @@ def _key_of(node: composite.Child) -> str:
     return (composite_key if isinstance(node, composite.Node) else native_key)(meta.namespace, meta.name)
 
 
-def _named(task: TaskFacts) -> str:
+def _named(pod: records.Pod) -> str:
     """Return the key of the PodGroup of the Kubernetes API that a pod names; empty if the pod names none."""
-    group = task.pod.spec.scheduling_group
-    return "" if group is None else native_key(task.namespace, group.pod_group_name)
+    group = pod.spec.scheduling_group
+    return "" if group is None else native_key(pod.metadata.namespace, group.pod_group_name)
 
 
 def _reads_alike(

@@ -87,14 +87,6 @@ class ObjectTable:
             self._promised.pop((record, key), None)
         return before, self._seen(record, key)
 
-    def is_read(self, old: Record | None, new: Record | None) -> bool:
-        """Whether a session read the object without a trigger, so that the change may affect any job."""
-        return self.read.is_read(old, new)
-
-    def has_hints(self, old: Record | None, new: Record | None) -> bool:
-        """Whether a session read the object with a trigger that names the affected jobs."""
-        return self.hinted.is_read(old, new)
-
     def is_read_late(self) -> bool:
         """Whether a session read an object for the first time that had changed since its snapshot.
 

@@ -280,7 +280,10 @@ class Retries:
         """Yield the jobs of which the changes so far fire a trigger, in steps between which further changes may be recorded."""
         waiting, nodes, changes = self._unschedulable, self._nodes, self._changes.taken()
         nodes.fit()
-        victims = self._victims(changes) if waiting.by(Eviction) and not changes.is_all else None
+        victims = None
+        if waiting.by(Eviction) and not changes.is_all:
+            placed = {queue for queue, amounts in self._jobs.placed().items() if amounts}
+            victims = Victims(changes, jobs=self._jobs.all_facts(), placed=placed, nodes=nodes)
         rows = None if victims is None else victims.rows
         self._touched = None if rows is None or self._touched is None else self._touched | rows
         # 1. a change that may affect any job
@@ -319,10 +322,6 @@ class Retries:
         used = changes.used | {facts.queue for facts in holders if facts is not None}
         names = {*above(used, queues), ""} if used else set[str]()
         return [job for name in names for job in self._unschedulable.of(QueueUse(name))]
-
-    def _victims(self, changes: Changes) -> Victims:
-        placed = {queue for queue, amounts in self._jobs.placed().items() if amounts}
-        return Victims(changes, jobs=self._jobs.all_facts(), placed=placed, nodes=self._nodes)
 
 
 def _pieces(groups: Iterable[Iterable[JobOrClass]]) -> Iterator[list[JobOrClass]]:

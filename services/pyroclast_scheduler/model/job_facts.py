@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.resource_sums import Contribution, Tally, TaskSum
 from pyroclast_scheduler.model.shapes import PlacementLabels
 from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus, seconds_of
 
-_WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
+WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 
 
 class JobFacts:
@@ -119,7 +119,7 @@ class JobFacts:
     @property
     def is_waiting(self) -> bool:
         """Whether the job waits to be enqueued, for members, or for nodes of pending tasks."""
-        return self.phase in _WAITING_PHASES or bool(self.tally[TaskStatus.PENDING])
+        return self.phase in WAITING_PHASES or bool(self.tally[TaskStatus.PENDING])
 
     @property
     def equivalence_class(self) -> bytes | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pyroclast.lifecycle.gang.groups import volcano_record
 from pyroclast_scheduler.cache.cache import Cache
@@ -13,40 +13,26 @@ from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import Ports
 
 
-class CacheSettings(NamedTuple):
-    """The settings of a `Cache`."""
-
-    scheduler_names: Sequence[str] = ("volcano",)
-    default_queue: str = "default"
-    is_shared: bool = False
-
-
-def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: CacheSettings) -> State:
+def taken(cache: Cache, configuration: Configuration, ports: Ports) -> State:
     """Return the state of `cache`, together with the configuration and the ports for its decision."""
     cache.placed()  # updates the table of jobs and their problems
-    jobs, held, refused = cache.jobs, cache.holds.held, cache.holds.refused
-    table, entries = cache.nodes, jobs.entries
-    stated = {key: entry for key, entry in entries.items() if entry.source is None and key not in jobs.problems}
-    groups = [group for entry in stated.values() if (group := entry.current) is not None]
-    view = cache.objects.view()
-    kept = (name for name in table.names if name and table.rows.get(name) is not None)
+    table, entries = cache.nodes, cache.jobs.entries
+    stated = (entry for key, entry in entries.items() if entry.source is None and key not in cache.jobs.problems)
     return State(
         configuration,
         circumstances(ports),
-        tuple(ours.scheduler_names),
-        ours.default_queue,
-        ours.is_shared,
+        *cache.settings,
         dimensions=tuple(cache.dimensions.names),
-        rows=tuple(kept),
+        rows=tuple(name for name in table.names if name in table.rows),
         nodes=tuple(node for node in table.records if node is not None),
         queues=tuple(queue.record for queue in cache.queues.values()),
         priorities=tuple(cache.priorities.values()),
-        groups=tuple(map(volcano_record, groups)),
+        groups=tuple(volcano_record(group) for entry in stated if (group := entry.current) is not None),
         pods=tuple(task.pod for task in cache.tasks.values()),
-        objects={record.__name__: tuple(found.values()) for record, found in view.found.items()},
+        objects={record.__name__: tuple(found.values()) for record, found in cache.objects.view().found.items()},
         assumed={uid: (each.kind.value, each.node) for uid, each in cache.assumptions.all() if uid in cache.tasks},
-        held=dict(held),
-        refused=dict(refused),
+        held=cache.holds.held.copy(),
+        refused=cache.holds.refused.copy(),
         strangers=_strangers(entries.values()),
         native_groups=tuple(cache.natives.records()),
         composite_groups=tuple(cache.natives.trees.records()),

@@ -15,7 +15,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers.composite import composite_key
 from pyroclast_scheduler.model.sharding import Ring
 from pyroclast_scheduler.model.tasks import native_key
-from pyroclast_scheduler.replay.capture import CacheSettings, taken
+from pyroclast_scheduler.replay.capture import taken
 from pyroclast_scheduler.replay.decide import decided as decided_again
 from pyroclast_scheduler.replay.state import encoded, read
 from pyroclast_scheduler.session.ports import Ports
@@ -507,7 +507,7 @@ def test_a_replayed_capture_of_a_composite_binds_its_pods_to_the_same_nodes():
     add(cache, CASES["each group in a rack of its own"].tree)
     cache.pod_changed(None, pod("x", "g", scheduler="default-scheduler"))
     cache.pod_changed(pod("x", "g", scheduler="default-scheduler"), None)
-    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), CacheSettings()))) + b"}")
+    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW)))) + b"}")
     again = decided_again(state).binds
     assert len(again) == 4
     assert again == {f"t/{name}": node for name, node in binds(cache).items()}

@@ -9,7 +9,7 @@ import pytest
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import native_key
-from pyroclast_scheduler.replay.capture import CacheSettings, taken
+from pyroclast_scheduler.replay.capture import taken
 from pyroclast_scheduler.replay.decide import decided as decided_again
 from pyroclast_scheduler.replay.state import encoded, read
 from pyroclast_scheduler.session.ports import Ports
@@ -332,7 +332,7 @@ def test_a_replayed_capture_of_a_native_podgroup_gives_the_same_reasons():
     cache.pod_changed(None, pod("x", scheduler="default-scheduler"))
     outcome, _ = decided(cache, SETTINGS)
     cache.groups.believe(KEY, outcome.statuses[KEY])
-    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), CacheSettings()))) + b"}")
+    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW)))) + b"}")
     again = decided_again(state)
     shown = cache.groups.current(KEY)
     assert shown is not None

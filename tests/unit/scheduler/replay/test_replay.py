@@ -12,7 +12,7 @@ from pyroclast.api.types import Key
 from pyroclast_scheduler import __main__ as program
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.reservations import Reservation
-from pyroclast_scheduler.replay.capture import CacheSettings, taken
+from pyroclast_scheduler.replay.capture import taken
 from pyroclast_scheduler.replay.decide import ReplayedDecision, decided, restored
 from pyroclast_scheduler.replay.state import NotReplayable, encoded, read
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
@@ -26,7 +26,7 @@ CASES = sorted((Path(scenarios.__file__).parent / "cases").glob("*.yaml"))
 
 
 def written(cache, chosen, ports):
-    state = taken(cache, chosen, ports, CacheSettings())
+    state = taken(cache, chosen, ports)
     return b'{"replay": ' + b"".join(encoded(state)) + b"}"
 
 
@@ -180,7 +180,7 @@ def test_a_snapshot_with_plugin_memory_that_cannot_be_serialised_is_refused():
 
 async def test_the_debug_page_shows_task_counts_and_contains_a_replayable_snapshot():
     cache = small()
-    kind, body = await debug.page(cache, taken(cache, CONFIGURATION, Ports(objects.NOW), CacheSettings()))
+    kind, body = await debug.page(cache, taken(cache, CONFIGURATION, Ports(objects.NOW)))
     picture = json.loads(body)
     assert kind == "application/json"
     assert picture["jobs"]["t/g"]["tasks"] == {"Pending": 1}
