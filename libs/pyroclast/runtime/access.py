@@ -66,8 +66,7 @@ def bearer_token(authorization: str) -> str:
 async def user_of(client: Client, token: str, audiences: Sequence[str] = ()) -> dict[str, Any]:
     """Return the user of a token by a TokenReview; empty when the API server does not accept the token.
 
-    `audiences`: the token must be for one of these; if empty, for the API server. Raises KubeError: the API server did not
-    answer.
+    `audiences`: the token must be for one of these; if empty, for the API server.
     """
     spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
     status = await _ask(client, REVIEWS, "authentication.k8s.io/v1", "TokenReview", spec)
@@ -77,10 +76,7 @@ async def user_of(client: Client, token: str, audiences: Sequence[str] = ()) -> 
 
 
 async def is_allowed(client: Client, user: Mapping[str, Any], what: Mapping[str, Any]) -> bool:
-    """Whether a user may do `what`, which is `resourceAttributes` or `nonResourceAttributes` of a SubjectAccessReview.
-
-    Raises KubeError: the API server did not answer.
-    """
+    """Whether a user may do `what`, which is `resourceAttributes` or `nonResourceAttributes` of a SubjectAccessReview."""
     who = {name: user[name] for name in ("uid", "groups", "extra") if user.get(name)}
     spec = {"user": user.get("username", ""), **who, **what}
     status = await _ask(client, ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)

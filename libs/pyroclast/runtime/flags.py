@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -50,12 +49,6 @@ class FlagKind(Enum):
     REPEATED = "repeated"
 
 
-@dataclass(frozen=True, slots=True)
-class _Flag:
-    name: str
-    value: str | None
-
-
 def read_flags(argv: Sequence[str], known: Mapping[str, FlagKind]) -> dict[str, str | list[str]]:
     """Return the flags of `argv` by name (with dashes). Of a flag given twice, the last value is used, unless the flag may be
     repeated.
@@ -73,26 +66,22 @@ def read_flags(argv: Sequence[str], known: Mapping[str, FlagKind]) -> dict[str, 
     repeated: dict[str, list[str]] = {}
     rest = [argument for argument in reversed(argv) if argument != SHELL_REMNANT]
     while rest:
-        flag = _split(rest.pop())
-        kind = kinds.get(flag.name)
+        name, value = _split(rest.pop())
+        kind = kinds.get(name)
         if kind is None:
-            raise FlagError(f"flag --{flag.name} is unknown{_suggestion(flag.name, kinds)}")
-        value = flag.value
+            raise FlagError(f"flag --{name} is unknown{_suggestion(name, kinds)}")
         if value is None:
-            if kind is FlagKind.SWITCH:
-                value = "true"
-            elif rest:
-                value = rest.pop()
-            else:
-                raise FlagError(f"flag --{flag.name} needs a value")
+            if kind is not FlagKind.SWITCH and not rest:
+                raise FlagError(f"flag --{name} needs a value")
+            value = "true" if kind is FlagKind.SWITCH else rest.pop()
         if kind is FlagKind.REPEATED:
-            repeated.setdefault(flag.name, []).append(value)
+            repeated.setdefault(name, []).append(value)
         else:
-            found[flag.name] = value
+            found[name] = value
     return {**found, **repeated}
 
 
-def _split(argument: str) -> _Flag:
+def _split(argument: str) -> tuple[str, str | None]:
     name, equals, value = argument.partition("=")
     if name.startswith("--") and len(name) > 2:
         name = name[2:].replace("_", "-")
@@ -102,7 +91,7 @@ def _split(argument: str) -> _Flag:
         raise FlagError(f"flag {name} is unknown; flags begin with two dashes: -{name}")
     else:
         raise FlagError(f'argument "{argument}" is not expected; a switch is set with --name=false')
-    return _Flag(name, value if equals else None)
+    return name, value if equals else None
 
 
 def _suggestion(name: str, kinds: Mapping[str, FlagKind]) -> str:

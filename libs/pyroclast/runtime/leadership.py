@@ -52,10 +52,7 @@ class Predecessors:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def back(self) -> None:
-        """Wait until a program holds one of the Leases, then raise LeaseLost.
-
-        Raises LeaseLost: a program holds one of the Leases.
-        """
+        """Wait until a program holds one of the Leases, then raise LeaseLost."""
         while not (holder := await self._holder()):
             await asyncio.sleep(LOOK_SECONDS)
         raise LeaseLost(f"another program does our work: {holder}")

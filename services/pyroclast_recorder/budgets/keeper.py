@@ -89,10 +89,7 @@ class BudgetKeeper:
             await asyncio.sleep(self._period)
 
     async def write(self) -> None:
-        """Bring the annotations of all queues up to date.
-
-        Raises KubeError: the queues cannot be read; DatabaseUnavailable: usage cannot be read.
-        """
+        """Bring the annotations of all queues up to date."""
         listed, _ = await self._client.list(QUEUES)
         queues = budgeted(listed, self._client.now())
         if not queues:

@@ -107,10 +107,7 @@ class PastUsageWriter:
             await asyncio.sleep(max(SHORTEST_SECONDS, self._half_life * OF_A_HALF_LIFE))
 
     async def write(self) -> int:
-        """Bring the annotations of all queues up to date; return the number of written annotations.
-
-        Raises KubeError: the queues cannot be read; DatabaseUnavailable: usage cannot be read.
-        """
+        """Bring the annotations of all queues up to date; return the number of written annotations."""
         await self._settle()
         now = int(self._client.now())
         since = now - int(HALF_LIVES * self._half_life)

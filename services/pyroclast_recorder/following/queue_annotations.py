@@ -15,7 +15,7 @@ async def annotate(client: Client, queue: str, key: str, text: str, *, refused: 
     """Write `text` to the annotation `key` of a queue; return whether the annotation was written.
 
     A deleted queue needs no annotation. When the API server refuses the write, this is logged as the event `refused`, so that one
-    queue does not prevent writes to other queues. Raises KubeError: the API server did not respond.
+    queue does not prevent writes to other queues.
     """
     try:
         await client.patch(QUEUES, Key("", queue), {"metadata": {"annotations": {key: text}}}, PatchKind.MERGE)

@@ -89,10 +89,7 @@ class QueueSink(ListedSink):
                 log.warning("recorder.queues_not_written", error=str(error))
 
     async def write(self) -> None:
-        """Write the rows of the present minute, once the queues are listed.
-
-        Raises DatabaseUnavailable: the requests of Jobs cannot be read.
-        """
+        """Write the rows of the present minute, once the queues are listed."""
         if not self._is_listed:
             return
         asked, now = asked_of_queues(await self._database.open_jobs()), int(self._now())

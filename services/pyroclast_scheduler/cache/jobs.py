@@ -15,6 +15,7 @@ from pyroclast.api import records
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobEventReason, PodGroupPhase
 from pyroclast.lifecycle.gang.groups import Group, GroupStatus
+from pyroclast.resources.backoff import Backoff
 from pyroclast_scheduler.cache.changes import Changes, same_but_told
 from pyroclast_scheduler.cache.job_entries import Entry, Source, Stranger
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
@@ -25,15 +26,14 @@ from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, Que
 from pyroclast_scheduler.model.shapes import PlacementLabels
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
-_FIRST_PAUSE = 4  # schedule periods until a left-out job is tried again
-_LONGEST_PAUSE = 512
+_PAUSES = Backoff(4, 512)  # schedule periods until a left-out job is tried again
 
 
 class _Retry(NamedTuple):
-    """When a left-out job is tried again: in schedule period `at`, `pause` periods after it was left out."""
+    """When a left-out job is tried again: in schedule period `at`, after so many `failures` before the last one."""
 
     at: int
-    pause: int
+    failures: int
 
 
 class JobTable:
@@ -229,8 +229,9 @@ class JobTable:
         self._forget(key)
         self._count(entry, None)
         before = self._retries.get(key)
-        pause = _FIRST_PAUSE if before is None else min(2 * before.pause, _LONGEST_PAUSE)
-        self._retries[key] = _Retry(self._period + pause, pause)
+        failures = 0 if before is None else before.failures + 1
+        pause = int(_PAUSES.after(failures))
+        self._retries[key] = _Retry(self._period + pause, failures)
         self.problems[key] = f"{reason}; it is tried again in {pause} schedule periods, and when something of it changes"
 
     def recheck(self) -> None:
@@ -240,7 +241,7 @@ class JobTable:
             self._stale[key] = None
         self._timed.clear()
         for key, retry in list(self._retries.items()):
-            if key not in self.entries or (key not in self.problems and self._period > retry.at + retry.pause):
+            if key not in self.entries or (key not in self.problems and self._period > retry.at + _PAUSES.after(retry.failures)):
                 del self._retries[key]  # deleted, or without failure since
             elif key in self.problems and self._period >= retry.at:
                 self._stale[key] = None

@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_reasons import PendingReason, reason_of
 from pyroclast.lifecycle.gang.groups import Group, GroupStatus
+from pyroclast.resources.backoff import Backoff
 from pyroclast_scheduler.session.outcome import WaitingTask
 
 _FEW: Final = 1024
@@ -76,7 +77,7 @@ class _Wish(Generic[V]):
 @dataclass(slots=True)
 class _Pace:
     last: float
-    gap: float
+    changes: int
 
 
 class Debounce(Generic[K, V]):
@@ -88,8 +89,7 @@ class Debounce(Generic[K, V]):
     """
 
     def __init__(self, *, shortest: float = 0.2, longest: float = 2.0) -> None:
-        self._shortest = shortest
-        self._longest = longest
+        self._gaps = Backoff(shortest, longest)
         self._wishes: dict[K, _Wish[V]] = {}
         self._paces: dict[K, _Pace] = {}  # ordered by the last write, oldest first
         self._under_way: set[K] = set()
@@ -117,7 +117,7 @@ class Debounce(Generic[K, V]):
                 self._push(key, due)
             return
         pace = self._paces.get(key)
-        earliest = now if pace is None else pace.last + (self._shortest if is_urgent else pace.gap)
+        earliest = now if pace is None else pace.last + self._gaps.after(0 if is_urgent else pace.changes)
         earliest = max(earliest, self._rests.get(key, 0.0))
         due = max(now + hold, earliest)
         self._wishes[key] = _Wish(value, mark, due, earliest)
@@ -155,9 +155,8 @@ class Debounce(Generic[K, V]):
             key = first[2]
             ready.append((key, self._wishes.pop(key).value))
             pace = self._paces.pop(key, None)
-            busy = pace is not None and now - pace.last < 2 * self._longest
-            gap = min(2 * pace.gap, self._longest) if pace is not None and busy else self._shortest
-            self._paces[key] = _Pace(now, gap)
+            is_busy = pace is not None and now - pace.last < 2 * self._gaps.most
+            self._paces[key] = _Pace(now, pace.changes + 1 if pace is not None and is_busy else 0)
         return ready
 
     def next_due(self) -> float | None:
@@ -171,7 +170,7 @@ class Debounce(Generic[K, V]):
             del self._rests[key]
         while self._paces:
             key = next(iter(self._paces))
-            if now - self._paces[key].last < 2 * self._longest:
+            if now - self._paces[key].last < 2 * self._gaps.most:
                 return
             del self._paces[key]
 

@@ -23,20 +23,14 @@ class _Entry(Generic[V]):
 
 
 class SharedReads(Generic[K, V]):
-    """Responses by key, each of which is valid for `seconds` after its request; older responses are dropped.
-
-    `seconds`: the greatest age of a response.
-    """
+    """Responses by key, each of which is valid for `seconds` after its request; older responses are dropped."""
 
     def __init__(self, ask: Callable[[K], Awaitable[V]], clock: Callable[[], float], seconds: float) -> None:
         self._ask, self._clock, self._seconds = ask, clock, seconds
         self._entries: dict[K, _Entry[V]] = {}
 
     async def get(self, key: K) -> V:
-        """Return the value of `key`: a response that is still valid, else the new response for which all callers wait.
-
-        Raises KubeError: the error of the API server; the next caller tries again.
-        """
+        """Return the value of `key`: a response that is still valid, else the new response for which all callers wait."""
         self._forget_old()
         entry = self._entries.setdefault(key, _Entry())
         entry.users += 1

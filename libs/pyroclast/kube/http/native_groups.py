@@ -25,18 +25,12 @@ _COMPOSITE_VERSIONS: Final = ("v1", "v1beta1", "v1alpha3")
 
 
 async def kind_served(client: Client) -> ResourceType | None:
-    """Return the served resource type of native PodGroups; None if the API server serves none, or no supported version.
-
-    Raises KubeError: the API server did not answer.
-    """
+    """Return the served resource type of native PodGroups; None if the API server serves none, or no supported version."""
     return await _served(client, NATIVE_POD_GROUPS, VERSIONS)
 
 
 async def composite_kind_served(client: Client) -> ResourceType | None:
-    """Return the served resource type of CompositePodGroups; None if the API server serves none, or no supported version.
-
-    Raises KubeError: the API server did not answer.
-    """
+    """Return the served resource type of CompositePodGroups; None if the API server serves none, or no supported version."""
     return await _served(client, COMPOSITE_POD_GROUPS, _COMPOSITE_VERSIONS)
 
 

@@ -155,8 +155,7 @@ def _complaint(server: str, message: str) -> str:
 async def without_hidden_names(client: Client, answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer without the names of Jobs in other namespaces that the user may not list. These Jobs are only counted.
 
-    A server without TLS does not learn who the user is, and answers with all names. Raises KubeError: the API server does not
-    answer.
+    A server without TLS does not learn who the user is, and answers with all names.
     """
     own = (answer.get("metadata") or {}).get("namespace")
     others = {each["namespace"] for each in _named(answer)} - {None, own}

@@ -114,10 +114,7 @@ def _interned(texts: dict[str, str]) -> dict[str, str]:
 
 @cache
 def _hints(struct: type) -> Mapping[str, Any]:
-    """Return the types of the fields of `struct`.
-
-    The result is cached, because metadata and similar structs are in many kinds.
-    """
+    """Return the types of the fields of `struct`."""
     hints = get_type_hints(struct)
     return {name: hints[name] for name in struct.__struct_fields__}  # type: ignore[attr-defined]
 
@@ -128,10 +125,7 @@ def _is_struct(type_: object) -> bool:
 
 @cache
 def _kinds(type_: Any) -> frozenset[Any]:  # noqa: ANN401 - any annotation
-    """Return the type itself, the types that it consists of, and `msgspec.Raw` if any of them contains raw JSON.
-
-    The result is cached, like the types of fields.
-    """
+    """Return the type itself, the types that it consists of, and `msgspec.Raw` if any of them contains raw JSON."""
     found: set[Any] = set()
     pending = [type_]
     while pending:

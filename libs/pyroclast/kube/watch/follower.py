@@ -107,10 +107,7 @@ class Follower:
         self._unheard_since: float | None = None
 
     async def run(self) -> None:
-        """List and watch, until cancelled or until the reader gives up.
-
-        Raises Exception: an error that `Reader.failed` raised.
-        """
+        """List and watch, until cancelled or until the reader gives up."""
         backoff = jittered_backoff(self._timing.first_pause, self._timing.longest_pause)
         try:
             while True:

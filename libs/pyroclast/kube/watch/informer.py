@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, Generic, TypeVar
 
@@ -56,10 +56,12 @@ class Informer(Reader, Generic[T]):
         self._timing = timing or Timing()
         self._listing = Listing(client, kind, namespace, self._selectors, self._decoder, patience=self._timing.list_timeout)
         self._store: Store[T] = Store(indexers or {}, on_error=lambda: self._incident("handler_error"))
+        self.get, self.values, self.by_index = self._store.get, self._store.values, self._store.by_index
         self._fault_handlers: list[FaultHandler] = []
         self._synced = asyncio.Event()
         # `version`: up to there the copy is complete
         self._follower = Follower(client, kind, self, namespace=namespace, selectors=self._selectors, timing=self._timing)
+        self.stalled_for, self.unheard_for = self._follower.stalled_for, self._follower.unheard_for
         self._number = -1  # the version as a number; -1 when the server's versions are not numbers
         self._newest: Key | None = None  # the object that was written at the version, if the copy has it
         # outages of the server until its history was last checked: the server may be restored from a backup in an outage
@@ -69,18 +71,6 @@ class Informer(Reader, Generic[T]):
 
     def __len__(self) -> int:
         return len(self._store)
-
-    def get(self, key: Key) -> T | None:
-        """Return the object of that key; None when there is none."""
-        return self._store.get(key)
-
-    def values(self) -> Collection[T]:
-        """Return all objects; a live view."""
-        return self._store.values()
-
-    def by_index(self, name: str, value: str) -> list[T]:
-        """Return the objects for which the indexer `name` returned `value`."""
-        return self._store.by_index(name, value)
 
     def on_change(self, handler: Handler[T]) -> None:
         """Call `handler(old, new)` for each add (old None), update and delete (new None), also for changes that a relist finds.
@@ -107,14 +97,6 @@ class Informer(Reader, Generic[T]):
     def undecodable(self) -> Mapping[Key, str]:
         """The objects that cannot be read as a whole, with the error of each."""
         return self._faults
-
-    def stalled_for(self) -> float:
-        """Return the seconds for which progress of list and watch has been overdue; an idle watch is not overdue."""
-        return self._follower.stalled_for()
-
-    def unheard_for(self) -> float:
-        """Return the seconds since the server stopped answering or began to refuse; 0 while the copy is up to date."""
-        return self._follower.unheard_for()
 
     async def run(self) -> None:
         """Keep the local copy of the objects up to date, until cancelled."""

@@ -66,10 +66,7 @@ class Listing(Generic[T]):
         return self._decoder.page(await self._client.list_page(self._kind, self._namespace, {**self._selectors, **query}))
 
     async def parts(self) -> AsyncGenerator[ListPart[T]]:
-        """Yield the whole list; each part must be consumed before the next is requested.
-
-        Raises `pyroclast.kube.basics.errors`.
-        """
+        """Yield the whole list; each part must be consumed before the next is requested."""
         self.version = ""
         if self._streams:
             try:

@@ -35,7 +35,7 @@ class WorkQueue(Generic[K]):
 
     A key that is added while it is in work is queued again when that work is done. So no change is missed, and no key is in work
     twice at once. A queue belongs to one event loop; other threads use `loop.call_soon_threadsafe`. `first_delay`: seconds before
-    the first retry of a key; each further retry doubles the delay. `longest_delay`: the longest delay, in seconds.
+    the first retry of a key; each further retry doubles the delay.
     """
 
     def __init__(
@@ -127,10 +127,7 @@ class WorkQueue(Generic[K]):
             del self._due[key]
 
     def add_rate_limited(self, key: K, *, after: float = 0.0) -> None:
-        """Queue `key` again after a delay that doubles with each call since the last `forget`.
-
-        `after`: seconds that are added to the delay.
-        """
+        """Queue `key` again after a delay that doubles with each call since the last `forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.add_after(key, after + self._backoff.after(failures))

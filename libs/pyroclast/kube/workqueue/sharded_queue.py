@@ -17,7 +17,7 @@ class ShardedQueue(Generic[K]):
 
     Each shard has its own queue and workers. When the shard is given up, its keys, delays and failures are dropped. Keys of other
     shards are not affected by the stopped workers. `shard_of`: returns the shard of a key; None when no replica has to work on
-    the key. `longest_delay`: the longest delay between retries, in seconds.
+    the key.
     """
 
     def __init__(
@@ -87,10 +87,7 @@ class ShardedQueue(Generic[K]):
             queue.caught_up(key, within=within)
 
     def add_rate_limited(self, key: K, *, after: float = 0.0) -> None:
-        """Queue `key` again after a delay that doubles with each call since the last `forget`.
-
-        `after`: seconds that are added to the delay.
-        """
+        """Queue `key` again after a delay that doubles with each call since the last `forget`."""
         queue = self._queue_of(key)
         if queue is not None:
             queue.add_rate_limited(key, after=after)

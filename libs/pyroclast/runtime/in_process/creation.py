@@ -66,10 +66,7 @@ class Creator:
     asks: Callable[[Mapping[str, Any]], bool]
 
     async def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """Create the object; return the response of the API server.
-
-        Raises KubeError: the object was refused, or the outcome is unknown.
-        """
+        """Create the object; return the response of the API server."""
         if self.rule is None or manifest["metadata"]["namespace"] in self.exempt or self.asks(manifest):
             return await self.client.create(self.kind, manifest, dry_run=dry_run)
         ensure_allowed(self.webhook, self.rule(manifest))

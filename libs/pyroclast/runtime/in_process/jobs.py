@@ -27,7 +27,7 @@ _POD_RESOURCES_SINCE: Final = 34
 
 
 async def has_pod_resources(client: Client) -> bool:
-    """Whether the version of the API server has pod-level resources. Raises KubeError: the API server did not answer."""
+    """Whether the version of the API server has pod-level resources."""
     return _is_since(_POD_RESOURCES_SINCE, await client.request("GET", "/version"))
 
 
@@ -93,10 +93,7 @@ class JobCreator:
         self._pod_resources: bool | None = None
 
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Create the Job; return the response of the API server.
-
-        Raises KubeError: the Job was refused, or the outcome is unknown.
-        """
+        """Create the Job; return the response of the API server."""
         if not (self._mutates or self._validates) or manifest["metadata"]["namespace"] in self._exempt:
             return await self._client.create(JOBS, manifest)
         # parts of the manifest may be raw JSON, which the rules cannot read

@@ -85,7 +85,6 @@ async def judged(rule: Callable[[QueueLookup], Verdict], queues: QueueLookup, cl
     """Return the verdict of `rule`.
 
     Before a denial, the queues on which the denial may depend are read from the API server, because the cache may be out of date.
-    Raises KubeError: the queues could not be read.
     """
     doubts: set[str] = set()
     verdict = rule(NotedQueues(queues, doubts.add))
