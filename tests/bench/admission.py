@@ -21,13 +21,11 @@ import orjson
 import uvloop
 
 from .http import Connection, message
-
-__all__ = ["main"]
+from .usage import cpu_seconds
 
 CONNECTIONS = 32
 RUN = "--run=00000000"
 SECONDS = float(os.environ.get("PYROCLAST_BENCH_SECONDS", "4"))
-TICKS = os.sysconf("SC_CLK_TCK")
 
 MIN_PER_SECOND_1 = 4000
 MIN_PER_SECOND_20 = 500
@@ -123,7 +121,7 @@ async def load(
     """Ask for `SECONDS` on all connections, as fast as it goes or at a fixed pace; with `fresh` of another Job each time."""
     latencies: list[float] = []
     connections = [await Connection.open(f"https://127.0.0.1:{port}", tls) for _ in range(CONNECTIONS)]
-    cpu, start = _cpu_seconds(pid), time.perf_counter()
+    cpu, start = cpu_seconds(pid), time.perf_counter()
     interval = CONNECTIONS / per_second if per_second else 0.0
 
     async def ask(number: int, connection: Connection) -> None:
@@ -141,18 +139,12 @@ async def load(
                 raise AssertionError(body.decode())
 
     await asyncio.gather(*(ask(n, connection) for n, connection in enumerate(connections)))
-    elapsed, used = time.perf_counter() - start, _cpu_seconds(pid) - cpu
+    elapsed, used = time.perf_counter() - start, cpu_seconds(pid) - cpu
     for connection in connections:
         connection.close()
     latencies.sort()
     count = len(latencies)
     return Figures(count / elapsed, used / count * 1e6, latencies[count // 2] * 1e3, latencies[int(count * 0.99)] * 1e3)
-
-
-def _cpu_seconds(pid: int) -> float:
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 async def measure(port: int, bundle: bytes, pid: int) -> bool:

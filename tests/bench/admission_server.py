@@ -31,8 +31,6 @@ from pyroclast_admission.lookup import Doubt, View
 from pyroclast_admission.review import Answer, Review
 from pyroclast_admission.server import WebhookServer
 
-__all__ = ["FixedFlows", "FixedNamespaces", "FixedQueues", "Serving", "everybody", "known", "policy", "reader", "serving"]
-
 
 class FixedQueues:
     """Queues that do not change."""

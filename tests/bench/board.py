@@ -19,9 +19,10 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 
@@ -31,7 +32,9 @@ from pyroclast.api.types import CRDS, JOBS, LEASES, NAMESPACES, POD_GROUPS, Key
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_standalone.processes import free_port
-from tests.bench.board_tab import worked_in
+from tests.unit.board.browser import running_browser
+
+from .usage import cpu_seconds, memory
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2", "memory": "4Gi"}}}]}}
 FULL = "waits: QueueFull: not now: it asks for 16 cpu; queue research may have at most 16 cpu, it has 14"
@@ -47,6 +50,20 @@ PAGES = {
 }
 
 
+ENTER, BACKSPACE = "\ue007", "\ue003"
+OBSERVE: Final = """
+window.figures = { tasks: [], interactions: [], changes: 0 };
+new PerformanceObserver((list) => list.getEntries().forEach((each) => figures.tasks.push(each.duration)))
+  .observe({ type: "longtask" });
+new PerformanceObserver((list) => list.getEntries().forEach((each) => {
+  if (each.interactionId) figures.interactions.push(each.duration);
+})).observe({ type: "event", durationThreshold: 16 });
+new MutationObserver(() => { figures.changes += 1; }).observe(document, { childList: true, subtree: true });
+"""
+FOCUS: Final = """document.querySelector('input[name="text"]').focus()"""
+HEAD: Final = """document.querySelectorAll("th a[data-swap]")[arguments[0]].focus()"""
+
+
 @contextlib.asynccontextmanager
 async def process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     started = await asyncio.create_subprocess_exec(sys.executable, "-m", *arguments, stdout=asyncio.subprocess.DEVNULL)
@@ -55,13 +72,6 @@ async def process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     finally:
         started.terminate()
         await started.wait()
-
-
-def used(pid: int) -> tuple[float, float]:
-    """Seconds of processor time and MB of memory of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return (int(fields[11]) + int(fields[12])) / 100, pages * 4096 / 1e6
 
 
 async def fill(client: Client, jobs: int) -> None:
@@ -166,6 +176,36 @@ async def change(client: Client, jobs: int, a_second: int, seconds: int, seen: d
     return done
 
 
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """What a tab noted: milliseconds of tasks over 50 and of interactions over 16, how often the page changed, keys pressed."""
+
+    tasks: list[float]
+    interactions: list[float]
+    changes: int
+    keys: int
+
+
+async def worked_in(url: str, seconds: float) -> Tab:
+    """Filter and order the list of Jobs at `url` by keys for so long."""
+    keys = 0
+    async with running_browser() as browser:
+        await browser.open(url)
+        await browser.run(OBSERVE)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for number in range(3):
+                await browser.run(FOCUS)
+                for key in (*"job", ENTER, *(BACKSPACE,) * 3, ENTER):
+                    await browser.keys(key)
+                    await asyncio.sleep(0.2)
+                await browser.run(HEAD, number)
+                await browser.keys(ENTER)
+                await asyncio.sleep(0.5)
+                keys += 9
+        return Tab(**await browser.run("return figures"), keys=keys)
+
+
 async def main(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         ports = free_port(), free_port()
@@ -192,7 +232,7 @@ async def measure(client: Client, pid: int, url: str, options: argparse.Namespac
                 async with session.get(url):
                     break
             await asyncio.sleep(0.1)
-        print(f"{options.jobs} Jobs; memory of the board: {used(pid)[1]:.0f} MB")
+        print(f"{options.jobs} Jobs; memory of the board: {memory(pid):.0f} MB")
         for name, path in PAGES.items():
             median, slowest, size = await timed(session, url + path)
             print(f"  {name:9} {median:7.1f} ms, slowest {slowest:7.1f} ms, {size / 1000:7.1f} kB")
@@ -204,12 +244,12 @@ async def measure(client: Client, pid: int, url: str, options: argparse.Namespac
         readers = [asyncio.create_task(follow(session, f"{url}{query}&seen=x", seen, late, sizes)) for query in queries]
         await asyncio.sleep(5)
         sizes.clear()
-        before = used(pid)[0]
+        before = cpu_seconds(pid)
         begun = time.perf_counter()
         asking = asyncio.create_task(timed(session, f"{url}/jobs?sort=-name", times=options.seconds))
         writes = await change(client, options.jobs, options.changes, options.seconds, seen)
         took = time.perf_counter() - begun
-        cpu = used(pid)[0] - before
+        cpu = cpu_seconds(pid) - before
         median, slowest, _ = await asking
         told, largest, messages = sorted(late), max(sizes, default=0) / 1000, len(sizes)
         if shutil.which("chromedriver"):
@@ -228,7 +268,7 @@ async def measure(client: Client, pid: int, url: str, options: argparse.Namespac
         raise SystemExit("no change reached a viewer")
     print(f"  from a change to its message: {statistics.median(told):.2f} s, 99 %: {told[len(told) * 99 // 100]:.2f} s")
     print(f"  {messages / took / options.viewers:.2f} messages a second and viewer, the largest {largest:.1f} kB")
-    print(f"  a page meanwhile: {median:.0f} ms, slowest {slowest:.0f} ms; memory of the board: {used(pid)[1]:.0f} MB")
+    print(f"  a page meanwhile: {median:.0f} ms, slowest {slowest:.0f} ms; memory of the board: {memory(pid):.0f} MB")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ from tests.bench.substrate import pod
 from tests.bench.throughput import IN_FLIGHT, each
 from tests.control_plane.real import real_control_plane
 
+from .usage import memory
+
 TOGETHER = 20
 """Pods of one PodGroup."""
 PATIENCE = 300.0
@@ -167,7 +169,7 @@ class _Service:
         self._seen = now
         times = now["turns"] - now["short"] - before.get("turns", 0) + before.get("short", 0)
         print(
-            f"{self.name:20} {what:9} {now['rss'] / 1e6:6.0f} MB, at most {_most_memory(self._process.pid):6.0f};"
+            f"{self.name:20} {what:9} {now['rss'] / 1e6:6.0f} MB, at most {memory(self._process.pid, 'VmHWM'):6.0f};"
             f" {now['events'] - before.get('events', 0):8,.0f} events; CPU {now['cpu'] - before.get('cpu', 0):6.1f} s;"
             f" loop held over 50 ms {times:4.0f} times, at most {now['worst'] * 1e3:5.0f} ms so far,"
             f" {now['latest'] * 1e3:5.0f} with what it waited for a core",
@@ -196,11 +198,6 @@ class _Service:
                 "events": r"pyroclast_watch_events_total\{.*\}",
             }.items()
         }
-
-
-def _most_memory(pid: int) -> float:
-    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    return int(found.group(1)) * 1024 / 1e6 if found else 0.0
 
 
 @contextlib.asynccontextmanager

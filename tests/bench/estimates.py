@@ -38,8 +38,6 @@ from tests.bench import scheduler as bench
 from tests.bench import swf
 from tests.scenarios.taking import take
 
-__all__ = ["Day", "Held", "Told", "live", "told_over"]
-
 NODES: Final = 20
 CPU: Final = 16
 _TOTAL: Final = NODES * CPU

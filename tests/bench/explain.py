@@ -31,8 +31,6 @@ from pyroclast_scheduler.session.ports import Ports
 from tests.bench import scheduler as bench
 from tests.scenarios.taking import take
 
-__all__ = ["World", "main"]
-
 NODES: Final = 1000
 CPU: Final = 32
 QUEUES: Final = 10

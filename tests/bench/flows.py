@@ -1,19 +1,15 @@
-"""What flows cost: `python -m tests.bench.flows [--profile FOLDER]`.
+"""What flows cost: `python -m tests.bench.flows`.
 
 The jobflow controller runs as a process of its own against the embedded API server; this program takes the part of the job
 controller and moves each Job through Pending and Running to Completed. Told are the controller's CPU time per started Job, the
 writes of statuses of flows per change of a Job's phase, and a fixed loop of Python in between: the pace of a machine varies.
-With a folder, `layers.txt` and `many.txt` there say where the controller spent it.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import os
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from pyroclast.api.crds import custom_resource_definitions
@@ -26,20 +22,14 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.lifecycle.times import format_time
 from tests.unit.running import RunningServer, running_server
 
+from .usage import cpu_seconds, fixed_loop
+
 NS = "default"
 LAYERS, WIDTH = 10, 50
 FLOWS, ENTRIES = 200, 10
 KINDS = {kind.qualified for kind in (JOBS, JOB_FLOWS, JOB_TEMPLATES)}
 PHASES = ("Pending", "Running", "Completed")
 SPEC = {"tasks": [{"name": "t", "replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}]}
-
-
-def loop_seconds() -> float:
-    """How long a fixed piece of work takes now."""
-    began, total = time.process_time(), 0
-    for number in range(3_000_000):
-        total += number & 7
-    return time.process_time() - began
 
 
 def layered() -> list[dict[str, Any]]:
@@ -91,14 +81,8 @@ class Driver:
             await asyncio.sleep(0.3)
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-async def measure(title: str, flows: list[dict[str, Any]], profile: Path | None) -> None:
-    """Run `flows` to their end and tell what that cost the controller; where it spent it goes to the file `profile`."""
+async def measure(title: str, flows: list[dict[str, Any]]) -> None:
+    """Run `flows` to their end and tell what that cost the controller."""
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         for crd in custom_resource_definitions():
             if crd["metadata"]["name"] in KINDS:
@@ -110,8 +94,7 @@ async def measure(title: str, flows: list[dict[str, Any]], profile: Path | None)
             body = {"apiVersion": JOB_TEMPLATES.api_version, "kind": "JobTemplate", "metadata": meta, "spec": SPEC}
             await created(client, JOB_TEMPLATES, body)
         flags = (f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--log-level=error", "--enable-metrics=false")
-        profiler = ("-m", "tests.bench.sampling", str(profile)) if profile is not None else ("-m",)
-        process = await asyncio.create_subprocess_exec(sys.executable, *profiler, "pyroclast_jobflow_controller", *flags)
+        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "pyroclast_jobflow_controller", *flags)
         try:
             await asyncio.sleep(6)
             await run(title, flows, server, client, process.pid)
@@ -163,14 +146,10 @@ async def created(client: Client, kind: Any, body: dict[str, Any]) -> None:
 
 def main() -> None:
     """Measure both shapes."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.flows", description="What flows cost.")
-    parser.add_argument("--profile", type=Path, metavar="FOLDER")
-    folder: Path | None = parser.parse_args().profile
-    print(f"fixed loop {loop_seconds():.3f} s")
-    asyncio.run(measure("one flow in layers", layered(), folder and folder / "layers.txt"))
-    print(f"fixed loop {loop_seconds():.3f} s")
-    asyncio.run(measure("many flows", many(), folder and folder / "many.txt"))
-    print(f"fixed loop {loop_seconds():.3f} s")
+    print(f"fixed loop {fixed_loop(3_000_000):.3f} s")
+    for title, flows in (("one flow in layers", layered()), ("many flows", many())):
+        asyncio.run(measure(title, flows))
+        print(f"fixed loop {fixed_loop(3_000_000):.3f} s")
 
 
 if __name__ == "__main__":

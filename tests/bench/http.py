@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
 from typing import Self
 from urllib.parse import urlsplit
-
-__all__ = ["Connection", "message"]
 
 READ_LIMIT = 1 << 22  # bytes of one event or head
 
@@ -44,17 +41,6 @@ class Connection:
         if not head.startswith(b"http/1.1 2"):
             raise AssertionError(body.decode())
         return body
-
-    async def watch(self, path: str) -> AsyncIterator[bytes]:
-        """The lines of a watch."""
-        self._writer.write(message("GET", path))
-        await self._head()
-        rest = b""
-        while size := int(await self._reader.readline(), 16):
-            *lines, rest = (rest + await self._reader.readexactly(size)).split(b"\n")
-            await self._reader.readexactly(2)
-            for line in lines:
-                yield line
 
     async def _head(self) -> bytes:
         return (await self._reader.readuntil(b"\r\n\r\n")).lower()

@@ -14,7 +14,6 @@ import json
 import logging
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import structlog
 
@@ -23,6 +22,8 @@ from tests.bench.substrate import pod
 from tests.unit.job_controller.cluster import task
 from tests.unit.job_controller.memory_cluster import MemoryCluster, Replica, in_virtual_time
 from tests.unit.job_controller.memory_server import MemoryClient, MemoryServer
+
+from .usage import memory
 
 _STEP = 0.02
 
@@ -69,12 +70,6 @@ async def patterns(cluster: MemoryCluster, pods: int) -> dict[ResourceType, list
     return found
 
 
-def resident() -> float:
-    """MB of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 1e6
-
-
 async def measure(copies: Mapping[ResourceType, list[str]], jobs: int) -> None:
     """Start a controller on the crowd and tell what that needs."""
     server = MemoryServer()
@@ -85,11 +80,11 @@ async def measure(copies: Mapping[ResourceType, list[str]], jobs: int) -> None:
     replica = Replica(server, shards=1)
     replica.client = crowd = Crowd(server, copies, jobs)
     gc.collect()
-    before, began, cpu = resident(), time.monotonic(), time.process_time()
+    before, began, cpu = memory(), time.monotonic(), time.process_time()
 
     def tell(what: str) -> None:
         seconds, used = time.monotonic() - began, time.process_time() - cpu - crowd.spent
-        print(f"{what}: {seconds:.1f} s, {used:.1f} s of CPU, {resident():.0f} MB ({resident() - before:.0f} more)")
+        print(f"{what}: {seconds:.1f} s, {used:.1f} s of CPU, {memory():.0f} MB ({memory() - before:.0f} more)")
 
     await replica.start()
     tell(f"{jobs} Jobs with {len(copies[PODS])} pods each are listed")

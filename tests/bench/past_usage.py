@@ -29,8 +29,6 @@ from pyroclast_scheduler.session.ports import Ports
 from tests.bench import scheduler as bench
 from tests.scenarios.taking import take
 
-__all__ = ["HOURS", "WEIGHTS", "Course", "draw", "live"]
-
 HOUR: Final = 3600
 HALF_LIFE_HOURS: Final = 24
 HOURS: Final = 72

@@ -24,8 +24,6 @@ from pyroclast_scheduler.session.ports import Ports
 from tests.bench import scheduler as bench
 from tests.scenarios.taking import take_statuses
 
-__all__ = ["NODES", "PERIOD", "Day", "Large", "Run", "Sample", "live"]
-
 NODES: Final = 100
 PERIOD: Final = 60.0  # seconds between sessions
 _SIZES: Final = (32, 16)  # cpu of the nodes, in turn

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-__all__ = ["draw"]
-
 _SHOWN: Final = ("no reservation", "no estimates", "honest estimates", "estimates wrong by two")
 _WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 760, 96, 48, 34, 44
 _NODES: Final = 100

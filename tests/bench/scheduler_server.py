@@ -18,8 +18,6 @@ import uvloop
 
 from .substrate import pod
 
-__all__ = ["Board", "serve"]
-
 NODES = 5000
 _SINCE = "2026-01-01T10:00:00Z"
 

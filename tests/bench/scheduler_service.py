@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 import re
 import statistics
 import subprocess
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from .scheduler_server import Board, serve
 from .scheduler_table import loop
+from .usage import cpu_seconds, memory
 
 _PATIENCE = 120.0
 _HELD = "pyroclast_event_loop_held"
@@ -66,9 +66,9 @@ def _watch(board: Board, options: argparse.Namespace, scheduler: subprocess.Pope
     held = _held_long(_metrics())
     if not options.running:
         time.sleep(2)  # the first cycles
-        print(f"memory with {options.running:,} pods      {_memory(pid):8.0f} MB")
+        print(f"memory with {options.running:,} pods      {memory(pid):8.0f} MB")
         pace = _pace()
-        cpu, began = _cpu(pid), time.monotonic()
+        cpu, began = cpu_seconds(pid), time.monotonic()
         board.pods.value, board.jobs.value = options.pods, options.jobs
     else:
         cpu = pace = 0.0
@@ -76,13 +76,13 @@ def _watch(board: Board, options: argparse.Namespace, scheduler: subprocess.Pope
     print(f"to the first decision        {board.first.value - began:8.2f} s")
     if not options.running:
         seconds = board.last.value - began
-        used = _cpu(pid) - cpu
+        used = cpu_seconds(pid) - cpu
         print(f"{options.jobs} x {options.pods} pods bound in        {seconds:8.2f} s: {count / seconds:,.0f}/s seen")
         print(f"CPU of the scheduler         {used / count * 1e6:8.0f} µs a pod: {count / used:,.0f}/s on a core of its own")
         pace = (pace + _pace()) / 2
         print(f"a fixed loop took            {pace:8.2f} ms: a pod costs {used / count * 1e3 / pace:.3f} of it")
     time.sleep(3)
-    print(f"memory with {options.running + count:,} pods {_memory(pid):8.0f} MB")
+    print(f"memory with {options.running + count:,} pods {memory(pid):8.0f} MB")
     page = _metrics()
     held_most, late_most = (_figure(page, f"{name}_max_seconds") * 1000 for name in (_HELD, "pyroclast_event_loop_lag"))
     print(f"event loop held at most      {held_most:8.0f} ms, {late_most:.0f} with waiting for a core; the start included")
@@ -102,16 +102,6 @@ def _until(what: Callable[[], bool], scheduler: subprocess.Popen[bytes] | None =
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {_PATIENCE:.0f} s")
         time.sleep(0.02)
-
-
-def _memory(pid: int) -> float:
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    return int(found.group(1)) / 1024 if found else 0.0
-
-
-def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _metrics() -> str:

@@ -222,7 +222,7 @@ async def looking(size: int, turns: Turns) -> None:
 
 async def deciding(size: int, turns: Turns) -> None:
     """A session of some seconds decides in its thread; Leases and watches need the loop meanwhile."""
-    run, _ = reclaiming(size)
+    run = reclaiming(size)
     measuring = asyncio.ensure_future(measure_lag(turns.late))
     await asyncio.to_thread(run)
     measuring.cancel()

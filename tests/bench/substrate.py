@@ -29,6 +29,8 @@ from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 
+from .usage import fixed_loop
+
 EVENTS = 50_000
 REQUESTS = 10_000
 ROUND = 480  # requests
@@ -214,14 +216,6 @@ async def cpu_of(ask: Callable[[], Awaitable[None]], in_flight: int) -> float:
     cpu = time.process_time()
     await asyncio.gather(*(work() for _ in range(in_flight)))
     return (time.process_time() - cpu) / (ROUND // in_flight * in_flight)
-
-
-def fixed_loop() -> float:
-    """CPU seconds of a fixed piece of work: the pace of the machine now."""
-    cpu, total = time.process_time(), 0
-    for number in range(300_000):
-        total += number & 7
-    return time.process_time() - cpu
 
 
 def measure_import() -> None:

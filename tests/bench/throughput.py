@@ -31,6 +31,8 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from tests.e2e.support.cluster import FLAGS, Cluster, running
 
+from .usage import cpu_seconds
+
 T = TypeVar("T")
 IN_FLIGHT = 48
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
@@ -187,12 +189,7 @@ def _cpu_seconds(cluster: Cluster) -> dict[str, float]:
     pids = cluster.pids | {"this client": os.getpid()}
     if cluster.server is not None:
         pids |= {part.name: part.pid for part in cluster.server.plane.parts if part.pid is not None}
-    return {name: _cpu_seconds_of(pid) for name, pid in pids.items()}
-
-
-def _cpu_seconds_of(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return {name: cpu_seconds(pid) for name, pid in pids.items()}
 
 
 def _ended(cluster: Cluster) -> list[str]:
