@@ -17,26 +17,20 @@ import statistics
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from pyroclast.api import keys, records
-from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
+from pyroclast.api import records
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.calibration import Calibration, Score
 from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
 from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.outcome import Commit
-from pyroclast_scheduler.session.ports import Ports
 from tests.bench import scheduler as bench
 from tests.bench import swf
-from tests.scenarios.taking import take
 
 NODES: Final = 20
 CPU: Final = 16
@@ -45,7 +39,6 @@ _MEAN_SECONDS: Final = 1800.0
 _SIGMA: Final = 0.8
 _SIZES: Final = (1, 1, 1, 2, 2, 4, 8)
 _POD_CPU: Final = 4
-_EPOCH: Final = 1_800_000_000.0
 _QUEUES: Final = ("declared", "history")
 _CONFIGURATION: Final = """
 actions: "enqueue, allocate, backfill"
@@ -167,23 +160,16 @@ class _Noting(Calibration):
         super().add(queue, score)
 
 
-class _World:
+class _World(bench.VirtualCluster):
     def __init__(self, day: Day) -> None:
+        super().__init__(parse(_CONFIGURATION, actions=bench.ACTIONS, plugins=bench.PLUGINS), day.queues, [CPU] * day.nodes)
         self._day, self._numbers = day, count()
-        self._cache = Cache()
-        self._configuration = parse(_CONFIGURATION, actions=bench.ACTIONS, plugins=bench.PLUGINS)
         self.held: dict[str, Held] = {}
         self.told: dict[str, list[Told]] = {name: [] for name in day.queues}
         self._submitted = 0
         self.book, self.estimator = WaitingBook(), Estimator(calibration=_Noting(self.held))
         self._ends: list[tuple[float, str]] = []
-        self._groups: dict[str, records.PodGroup] = {}
-        self._unplaced: dict[str, int] = {}
         self._lengths: dict[str, float] = {}
-        for name in day.queues:
-            self._cache.queue_changed(None, bench.queue(name))
-        for i in range(day.nodes):
-            self._cache.node_changed(None, bench.node(i, cpu=CPU))
 
     def live(self) -> None:
         """Let the day pass."""
@@ -194,11 +180,11 @@ class _World:
             if at >= self._day.seconds:
                 return
             if arrival is not None and at == arrival.at:
-                self._submit(arrival)
+                self._arrive(arrival)
                 arrival = next(arrivals, None)
             while self._ends and self._ends[0][0] <= at:
-                self._end(heapq.heappop(self._ends)[1], at)
-            self._session(at)
+                self._succeed(heapq.heappop(self._ends)[1], at)
+            self._decide(at)
             if at == estimate:
                 self._estimate(at)
                 estimate = at + self._day.pause
@@ -206,7 +192,7 @@ class _World:
     def _estimate(self, at: float) -> None:
         if not len(self.book):
             return
-        made = begin(self.estimator, PassInput(self.book, self._cache.view(), {}, _EPOCH + at))
+        made = begin(self.estimator, PassInput(self.book, self.cache.view(), {}, bench.EPOCH + at))
         while not made.is_done:
             made.step()
         self.estimator.take(made)
@@ -216,52 +202,29 @@ class _World:
             width, held = statistics.median(widths) if widths else 0.0, self.estimator.calibration.held(queue)
             noted.append(Told(at, self._submitted, len(starts), len(widths), width, held))
 
-    def _session(self, at: float) -> None:
-        commits: list[Commit] = []
-        ports = Ports(_EPOCH + at, commits.append, period=int(at))
-        snapshot = self._cache.snapshot()
-        outcome = run_cycle(snapshot, self._configuration, actions=bench.ACTIONS, plugins=bench.PLUGINS, ports=ports, uid="day")
-        take(self._cache, outcome)
-        self.book.take(outcome.records, outcome.seen, _EPOCH + at, since={})
-        for uid, node in (placed for commit in commits for binds in commit.binds for placed in binds.placed):
-            self._place(uid, node, at)
-        self._cache.prepare()
-        facts = self._cache.jobs.all_facts()
-        for key in outcome.seen:
-            self.estimator.saw(key, facts.get(key), _EPOCH + at)
-
-    def _submit(self, job: Arrival) -> None:
-        at, queue, size = job.at, job.queue, job.size
-        name = f"{queue}-job-{next(self._numbers)}"
-        self._submitted += 1
-        body = msgspec.to_builtins(bench.group(name, size, queue_name=queue))
-        body["metadata"]["creationTimestamp"] = _timestamp(at)
-        body["spec"]["minResources"] = {"cpu": str(size * _POD_CPU), "memory": f"{size}Gi"}
-        if job.said is not None:
-            body["metadata"]["annotations"] = {keys.RUNNING_ESTIMATE: f"{math.ceil(job.said)}s"}
-        self._groups[name] = msgspec.convert(body, records.PodGroup)
-        self._cache.group_changed(None, self._groups[name])
-        for i in range(size):
-            self._cache.pod_changed(None, bench.pod(name, i, millis=1000 * _POD_CPU))
-        self._lengths[name], self._unplaced[name] = job.seconds, size
-
-    def _place(self, uid: str, node: str, at: float) -> None:
-        task = self._cache.tasks[uid]
-        self._cache.pod_changed(task.pod, bench.running(task.pod, node, _timestamp(at)))
-        name = task.job.partition("/")[2]
-        self._unplaced[name] -= 1
-        if not self._unplaced[name]:
+    def _decide(self, at: float) -> None:
+        outcome, started = self.session(at, period=int(at))
+        self.book.take(outcome.records, outcome.seen, bench.EPOCH + at, since={})
+        for name in started:
             heapq.heappush(self._ends, (at + self._lengths[name], name))
+        self.cache.prepare()
+        facts = self.cache.jobs.all_facts()
+        for key in outcome.seen:
+            self.estimator.saw(key, facts.get(key), bench.EPOCH + at)
 
-    def _end(self, name: str, at: float) -> None:
-        for task in self._cache.groups.tasks_of(f"b/{name}"):
+    def _arrive(self, job: Arrival) -> None:
+        name = f"{job.queue}-job-{next(self._numbers)}"
+        self._submitted += 1
+        self._lengths[name] = job.seconds
+        self.submit(name, job.size, _POD_CPU, queue_name=job.queue, at=job.at, said=job.said, memory=f"{job.size}Gi")
+
+    def _succeed(self, name: str, at: float) -> None:
+        for task in self.cache.groups.tasks_of(f"b/{name}"):
             body = msgspec.to_builtins(task.pod)
             body["status"]["phase"] = "Succeeded"
-            self._cache.pod_changed(task.pod, msgspec.convert(body, records.Pod))
-        self._session(at)
-        for task in self._cache.groups.tasks_of(f"b/{name}"):
-            self._cache.pod_changed(task.pod, None)
-        self._cache.group_changed(self._groups.pop(name), None)
+            self.cache.pod_changed(task.pod, msgspec.convert(body, records.Pod))
+        self._decide(at)
+        self.end(name)
 
 
 def live(day: Day) -> dict[str, Held]:
@@ -297,10 +260,6 @@ def main() -> int:
             sys.stdout.write(f"{title}  queue {queue:<9} {held}  {'met' if well else 'MISSED'}\n")
             sys.stdout.flush()
     return 0 if is_well else 1
-
-
-def _timestamp(at: float) -> str:
-    return datetime.fromtimestamp(_EPOCH + at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import argparse
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -21,13 +20,8 @@ import msgspec
 from pyroclast.api import keys, records
 from pyroclast.api.past_usage import written_past_usage
 from pyroclast_recorder.following.past_usage import Used, past_usage
-from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.outcome import Commit
-from pyroclast_scheduler.session.ports import Ports
 from tests.bench import scheduler as bench
-from tests.scenarios.taking import take
 
 HOUR: Final = 3600
 HALF_LIFE_HOURS: Final = 24
@@ -66,29 +60,33 @@ class Course:
         return sum(self.parts) / len(self.parts)
 
 
-class _World:
+class _World(bench.VirtualCluster):
     def __init__(self, weight: float) -> None:
-        self._configuration = parse(_CONFIGURATION.format(weight=weight), actions=bench.ACTIONS, plugins=bench.PLUGINS)
-        self._cache, self._numbers = Cache(), count()
+        configuration = parse(_CONFIGURATION.format(weight=weight), actions=bench.ACTIONS, plugins=bench.PLUGINS)
+        super().__init__(configuration, (), [CPU] * NODES)
+        self._numbers = count()
         self._queues: dict[str, records.Queue] = {}
-        self._groups: dict[str, records.PodGroup] = {}
         self._waiting: dict[str, set[str]] = {queue: set() for queue in QUEUES}
         self._running: dict[str, set[str]] = {queue: set() for queue in QUEUES}
         self._used = [Used(_EPOCH - back * HOUR, "busy", "ann", "cpu", NODES * CPU * 1000 * HOUR) for back in range(1, 25)]
-        for i in range(NODES):
-            self._cache.node_changed(None, bench.node(i, cpu=CPU))
 
     def hour(self, number: int) -> Mapping[str, int]:
         """Let an hour pass; how many pods of each queue ran in it."""
         at = _EPOCH + number * HOUR
         for queue in QUEUES:
-            for name in list(self._running[queue]):
-                self._end(queue, name)
+            for name in self._running[queue]:
+                self.end(name)
+            self._running[queue].clear()
         self._tell(at)
         for queue in QUEUES:
             while len(self._waiting[queue]) < SLOTS:
-                self._submit(queue)
-        self._session(at)
+                name = f"{queue}-{next(self._numbers):05}"
+                self.submit(name, 1, POD_CPU, queue_name=queue, at=0)
+                self._waiting[queue].add(name)
+        for name in self.session(at - bench.EPOCH, period=at)[1]:
+            queue = name.partition("-")[0]
+            self._waiting[queue].discard(name)
+            self._running[queue].add(name)
         for queue, running in self._running.items():
             self._used.append(Used(at, queue, "ann" if queue == "busy" else "bob", "cpu", len(running) * POD_CPU * 1000 * HOUR))
         return {queue: len(running) for queue, running in self._running.items()}
@@ -100,38 +98,8 @@ class _World:
             if name in found:
                 body["metadata"]["annotations"] = {keys.QUEUE_PAST_USAGE: written_past_usage(found[name])}
             queue = msgspec.convert(body, records.Queue)
-            self._cache.queue_changed(self._queues.get(name), queue)
+            self.cache.queue_changed(self._queues.get(name), queue)
             self._queues[name] = queue
-
-    def _submit(self, queue: str) -> None:
-        name = f"{queue}-{next(self._numbers):05}"
-        body = msgspec.to_builtins(bench.group(name, 1, queue_name=queue))
-        body["spec"]["minResources"] = {"cpu": str(POD_CPU)}
-        self._groups[name] = msgspec.convert(body, records.PodGroup)
-        self._cache.group_changed(None, self._groups[name])
-        self._cache.pod_changed(None, bench.pod(name, 0, millis=1000 * POD_CPU))
-        self._waiting[queue].add(name)
-
-    def _session(self, at: int) -> None:
-        commits: list[Commit] = []
-        ports = Ports(float(at), commits.append, period=at)
-        snapshot = self._cache.snapshot()
-        outcome = run_cycle(snapshot, self._configuration, actions=bench.ACTIONS, plugins=bench.PLUGINS, ports=ports, uid="past")
-        take(self._cache, outcome)
-        for uid, node in (placed for commit in commits for binds in commit.binds for placed in binds.placed):
-            task = self._cache.tasks[uid]
-            start = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._cache.pod_changed(task.pod, bench.running(task.pod, node, start))
-            name = task.job.partition("/")[2]
-            queue = name.partition("-")[0]
-            self._waiting[queue].discard(name)
-            self._running[queue].add(name)
-
-    def _end(self, queue: str, name: str) -> None:
-        for task in list(self._cache.groups.tasks_of(f"b/{name}")):
-            self._cache.pod_changed(task.pod, None)
-        self._cache.group_changed(self._groups.pop(name), None)
-        self._running[queue].discard(name)
 
 
 def live(weight: float, hours: int) -> Course:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final
+
 import msgspec
 
-from pyroclast.api import records
+from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
-from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.session.configuration import Configuration, parse
+from pyroclast_scheduler.session.outcome import Commit, Outcome
+from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios.taking import take
 
 CHART = """
 actions: "enqueue, allocate, backfill"
@@ -72,3 +82,70 @@ def running(given: records.Pod, node_name: str, start: str) -> records.Pod:
     body["spec"]["nodeName"] = node_name
     body["status"] = {"phase": "Running", "startTime": start}
     return msgspec.convert(body, records.Pod)
+
+
+EPOCH: Final = 1_800_000_000.0
+
+
+def timestamp(at: float) -> str:
+    """So many seconds after EPOCH."""
+    return datetime.fromtimestamp(EPOCH + at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class VirtualCluster:
+    """Cache, sessions and actions of the scheduler in virtual time, without an API server; a pod runs as soon as it is placed."""
+
+    def __init__(self, configuration: Configuration, queues: Iterable[str], cpus: Iterable[int]) -> None:
+        self.cache, self._configuration = Cache(), configuration
+        self._groups: dict[str, records.PodGroup] = {}
+        self._unplaced: dict[str, int] = {}
+        for name in queues:
+            self.cache.queue_changed(None, queue(name))
+        for i, cpu in enumerate(cpus):
+            self.cache.node_changed(None, node(i, cpu=cpu))
+
+    def submit(
+        self, name: str, pods: int, cpu: int, *, queue_name: str, at: float, said: float | None = None, **least: str
+    ) -> None:
+        """A job comes. `said`: the seconds that it says it runs; `least`: what it asks for besides `cpu` for each pod."""
+        body = msgspec.to_builtins(group(name, pods, queue_name=queue_name))
+        body["metadata"]["creationTimestamp"] = timestamp(at)
+        body["spec"]["minResources"] = {"cpu": str(pods * cpu), **least}
+        if said is not None:
+            body["metadata"]["annotations"] = {keys.RUNNING_ESTIMATE: f"{math.ceil(said)}s"}
+        self._groups[name] = msgspec.convert(body, records.PodGroup)
+        self.cache.group_changed(None, self._groups[name])
+        for i in range(pods):
+            self.cache.pod_changed(None, pod(name, i, millis=1000 * cpu))
+        self._unplaced[name] = pods
+
+    def session(self, at: float, **ports: Any) -> tuple[Outcome, list[str]]:
+        """One session; what came of it, and the jobs of which the last pod was placed in it."""
+        commits: list[Commit] = []
+        outcome = run_cycle(
+            self.cache.snapshot(),
+            self._configuration,
+            actions=ACTIONS,
+            plugins=PLUGINS,
+            ports=Ports(EPOCH + at, commits.append, **ports),
+            uid="virtual",
+        )
+        take(self.cache, outcome)
+        started = []
+        for uid, node_name in (each for commit in commits for binds in commit.binds for each in binds.placed):
+            task = self.cache.tasks[uid]
+            self.cache.pod_changed(task.pod, running(task.pod, node_name, timestamp(at)))
+            name = task.job.partition("/")[2]
+            self._unplaced[name] -= 1
+            if not self._unplaced[name]:
+                started.append(name)
+        return outcome, started
+
+    def is_placed(self, name: str) -> bool:
+        return self._unplaced.get(name) == 0
+
+    def end(self, name: str) -> None:
+        """The job and its pods are gone."""
+        for task in list(self.cache.groups.tasks_of(f"b/{name}")):
+            self.cache.pod_changed(task.pod, None)
+        self.cache.group_changed(self._groups.pop(name), None)
