@@ -80,11 +80,7 @@ def _proxy(settings: BoardSettings) -> RequestHeaders | None:
 
 
 def _tls(service: Service, settings: BoardSettings) -> ssl.SSLContext | None:
-    """Return a TLS context with the configured files, which are reloaded when they change. None when no files are configured.
-
-    Raises:
-        StartFailure: the files cannot be used.
-    """
+    """Return a TLS context with the configured files, which are reloaded when they change. None when no files are configured."""
     if not settings.page_cert_file:
         return None
     tls, client_ca = ServingTls(), settings.requestheader_client_ca_file
@@ -95,11 +91,7 @@ def _tls(service: Service, settings: BoardSettings) -> ssl.SSLContext | None:
 
 
 def _session_key(path: str) -> bytes:
-    """Return the secret that seals sessions. Without a file the secret is random, so that sessions end with the process.
-
-    Raises:
-        StartFailure: the file cannot be read, or is too short for a secret.
-    """
+    """Return the secret that seals sessions. Without a file the secret is random, so that sessions end with the process."""
     if not path:
         return os.urandom(SHORTEST_KEY)
     try:

@@ -73,7 +73,7 @@ class WaitingJobs(Collector):
 
 
 class JobEnds:
-    """Counts how long Jobs waited and ran, and how they ended. Only changes since the start of the process are counted.
+    """Counts how long Jobs waited and ran, and how they ended, of changes since the start of the process.
 
     The recorder counts the ends of native PodGroups, because the board does not watch pods that have ended.
     """

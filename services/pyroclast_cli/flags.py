@@ -57,11 +57,7 @@ GLOBAL_FLAGS: Final = (
 
 
 def parse(arguments: Sequence[str], flags: Sequence[Flag]) -> tuple[dict[str, Value], list[str]]:
-    """Return the value of each flag by name, and the positional arguments.
-
-    Raises:
-        FlagError: a flag is unknown, or its value is missing or has the wrong type.
-    """
+    """Return the value of each flag by name, and the positional arguments."""
     by_name = {flag.name: flag for flag in flags}
     by_letter = {flag.short: flag for flag in flags if flag.short}
     values: dict[str, Value] = {flag.name: flag.default for flag in flags}
@@ -145,11 +141,7 @@ if TYPE_CHECKING:
 
 
 class Failure(Exception):
-    """The command failed. The message is printed for the user.
-
-    Attributes:
-        status: the exit status, for commands that Volcano does not have. Volcano's commands always exit with the same status.
-    """
+    """The command failed; the message is for the user. Volcano's commands ignore `status`: they always exit with the same."""
 
     def __init__(self, message: str, *, status: int = 1) -> None:
         super().__init__(message)
@@ -197,9 +189,6 @@ async def connected(kubeconfig: str, master: str, context: str = "") -> AsyncIte
     """Open a client of the API server, found as kubectl does: by flags, environment, kubeconfig or the pod's service account.
 
     Several files in KUBECONFIG are merged. A file that does not exist is skipped.
-
-    Raises:
-        ConfigError: a kubeconfig is invalid.
     """
     from pyroclast import lean  # noqa: PLC0415 - half of the run time of a command without a cluster
 

@@ -67,11 +67,7 @@ def history_path(*parts: str) -> str:
 
 
 async def asked(context: Context, path: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answer of the recorder.
-
-    Raises:
-        Failure: the address of the recorder is unknown, or the recorder does not answer or refuses the request.
-    """
+    """Return the answer of the recorder."""
     recorder = servers.RECORDER
     url = await recorder.find(context.client, context.text("recorder"))
     if not url:

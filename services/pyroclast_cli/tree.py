@@ -27,13 +27,9 @@ CONTEXT: Final = Flag("context", "", "", "the context of the kubeconfig, by defa
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A command without subcommands.
+    """A command without subcommands. The errors of those that only Pyroclast has (`is_ours`) are printed on standard error.
 
-    Attributes:
-        failure: the prefix of error messages. Errors of Volcano's commands are printed on standard output.
-        needs_cluster: whether the command sends requests to the API server.
-        is_ours: whether only Pyroclast has the command. Errors of such a command are printed on standard error.
-        statuses: the exit statuses with their meanings, if 0 and 1 do not say enough.
+    `failure` is the prefix of Volcano's error messages. `statuses` are the exit statuses, if 0 and 1 do not say enough.
     """
 
     name: str
@@ -56,10 +52,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A command that only has subcommands.
-
-    `sections`: the subcommands that the help lists under headings of their own, after everything that Volcano's help has.
-    """
+    """A command that only has subcommands. The help lists those in `sections` after everything that Volcano's help has."""
 
     name: str
     short: str

@@ -1,6 +1,4 @@
-"""Draws nodes as a heat map: a cell for each node, in groups such as the domains of a network tier, coloured by free
-resources.
-"""
+"""Draws nodes as a heat map: a cell for each node, in groups such as the domains of a network tier."""
 
 from __future__ import annotations
 

@@ -58,9 +58,7 @@ class Picture:
         return self._written(f"<style>{STYLE}{_BACKGROUND}</style>")
 
     def inline(self) -> str:
-        """Return the element `svg` for a page with `STYLE` in a stylesheet, without the title line, which the page has as a
-        heading.
-        """
+        """Return the element `svg` for a page that has `STYLE` in a stylesheet and the title as a heading."""
         return self._written("", top=HEADLINE)
 
     def _written(self, style: str, *, top: int = 0) -> str:
@@ -71,9 +69,7 @@ class Picture:
 
 
 def element(tag: str, attributes: dict[str, object], *, content: str = "", title: str = "", inner: str = "") -> str:
-    """Return one element. `content` and `title` may be any text. `inner`: elements made by this module. Attributes of value None
-    are omitted.
-    """
+    """Return one element. `content` and `title` may be any text, `inner` comes from this module. None omits an attribute."""
     written = "".join(f' {name}="{_value(value)}"' for name, value in attributes.items() if value is not None and value != "")
     told = f"<title>{_escaped(title)}</title>" if title else ""
     return f"<{tag}{written}>{told}{_escaped(content)}{inner}</{tag}>"

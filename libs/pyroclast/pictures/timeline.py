@@ -36,11 +36,7 @@ class Lane:
 
 
 def timeline(title: str, lanes: Sequence[Lane]) -> Picture:
-    """Return the picture of a timeline. Names may be any text.
-
-    Raises:
-        KeyError: a span has a stage that is not in `COLOURS`.
-    """
+    """Return the picture of a timeline. Names may be any text; the stages are those in `COLOURS`."""
     left = CHARACTER_WIDTH * max((len(lane.name) for lane in lanes), default=0) + 16
     whole = max((span.end for lane in lanes for span in lane.spans), default=0) or 1
     scale = WIDTH / whole

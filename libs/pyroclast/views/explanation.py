@@ -24,13 +24,7 @@ MOST_CAUSES: Final = 8
 
 
 def stored_explanation(waiter: Waiter, now: float, *, trouble: WaitingCause | None = None) -> dict[str, Any]:
-    """Return the document `Explanation` from the stored cause.
-
-    Args:
-        waiter: what waits, or does not.
-        now: seconds since the epoch.
-        trouble: what is wrong with a Job that runs.
-    """
+    """Return the document `Explanation` from the stored cause. `trouble`: what is wrong with a Job that runs."""
     named = {"metadata": {"namespace": waiter.namespace, "name": waiter.name}, "queue": waiter.queue or ""}
     as_of = {"asOf": format_time(now), "complete": False}
     cause = waiter.cause
@@ -69,10 +63,8 @@ def unserved(job: Mapping[str, Any], absence: str, now: float) -> dict[str, Any]
 def with_trail(answer: Mapping[str, Any], causes: Sequence[Mapping[str, Any]] | str) -> dict[str, Any]:
     """Return the answer about a waiting Job with its last causes, the current cause at the end.
 
-    Args:
-        answer: the document `Explanation`.
-        causes: the causes that the recorder stored, oldest first, each with `at` and `name`. If this is a text, it says why there
-            are none; the trail is then that of the scheduler, which begins when the scheduler began to lead.
+    `causes` are those that the recorder stored, oldest first. A text says why there are none; the trail is then that of the
+    scheduler, which begins when it began to lead.
     """
     if isinstance(causes, str):
         return {**answer, "trailReason": causes}

@@ -54,13 +54,7 @@ def open_entries(flow: Mapping[str, Any]) -> list[Waiter]:
 
 
 def flow_rows(flow: Mapping[str, Any], now: float, codes: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """Return a row for each entry, by depth and then in the order of the flow.
-
-    Args:
-        flow: the JobFlow.
-        now: seconds since the epoch.
-        codes: the codes of waiting Jobs, by the name of the Job.
-    """
+    """Return a row for each entry, by depth and then in the order of the flow. `codes`: those of waiting Jobs, by name."""
     code_of = {**(codes or {}), **{each.name: str(PendingReason.WAITS_FOR_ENTRY) for each in open_entries(flow)}}
     entries = {each["name"]: each for each in (flow.get("spec") or {}).get("flows") or ()}
     conditions = _conditions(flow.get("status") or {})
@@ -114,12 +108,7 @@ def _targets(entry: Mapping[str, Any]) -> list[str]:
 
 
 def flow_tree_lines(flow: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the tree as text: an icon and a word for each state, why waiting entries wait, and the number of rounds of a loop.
-
-    Args:
-        flow: the JobFlow.
-        rows: the `flow_rows` of the flow.
-    """
+    """Return the tree as text: an icon and a word for each state, why waiting entries wait, and the rounds of a loop."""
     metadata, status = flow["metadata"], flow.get("status") or {}
     phase = (status.get("state") or {}).get("phase") or "Pending"
     width = max((2 * row["depth"] + len(row["name"]) for row in rows), default=0)

@@ -117,9 +117,7 @@ def unseen_waiter(group: Group) -> Waiter:
 
 
 def queue_of(group: Group) -> str | None:
-    """Return the queue that the PodGroup names; otherwise the queue in which the scheduler has it, which another object
-    may name.
-    """
+    """Return the queue that the PodGroup names; otherwise the queue in which the scheduler has it."""
     meta = group["metadata"]
     for given in (meta.get("labels"), meta.get("annotations")):
         if name := (given or {}).get(keys.SCHEDULING_QUEUE_NAME):

@@ -39,10 +39,7 @@ class WaitingCause:
 
     @property
     def is_scheduling(self) -> bool:
-        """Whether the scheduler finds this cause, so that it knows more and newer facts than the objects.
-
-        Every other cause is written by a controller, or follows from what is missing, and the scheduler knows nothing of it.
-        """
+        """Whether the scheduler finds this cause, and knows more and newer facts of it than the objects."""
         return self.code in TOLD_BY_SCHEDULER or self.code == PendingReason.NOT_EXAMINED
 
 
@@ -234,8 +231,7 @@ def view_of(job: Mapping[str, Any], group: Group | None, schedulers: Schedulers 
 
 
 def absence_of(job: Mapping[str, Any], schedulers: Schedulers | None) -> str:
-    """Return why no scheduler places the pods of a Job, for the first of the Job's schedulers that does not lead; empty if all
-    lead.
+    """Return why no scheduler places the pods of a Job, of the first of its schedulers that does not lead; empty if all lead.
 
     A scheduler may work without a Lease, which only its pods show. After a while, the job controller has checked the pods, and
     its message is used.

@@ -28,12 +28,8 @@ def node_rows(
 ) -> list[Row]:
     """Return a row for each group of nodes and state, with the free resources of the whole group and of one node.
 
-    Args:
-        nodes: Node objects.
-        pods: Pod objects.
-        groups: the groups of each node, by name of the node. If None, a group consists of equal nodes: the same state, the same
-            free resources, the same number of pods and the same reservation.
-        reserved: the Job for which a node is reserved, by name of the node.
+    `groups`: those of each node, by its name. If None, a group consists of equal nodes: the same state, the same free resources,
+    the same number of pods and the same reservation. `reserved`: the Job for which a node is reserved, by name of the node.
     """
     on_node: dict[str, list[Mapping[str, Any]]] = {}
     for pod in pods:
@@ -57,9 +53,7 @@ def label_groups(nodes: Iterable[Mapping[str, Any]], label: str) -> dict[str, li
 
 
 def reservations_of(groups: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the Job for which each node is reserved, by name of the node, from the annotations that the scheduler writes on
-    PodGroups.
-    """
+    """Return the Job for which each node is reserved, by name of the node, as the scheduler writes it on PodGroups."""
     holder_of: dict[str, str] = {}
     for group in groups:
         text = (group["metadata"].get("annotations") or {}).get(keys.RESERVATION)
@@ -137,10 +131,7 @@ def state_of(node: Mapping[str, Any]) -> str:
 def explain_node(
     node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], reserved: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the document `NodeExplanation`: why pods are kept off the node, its free resources, and its Jobs.
-
-    `pods`: the pods on the node.
-    """
+    """Return the document `NodeExplanation`: why pods are kept off the node, its free resources, and the Jobs of its `pods`."""
     (row,) = node_rows([node], pods, None, reserved)
     spec = node.get("spec") or {}
     taints = [f"{each.get('key')}={each.get('value', '')}:{each.get('effect')}" for each in spec.get("taints") or ()]

@@ -74,9 +74,7 @@ def _rows(name: str, budget: Budget, span: Span, spent: Spent | None) -> Iterato
 
 
 def _rate(used: float | None, span: Span, spent: Spent | None) -> float | None:
-    """Return the hours per day that were spent in this period so far; None when unknown, or when the period is too short
-    so far.
-    """
+    """Return the hours per day that were spent in this period so far; None when unknown or too early to say."""
     if used is None or spent is None or spent.as_of - span.begin < LEAST_SECONDS:
         return None
     return used / (spent.as_of - span.begin) * DAY
@@ -103,10 +101,7 @@ INDENT: Final = "  "
 
 
 def in_tree_order(queues: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return the queues with their depth: each behind its parent, siblings by name.
-
-    A queue with an unknown parent is at the top.
-    """
+    """Return the queues with their depth, each behind its parent, siblings by name. One with an unknown parent is at the top."""
     names = {queue["metadata"]["name"] for queue in queues}
     below: dict[str, list[Mapping[str, Any]]] = {}
     for queue in sorted(queues, key=lambda each: str(each["metadata"]["name"])):
@@ -185,10 +180,7 @@ def _written(name: str, amounts: Mapping[str, Any]) -> str | None:
 
 
 def explain_queue(queue: Mapping[str, Any], groups: Sequence[Group], jobs: Iterable[JobView], now: float) -> dict[str, Any]:
-    """Return the document `QueueExplanation`: the amounts of the queue, and why its Jobs wait.
-
-    `jobs`: the Jobs of the queue that the user may read.
-    """
+    """Return the document `QueueExplanation`: the amounts of the queue, and why those of its `jobs` wait."""
     name = queue["metadata"]["name"]
     rows = queue_rows([queue], groups, now, is_tree=False)
     codes = Counter(str(job.cause.code) for job in jobs if job.queue == name and is_waiting(job.job))

@@ -156,10 +156,7 @@ def _ends(view: JobView) -> str | None:
 
 
 def running_native_rows(groups: Iterable[Group], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
-    """Return a row in the form of a Job's row for each native PodGroup that has started and has unfinished pods.
-
-    `pods`: the pods of all PodGroups.
-    """
+    """Return a row in the form of a Job's row for each native PodGroup that has started and has unfinished pods."""
     by_group: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for pod in pods:
         named = ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")

@@ -127,10 +127,7 @@ NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """Nodes that the scheduler reserves for a Job, as written on the PodGroup of the Job.
-
-    Times are in seconds since the epoch.
-    """
+    """Nodes that the scheduler reserves for a Job, until `promise` in seconds since the epoch."""
 
     namespace: str
     job: str
@@ -142,10 +139,6 @@ class Cluster:
     """The board's copy of the cluster.
 
     `generation` increases with every change, so that unchanged results are not computed again.
-
-    Args:
-        client: the client of the API server.
-        lease_namespace: the namespace of the services' Leases.
     """
 
     def __init__(self, client: Client, lease_namespace: str) -> None:

@@ -25,11 +25,7 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class NativeGangs:
-    """Native groups by UID, and the pods of each group by phase. `put_group` and `put_pod` handle the events of informers.
-
-    Args:
-        put_row: stores the row of a UID. None removes the row.
-    """
+    """Native groups by UID, and the pods of each group by phase. `put_row` stores the row of a UID; None removes the row."""
 
     def __init__(self, put_row: Callable[[str, JobRow | None], None]) -> None:
         self._put_row = put_row
@@ -85,10 +81,7 @@ def group_of(pod: ShownPod) -> Key | None:
 
 
 async def follow_natives(client: Client, gangs: NativeGangs, watch: Callable[[Informer[Any]], None]) -> None:
-    """Poll the API server until it serves the kind, then watch its objects. Runs until cancelled.
-
-    `watch` runs an informer for the lifetime of the service.
-    """
+    """Poll the API server until it serves the kind, then `watch` its objects. Runs until cancelled."""
     followed: set[ResourceType] = set()
     trouble = ""
     while True:
@@ -108,10 +101,9 @@ async def follow_natives(client: Client, gangs: NativeGangs, watch: Callable[[In
 
 
 def _row(group: ShownNative, phases: Counter[str], queue: str) -> JobRow | None:
-    """Return the row of a native group.
+    """Return the row of a group, with the `queue` of its pods when it names none.
 
-    None for a group that represents a Job of Pyroclast, that no scheduler of Pyroclast handles, or whose pods have ended. `queue`
-    is the queue of the group's pods, which is used when the group names none.
+    None for a group of a Job of Pyroclast, without a scheduler of Pyroclast, or whose pods have ended.
     """
     shown = as_object(group)
     native = native_waiter(shown) if own_groups([shown]) else None

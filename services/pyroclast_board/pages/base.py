@@ -122,11 +122,7 @@ class Templates:
 
 
 def checked(query: Mapping[str, str], known: Sequence[str]) -> Mapping[str, str]:
-    """Return the parameters of a URL that are not empty.
-
-    Raises:
-        BadRequest: a parameter is unknown or too long.
-    """
+    """Return the parameters of a URL that are not empty."""
     for name, value in query.items():
         if name not in known:
             raise BadRequest(f'there is no parameter "{name[:64]}"; there are {", ".join(sorted(known))}')

@@ -44,11 +44,7 @@ def job(
     why: Mapping[str, Any] | None,
     trace_url: str = "",
 ) -> Page:
-    """Return the page of an existing Job.
-
-    `runs` are the recorder's entries for all Jobs of the same name. `why` is the explanation why the Job waits, None for a Job
-    that does not wait. For `trace_url` see `trace_of`.
-    """
+    """Return the page of an existing Job. `runs`: the records of its name. `why`: None for a Job that does not wait."""
     key = f"{row.namespace}/{row.name}"
     record = cluster.table.job(row.uid)
     trace = trace_of(record.metadata.annotations if record else {}, trace_url)
@@ -98,12 +94,7 @@ def past_job(templates: Templates, record: Mapping[str, Any], runs: Sequence[Map
 
 
 def trace_of(annotations: Mapping[str, str], url: str) -> dict[str, str] | None:
-    """Return the trace id of a Job, with the URL that shows the trace. None when the Job has no trace.
-
-    Args:
-        annotations: the annotations of the Job.
-        url: the URL of a trace viewer, with `{trace}` for the id. Empty when there is no such viewer.
-    """
+    """Return the trace id of a Job, with the URL that shows the trace. None when the Job has no trace."""
     context = context_of(annotations)
     if not context:
         return None

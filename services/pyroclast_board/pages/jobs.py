@@ -34,11 +34,9 @@ _AGE = re.compile(r"([<>]?)(\d{1,6})([smhdw])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """The conditions that a Job must all satisfy, and the order of the list.
+    """The conditions that a Job must all satisfy, and the order of the list; a leading `-` of `sort` reverses it.
 
-    Attributes:
-        age: the least age in seconds, or the greatest with `is_younger`.
-        sort: the column to sort by. A leading `-` reverses the order.
+    `age`: the least age in seconds, or the greatest with `is_younger`.
     """
 
     exact: tuple[tuple[str, str], ...] = ()
@@ -66,11 +64,7 @@ class Selection:
 
 
 def job_filter(query: Mapping[str, str]) -> JobFilter:
-    """Return the filter in a URL.
-
-    Raises:
-        BadRequest: a parameter is invalid.
-    """
+    """Return the filter in a URL."""
     given = checked(query, PARAMETERS)
     age, is_younger = _age(given.get("age", ""))
     for name, known in (("group", GROUPS), ("state", STATES)):
@@ -203,11 +197,7 @@ MOST_GROUPS: Final = 200
 
 
 def jobs(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[str, str]) -> Page:
-    """Return the page of Jobs.
-
-    Raises:
-        BadRequest: a parameter is invalid.
-    """
+    """Return the page of Jobs."""
     wanted = job_filter(query)
     selection = select(cluster.table.rows, wanted, scope, cluster.now())
     of = "jobs.html"
@@ -233,11 +223,7 @@ def jobs(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[st
 
 
 def jobs_csv(rows: Iterable[JobRow], scope: Scope, query: Mapping[str, str], now: float) -> str:
-    """Return all selected Jobs as CSV. No spreadsheet interprets a cell of it as a formula.
-
-    Raises:
-        BadRequest: a parameter is invalid.
-    """
+    """Return all selected Jobs as CSV. No spreadsheet interprets a cell of it as a formula."""
     wanted = job_filter(query)
     text = io.StringIO()
     writer = csv.writer(text)

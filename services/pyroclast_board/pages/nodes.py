@@ -22,11 +22,7 @@ MOST_CELLS: Final = 5_000
 
 
 def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[str, str]) -> Page:
-    """Return the page of nodes.
-
-    Raises:
-        BadRequest: a parameter is invalid, or no node has the resource.
-    """
+    """Return the page of nodes."""
     given = checked(query, PARAMETERS)
     shown = sorted(cluster.nodes.values(), key=lambda each: natural_order(each.metadata.name))[:MOST_CELLS]
     resources = _resources(shown)

@@ -23,11 +23,7 @@ SHOWN_PAST: Final = 100
 
 
 def history_questions(query: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the query parameters of each request to the recorder, by its path.
-
-    Raises:
-        BadRequest: a parameter is unknown or too long.
-    """
+    """Return the query parameters of each request to the recorder, by its path."""
     given = checked(query, PARAMETERS)
     window = {name: given[name] for name in ("since", "until") if name in given}
     of_jobs = {name: given[name] for name in JOBS if name in given}

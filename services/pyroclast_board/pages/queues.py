@@ -83,10 +83,7 @@ def queues(cluster: Cluster, templates: Templates) -> Page:
 def queue(
     cluster: Cluster, templates: Templates, scope: Scope, name: str, order: Sequence[Mapping[str, Any]] | None
 ) -> Page | None:
-    """Return the page of one queue. None when the queue does not exist.
-
-    `order` is the scheduler's order of the waiting Jobs. When it is None, the page shows them by priority and age.
-    """
+    """Return the page of one queue. Without the scheduler's `order`, it shows the waiting Jobs by priority and age."""
     record = cluster.queues.get(Key("", name))
     if record is None:
         return None

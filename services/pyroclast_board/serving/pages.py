@@ -38,16 +38,7 @@ ROUTES: Final[Mapping[str, str]] = {
 
 
 class Pages:
-    """Makes the page of a path for a viewer's scope.
-
-    Args:
-        cluster: the board's copy of the cluster.
-        details: reads single Jobs.
-        recorder: returns the history.
-        scheduler: returns why Jobs wait.
-        templates: the HTML templates.
-        trace_url: the URL of a trace viewer, with `{trace}` for the id.
-    """
+    """Makes the page of a path for a viewer's scope. `trace_url`: of a trace viewer, with `{trace}` for the id."""
 
     def __init__(
         self,
@@ -68,12 +59,7 @@ class Pages:
         return self.cluster.all_namespaces if is_past else self.cluster.namespaces
 
     async def page(self, followed: Followed) -> Page | None:
-        """Return the page. None when the page does not exist or the user may not see it.
-
-        Raises:
-            BadRequest: a parameter is invalid.
-            RecorderAway: the page needs the recorder, and the recorder does not answer.
-        """
+        """Return the page. None when the page does not exist or the user may not see it."""
         cluster, templates, scope, query = self.cluster, self._templates, followed.scope, dict(followed.query)
         first, *rest = followed.path.removeprefix("/").split("/")
         place, name = ROUTES.get("/".join((first, *("*" for _ in rest)))), unquote(rest[0]) if rest else ""

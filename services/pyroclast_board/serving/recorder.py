@@ -27,12 +27,7 @@ class RecorderAway(Exception):
 
 
 class Recorder:
-    """Client of the recorder. The object must be entered as a context manager before use.
-
-    Args:
-        url: the URL of the recorder. Empty when there is no recorder.
-        token_file: a file with a token for the recorder alone. Empty when no token is sent.
-    """
+    """Client of the recorder, used as a context manager. The URL is empty when there is no recorder."""
 
     def __init__(self, url: str, token_file: str) -> None:
         credentials = TokenFile(Path(token_file)) if token_file else Anonymous()
@@ -50,31 +45,18 @@ class Recorder:
             await self._client.__aexit__()
 
     async def job(self, scope: Scope, uid: str) -> dict[str, Any] | None:
-        """Return the recorder's entry for a Job. None when the recorder has no entry or the viewer may not see it.
-
-        Raises:
-            RecorderAway: the recorder does not answer.
-        """
+        """Return the recorder's entry for a Job. None when the recorder has no entry or the viewer may not see it."""
         record = await self._ask(f"uids/{quote(uid, safe='')}", {})
         job = next(iter(record.get("items", ())), None)
         return job if job is not None and scope.sees(job["namespace"]) else None
 
     async def runs(self, namespace: str, name: str) -> list[dict[str, Any]]:
-        """Return all Jobs that have had a name, newest first.
-
-        Raises:
-            RecorderAway: the recorder does not answer.
-        """
+        """Return all Jobs that have had a name, newest first."""
         parsed = await self._ask(f"jobs/{quote(namespace, safe='')}/{quote(name, safe='')}", {})
         return list(parsed.get("items", ()))
 
     async def ask(self, scope: Scope, what: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return the answer to `jobs`, `usage` or `waits` for the namespaces that the viewer may see.
-
-        Raises:
-            RecorderAway: the recorder does not answer.
-            BadRequest: a parameter is invalid.
-        """
+        """Return the answer to `jobs`, `usage` or `waits` for the namespaces that the viewer may see."""
         if scope.is_all:
             return await self._ask(what, query)
         if not scope.namespaces:

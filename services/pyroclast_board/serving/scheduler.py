@@ -33,11 +33,7 @@ ELSEWHERE: Final = frozenset({404, 503})
 class Peers:
     """Requests the addresses of a name one after another until one answers. The address that answered last is first.
 
-    The object must be entered as a context manager before use.
-
-    Args:
-        url: the common URL of the replicas. With https, the certificate must have the name, so that only the name is requested.
-        token_file: a file with the token for the replicas. Empty when no token is sent.
+    With https, the certificate must have the name, so that only the name is requested. Used as a context manager.
     """
 
     def __init__(self, url: str, token_file: str) -> None:
@@ -95,10 +91,7 @@ class Peers:
 
 
 async def _addresses(url: str) -> list[str]:
-    """Return the URL of each address of the name in `url`.
-
-    With https, return the URL itself, as its certificate needs the name.
-    """
+    """Return the URL of each address of the name in `url`; with https the URL itself, as its certificate needs the name."""
     split = urlsplit(url)
     if split.scheme != "http" or split.hostname is None:
         return [url]
@@ -120,12 +113,7 @@ MOST_NAMESPACES: Final = 200
 
 
 class Scheduler:
-    """Client of the scheduler. The object must be entered as a context manager before use.
-
-    Args:
-        url: the URL of a scheduler, which answers `/explain/…`. Empty to explain from objects alone.
-        token_file: a file with a token for the scheduler alone. Empty when no token is sent.
-    """
+    """Client of the scheduler, used as a context manager. Without a URL, pages explain from objects alone."""
 
     def __init__(self, url: str, token_file: str = "") -> None:
         self._peers = Peers(url, token_file) if url else None

@@ -44,11 +44,7 @@ class Static:
                 self._files[f"/static/{file.name}"] = (content, TYPES[kind], tag)
 
     def answer(self, request: web.BaseRequest, headers: Mapping[str, str]) -> web.Response:
-        """Return a file, or status 304 if the client has the current content.
-
-        Raises:
-            NoPage: no file has that name.
-        """
+        """Return a file, or status 304 if the client has the current content."""
         found = self._files.get(request.path)
         if found is None:
             raise NoPage
@@ -93,17 +89,7 @@ OLD_SECONDS: Final = 30.0
 
 
 class BoardServer:
-    """Answers GET and HEAD, the two forms that start and end a login session, and the question whether a Job would start.
-
-    Args:
-        pages: makes the pages.
-        streams: sends changes.
-        viewers: authenticates users.
-        templates: the layout.
-        metrics: counts requests.
-        most_streams: how many connections may be streams.
-        tls: the TLS context. None for plain HTTP.
-    """
+    """Answers GET and HEAD, the two forms that start and end a login session, and the question whether a Job would start."""
 
     def __init__(
         self,
@@ -129,11 +115,7 @@ class BoardServer:
         )
 
     async def start(self, address: str) -> None:
-        """Listen on the address.
-
-        Raises:
-            StartFailure: the address is in use or cannot be bound.
-        """
+        """Listen on the address."""
         await self._listener.start_at(address, "--page-address")
 
     @property

@@ -144,15 +144,10 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Checks the viewer's rights periodically, and also when a Job or flow appears in an empty namespace.
+    """Checks the viewer's rights each `seconds`, and also when a Job or flow appears in an empty namespace.
 
-    Attributes:
-        viewer: the name of the user. Empty for a user of this machine without login.
-        scope: returns the current scope of the viewer.
-        namespaces: returns the namespaces that the page may name.
-        seconds: the period of the check.
-        longest: seconds after which the stream ends, so that the browser connects again through the proxy that logged the user
-            in. None means that the stream does not end.
+    `viewer` is empty for a user of this machine without login. After `longest` seconds the stream ends, so that the browser
+    connects again through the proxy that logged the user in.
     """
 
     viewer: str
@@ -180,13 +175,9 @@ class _Group:
 
 
 class Streams:
-    """All streams of this process.
+    """All streams of this process, `most` at a time.
 
-    Args:
-        render: returns the present content of a page. None when the page no longer exists.
-        generation: returns a number that increases with each watched change.
-        metrics: counts streams.
-        most: the limit of streams.
+    `render` returns None for a page that no longer exists; `generation` is a number that increases with each watched change.
     """
 
     def __init__(
@@ -232,19 +223,7 @@ class Streams:
         seen: str,
         review: Review,
     ) -> web.StreamResponse:
-        """Answer with a stream.
-
-        Args:
-            request: the request.
-            headers: the headers of the answer.
-            followed: the page.
-            seen: the version of the page, or the id of the last message.
-            review: the check of the viewer's rights.
-
-        Raises:
-            TooMany: the limit of streams is reached.
-            NoPage: the page does not exist.
-        """
+        """Answer with a stream. `seen`: the version of the page that the viewer has, or the id of the last message."""
         own = self._viewers[review.viewer]
         if self._viewers.total() >= self._most or (review.viewer and own >= MOST_OF_ONE) or self._is_closed:
             raise TooMany

@@ -30,14 +30,10 @@ MOST_GROUPS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaders:
-    """The headers that name users, and the certificates that may send them.
+    """The headers that name users, and the certificates that may send them; without `allowed_names`, every certificate of the CA.
 
-    Args:
-        username_headers: headers with the user name. The first one in a request is used.
-        group_headers: headers with groups, separated by commas. All of them are used.
-        allowed_names: common names of certificates that may name users. Empty means every certificate of the CA.
-        username_prefix: prefix of user names, as in the API server's `--oidc-username-prefix`.
-        groups_prefix: prefix of group names, as in the API server's `--oidc-groups-prefix`.
+    Of the headers with a user name, the first one in a request is used; of those with groups, separated by commas, all. The
+    prefixes are those of the API server's `--oidc-username-prefix` and `--oidc-groups-prefix`.
     """
 
     username_headers: tuple[str, ...]
@@ -106,12 +102,7 @@ class _Session(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Sessions:
-    """Seals and opens cookies.
-
-    Args:
-        key: secret bytes, equal on all replicas.
-        lifetime: seconds after which a login session ends.
-    """
+    """Seals and opens cookies. `key`: secret bytes, equal on all replicas. `lifetime`: of a login session, in seconds."""
 
     def __init__(self, key: bytes, lifetime: float) -> None:
         self._cipher = AESGCM(hashlib.sha256(PURPOSE + key).digest())
@@ -139,14 +130,10 @@ PROXY_FIRST: Final = "this board is reached through the proxy that logs you in; 
 
 
 class Viewers:
-    """Authenticates requests, and returns the rights of users.
+    """Authenticates requests, and returns the rights of users, which are checked again after `review` seconds.
 
-    Args:
-        access: checks users and rights at the API server.
-        sessions: opens cookies.
-        is_open: whether every user of this machine sees everything, and requests from other machines are refused.
-        proxy: accepts users that a proxy names in headers. Then there are no login sessions, but programs may still send tokens.
-        review: seconds after which rights are checked again.
+    With `is_open`, every user of this machine sees everything, and requests from other machines are refused. With a `proxy` there
+    are no login sessions, but programs may still send tokens.
     """
 
     def __init__(
@@ -174,11 +161,7 @@ class Viewers:
         return address
 
     async def of(self, request: web.BaseRequest, now: float) -> Reader:
-        """Return the user of a request.
-
-        Raises:
-            Denied: the API server does not know the user.
-        """
+        """Return the user of a request."""
         if self.is_open:
             if not is_local(request.transport and request.transport.get_extra_info("peername")) or not _is_local_name(
                 request.host
@@ -203,11 +186,7 @@ class Viewers:
         return self._proxy.trusts(request.transport.get_extra_info("peercert"))
 
     async def log_in(self, token: str, now: float) -> str:
-        """Return the cookie of a new login session.
-
-        Raises:
-            Denied: the API server does not know the token, or the token does not fit into a cookie.
-        """
+        """Return the cookie of a new login session."""
         token = token.strip()
         if not token:
             raise Denied(401, LOGIN_FIRST)
@@ -218,11 +197,7 @@ class Viewers:
 
 
 async def scope_of(reader: Reader, namespaces: Iterable[str]) -> Scope:
-    """Return which of these namespaces a viewer may see.
-
-    Raises:
-        Denied: the API server does not answer.
-    """
+    """Return which of these namespaces a viewer may see."""
     if await reader.sees_all():
         return Scope(is_all=True)
     return Scope(namespaces=frozenset(await reader.visible(namespaces)))

@@ -10,11 +10,7 @@ from pyroclast_cli.flags import Context
 
 
 async def issue(context: Context, kind: ResourceType, key: Key, action: Action, *, namespace: str) -> None:
-    """Create in `namespace` a Command that requests `action` for an object.
-
-    Raises:
-        NotFound: the object does not exist.
-    """
+    """Create in `namespace` a Command that requests `action` for an object."""
     target = await context.client.get(kind, key)
     reference: dict[str, Any] = {
         "apiVersion": kind.api_version,

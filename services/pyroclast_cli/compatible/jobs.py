@@ -23,11 +23,7 @@ from pyroclast_cli.views.output import padded
 
 
 def parse_resources(text: str) -> dict[str, str]:
-    """Return canonical quantities by resource name.
-
-    Raises:
-        Failure: an element does not have exactly one `=`, or a value is not a quantity.
-    """
+    """Return canonical quantities by resource name."""
     amounts: dict[str, str] = {}
     for element in text.split(",") if text else ():
         name, *values = element.split("=")

@@ -41,9 +41,7 @@ def harmless(line: str) -> str:
 class TextScreen(Screen[None]):
     """Shows the output of a command line by line, until the user presses Escape.
 
-    Args:
-        title: the title of the screen.
-        work: runs the command; it calls the function that it receives with each piece of the output.
+    `work` runs the command; it calls the function that it receives with each piece of the output.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "app.pop_screen", "Back")]
@@ -80,10 +78,7 @@ class TextScreen(Screen[None]):
 
 @dataclass(frozen=True, slots=True)
 class ScreenList:
-    """A list on the full screen. `command` has its flags.
-
-    The list is read again when an object of the kinds in `watched` changes.
-    """
+    """A list on the full screen, which is read again when an object of the kinds in `watched` changes."""
 
     name: str
     command: Leaf
@@ -101,11 +96,7 @@ LISTS: Final = (
 
 
 def find_list(text: str) -> ScreenList:
-    """Return the list whose name begins with a text.
-
-    Raises:
-        Failure: no list has such a name.
-    """
+    """Return the list whose name begins with a text."""
     match = next((each for each in LISTS if text and each.name.startswith(text.lower())), None)
     if match is None:
         raise Failure(f'there is no list "{text}"; there are {", ".join(each.name for each in LISTS)}')
@@ -113,13 +104,7 @@ def find_list(text: str) -> ScreenList:
 
 
 def subject_of(chosen: ScreenList, row: Row, *, is_a_job: bool = False) -> str:
-    """Return the argument that names a row's object in a command, such as job/NAME.
-
-    With `is_a_job`, the command only accepts Jobs.
-
-    Raises:
-        Failure: the row represents several objects, or no Job.
-    """
+    """Return the argument that names a row's object in a command, such as job/NAME; with `is_a_job` only that of a Job."""
     if is_a_job and row.get("object") != JOBS.qualified:
         raise Failure("this row is no Job of batch.volcano.sh")
     if chosen.command is NODES_VIEW:
@@ -145,13 +130,7 @@ class TextContext(Context):
 def text_context(
     given: Context, command: Leaf, arguments: Sequence[str], take: Callable[[str], None], *inherited: str
 ) -> TextContext:
-    """Return the context of a command with these arguments.
-
-    The flags named in `inherited` have the values that `vcctl ui` was called with.
-
-    Raises:
-        FlagError: an argument is invalid.
-    """
+    """Return the context of a command, in which the flags in `inherited` have the values that `vcctl ui` was called with."""
     values, positional = parse(arguments, (*command.all_flags, *GLOBAL_FLAGS))
     values |= {name: given.values[name] for name in inherited if name in values and name in given.values}
     return TextContext(values, tuple(positional), given.connection, take=take)

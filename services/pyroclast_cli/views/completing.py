@@ -42,18 +42,10 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The possible completions of a word.
+    """The possible completions of a word: `words`, the names of objects of a `kind`, each after `slash`, and other names.
 
-    Attributes:
-        prefix: the typed part of the word, with which every completion begins.
-        words: possible commands, flags or known values.
-        kind: the type of the objects whose names are possible. None when no object name is possible.
-        slash: the text before each object name.
-        wants_context: whether names of kubeconfig contexts are possible.
-        wants_shell: whether names of shells are possible.
-        label_of_nodes: whether label keys of nodes are possible.
-        joined: the flag and its `=`, if the value is typed in the same word.
-        values: the values of the flags that are given, by name.
+    Every completion begins with `prefix`. `joined` is the flag and its `=`, if the value is typed in the same word. `values` are
+    those of the flags that are given.
     """
 
     prefix: str

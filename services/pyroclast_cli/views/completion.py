@@ -20,10 +20,7 @@ MOST: int = 500
 
 
 async def names_for(place: Place) -> Sequence[str]:
-    """Return the names that can complete the word.
-
-    When the server does not answer, the result is empty: no error is shown while the user types.
-    """
+    """Return the names that can complete the word. Without an answer there are none: no error is shown while the user types."""
     values = place.values
     kubeconfig = values.get("kubeconfig", "")
     try:
@@ -113,6 +110,4 @@ async def _names(place: Place) -> Sequence[str]:
     """Return the names in the cluster that complete the word. Empty when the server does not answer."""
     if place.kind is None and not place.wants_context and not place.label_of_nodes:
         return ()
-    from pyroclast_cli.views.completion import names_for  # noqa: PLC0415 - completion of plain words needs no cluster
-
     return await names_for(place)

@@ -65,11 +65,7 @@ async def _answered(context: Context, kind: str, waiter: Waiter) -> dict[str, An
 
 
 async def _of_entry(context: Context, key: Key) -> dict[str, Any]:
-    """Return the explanation of a Job that its flow has not created yet.
-
-    Raises:
-        Failure: no flow has such an entry.
-    """
+    """Return the explanation of a Job that its flow has not created yet."""
     for entry in await entries_that_wait(context.client, key.namespace):
         if entry.name == key.name:
             return stored_explanation(entry, context.client.now())
@@ -77,11 +73,7 @@ async def _of_entry(context: Context, key: Key) -> dict[str, Any]:
 
 
 async def _of_group(context: Context, key: Key) -> dict[str, Any]:
-    """Return why a native PodGroup waits.
-
-    Raises:
-        Failure: the API server does not serve the kind, or the PodGroup does not exist.
-    """
+    """Return why a native PodGroup waits."""
     kind = await kind_served(context.client)
     if kind is None:
         raise Failure(f"the API server has no {OBJECT}; name a Job: vcctl explain NAME", status=NO_SUCH_OBJECT)

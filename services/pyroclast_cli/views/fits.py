@@ -51,11 +51,7 @@ def _files(name: str) -> list[str]:
 
 
 def documents_in(file: str) -> list[dict[str, Any]]:
-    """Return the objects of a manifest, including the items of lists.
-
-    Raises:
-        Failure: the file cannot be read, or a document is not an object.
-    """
+    """Return the objects of a manifest, including the items of lists."""
     try:
         text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text()
         documents = [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each is not None]
@@ -105,11 +101,7 @@ async def _fits(context: Context) -> int:
 
 
 async def _tried(context: Context, job: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of the scheduler's trial.
-
-    Raises:
-        Failure: the scheduler refuses the Job, or gives no answer, with status 5.
-    """
+    """Return the result of the scheduler's trial."""
     answer = await answered(context, "fits", body=job)
     if answer.document is not None:
         return answer.document
@@ -120,11 +112,7 @@ async def _tried(context: Context, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _job(context: Context) -> dict[str, Any]:
-    """Return the only Job of the manifest.
-
-    Raises:
-        Failure: no file is given, or the file does not contain exactly one Job.
-    """
+    """Return the only Job of the manifest."""
     file = context.text("filename") or (context.arguments[0] if len(context.arguments) == 1 else "")
     if not file:
         raise Failure("name a manifest: vcctl fits -f FILE, or - for standard input")
@@ -143,11 +131,7 @@ def _job(context: Context) -> dict[str, Any]:
 
 
 def _checked(job: dict[str, Any], queues: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the Job with its defaults, as the webhooks would admit it.
-
-    Raises:
-        Failure: the webhooks would deny it.
-    """
+    """Return the Job with its defaults, as the webhooks would admit it."""
     from pyroclast_cli.views.manifests import admitted  # noqa: PLC0415 - imports the schemas, which other commands do not need
 
     result, faults = admitted(job, queues)

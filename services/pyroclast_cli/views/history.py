@@ -140,7 +140,7 @@ def _lines(job: Mapping[str, Any]) -> list[str]:
 
 
 def _in(domains: Sequence[str]) -> str:
-    """Return the HyperNodes of the Job's nodes as text. Empty when the Job has no nodes in HyperNodes."""
+    """Return the HyperNodes of the Job's nodes as text, empty without any."""
     if not domains:
         return ""
     return f" in {', '.join(domains[:3])}" + (f" and {len(domains) - 3} more" if len(domains) > 3 else "")

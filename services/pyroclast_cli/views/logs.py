@@ -57,9 +57,7 @@ def read_line(line: str) -> LogLine:
 class Printed:
     """The printed lines of one container, so that a log that is read again continues after the last printed line.
 
-    Attributes:
-        last: the newest line. A log is read again from the time of this line.
-        count: how many lines have exactly that time.
+    It is read again from the time of the newest line, `last`; `count` lines have exactly that time.
     """
 
     last: LogLine = field(default_factory=lambda: LogLine(EARLIEST, ""))
@@ -111,11 +109,7 @@ if TYPE_CHECKING:
 
 
 async def pods_of(context: Context, key: Key) -> list[dict[str, Any]]:
-    """Return the started pods of the Job that the flags select, ordered by task and index.
-
-    Raises:
-        Failure: there are more pods than `--max-pods`.
-    """
+    """Return the started pods of the Job that the flags select, ordered by task and index."""
     selector, task = f"{keys.JOB_NAME}={key.name}", context.text("task")
     pods, _ = await context.client.list(
         PODS, key.namespace, label_selector=selector + (f",{keys.TASK_SPEC}={task}" if task else "")
@@ -166,12 +160,7 @@ ENDS: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
 @dataclass(slots=True)
 class _Followed:
-    """A container of a pod.
-
-    Attributes:
-        attempt: the number of the restart whose log was followed last.
-        whole: whether that log was read to its end.
-    """
+    """A container of a pod. `attempt` is the restart whose log was followed last, `whole` whether to its end."""
 
     context: Context
     pod: Mapping[str, Any]
@@ -219,12 +208,7 @@ class _Followed:
 
 
 async def follow(context: Context, key: Key, query: Mapping[str, str]) -> None:
-    """Print all lines until the Job has ended or was deleted.
-
-    Raises:
-        Failure: as for `pods_of`.
-        KubeError: the pods or a log cannot be read, and the error is permanent.
-    """
+    """Print all lines until the Job has ended or was deleted."""
     followed: dict[tuple[str, str], _Followed] = {}
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -291,10 +275,6 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-if TYPE_CHECKING:
-    from pyroclast.kube.http.client import Client
-
-
 SECOND: Final = 10**9
 
 
@@ -338,11 +318,7 @@ async def _readable(
 
 
 def query_of(context: Context) -> dict[str, str]:
-    """Return the query parameters of every log request.
-
-    Raises:
-        Failure: a flag has an invalid value.
-    """
+    """Return the query parameters of every log request."""
     query = {"timestamps": "true"}
     if context.number("tail") >= 0:
         query["tailLines"] = str(context.number("tail"))

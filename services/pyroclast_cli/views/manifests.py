@@ -70,8 +70,7 @@ class _Templates:
 def check_manifests(documents: Iterable[Document], namespace: str) -> list[Checked]:
     """Return the verdict of the webhooks on each document of Pyroclast's kinds, in order.
 
-    `namespace` is the namespace of documents that name none. Documents may refer to Queues and JobTemplates of the same
-    manifests. Other queues are treated as existing and open.
+    Documents may refer to Queues and JobTemplates of the same manifests. Other queues are treated as existing and open.
     """
     placed = [_placed(document, namespace) for document in documents]
     every = [document for document in placed if _is(document, QUEUES)]

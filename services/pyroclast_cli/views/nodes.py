@@ -87,8 +87,6 @@ async def _nodes(context: Context) -> None:
 
 async def _tiers(context: Context, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the HyperNodes that contain each node, as `tier 1: NAME`."""
-    from pyroclast_cli.views.nodes import tier_groups  # noqa: PLC0415 - imports records, which no other command needs
-
     hyper_nodes, _ = await context.client.list(HYPER_NODES)
     return tier_groups(hyper_nodes, {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes})
 

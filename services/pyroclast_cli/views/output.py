@@ -42,15 +42,7 @@ _NOTHING: Final[tuple[Any, ...]] = (None, "", {}, [])
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
-
-    Attributes:
-        field: the name of the field in JSON.
-        text: formats a value for the table. None for a value that the table shows unchanged.
-        is_wide: whether only `-o wide` shows the column.
-        absent: the text for a missing value.
-        plain: the field that `-o csv` prints instead.
-    """
+    """One column of the JSON field `field`, or the field `plain` with `-o csv`. `text` formats a value for the table."""
 
     header: str
     field: str
@@ -71,10 +63,8 @@ class Column:
 class Table:
     """The output of a command that lists objects.
 
-    Attributes:
-        kind: the kind of one item in JSON.
-        reference: the `KIND.GROUP` of `-o name`.
-        names: the field with all object names of a row, if a row may represent several objects.
+    `kind` is that of one item in JSON, `reference` the `KIND.GROUP` of `-o name`. `names` is the field with all object names of a
+    row that represents several objects. `notes` stand after the table, for people.
     """
 
     kind: str
@@ -84,7 +74,6 @@ class Table:
     empty: str = "No resources found"
     names: str = ""
     notes: Sequence[str] = ()
-    """Lines after the table, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +92,7 @@ def with_kind(columns: tuple[Column, ...], natives: Sequence[Row]) -> tuple[Colu
 
 
 def write(context: Context, table: Table) -> None:
-    """Print the table in the requested form.
-
-    Raises:
-        Failure: the form or a column is unknown, or the template cannot be parsed.
-    """
+    """Print the table in the requested form."""
     rows = _chosen(context, table)
     form, _, argument = context.text("output").partition("=")
     match form:
@@ -127,11 +112,7 @@ def write(context: Context, table: Table) -> None:
 
 
 def _names(table: Table, row: Row) -> Sequence[str]:
-    """Return the names of the objects that a row represents.
-
-    Raises:
-        Failure: the row represents no object.
-    """
+    """Return the names of the objects that a row represents."""
     if table.names:
         return [str(name) for name in row[table.names]]
     if "name" not in row:
@@ -140,18 +121,7 @@ def _names(table: Table, row: Row) -> Sequence[str]:
 
 
 def write_one(context: Context, whole: Row, lines: Sequence[str], *, reference: str, rows: Sequence[Row] | None = None) -> None:
-    """Print one object in the requested form.
-
-    Args:
-        context: the flags.
-        whole: the document.
-        lines: the text for people.
-        reference: the line for `-o name`.
-        rows: the rows for `csv` and `custom-columns`. None means the document itself.
-
-    Raises:
-        Failure: the form is unknown, or the template cannot be parsed.
-    """
+    """Print one object in the requested form; as `csv` and `custom-columns` its `rows`, by default the document itself."""
     form, _, argument = context.text("output").partition("=")
     items = [whole] if rows is None else rows
     match form:
@@ -169,11 +139,7 @@ def write_one(context: Context, whole: Row, lines: Sequence[str], *, reference: 
 
 
 def write_document(context: Context, whole: Row) -> None:
-    """Print a document as JSON, YAML or by a template.
-
-    Raises:
-        Failure: the form is unknown, or the template cannot be parsed.
-    """
+    """Print a document as JSON, YAML or by a template."""
     form, _, argument = context.text("output").partition("=")
     if form == "json":
         context.say(orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode())

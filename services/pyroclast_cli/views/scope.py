@@ -46,11 +46,7 @@ def is_selected(job: Mapping[str, Any], context: Context) -> bool:
 
 
 def job_key(context: Context, *, kinds: tuple[str, ...] = ("job", "jobs", "vcjob", "vj")) -> Key:
-    """Return the key of the Job that the first argument names, as `NAME` or `job/NAME`.
-
-    Raises:
-        Failure: there is no argument, more than one, or another kind.
-    """
+    """Return the key of the Job that the first argument names, as `NAME` or `job/NAME`."""
     if len(context.arguments) != 1:
         raise Failure(f"name one Job, as NAME or job/NAME; there are {len(context.arguments)} names")
     kind, _, name = context.arguments[0].rpartition("/")
@@ -62,21 +58,13 @@ def job_key(context: Context, *, kinds: tuple[str, ...] = ("job", "jobs", "vcjob
 
 
 async def named_job(context: Context) -> tuple[Key, dict[str, Any]]:
-    """Return the Job that the first argument names, with its key.
-
-    Raises:
-        Failure: as for `job_key`; or the Job does not exist, with status 4.
-    """
+    """Return the Job that the first argument names, with its key."""
     key = job_key(context)
     return key, await existing(context, JOBS, key, f"Job {key}")
 
 
 async def existing(context: Context, kind: ResourceType, key: Key, label: str) -> dict[str, Any]:
-    """Return the object of that kind and key.
-
-    Raises:
-        Failure: the object does not exist, with status 4. The message uses `label` as its name.
-    """
+    """Return the object of that kind and key."""
     try:
         return await context.client.get(kind, key)
     except NotFound:

@@ -31,11 +31,7 @@ _Part: TypeAlias = "str | tuple[Step, ...] | _Range"
 
 
 def parse_path(text: str) -> tuple[Step, ...]:
-    """Return the steps of a path such as `.items[*].name`. A leading `$` or `@` is the whole value.
-
-    Raises:
-        TemplateError: the text is not such a path.
-    """
+    """Return the steps of a path such as `.items[*].name`. A leading `$` or `@` is the whole value."""
     rest = text.strip().removeprefix("$").removeprefix("@")
     if rest and rest[0] not in ".[":
         rest = f".{rest}"
@@ -60,11 +56,7 @@ def lookup(value: Any, steps: Sequence[Step]) -> list[Any]:  # noqa: ANN401 - a 
 
 
 def render(template: str, value: Any) -> str:  # noqa: ANN401 - a JSON value
-    """Return the template filled with `value`.
-
-    Raises:
-        TemplateError: a block cannot be parsed, or `range` and `end` do not match.
-    """
+    """Return the template filled with `value`."""
     pieces = iter(_pieces(template))
     parts = _parsed(pieces, is_nested=False)
     return "".join(_rendered(parts, value))

@@ -47,11 +47,7 @@ async def _tree(context: Context) -> None:
 
 
 async def _read(context: Context, key: Key) -> tuple[dict[str, Any], list[Row]]:
-    """Return the flow and a row for each of its entries.
-
-    Raises:
-        Failure: the flow does not exist.
-    """
+    """Return the flow and a row for each of its entries."""
     flow = await existing(context, JOB_FLOWS, key, f"JobFlow {key}")
     jobs = await views_in(context.client, key.namespace)
     codes = {each.name: str(each.cause.code) for each in jobs if is_waiting(each.job)}

@@ -76,11 +76,7 @@ async def _followed(client: Client, key: Key, wanted: str) -> str:
 
 
 async def _changed(client: Client, key: Key, job: Mapping[str, Any], phase: str) -> None:
-    """Return when the Job has another phase, was deleted, or the watch has ended.
-
-    Raises:
-        KubeError: the watch broke.
-    """
+    """Return when the Job has another phase, was deleted, or the watch has ended."""
     query = {"fieldSelector": f"metadata.name={key.name}", "resourceVersion": job["metadata"]["resourceVersion"]}
     async with contextlib.aclosing(client.watch(JOBS, key.namespace, query, silence=SILENCE)) as batches:
         async for lines in batches:

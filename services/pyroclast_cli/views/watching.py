@@ -37,11 +37,8 @@ async def show(
 ) -> None:
     """Print the result of `read`. With `-w`, print it again whenever objects of `kinds` changed and the result differs.
 
-    On a terminal the list is redrawn in place. In a pipe the whole list is written again. `every` is the time in seconds after
-    which the list is read again without any change.
-
-    Raises:
-        KubeError: the first read failed, or a later read failed with a permanent error.
+    On a terminal the list is redrawn in place. In a pipe the whole list is written again. After `every` seconds the list is read
+    again without any change.
     """
     if not context.is_set("watch"):
         _write(context, await read())
@@ -60,11 +57,7 @@ async def show(
 async def looks(
     client: Client, read: Callable[[], Awaitable[Shown]], *kinds: ResourceType, namespace: str = "", every: float = SILENCE
 ) -> AsyncGenerator[Shown]:
-    """Yield the result of `read`, again whenever objects of `kinds` changed.
-
-    Raises:
-        KubeError: the first read failed, or a later read failed with a permanent error.
-    """
+    """Yield the result of `read`, again whenever objects of `kinds` changed."""
     changed = asyncio.Event()
     watches = [_Changes(client, kind, namespace, changed) for kind in kinds]
     for watch in watches:
@@ -92,11 +85,7 @@ async def looks(
 
 
 async def _until(changed: asyncio.Event, followers: Sequence[asyncio.Future[None]], seconds: float) -> None:
-    """Wait for a change, but at most so many seconds.
-
-    Raises:
-        KubeError: the server refuses a watch for good.
-    """
+    """Wait for a change, but at most so many seconds."""
     change = asyncio.ensure_future(changed.wait())
     ends: list[asyncio.Future[Any]] = [change, *followers]
     try:

@@ -35,13 +35,7 @@ Names = Callable[[str], bool]
 class Answerer:
     """The data from which requests for explanations are answered.
 
-    Attributes:
-        book: the waiting book, which contains the waiting jobs and their causes.
-        jobs: all jobs by key.
-        now: seconds since the epoch.
-        reservations: the reservations by job.
-        start: returns the estimated start of a job, or a text that says why there is none.
-        end: returns the estimated end of a running job; None if it is unknown.
+    `start` returns the estimated start of a job or a text that says why there is none, `end` the estimated end of a running job.
     """
 
     book: WaitingBook

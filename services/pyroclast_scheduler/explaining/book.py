@@ -24,13 +24,9 @@ Series = Mapping[tuple[str, ...], float]
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Sums over the waiting jobs. Amounts are in cores, bytes and whole devices.
+    """Sums over the waiting jobs by queue, in cores, bytes and whole devices, with their longest wait in seconds.
 
-    Attributes:
-        jobs: the number of waiting jobs by queue and code.
-        resources: the requested amounts by queue and resource.
-        oldest: the longest wait in seconds by queue.
-        unexamined: the longest wait in seconds by queue, of jobs that no session has examined.
+    `unexamined`: the same of jobs that no session has examined.
     """
 
     jobs: Series

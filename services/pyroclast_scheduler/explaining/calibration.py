@@ -35,10 +35,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """An estimate whose job has started, in seconds.
-
-    `raw`: the interval of the scenarios. `told`: the calibrated interval. `actual`: the real start.
-    """
+    """An estimate whose job has started, in seconds: the interval of the scenarios, the calibrated one, and the real start."""
 
     raw: Interval
     told: Interval

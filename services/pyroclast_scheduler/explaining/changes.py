@@ -58,19 +58,9 @@ class Priorities:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A waiting Job and the cluster.
+    """A waiting Job as JSON with its gang and cause, and the cluster.
 
-    Attributes:
-        body: the Job as JSON.
-        gang: the facts of its gang.
-        code: the code of its cause.
-        short: the resources that are short.
-        snapshot: the cluster.
-        priorities: the PriorityClasses.
-        reservation: the reservation of the nodes that the Job lacks; None if there is none.
-        now: seconds since the epoch.
-        place: the position in its queue, from 1.
-        is_never: whether the Job cannot start without a change.
+    `reservation`: of the nodes that the Job lacks. `place`: its position in the queue, from 1.
     """
 
     body: Mapping[str, Any]

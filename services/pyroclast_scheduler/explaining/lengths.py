@@ -95,10 +95,7 @@ class Lengths:
                 _remember(self._ratios, owner, seconds / said)
 
     def of(self, facts: JobFacts, running: Sequence[float] = ()) -> tuple[Floats, Basis]:
-        """Return the distribution of the total run time of a job.
-
-        `running`: the run times so far of similar jobs that still run.
-        """
+        """Return the distribution of the total run time of a job. `running`: the times so far of similar jobs that still run."""
         said = facts.declared_seconds
         if said is not None:
             return said * self._worth(facts), Basis("declared", 1)

@@ -27,13 +27,8 @@ class _Spent(Exception):
 class Prover:
     """Tries changes of one Job, limited in number and time.
 
-    Args:
-        case: the Job and the cluster.
-        key: the key of the PodGroup that the trial replaces.
-        engine: makes the decisions.
-        position: returns the position in its queue of a job with a given record.
-        clock: returns seconds.
-        pause: waits until no session runs.
+    `key` is that of the PodGroup that the trial replaces. `position` returns the position in its queue of a job with a given
+    record, and `pause` waits until no session runs.
     """
 
     case: Situation

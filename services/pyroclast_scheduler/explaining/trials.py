@@ -120,12 +120,9 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a trial.
+    """The result of a trial: whether the minimum of the gang is placed at once, and how many pods are evicted for it.
 
-    Attributes:
-        starts: whether the minimum of the gang is placed at once.
-        evictions: the number of pods that are evicted for this.
-        record: the cause if the gang does not start; None if it starts or the cause is unknown.
+    `record`: the cause if the gang does not start; None if it is unknown.
     """
 
     starts: bool
