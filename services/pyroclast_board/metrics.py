@@ -18,7 +18,7 @@ from pyroclast.runtime.metrics import RUN_SECONDS, JobEndSeries
 from pyroclast.views.readable import amount
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow
-from pyroclast_board.cluster.records import ShownQueue
+from pyroclast_board.cluster.records import ShownObject
 
 RUNNING: Final = str(JobPhase.RUNNING)
 
@@ -102,7 +102,7 @@ class JobEnds:
             seconds = None if started is None else _seconds(new.changed, self._now()) - started
             self._ends.ended(new.queue, new.phase, seconds)
 
-    def _queue_changed(self, old: ShownQueue | None, new: ShownQueue | None) -> None:
+    def _queue_changed(self, old: ShownObject | None, new: ShownObject | None) -> None:
         """Remove the metrics series of a deleted queue."""
         if new is not None or old is None:
             return
@@ -110,7 +110,7 @@ class JobEnds:
         self._ends.forget(old.metadata.name)
 
 
-def is_below_guarantee(queue: ShownQueue) -> bool:
+def is_below_guarantee(queue: ShownObject) -> bool:
     """Whether the allocation of a queue is below its guarantee in any resource."""
     guarantee = (queue.spec.get("guarantee") or {}).get("resource") or {}
     allocated = queue.status.get("allocated") or {}

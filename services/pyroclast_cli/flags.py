@@ -199,10 +199,9 @@ async def connected(kubeconfig: str, master: str, context: str = "") -> AsyncIte
 
     logs.set_level("critical")  # the commands print errors themselves
     config = find_config(kubeconfig, master=master, context=context, environ=os.environ, default_server=DEFAULT_SERVER)
-    async with Client(config, max_attempts=MAX_ATTEMPTS, user_agent="vcctl", on_warning=_warn) as client:
+
+    def warn(text: str) -> None:
+        sys.stderr.write(f"Warning: {text}\n")  # as kubectl does
+
+    async with Client(config, max_attempts=MAX_ATTEMPTS, user_agent="vcctl", on_warning=warn) as client:
         yield client
-
-
-def _warn(text: str) -> None:
-    """Print a warning of the API server, as kubectl does."""
-    sys.stderr.write(f"Warning: {text}\n")

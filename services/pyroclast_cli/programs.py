@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Final, cast
 
 from pyroclast_cli.flags import Context
-from pyroclast_cli.tree import Group, Leaf, Node, first_word, run
+from pyroclast_cli.tree import Group, Leaf, Node, OwnLeaf, first_word, run
 
 NOT_PROVIDED: Final = "Not provided."
 
@@ -84,7 +84,7 @@ async def _list_commands(context: Context) -> None:
         context.say(f"{command.name:<12} {command.short}")
 
 
-LIST: Final = Leaf("commands", "list all commands by name", _list_commands, needs_cluster=False, is_ours=True)
+LIST: Final = OwnLeaf("commands", "list all commands by name", _list_commands, needs_cluster=False)
 
 
 def all_commands() -> tuple[Node, ...]:

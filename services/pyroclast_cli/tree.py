@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from pyroclast.kube.basics.errors import ConnectionFailed, KubeError
@@ -48,6 +49,10 @@ class Leaf:
         """The flags of the command, with the flags for the cluster and for help."""
         cluster = (*CLUSTER_FLAGS, *((CONTEXT,) if self.is_ours else ())) if self.needs_cluster else ()
         return (*self.flags, *cluster, replace(HELP, text=f"help for {self.name}"))
+
+
+OwnLeaf: Final = partial(Leaf, is_ours=True)
+"""Makes a command that only Pyroclast has."""
 
 
 @dataclass(frozen=True, slots=True)

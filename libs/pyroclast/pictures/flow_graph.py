@@ -131,12 +131,9 @@ BETWEEN: Final = 56
 HEAD: Final = 32
 LONGEST: Final = 36
 COLOURS: Final[Mapping[str, str]] = {
-    "Completed": "#2f855a",
-    "Succeed": "#2f855a",
+    **dict.fromkeys(("Completed", "Succeed"), "#2f855a"),
+    **dict.fromkeys(("Failed", "Terminated", "Aborted"), "#c53030"),
     "Running": "#2b6cb0",
-    "Failed": "#c53030",
-    "Terminated": "#c53030",
-    "Aborted": "#c53030",
 }
 OTHERWISE: Final = "#718096"
 """The colour of all other states. Each box also shows its state as a word."""

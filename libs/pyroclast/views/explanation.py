@@ -104,7 +104,7 @@ def explanation_lines(answer: Mapping[str, Any], *, verb: str = "waits") -> list
         lines.append(f"holds    {', '.join(map(_holder, holders))}")
     lines.append(start_line(answer))
     if changes := answer.get("change"):
-        lines.append(f"change   any one of: {' · '.join(map(_change, changes))}")
+        lines.append(f"change   any one of: {' · '.join(each['text'] for each in changes)}")
     elif answer.get("changeReason"):
         lines.append(f"change   {answer['changeReason']}")
     if len(trail := answer.get("trail") or []) > 1:
@@ -148,10 +148,6 @@ def start_line(answer: Mapping[str, Any]) -> str:
     earliest, likely, latest = (clock_text(start[name]) for name in ("earliest", "likely", "latest"))
     basis = f"; by: {start['basis']}" if start.get("basis") else ""
     return f"start    between {earliest} and {latest}, most likely {likely}{basis}"
-
-
-def _change(change: Mapping[str, Any] | str) -> str:
-    return change if isinstance(change, str) else str(change.get("text") or change)
 
 
 def _trail(trail: Sequence[Mapping[str, Any]]) -> list[str]:

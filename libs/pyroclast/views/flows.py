@@ -17,15 +17,11 @@ from pyroclast.views.jobs import Waiter, WaitingCause, seconds_since
 from pyroclast.views.readable import human_duration
 
 ICONS: Final[Mapping[str, str]] = {
-    "Completed": "✔",
-    "Succeed": "✔",
+    **dict.fromkeys(("Completed", "Succeed"), "✔"),
+    **dict.fromkeys(("Pending", "Waiting"), "…"),
+    **dict.fromkeys(("Failed", "Terminated", "Aborted"), "✘"),
     "Running": "▶",
-    "Pending": "…",
-    "Waiting": "…",
     "Skipped": "↷",
-    "Failed": "✘",
-    "Terminated": "✘",
-    "Aborted": "✘",
 }
 NOT_YET: Final = "Waiting"
 OPEN: Final = frozenset({FlowReason.DEPENDENCIES, FlowReason.CHOICE_OPEN, FlowReason.UNKNOWN_TARGET, FlowReason.CYCLE})
@@ -69,14 +65,9 @@ def flow_rows(flow: Mapping[str, Any], now: float, codes: Mapping[str, str] | No
 
 def _conditions(status: Mapping[str, Any]) -> dict[str, Any]:
     """Return the states of Jobs and entries by name. In a large flow, only the row of a Job may have its state."""
-    from_rows = {
-        row["name"]: {
-            "phase": row.get("state"),
-            "createTime": row.get("startTimestamp"),
-            "completionTime": row.get("endTimestamp"),
-        }
-        for row in status.get("jobStatusList") or ()
-    }
+    names = {"phase": "state", "createTime": "startTimestamp", "completionTime": "endTimestamp"}
+    listed = status.get("jobStatusList") or ()
+    from_rows = {row["name"]: {name: row.get(field) for name, field in names.items()} for row in listed}
     return {**from_rows, **(status.get("conditions") or {})}
 
 
@@ -125,10 +116,10 @@ def flow_tree_lines(flow: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) 
 def draw_flow(title: str, rows: Iterable[Row]) -> Picture:
     """Draw a flow from the rows of `flow_rows`."""
     shown = list(rows)
-    nodes = [FlowNode(row["name"], row["phase"], tuple(row["dependsOn"]), row["elapsedSeconds"], _rounds(row)) for row in shown]
+    notes = [f"{row['rounds']} rounds" if row["rounds"] else "" for row in shown]
+    nodes = [
+        FlowNode(row["name"], row["phase"], tuple(row["dependsOn"]), row["elapsedSeconds"], note)
+        for row, note in zip(shown, notes, strict=True)
+    ]
     elapsed = {row["name"]: human_duration(row["elapsedSeconds"]) for row in shown if row["elapsedSeconds"] is not None}
     return flow_graph(title, nodes, elapsed)
-
-
-def _rounds(row: Row) -> str:
-    return f"{row['rounds']} rounds" if row["rounds"] else ""

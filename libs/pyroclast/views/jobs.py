@@ -140,6 +140,11 @@ def _state(job: Mapping[str, Any]) -> Mapping[str, Any]:
     return (job.get("status") or {}).get("state") or {}
 
 
+def phase_of(job: Mapping[str, Any]) -> str:
+    """Return the phase of a Job or of a flow; empty before the first reconciliation."""
+    return str(_state(job).get("phase", ""))
+
+
 JUDGED_SECONDS: Final = SILENT_SECONDS + 5
 """Seconds after which the job controller has reported a missing scheduler."""
 WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
@@ -172,7 +177,7 @@ class JobView:
     @property
     def phase(self) -> str:
         """The phase of the Job; empty before the first reconciliation."""
-        return str(((self.job.get("status") or {}).get("state") or {}).get("phase", ""))
+        return phase_of(self.job)
 
     @property
     def priority_class(self) -> str:

@@ -87,7 +87,7 @@ class _Node:
 
 
 def _row(group: str, members: Sequence[_Node]) -> Row:
-    free = added([{name: str(value) for name, value in each.free.items()} for each in members])
+    free = added(each.free for each in members)
     names = (*_devices(free), *SHOWN)
     best = max((each.free for each in members), key=lambda each: tuple(each.get(name, quantity.ZERO) for name in names))
     shown = group or ranges_of(each.name for each in members)

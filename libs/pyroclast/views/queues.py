@@ -201,7 +201,8 @@ def explain_queue(queue: Mapping[str, Any], groups: Sequence[Group], jobs: Itera
 
 def queue_lines(answer: Row) -> list[str]:
     """Return the explanation of a queue as lines for a terminal."""
-    lines = [f"queue {answer['metadata']['name']} is {answer['state'] or 'not looked at yet'}: {_counts(answer)}"]
+    counts = f"{answer['waiting']} wait, {answer['running']} run"
+    lines = [f"queue {answer['metadata']['name']} is {answer['state'] or 'not looked at yet'}: {counts}"]
     if answer["oldestSeconds"] is not None:
         lines.append(f"oldest   waits for {human_duration(answer['oldestSeconds'])}")
     for each in answer["resources"]:
@@ -213,10 +214,6 @@ def queue_lines(answer: Row) -> list[str]:
     if answer["state"] not in {"Open", None, ""}:
         lines.append("help     its owner opens it: vcctl queue operate -a open -n NAME")
     return lines
-
-
-def _counts(answer: Row) -> str:
-    return f"{answer['waiting']} wait, {answer['running']} run"
 
 
 def draw_queues(title: str, rows: Iterable[Row]) -> Picture:

@@ -159,19 +159,24 @@ def main_resources(amounts: Amounts) -> dict[str, str]:
     return {name: str(value) for name, value in amounts.items() if name != "pods" and not name.startswith(_NOT_ASKED_FOR)}
 
 
-def added(lists: Iterable[Amounts]) -> dict[str, str]:
+def sums_of(lists: Iterable[Amounts]) -> dict[str, Quantity]:
     """Return the sum of resource lists."""
     sums: dict[str, Quantity] = {}
     for each in lists:
         for name, value in each.items():
-            sums[name] = sums.get(name, quantity.ZERO) + amount(value)
-    return {name: str(value) for name, value in sums.items()}
+            sums[name] = sums.get(name, quantity.ZERO) + (value if isinstance(value, Quantity) else amount(value))
+    return sums
+
+
+def added(lists: Iterable[Amounts]) -> dict[str, str]:
+    """Return the sum of resource lists as text."""
+    return {name: str(value) for name, value in sums_of(lists).items()}
 
 
 def as_text(amounts: Amounts) -> str:
     """Return a text such as `2 nvidia.com/gpu, 8 cpu, 64Gi memory`: devices first, then cpu, memory, and other resources."""
     present = [(name, value) for name, value in amounts.items() if amount(value)]
-    present.sort(key=lambda each: (_rank(each[0]), each[0]))
+    present.sort(key=lambda each: (0 if "/" in each[0] else {"cpu": 1, "memory": 2}.get(each[0], 3), each[0]))
     return ", ".join(f"{readable(name, value)} {name}" for name, value in present)
 
 
@@ -183,7 +188,3 @@ def readable(name: str, value: Any) -> str:  # noqa: ANN401 - a JSON value
             if exact.value >= 1 << bits:
                 return f"{exact.value / (1 << bits):.4g}{unit}"
     return str(exact)
-
-
-def _rank(name: str) -> int:
-    return 0 if "/" in name else {"cpu": 1, "memory": 2}.get(name, 3)

@@ -212,7 +212,7 @@ def health_of(wanted: int, pods: Sequence[Pod]) -> str:
     }
     counted = sum(counts.values())
     counts["not ready"] = max(0, wanted - counted - sum(_is_well(pod) for pod in pods))
-    counts["restarted"] = sum(_restarts(pod) > 0 for pod in pods if _is_well(pod))
+    counts["restarted"] = sum(any(each.get("restartCount") for each in _statuses(pod)) for pod in pods if _is_well(pod))
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "ok"
 
 
@@ -228,10 +228,6 @@ def _is_well(pod: Pod) -> bool:
 def _waits_for(pod: Pod, reasons: Container[str]) -> bool:
     states = (each.get("state") or {} for each in _statuses(pod))
     return any(str((state.get("waiting") or {}).get("reason")) in reasons for state in states)
-
-
-def _restarts(pod: Pod) -> int:
-    return sum(int(each.get("restartCount", 0)) for each in _statuses(pod))
 
 
 def _statuses(pod: Pod) -> Sequence[Mapping[str, Any]]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyroclast.api import keys
-from pyroclast.resources import quantity
 from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity
 from pyroclast.views.contract import Row
-from pyroclast.views.readable import amount, in_hours, is_in_mebibytes, readable
+from pyroclast.views.readable import amount, in_hours, is_in_mebibytes, readable, sums_of
 
 ENOUGH_SAMPLES: Final = 20
 HEADROOM: Final = 1.25
@@ -73,7 +72,7 @@ class Usage:
     @classmethod
     def of(cls, pods: Iterable[Document] | None, nodes: Iterable[Document] | None = None) -> Usage:
         """Return the use in PodMetrics and NodeMetrics, the objects of the metrics API."""
-        by_pod = None if pods is None else {_key(each): _added(map(_usage, each.get("containers") or ())) for each in pods}
+        by_pod = None if pods is None else {_key(each): sums_of(map(_usage, each.get("containers") or ())) for each in pods}
         by_node = None if nodes is None else {each["metadata"]["name"]: _usage(each) for each in nodes}
         return cls(by_pod, by_node)
 
@@ -90,9 +89,9 @@ class _Sum:
     def add(self, pod: Document, used: Mapping[str, Quantity] | None) -> None:
         """Add one pod to the sums; `used` is None when its use is not measured."""
         self.pods += 1
-        self.asked = _added([self.asked, effective(pod["spec"], "requests")])
+        self.asked = sums_of([self.asked, effective(pod["spec"], "requests")])
         if used is not None:
-            self.used, self.is_measured = _added([self.used, used]), True
+            self.used, self.is_measured = sums_of([self.used, used]), True
 
     def row(self, **names: str | None) -> Row:
         """Return these sums as a table row in the form of `-o json`."""
@@ -151,7 +150,7 @@ def _rows(pods: Iterable[Document], usage: Usage, names_of: Callable[[Document],
 
 def _measures(asked: Mapping[str, Quantity], used: Mapping[str, Quantity] | None) -> Row:
     """Return used amounts with their ratio to the requested amounts; None for what is not measured."""
-    devices = _added([{"all": value} for name, value in asked.items() if "/" in name]).get("all")
+    devices = sums_of([{"all": value} for name, value in asked.items() if "/" in name]).get("all")
     row: dict[str, Any] = {"gpu": None, "gpuPercent": None, "gpuAsked": str(devices) if devices else None}
     for resource in ("cpu", "memory"):
         value, whole = (used or {}).get(resource), asked.get(resource)
@@ -163,14 +162,6 @@ def _measures(asked: Mapping[str, Quantity], used: Mapping[str, Quantity] | None
 
 def _usage(metrics: Document) -> dict[str, Quantity]:
     return {name: amount(value) for name, value in (metrics.get("usage") or {}).items()}
-
-
-def _added(lists: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
-    sums: dict[str, Quantity] = {}
-    for each in lists:
-        for name, value in each.items():
-            sums[name] = sums.get(name, quantity.ZERO) + value
-    return sums
 
 
 def _key(thing: Document) -> tuple[str, str]:

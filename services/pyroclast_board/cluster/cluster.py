@@ -21,7 +21,7 @@ from pyroclast.resources.quantity import ZERO
 from pyroclast.views.readable import amount
 from pyroclast_board.cluster.jobs import JobTable, as_object
 from pyroclast_board.cluster.natives import NativeGangs
-from pyroclast_board.cluster.records import ShownFlow, ShownGroup, ShownJob, ShownNamespace, ShownNode, ShownPod, ShownQueue
+from pyroclast_board.cluster.records import ShownGroup, ShownJob, ShownNamespace, ShownNode, ShownObject, ShownPod
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
@@ -154,8 +154,8 @@ class Cluster:
         self.jobs = Informer(client, JOBS, ShownJob)
         self.groups = Informer(client, POD_GROUPS, ShownGroup)
         self.pods = Informer(client, PODS, ShownPod, field_selector=NOT_ENDED)
-        self.queues = Informer(client, QUEUES, ShownQueue)
-        self.flows = Informer(client, JOB_FLOWS, ShownFlow)
+        self.queues = Informer(client, QUEUES, ShownObject)
+        self.flows = Informer(client, JOB_FLOWS, ShownObject)
         self.nodes = Informer(client, NODES, ShownNode)
         self.hyper_nodes = Informer(client, HYPER_NODES, HyperNode)
         self._namespaces = Informer(client, NAMESPACES, ShownNamespace)
@@ -206,7 +206,7 @@ class Cluster:
         """Return for each kind the seconds since the last news from its watch, by plural. 0 while the watch is working."""
         return {informer.kind.plural: informer.unheard_for() for informer in self.informers}
 
-    def flow(self, uid: str) -> ShownFlow | None:
+    def flow(self, uid: str) -> ShownObject | None:
         """Return the flow with this UID. None when it does not exist."""
         return next((each for each in self.flows.values() if each.metadata.uid == uid), None)
 

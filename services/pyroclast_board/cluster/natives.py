@@ -16,7 +16,7 @@ from pyroclast.kube.http.native_groups import LOOK_SECONDS, kind_served
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.views.groups import native_waiter, own_groups, queue_of_pod, start_of
 from pyroclast_board.cluster.jobs import JobRow, as_object
-from pyroclast_board.cluster.records import ShownNative, ShownPod
+from pyroclast_board.cluster.records import ShownObject, ShownPod
 
 log = structlog.get_logger()
 
@@ -29,16 +29,16 @@ class NativeGangs:
 
     def __init__(self, put_row: Callable[[str, JobRow | None], None]) -> None:
         self._put_row = put_row
-        self._groups: dict[Key, ShownNative] = {}
+        self._groups: dict[Key, ShownObject] = {}
         self._pods: dict[Key, tuple[Key, str]] = {}
         self._phases: dict[Key, Counter[str]] = {}
         self._queues: dict[Key, dict[Key, str]] = {}
 
-    def group(self, uid: str) -> ShownNative | None:
+    def group(self, uid: str) -> ShownObject | None:
         """Return the group with this UID. None when it does not exist."""
         return next((each for each in self._groups.values() if each.metadata.uid == uid), None)
 
-    def put_group(self, old: ShownNative | None, new: ShownNative | None) -> None:
+    def put_group(self, old: ShownObject | None, new: ShownObject | None) -> None:
         """Handle an added, updated or deleted group."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._groups.pop(old.key, None)
@@ -94,13 +94,13 @@ async def follow_natives(client: Client, gangs: NativeGangs, watch: Callable[[In
             trouble = str(error)
         if kind is not None and kind not in followed:
             followed.add(kind)
-            informer = Informer(client, kind, ShownNative)
+            informer = Informer(client, kind, ShownObject)
             informer.on_change(gangs.put_group)
             watch(informer)
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def _row(group: ShownNative, phases: Counter[str], queue: str) -> JobRow | None:
+def _row(group: ShownObject, phases: Counter[str], queue: str) -> JobRow | None:
     """Return the row of a group, with the `queue` of its pods when it names none.
 
     None for a group of a Job of Pyroclast, without a scheduler of Pyroclast, or whose pods have ended.

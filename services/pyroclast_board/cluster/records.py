@@ -68,22 +68,8 @@ class ShownGroup(ObjectRecord, frozen=True, kw_only=True):
     status: ShownGroupStatus = ShownGroupStatus()
 
 
-class ShownQueue(ObjectRecord, frozen=True, kw_only=True):
-    """The shown fields of a Queue. Its spec and status are not parsed."""
-
-    spec: Mapping[str, Any] = {}
-    status: Mapping[str, Any] = {}
-
-
-class ShownFlow(ObjectRecord, frozen=True, kw_only=True):
-    """The shown fields of a JobFlow. Its spec and status are not parsed."""
-
-    spec: Mapping[str, Any] = {}
-    status: Mapping[str, Any] = {}
-
-
-class ShownNative(ObjectRecord, frozen=True, kw_only=True):
-    """The shown fields of a native PodGroup. Its spec and status are not parsed."""
+class ShownObject(ObjectRecord, frozen=True, kw_only=True):
+    """A Queue, a JobFlow or a native PodGroup, whose spec and status are not parsed."""
 
     spec: Mapping[str, Any] = {}
     status: Mapping[str, Any] = {}

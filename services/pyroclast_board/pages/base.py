@@ -10,7 +10,6 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pyroclast.pictures.svg import Picture
 from pyroclast.views.groups import is_native
 from pyroclast.views.readable import Amounts, amount, as_text, hours_text, human_duration, readable
 
@@ -96,10 +95,10 @@ class Templates:
             "readable": shown_amount,
             "moment": shown_moment,
             "segment": lambda text: quote(str(text), safe=""),
-            "picture": _picture,
+            "picture": lambda picture: Markup(picture.inline()),  # noqa: S704 - its elements escape each text
         }
         self._rows: dict[tuple[str, str, tuple[str, ...]], tuple[object, Markup]] = {}
-        self._environment.globals |= {"icon_of": _icon, "is_native": is_native, "url": url}
+        self._environment.globals |= {"icon_of": lambda word: ICONS.get(word, ("·", "other")), "is_native": is_native, "url": url}
 
     def render(self, name: str, **values: Any) -> Markup:  # noqa: ANN401 - whatever a template shows
         """Return the HTML of the template `name` with these values."""
@@ -138,10 +137,6 @@ def url(path: str, query: Mapping[str, object] | None = None, **changes: object)
     return f"{path}?{urlencode(given)}" if given else path
 
 
-def _icon(word: str) -> tuple[str, str]:
-    return ICONS.get(word, ("·", "other"))
-
-
 def shown_moment(text: object) -> str:
     """Return an API time in a readable form, to the second."""
     return str(text).removesuffix("Z").replace("T", " ")[:19]
@@ -156,7 +151,3 @@ def _separate_amounts(amounts: Amounts) -> Markup:
     """Return amounts as HTML in which lines only break between amounts."""
     parts = as_text(amounts).replace(", ", ",\n").splitlines()
     return Markup(" ").join(Markup('<span class="amounts">{}</span>').format(part) for part in parts) or Markup("–")
-
-
-def _picture(picture: Picture) -> Markup:
-    return Markup(picture.inline())  # noqa: S704 - each text in a picture is escaped where its elements are made

@@ -111,7 +111,10 @@ def select(rows: Iterable[JobRow], wanted: JobFilter, scope: Scope, now: float) 
             unnamed += 1
     column = wanted.sort.removeprefix("-")
     found.sort(key=lambda row: (row.namespace, row.name))
-    found.sort(key=lambda row: _sort_key(row, column), reverse=wanted.sort.startswith("-") != (column == "age"))
+    found.sort(
+        key=lambda row: cell(row, column) if column != "start" else _start(row) or UNKNOWN,
+        reverse=wanted.sort.startswith("-") != (column == "age"),
+    )
     return Selection(found, unnamed)
 
 
@@ -145,11 +148,6 @@ def _start(row: JobRow) -> str:
     if row.is_final:
         return "never"
     return f"{row.start[0]}/{row.start[2]}" if row.start else ""
-
-
-def _sort_key(row: JobRow, column: str) -> str | int:
-    value = cell(row, column)
-    return UNKNOWN if column == "start" and not value else value
 
 
 def state_of(row: JobRow) -> str:
@@ -225,14 +223,11 @@ def jobs(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[st
 def jobs_csv(rows: Iterable[JobRow], scope: Scope, query: Mapping[str, str], now: float) -> str:
     """Return all selected Jobs as CSV. No spreadsheet interprets a cell of it as a formula."""
     wanted = job_filter(query)
-    text = io.StringIO()
-    writer = csv.writer(text)
+    written = io.StringIO()
+    writer = csv.writer(written)
     columns = [*wanted.columns, "created"]
     writer.writerow(columns)
     for row in select(rows, wanted, scope, now).rows:
-        writer.writerow([_harmless(str(cell(row, column))) for column in columns])
-    return text.getvalue()
-
-
-def _harmless(value: str) -> str:
-    return f"'{value}" if value.startswith(FIRST_OF_A_FORMULA) else value
+        texts = [str(cell(row, column)) for column in columns]
+        writer.writerow([f"'{text}" if text.startswith(FIRST_OF_A_FORMULA) else text for text in texts])
+    return written.getvalue()

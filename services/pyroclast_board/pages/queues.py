@@ -16,7 +16,7 @@ from pyroclast.views.queues import budget_rows, draw_queues, queue_rows, signed_
 from pyroclast.views.readable import main_resources
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import as_object
-from pyroclast_board.cluster.records import ShownFlow, ShownGroup
+from pyroclast_board.cluster.records import ShownGroup, ShownObject
 from pyroclast_board.pages.base import Page, Scope, Section, Templates
 
 SHOWN_FLOWS: Final = 200
@@ -54,7 +54,7 @@ def flow(cluster: Cluster, templates: Templates, scope: Scope, uid: str) -> Page
     return Page(f"Flow {key}", "flows", sections)
 
 
-def _summary(record: ShownFlow) -> dict[str, Any]:
+def _summary(record: ShownObject) -> dict[str, Any]:
     metadata, status = record.metadata, record.status
     return {
         "uid": metadata.uid,
@@ -117,14 +117,12 @@ def _name(group: ShownGroup) -> str:
 
 def _budget(cluster: Cluster, templates: Templates, document: dict[str, Any]) -> list[Section]:
     """Return the section with the queue's budget. Empty when the queue has no budget."""
-    rows = [{**row, "hours": _hours(row)} for row in budget_rows([document], cluster.now())]
+    names = ("limitHours", "spentHours", "doubtfulHours", "leftHours", "hoursPerDay")
+    rows = [
+        {**row, "hours": ["–" if (hours := row.get(name)) is None else signed_hours(hours) for name in names]}
+        for row in budget_rows([document], cluster.now())
+    ]
     return [Section("budget", templates.macro("queues.html", "budgets")(rows))] if rows else []
-
-
-def _hours(row: Mapping[str, Any]) -> list[str]:
-    """Return limit, spent, doubtful and remaining hours and the daily rate as texts."""
-    amounts = [row.get(name) for name in ("limitHours", "spentHours", "doubtfulHours", "leftHours", "hoursPerDay")]
-    return ["–" if amount is None else signed_hours(amount) for amount in amounts]
 
 
 def _rows(cluster: Cluster, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The Command objects with which suspend, resume, open and close are requested from a controller."""
+"""The named object of a command, and the Command objects that request suspend, resume, open and close from a controller."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Any
 
 from pyroclast.api.enums import Action
 from pyroclast.api.types import COMMANDS, Key, ResourceType
-from pyroclast_cli.flags import Context
+from pyroclast_cli.flags import Context, Failure
+
+
+def required_key(context: Context, message: str) -> Key:
+    """Return the key of the object that the flags name; without a name, the command fails with the message."""
+    if not context.text("name"):
+        raise Failure(message)
+    return Key(str(context.values.get("namespace", "")), context.text("name"))
 
 
 async def issue(context: Context, kind: ResourceType, key: Key, action: Action, *, namespace: str) -> None:

@@ -15,7 +15,9 @@ import yaml
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, Key, ResourceType
 from pyroclast.kube.basics.errors import KubeError
+from pyroclast.views.jobs import phase_of
 from pyroclast.views.readable import age
+from pyroclast_cli.compatible.commands import required_key
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import Group, Leaf
 from pyroclast_cli.views.output import fitted
@@ -75,7 +77,7 @@ async def _list(context: Context, *, kind: _Kind) -> None:
 
 
 async def _get(context: Context, *, kind: _Kind) -> None:
-    key = _key(context, f"name is mandatory to get the particular {kind.words} details")
+    key = required_key(context, f"name is mandatory to get the particular {kind.words} details")
     _print(context, [await context.client.get(kind.resource, key)], kind)
 
 
@@ -87,7 +89,7 @@ def _print(context: Context, objects: Sequence[Mapping[str, Any]], kind: _Kind) 
 
 async def _delete(context: Context, *, kind: _Kind) -> None:
     if not context.text("file"):
-        key = _key(context, f"{kind.noun} name must be specified")
+        key = required_key(context, f"{kind.noun} name must be specified")
         await context.client.get(kind.resource, key)
         await context.client.delete(kind.resource, key)
         context.say(f"Deleted {kind.resource.kind}: {key}")
@@ -128,16 +130,9 @@ def _document(item: Mapping[str, Any], output: str, kind: _Kind) -> str:
     return orjson.dumps(ordered, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def _key(context: Context, message: str) -> Key:
-    if not context.text("name"):
-        raise Failure(message)
-    return Key(context.text("namespace"), context.text("name"))
-
-
 def _flow_row(flow: Mapping[str, Any], now: datetime) -> list[str]:
     metadata = flow["metadata"]
-    phase = ((flow.get("status") or {}).get("state") or {}).get("phase", "")
-    return [metadata["name"], metadata["namespace"], phase, age(metadata.get("creationTimestamp"), now)]
+    return [metadata["name"], metadata["namespace"], phase_of(flow), age(metadata.get("creationTimestamp"), now)]
 
 
 def _template_row(template: Mapping[str, Any], _now: datetime) -> list[str]:

@@ -13,9 +13,9 @@ from typing import Any, Final
 import yaml
 
 from pyroclast.api.enums import Action
-from pyroclast.api.types import JOBS, Key
+from pyroclast.api.types import JOBS
 from pyroclast.resources import quantity
-from pyroclast_cli.compatible.commands import issue
+from pyroclast_cli.compatible.commands import issue, required_key
 from pyroclast_cli.compatible.job_view import view_lines
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import Group, Leaf
@@ -176,7 +176,7 @@ async def _list(context: Context, *, prints_empty_table: bool) -> None:
 
 
 async def _view(context: Context, *, with_conditions: bool) -> None:
-    key = _key(context, "job name (specified by --name or -N) is mandatory to view a particular job")
+    key = required_key(context, "job name (specified by --name or -N) is mandatory to view a particular job")
     for line in await view_lines(context.client, key, with_conditions=with_conditions):
         context.say(line)
 
@@ -189,20 +189,14 @@ async def _vjobs(context: Context) -> None:
 
 
 async def _delete(context: Context, *, verb: str) -> None:
-    key = _key(context, f"job name is mandatory to {verb} a particular job")
+    key = required_key(context, f"job name is mandatory to {verb} a particular job")
     await context.client.delete(JOBS, key)
     context.say(f"{verb} job {key.name} successfully")
 
 
 async def _command(context: Context, *, action: Action, verb: str) -> None:
-    key = _key(context, f"job name is mandatory to {verb} a particular job")
+    key = required_key(context, f"job name is mandatory to {verb} a particular job")
     await issue(context, JOBS, key, action, namespace=key.namespace)
-
-
-def _key(context: Context, message: str) -> Key:
-    if not context.text("name"):
-        raise Failure(message)
-    return Key(context.text("namespace"), context.text("name"))
 
 
 _SUSPEND: Final[Callable[[Context], Awaitable[None]]] = partial(_command, action=Action.ABORT_JOB, verb="suspend")

@@ -106,10 +106,10 @@ async def _list(context: Context) -> None:
     selector = f"{keys.JOB_NAME} in ({job})" if job else "" if queue else keys.JOB_NAME
     pods, _ = await context.client.list(PODS, namespace, label_selector=selector)
     if job and queue:
-        if any(_label(pod, QUEUE_LABEL) not in {"", queue} for pod in pods):
+        if any(_mark(pod, QUEUE_LABEL) not in {"", queue} for pod in pods):
             raise Failure(f"the input vcjob {job} does not match the queue {queue}")
     elif queue:
-        pods = [pod for pod in pods if queue in {_label(pod, QUEUE_LABEL), _annotation(pod, QUEUE_ANNOTATION)}]
+        pods = [pod for pod in pods if queue in {_mark(pod, QUEUE_LABEL), _mark(pod, QUEUE_ANNOTATION, "annotations")}]
     if not pods:
         context.say("No resources found")
         return
@@ -126,12 +126,8 @@ async def _list(context: Context) -> None:
         context.say(line)
 
 
-def _label(pod: Mapping[str, Any], name: str) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(name, ""))
-
-
-def _annotation(pod: Mapping[str, Any], name: str) -> str:
-    return str((pod["metadata"].get("annotations") or {}).get(name, ""))
+def _mark(pod: Mapping[str, Any], name: str, field: str = "labels") -> str:
+    return str((pod["metadata"].get(field) or {}).get(name, ""))
 
 
 POD: Final = Group(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyroclast.api.enums import Action
 from pyroclast.api.types import POD_GROUPS, QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast_cli.compatible.commands import issue
+from pyroclast_cli.compatible.commands import issue, required_key
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import Group, Leaf
 from pyroclast_cli.views.output import padded
@@ -44,11 +44,11 @@ async def _create(context: Context) -> None:
 
 
 async def _delete(context: Context) -> None:
-    await context.client.delete(QUEUES, _key(context, "queue name must be specified"))
+    await context.client.delete(QUEUES, required_key(context, "queue name must be specified"))
 
 
 async def _operate(context: Context) -> None:
-    key = _key(context, "queue name must be specified")
+    key = required_key(context, "queue name must be specified")
     action, weight = context.text("action"), context.number("weight")
     match action:
         case "update":
@@ -72,21 +72,21 @@ async def _list(context: Context) -> None:
     if not queues:
         context.say("No resources found")
         return
-    try:
-        groups, _ = await context.client.list(POD_GROUPS)
-    except KubeError as error:
-        raise Failure(f"failed to list podgroups with err: {error}") from error
-    _print(context, queue_table(queues, groups))
+    await _print_counted(context, queues, "podgroups")
 
 
 async def _get(context: Context) -> None:
-    key = _key(context, "name is mandatory to get the particular queue details")
+    key = required_key(context, "name is mandatory to get the particular queue details")
     queue = await context.client.get(QUEUES, key)
+    await _print_counted(context, [queue], f"podgroup for queue {key.name}")
+
+
+async def _print_counted(context: Context, queues: Sequence[Mapping[str, Any]], what: str) -> None:
     try:
         groups, _ = await context.client.list(POD_GROUPS)
     except KubeError as error:
-        raise Failure(f"failed to list podgroup for queue {key.name} with err: {error}") from error
-    _print(context, queue_table([queue], groups))
+        raise Failure(f"failed to list {what} with err: {error}") from error
+    _print(context, queue_table(queues, groups))
 
 
 async def _vqueues(context: Context) -> None:
@@ -108,12 +108,6 @@ async def _vqueues(context: Context) -> None:
 def _print(context: Context, lines: Sequence[str]) -> None:
     for line in lines:
         context.say(line)
-
-
-def _key(context: Context, message: str) -> Key:
-    if not context.text("name"):
-        raise Failure(message)
-    return Key("", context.text("name"))
 
 
 QUEUE: Final = Group(

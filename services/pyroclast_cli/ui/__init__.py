@@ -8,7 +8,7 @@ from typing import Final
 
 from pyroclast_cli.flags import Context, Failure
 from pyroclast_cli.servers import BOARD, RECORDER
-from pyroclast_cli.tree import Leaf
+from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.scope import SCOPE_FLAGS
 
 
@@ -22,4 +22,4 @@ async def _ui(context: Context) -> None:
     await Explorer(context).run_async()
 
 
-UI: Final = Leaf("ui", "show Jobs, queues and nodes as a full screen", _ui, (*SCOPE_FLAGS, BOARD, RECORDER), is_ours=True)
+UI: Final = OwnLeaf("ui", "show Jobs, queues and nodes as a full screen", _ui, (*SCOPE_FLAGS, BOARD, RECORDER))

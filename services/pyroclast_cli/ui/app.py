@@ -213,13 +213,11 @@ class Explorer(App[None]):
             except Failure as error:
                 self.notify(str(error), severity="error", markup=False)
 
-    def on_data_table_row_selected(self) -> None:
-        """Handle the Enter key on a row."""
-        self.action_explain()
-
     def action_explain(self) -> None:
         """Explain the state of the selected row."""
         self._tell("Explain", EXPLAIN, "board", "recorder")
+
+    on_data_table_row_selected = action_explain  # the Enter key on a row
 
     def action_logs(self) -> None:
         """Follow the logs of the selected Job."""

@@ -12,7 +12,7 @@ from pyroclast.api.types import NODES
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ConfigError, configuration_files
 from pyroclast_cli.flags import Context, Failure, connected
-from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.tree import Group, Leaf, OwnLeaf
 from pyroclast_cli.views.completing import Place, place_of, split_at_equals
 
 MOST: int = 500
@@ -83,13 +83,12 @@ async def _print_script(context: Context) -> None:
     context.say(SCRIPTS[shell].rstrip("\n"))
 
 
-COMPLETION: Final = Leaf(
+COMPLETION: Final = OwnLeaf(
     "completion",
     "print the completion script of a shell: bash, zsh or fish",
     _print_script,
     takes="SHELL",
     needs_cluster=False,
-    is_ours=True,
 )
 
 
@@ -103,7 +102,7 @@ def complete(root: Callable[[], Group]) -> Leaf:
         for each in sorted({each for each in found if each.startswith(place.prefix)}):
             context.say(each if is_split or not place.joined else f"{place.joined}{each}")
 
-    return Leaf("__complete", "what the scripts of `completion` ask", work, needs_cluster=False, is_ours=True)
+    return OwnLeaf("__complete", "what the scripts of `completion` ask", work, needs_cluster=False)
 
 
 async def _names(place: Place) -> Sequence[str]:

@@ -17,7 +17,7 @@ from pyroclast.views.queues import explain_queue, queue_lines
 from pyroclast_cli.compatible import jobs
 from pyroclast_cli.flags import Context, Failure
 from pyroclast_cli.servers import BOARD, RECORDER, causes_of, explained
-from pyroclast_cli.tree import Leaf
+from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.output import OUTPUT, write_one
 from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, entries_that_wait, existing, job_key, namespace_of, views_in
 
@@ -102,13 +102,12 @@ async def _explain_node(context: Context, name: str) -> int:
     return 0
 
 
-EXPLAIN: Final = Leaf(
+EXPLAIN: Final = OwnLeaf(
     "explain",
     "show why a Job waits, or the resources of a queue or node",
     _explain,
     (NAMESPACE, OUTPUT, BOARD, RECORDER),
     takes="NAME|podgroup/NAME|queue/NAME|node/NAME",
-    is_ours=True,
     statuses=((0, "the Job waits or runs"), (NEVER, "the Job can never start"), (NO_SUCH_OBJECT, "the object does not exist")),
 )
 

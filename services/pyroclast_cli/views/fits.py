@@ -16,7 +16,7 @@ from pyroclast.views.explanation import explanation_lines, unserved
 from pyroclast.views.jobs import absence_of
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import BOARD, UNREACHABLE, answered
-from pyroclast_cli.tree import Leaf
+from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.output import OUTPUT, write_one
 from pyroclast_cli.views.scope import NAMESPACE, namespace_of
 
@@ -71,7 +71,7 @@ def _is_list(document: Any) -> bool:  # noqa: ANN401 - YAML
     return isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list)
 
 
-LINT: Final = Leaf(
+LINT: Final = OwnLeaf(
     "lint",
     "check manifests by the rules of the webhooks, without a cluster",
     _lint,
@@ -81,7 +81,6 @@ LINT: Final = Leaf(
     ),
     takes="[FILE...]",
     needs_cluster=False,
-    is_ours=True,
 )
 
 
@@ -140,7 +139,7 @@ def _checked(job: dict[str, Any], queues: list[dict[str, Any]]) -> dict[str, Any
     return result
 
 
-FITS: Final = Leaf(
+FITS: Final = OwnLeaf(
     "fits",
     "show whether the Job of a manifest would start now; nothing is created",
     _fits,
@@ -152,7 +151,6 @@ FITS: Final = Leaf(
         BOARD,
     ),
     takes="[FILE]",
-    is_ours=True,
     statuses=(
         (0, "the Job would start or wait"),
         (1, "the Job would be refused"),

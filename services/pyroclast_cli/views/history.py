@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pyroclast.api.types import Key
 from pyroclast.views.contract import Row, document
 from pyroclast.views.groups import OBJECT, is_native
 from pyroclast.views.readable import hours_text, human_duration, in_hours
 from pyroclast.views.usage import advice_of, efficiency_rows
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import RECORDER, WINDOW_FLAGS, asked, history_path
-from pyroclast_cli.tree import Leaf
+from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, with_kind, write, write_one
 from pyroclast_cli.views.scope import ALL_NAMESPACES, NAMESPACE, NO_SUCH_OBJECT, job_key, namespaces_of
 
@@ -24,10 +25,6 @@ MOST: Final = 10_000
 REFERENCE: Final = "vcjob.batch.volcano.sh"
 
 
-def _short_time(text: str) -> str:
-    return text.removesuffix("Z").replace("T", " ")
-
-
 COLUMNS: Final = (
     Column("NAMESPACE", "namespace"),
     Column("NAME", "name"),
@@ -35,7 +32,7 @@ COLUMNS: Final = (
     Column("USER", "user"),
     Column("STATE", "state"),
     Column("EXIT", "exitCode"),
-    Column("SUBMITTED", "submitted", _short_time),
+    Column("SUBMITTED", "submitted", lambda text: text.removesuffix("Z").replace("T", " ")),
     Column("WAITED", "waitedSeconds", human_duration),
     Column("ELAPSED", "elapsedSeconds", human_duration),
     Column("PODS", "pods"),
@@ -91,11 +88,17 @@ async def _history(context: Context) -> None:
         context.say(f"These are the {len(rows)} newest; --limit shows up to {MOST}, --since and --until others")
 
 
-async def _one(context: Context) -> None:
+async def _tries(context: Context) -> tuple[Key, list[dict[str, Any]]]:
+    """Return all Jobs that have had the name in the arguments, the newest first."""
     key = job_key(context)
     tries = (await asked(context, history_path("jobs", key.namespace, key.name), {}))["items"]
     if not tries:
         raise Failure(f"the recorder has no Job {key}", status=NO_SUCH_OBJECT)
+    return key, tries
+
+
+async def _one(context: Context) -> None:
+    key, tries = await _tries(context)
     shown = tries if context.is_set("all") else tries[:1]
     lines = [line for number, job in enumerate(shown) for line in ([""] if number else []) + _lines(job)]
     if len(tries) > len(shown):
@@ -159,33 +162,21 @@ def _duration(seconds: int | None) -> str:
 
 
 async def _efficiency(context: Context) -> None:
-    key = job_key(context)
-    tries = (await asked(context, history_path("jobs", key.namespace, key.name), {}))["items"]
-    if not tries:
-        raise Failure(f"the recorder has no Job {key}", status=NO_SUCH_OBJECT)
-    job = tries[0]
+    job = (await _tries(context))[1][0]
     rows = [{**row, "name": job["name"]} for row in efficiency_rows(job)]
     is_table = context.text("output") in {"table", "wide", ""}
     if is_table:
         code = "" if job["exitCode"] is None else f", exit code {job['exitCode']}"
         context.say(f"{job['state']}{code}; ran {_duration(job['elapsedSeconds'])}, waited {_duration(job['waitedSeconds'])}")
-    write(
-        context,
-        Table(
-            "JobEfficiency",
-            EFFICIENCY_COLUMNS,
-            rows,
-            REFERENCE,
-            empty="Its pods asked for nothing, or were never placed",
-        ),
-    )
+    nothing = "Its pods asked for nothing, or were never placed"
+    write(context, Table("JobEfficiency", EFFICIENCY_COLUMNS, rows, REFERENCE, nothing))
     if is_table and rows and all(row["usedHours"] is None for row in rows):
         context.say("What was used is not known: nobody measured its pods (install metrics-server), or for too short a time")
     elif is_table and (advice := advice_of(job)):
         context.say(advice)
 
 
-HISTORY: Final = Leaf(
+HISTORY: Final = OwnLeaf(
     "history",
     "list past Jobs, including deleted ones; with NAME, all records of one Job",
     _history,
@@ -203,13 +194,11 @@ HISTORY: Final = Leaf(
         RECORDER,
     ),
     takes="[NAME]",
-    is_ours=True,
 )
-EFFICIENCY: Final = Leaf(
+EFFICIENCY: Final = OwnLeaf(
     "efficiency",
     "compare the requests of a Job with its use",
     _efficiency,
     (NAMESPACE, *TABLE_FLAGS, RECORDER),
     takes="NAME",
-    is_ours=True,
 )

@@ -18,9 +18,10 @@ from pyroclast.api import keys
 from pyroclast.api.types import JOBS, PODS, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound, is_transient
 from pyroclast.resources import durations
+from pyroclast.views.jobs import phase_of
 from pyroclast.views.readable import natural_order
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tree import Leaf
+from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.scope import NAMESPACE, named_job
 
 DIGITS: Final = 9
@@ -256,10 +257,9 @@ def _whole_seconds(stamp: str) -> str:
 
 async def _has_ended(context: Context, key: Key) -> bool:
     try:
-        job = await context.client.get(JOBS, key)
+        return phase_of(await context.client.get(JOBS, key)) in ENDS
     except NotFound:
         return True
-    return ((job.get("status") or {}).get("state") or {}).get("phase") in ENDS
 
 
 def _restarts(pod: Mapping[str, Any], container: str) -> int:
@@ -332,7 +332,7 @@ def query_of(context: Context) -> dict[str, str]:
     return query
 
 
-LOGS: Final = Leaf(
+LOGS: Final = OwnLeaf(
     "logs",
     "show the lines of all pods of a Job by time",
     _logs,
@@ -348,5 +348,4 @@ LOGS: Final = Leaf(
         Flag("max-pods", "", 50, "pods to show at most", "int"),
     ),
     takes="NAME",
-    is_ours=True,
 )

@@ -16,7 +16,7 @@ from pyroclast.lifecycle.hypernodes.discovered import member_names
 from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast.views.readable import as_text, readable
 from pyroclast_cli.flags import Context, Flag
-from pyroclast_cli.tree import Leaf
+from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
 
@@ -91,7 +91,7 @@ async def _tiers(context: Context, nodes: Sequence[Mapping[str, Any]]) -> dict[s
     return tier_groups(hyper_nodes, {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes})
 
 
-NODES_VIEW: Final = Leaf(
+NODES_VIEW: Final = OwnLeaf(
     "nodes",
     "list the free resources of nodes",
     _nodes,
@@ -101,5 +101,4 @@ NODES_VIEW: Final = Leaf(
         *TABLE_FLAGS,
         WATCH,
     ),
-    is_ours=True,
 )

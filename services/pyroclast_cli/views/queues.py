@@ -10,7 +10,7 @@ from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.views.queues import budget_rows, draw_queues, queue_rows, signed_hours
 from pyroclast.views.readable import hours_text, human_duration
 from pyroclast_cli.flags import Context, Flag
-from pyroclast_cli.tree import Leaf
+from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
 
@@ -48,7 +48,7 @@ async def _budget(context: Context) -> None:
     await show(context, read, QUEUES)
 
 
-BUDGET: Final = Leaf(
+BUDGET: Final = OwnLeaf(
     "budget",
     "list the budgets of queues and what is left of them",
     _budget,
@@ -58,7 +58,6 @@ BUDGET: Final = Leaf(
         *TABLE_FLAGS,
         WATCH,
     ),
-    is_ours=True,
 )
 
 
@@ -97,7 +96,7 @@ async def _queues(context: Context) -> None:
     await show(context, read, QUEUES)  # the status of a queue counts its PodGroups, so it changes with them
 
 
-QUEUES_VIEW: Final = Leaf(
+QUEUES_VIEW: Final = OwnLeaf(
     "queues",
     "list usage, limits and waiting Jobs of each queue",
     _queues,
@@ -109,5 +108,4 @@ QUEUES_VIEW: Final = Leaf(
         *TABLE_FLAGS[1:],
         WATCH,
     ),
-    is_ours=True,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from pyroclast.views.contract import Row
 from pyroclast.views.readable import hours_text, human_duration, in_hours
 from pyroclast_cli.flags import Context, Flag
 from pyroclast_cli.servers import RECORDER, WINDOW_FLAGS, asked, history_path
-from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.tree import Group, OwnLeaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
 
 GROUPS: Final = {
@@ -67,16 +68,6 @@ async def _waits(context: Context) -> None:
     write(context, Table("WaitRecord", WAITS, answer["items"], empty="No Job began in that time"))
 
 
-def _share(count: int, total: int) -> str | None:
-    return f"{count / total:.0%}" if total else None
-
-
-def _basis(counts: Mapping[str, int]) -> str | None:
-    """Return the sources of the run times in the estimates, most frequent first."""
-    total = sum(counts.values())
-    return ", ".join(f"{name} {count / total:.0%}" for name, count in sorted(counts.items(), key=lambda each: -each[1])) or None
-
-
 ESTIMATES: Final = (
     Column("QUEUE", "queue"),
     Column("N", "predictions"),
@@ -91,14 +82,12 @@ ESTIMATES: Final = (
 
 async def _estimates(context: Context) -> None:
     answer = await asked(context, history_path("estimates"), {name: context.text(name) for name in ("since", "until")})
-    rows = [
-        {
-            **item,
-            **{f"{part}Share": _share(item[part], item["predictions"]) for part in ("held", "early", "late")},
-            "basisText": _basis(item["basis"]),
-        }
-        for item in answer["items"]
-    ]
+    rows = []
+    for item in answer["items"]:
+        total, basis = item["predictions"], Counter(item["basis"])
+        shares = {f"{part}Share": f"{item[part] / total:.0%}" if total else None for part in ("held", "early", "late")}
+        sources = ", ".join(f"{name} {count / basis.total():.0%}" for name, count in basis.most_common())
+        rows.append({**item, **shares, "basisText": sources or None})
     write(context, Table("EstimateRecord", ESTIMATES, rows, empty="No Job began in that time whose start was foretold"))
 
 
@@ -127,7 +116,7 @@ async def _cluster(context: Context) -> None:
     write(context, Table("ClusterRecord", CLUSTER, rows, empty="No node was seen in that time"))
 
 
-USAGE: Final = Leaf(
+USAGE: Final = OwnLeaf(
     "usage",
     "sum up what was asked for and used",
     _usage,
@@ -141,29 +130,24 @@ USAGE: Final = Leaf(
         *TABLE_FLAGS,
         RECORDER,
     ),
-    is_ours=True,
 )
 REPORT: Final = Group(
     "report",
     "report usage and waits",
     (
         USAGE,
-        Leaf(
+        OwnLeaf(
             "cluster",
             "show how much of the nodes was allocated, reserved, idle and down, in whole hours",
             _cluster,
             (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
-            is_ours=True,
         ),
-        Leaf(
-            "waits", "show how long Jobs waited, by queue and size", _waits, (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER), is_ours=True
-        ),
-        Leaf(
+        OwnLeaf("waits", "show how long Jobs waited, by queue and size", _waits, (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER)),
+        OwnLeaf(
             "estimates",
             "show how often estimates of starts held, by queue, and how wide they were",
             _estimates,
             (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
-            is_ours=True,
         ),
     ),
 )

@@ -17,7 +17,7 @@ from pyroclast.views.jobs import is_waiting
 from pyroclast.views.readable import human_duration
 from pyroclast.views.rows import lanes, slowest_lines, timeline_rows
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tree import Leaf
+from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table, Whole
 from pyroclast_cli.views.scope import NAMESPACE, existing, named_job, namespace_of, views_in
 from pyroclast_cli.views.watching import WATCH, show
@@ -54,13 +54,12 @@ async def _read(context: Context, key: Key) -> tuple[dict[str, Any], list[Row]]:
     return flow, list(flow_rows(flow, context.client.now(), codes))
 
 
-TREE: Final = Leaf(
+TREE: Final = OwnLeaf(
     "tree",
     "show the entries of a flow below their dependencies",
     _tree,
     (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg"), WATCH),
     takes="FLOW",
-    is_ours=True,
 )
 
 
@@ -118,11 +117,10 @@ async def _timeline(context: Context) -> None:
     await show(context, table, PODS, namespace=key.namespace)
 
 
-TIMELINE: Final = Leaf(
+TIMELINE: Final = OwnLeaf(
     "timeline",
     "show when each pod of a Job was created, scheduled, started, ready, finished",
     _timeline,
     (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg, trace"), *TABLE_FLAGS[1:], WATCH),
     takes="NAME",
-    is_ours=True,
 )

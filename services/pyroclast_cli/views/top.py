@@ -14,7 +14,7 @@ from pyroclast.views.contract import Row
 from pyroclast.views.readable import readable
 from pyroclast.views.usage import Usage, job_usage, node_usage, queue_usage, task_usage
 from pyroclast_cli.flags import Context, Flag
-from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.tree import Group, OwnLeaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.scope import SCOPE_FLAGS, is_selected, namespaces_of
 from pyroclast_cli.views.watching import WATCH, show
@@ -74,15 +74,12 @@ async def _of_pods(
             context.client.list(PODS, namespace, label_selector=keys.JOB_NAME),
             _measured(context, POD_METRICS, namespace),
         )
-        pods = [pod for pod in listed[0] if _job_of(pod) in queues]
+        metas = ((pod, pod["metadata"]) for pod in listed[0])
+        pods = [pod for pod, meta in metas if (meta["namespace"], meta.get("labels", {}).get(keys.JOB_NAME, "")) in queues]
         _say_unmeasured(measured)
         return Table(kind, columns, rows_of(pods, queues, Usage.of(measured)), reference, "No pod of a Job runs")
 
     await show(context, read, PODS, namespace=namespaces_of(context), every=EVERY)
-
-
-def _job_of(pod: Mapping[str, Any]) -> tuple[str, str]:
-    return pod["metadata"]["namespace"], (pod["metadata"].get("labels") or {}).get(keys.JOB_NAME, "")
 
 
 def _say_unmeasured(measured: object) -> None:
@@ -91,10 +88,8 @@ def _say_unmeasured(measured: object) -> None:
 
 
 async def _jobs(context: Context) -> None:
-    def rows_of(pods: Sequence[Mapping[str, Any]], _: object, usage: Usage) -> list[Row]:
-        return job_usage(pods, usage)
-
-    await _of_pods(context, "JobUsage", (NAMESPACE, *AMOUNTS), rows_of, reference="vcjob.batch.volcano.sh")
+    columns, reference = (NAMESPACE, *AMOUNTS), "vcjob.batch.volcano.sh"
+    await _of_pods(context, "JobUsage", columns, lambda pods, _, usage: job_usage(pods, usage), reference=reference)
 
 
 async def _tasks(context: Context) -> None:
@@ -125,15 +120,14 @@ TOP: Final = Group(
     "top",
     "compare the present use of pods with their requests",
     (
-        Leaf("jobs", "what Jobs use", _jobs, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True),
-        Leaf("tasks", "what the tasks of Jobs use", _tasks, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True),
-        Leaf("queues", "what the Jobs of each queue use", _queues, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True),
-        Leaf(
+        OwnLeaf("jobs", "what Jobs use", _jobs, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH)),
+        OwnLeaf("tasks", "what the tasks of Jobs use", _tasks, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH)),
+        OwnLeaf("queues", "what the Jobs of each queue use", _queues, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH)),
+        OwnLeaf(
             "nodes",
             "compare the use of each node with its resources",
             _nodes,
             (Flag("selector", "l", "", "labels of the nodes"), *TABLE_FLAGS, WATCH),
-            is_ours=True,
         ),
     ),
 )

@@ -13,8 +13,9 @@ from pyroclast.api.enums import JobPhase
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.resources import durations
+from pyroclast.views.jobs import phase_of
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tree import Leaf
+from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.scope import NAMESPACE, job_key
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ async def _followed(client: Client, key: Key, wanted: str) -> str:
             job = await client.get(JOBS, key)
         except NotFound:
             raise Failure(f"Job {key} does not exist, or was deleted") from None
-        phase = _phase_of(job)
+        phase = phase_of(job)
         if phase == wanted or is_out_of_reach(phase, wanted):
             return phase
         try:
@@ -82,15 +83,11 @@ async def _changed(client: Client, key: Key, job: Mapping[str, Any], phase: str)
         async for lines in batches:
             for line in lines:
                 event = orjson.loads(line)
-                if event["type"] in {"DELETED", "ERROR"} or _phase_of(event["object"]) != phase:
+                if event["type"] in {"DELETED", "ERROR"} or phase_of(event["object"]) != phase:
                     return
 
 
-def _phase_of(job: Mapping[str, Any]) -> str:
-    return str(((job.get("status") or {}).get("state") or {}).get("phase", ""))
-
-
-WAIT: Final = Leaf(
+WAIT: Final = OwnLeaf(
     "wait",
     "wait until a Job has a phase",
     _wait,
@@ -100,6 +97,5 @@ WAIT: Final = Leaf(
         Flag("timeout", "", "", "how long to wait at most, such as 10m; empty for ever", "duration"),
     ),
     takes="NAME",
-    is_ours=True,
     statuses=((0, "the Job has the phase"), (1, "the phase can no longer be reached"), (TIMED_OUT, "the timeout is over")),
 )

@@ -20,7 +20,7 @@ from pyroclast.views.readable import as_text, clock_text, human_duration, main_r
 from pyroclast.views.rows import AT_WORK, running_native_rows, running_rows, waiting_rows
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import BOARD, explained, orders
-from pyroclast_cli.tree import Leaf
+from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, with_kind
 from pyroclast_cli.views.scope import SCOPE_FLAGS, entries_that_wait, existing, jobs_of, namespaces_of, natives_of
 from pyroclast_cli.views.watching import WATCH, show
@@ -42,7 +42,12 @@ TAIL: Final = (
 
 def stored_order(groups: Sequence[Group], queue: str, now: float) -> list[Row]:
     """Return the waiting Jobs of a queue by the positions that the scheduler wrote last; without these, by priority and age."""
-    waiting = [group for group in groups if _queue(group) == queue and _phase(group) in WAITING_PHASES]
+    waiting = [
+        group
+        for group in groups
+        if ((group.get("spec") or {}).get("queue") or "default") == queue
+        and (group.get("status") or {}).get("phase", "") in WAITING_PHASES
+    ]
     places = {group["metadata"]["uid"]: position_of(group) for group in waiting}
     has_places = None not in places.values()
     waiting.sort(key=lambda group: (places[group["metadata"]["uid"]] if has_places else 0, *_rank(group)))
@@ -70,14 +75,6 @@ def _rank(group: Group) -> tuple[int, str, str, str]:
     return -priority, metadata["creationTimestamp"], metadata["namespace"], metadata["name"]
 
 
-def _queue(group: Group) -> str:
-    return str((group.get("spec") or {}).get("queue") or "default")
-
-
-def _phase(group: Group) -> str:
-    return str((group.get("status") or {}).get("phase", ""))
-
-
 def _from_scheduler(answer: Row) -> tuple[list[Row], tuple[Column, ...]]:
     """Return the scheduler's rows, and a column for each plugin that orders the jobs."""
     rows: list[Row] = []
@@ -87,11 +84,9 @@ def _from_scheduler(answer: Row) -> tuple[list[Row], tuple[Column, ...]]:
         ranks = {name: rank for name, rank in (each.get("ranks") or {}).items() if name != "priority"}
         plugins |= dict.fromkeys(ranks)
         rows.append({**each, **ranks, "start": listed_start(each), "namespace": each["namespace"] or "(hidden)"})
-    return rows, tuple(Column(name.upper(), name, _short) for name in plugins)
-
-
-def _short(rank: float | str) -> str:
-    return rank if isinstance(rank, str) else f"{rank:.4g}"
+    return rows, tuple(
+        Column(name.upper(), name, lambda rank: rank if isinstance(rank, str) else f"{rank:.4g}") for name in plugins
+    )
 
 
 async def _order(context: Context) -> None:
@@ -117,13 +112,12 @@ async def _order(context: Context) -> None:
     await show(context, read, POD_GROUPS)
 
 
-ORDER: Final = Leaf(
+ORDER: Final = OwnLeaf(
     "order",
     "list the waiting Jobs of a queue in the order of the scheduler",
     _order,
     (Flag("queue", "q", "", "the queue"), *TABLE_FLAGS, BOARD, WATCH),
     takes="[QUEUE]",
-    is_ours=True,
 )
 
 
@@ -220,7 +214,7 @@ async def _running_natives(context: Context) -> list[Row]:
     return running_native_rows(groups, pods, context.client.now())
 
 
-WAITING: Final = Leaf(
-    "waiting", "list the waiting Jobs and their causes", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS, BOARD, WATCH), is_ours=True
+WAITING: Final = OwnLeaf(
+    "waiting", "list the waiting Jobs and their causes", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS, BOARD, WATCH)
 )
-RUNNING: Final = Leaf("running", "list the running Jobs", _running, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True)
+RUNNING: Final = OwnLeaf("running", "list the running Jobs", _running, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH))

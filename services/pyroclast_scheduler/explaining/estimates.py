@@ -63,7 +63,9 @@ class Estimator:
         is_placed = facts is not None and facts.tally.ready >= max(1, facts.min_available) and not _is_over(facts)
         if facts is not None and is_placed:
             if known is None:
-                self._started(key, facts, now)
+                for made in self._made.pop(key, ()):
+                    self.calibration.add(facts.queue, Score(made.raw, made.told, now - made.at))
+                self._starts.pop(key, None)
                 self._running[key] = facts, began(facts) or now
             return
         if known is not None:
@@ -73,11 +75,6 @@ class Estimator:
         elif facts is None:
             self._made.pop(key, None)
             self._starts.pop(key, None)
-
-    def _started(self, key: str, facts: JobFacts, now: float) -> None:
-        for made in self._made.pop(key, ()):
-            self.calibration.add(facts.queue, Score(made.raw, made.told, now - made.at))
-        self._starts.pop(key, None)
 
     def take(self, done: Pass) -> None:
         """Store the estimated starts that the pass `done` found."""

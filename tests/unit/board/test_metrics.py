@@ -14,9 +14,9 @@ from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.cluster.records import (
     ShownContainerState,
     ShownContainerStatus,
+    ShownObject,
     ShownPod,
     ShownPodStatus,
-    ShownQueue,
     ShownWait,
 )
 from pyroclast_board.metrics import JobEnds, WaitingJobs, is_below_guarantee
@@ -54,22 +54,22 @@ def test_job_wait_run_and_end_metrics_count_once_and_vanish_with_the_queue() -> 
     assert 'pyroclast_wait_seconds_sum{queue="q"} 300.0' in text
     assert 'pyroclast_run_seconds_sum{queue="q"} 3600.0' in text
     assert 'pyroclast_job_ends_total{queue="q",state="Failed"} 1.0' in text
-    ends._queue_changed(ShownQueue(metadata=ShownQueue().metadata.__class__(name="q")), None)
+    ends._queue_changed(ShownObject(metadata=ShownObject().metadata.__class__(name="q")), None)
     assert 'queue="q"' not in render(registry).decode()
 
 
 def test_queue_is_below_its_guarantee_when_any_resource_is_allocated_less() -> None:
     spec = {"guarantee": {"resource": {"cpu": "2", "memory": "4Gi"}}}
-    assert is_below_guarantee(ShownQueue(spec=spec, status={"allocated": {"cpu": "2", "memory": "1Gi"}}))
-    assert not is_below_guarantee(ShownQueue(spec=spec, status={"allocated": {"cpu": "2", "memory": "4096Mi"}}))
-    assert not is_below_guarantee(ShownQueue())
+    assert is_below_guarantee(ShownObject(spec=spec, status={"allocated": {"cpu": "2", "memory": "1Gi"}}))
+    assert not is_below_guarantee(ShownObject(spec=spec, status={"allocated": {"cpu": "2", "memory": "4096Mi"}}))
+    assert not is_below_guarantee(ShownObject())
 
 
 def test_running_job_counts_as_crashing_while_a_pod_is_in_crash_loop_back_off() -> None:
     registry = CollectorRegistry()
     cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     WaitingJobs(registry, cluster)
-    cluster.queues._store.put(ShownQueue(metadata=Meta(name="q")))
+    cluster.queues._store.put(ShownObject(metadata=Meta(name="q")))
     owner = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="j", uid="u", controller=True)
 
     def pod(name: str, reason: str) -> ShownPod:

@@ -20,7 +20,7 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.metrics import render
 from pyroclast_board.cluster.cluster import Cluster
-from pyroclast_board.cluster.records import ShownNative, ShownPod
+from pyroclast_board.cluster.records import ShownObject, ShownPod
 from pyroclast_board.metrics import JobEnds, WaitingJobs
 
 from .conftest import FULL, POD, Board, running_board
@@ -131,7 +131,7 @@ async def test_waiting_native_podgroup_shows_queue_requests_and_likely_start_and
         assert "6 cpu" in page
         registry, cluster = CollectorRegistry(), Cluster(board.client, "default")
         WaitingJobs(registry, cluster)
-        cluster.natives.put_group(None, msgspec.convert(await found(board, "ranks"), ShownNative))
+        cluster.natives.put_group(None, msgspec.convert(await found(board, "ranks"), ShownObject))
         text = render(registry).decode()
     assert 'pyroclast_waiting_jobs{code="NodesFull",queue="research"} 1.0' in text
     assert 'pyroclast_waiting_resources{queue="research",resource="cpu"} 6.0' in text
@@ -145,7 +145,7 @@ async def test_native_podgroup_wait_seconds_are_counted_when_it_starts() -> None
     registry, cluster = CollectorRegistry(), Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     JobEnds(registry, cluster)
     meta = {"uid": "u", "creationTimestamp": "2029-12-31T23:50:00Z", "labels": {QUEUE: "research"}}
-    before, after = (msgspec.convert(group("ranks", waits=waits, **meta), ShownNative) for waits in (True, False))
+    before, after = (msgspec.convert(group("ranks", waits=waits, **meta), ShownObject) for waits in (True, False))
     cluster.natives.put_pod(None, msgspec.convert(pod("p", "ranks"), ShownPod))
     cluster.natives.put_group(None, before)
     cluster.natives.put_group(before, after)
