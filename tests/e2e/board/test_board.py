@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,6 @@ from tests.e2e.faults.test_faults import phases
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.board import look, shows
 from tests.e2e.support.cluster import Cluster, wait_until
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.timeout(480)
@@ -51,14 +48,3 @@ def test_jobs_complete_while_the_board_is_killed_and_history_is_served_without_r
     code, page = look(cluster, "/history")
     assert code == 200
     assert "History" in page
-
-
-@pytest.mark.timeout(480)
-def test_web_page_shows_every_entry_and_the_critical_path_of_a_jobflow(cluster: Cluster, namespace: str) -> None:
-    flow = (ROOT / "examples" / "flow.yaml").read_text()
-    cluster.create(flow, namespace)
-    (found,) = cluster.get("jobflow", "-n", namespace)["items"]
-    shows(cluster, "/flows", f"{namespace}/{found['metadata']['name']}")
-    page = shows(cluster, f"/flows/{found['metadata']['uid']}", "on the critical path")
-    for entry in found["spec"]["flows"]:
-        assert f">{entry['name']}<" in page

@@ -20,7 +20,7 @@ from tests.e2e.support.cluster import Cluster
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what the library does at import is not ours to mend
-    from kubernetes_asyncio import client, config
+    from kubernetes_asyncio import client, config, watch
 
 JOBS = ("batch.volcano.sh", "v1alpha1")
 GROUPS = ("scheduling.volcano.sh", "v1beta1")
@@ -364,19 +364,24 @@ async def shaped(groups: Objects, name: str, **spec: Any) -> None:
             return
 
 
-async def test_spark_operator_pods_keep_running_when_their_podgroup_is_deleted(
-    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
+@pytest.mark.parametrize(
+    ("minimum", "pods"),
+    [(1, ("driver", "exec-1", "exec-2")), (3, ("mpi-launcher", "mpi-worker-0", "mpi-worker-1"))],
+    ids=["spark-operator", "mpi-operator"],
+)
+async def test_pods_of_spark_and_mpi_operators_keep_running_when_their_podgroup_is_deleted(
+    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str, minimum: int, pods: tuple[str, ...]
 ) -> None:
-    spec = {"minMember": 1, "queue": queue, "minResources": {"cpu": "300m"}}
-    await groups.post(podgroup("spark-app-pg", spec))
-    for name in ("driver", "exec-1", "exec-2"):
-        await pod(api, namespace, name, "spark-app-pg")
+    spec = {"minMember": minimum, "queue": queue, "minResources": {"cpu": "300m"}}
+    await groups.post(podgroup("app", spec))
+    for name in pods:
+        await pod(api, namespace, name, "app")
     await all_run(api, namespace, 3)
-    assert (await groups.reaches("spark-app-pg", "Running"))["spec"] == spec
-    await is_counted(cluster, groups, "spark-app-pg", queue, running=3)
-    await groups.delete("spark-app-pg")
+    assert (await groups.reaches("app", "Running"))["spec"] == spec
+    await is_counted(cluster, groups, "app", queue, running=3)
+    await groups.delete("app")
     assert await groups.names() == []
-    assert await pods_of(api, namespace) == dict.fromkeys(("driver", "exec-1", "exec-2"), "Running")  # it ends its own pods
+    assert await pods_of(api, namespace) == dict.fromkeys(pods, "Running"), "the operators end their own pods"
 
 
 async def test_podgroup_status_is_restored_after_a_typed_client_writes_only_the_phase(
@@ -406,18 +411,6 @@ async def test_spark_pods_run_in_a_podgroup_created_with_an_empty_spec(
     assert (await groups.get("spark-1-podgroup"))["spec"].get("minMember", 0) == 0
 
 
-async def test_mpi_operator_podgroup_spec_is_unchanged_when_its_pods_run(
-    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
-) -> None:
-    spec = {"minMember": 3, "queue": queue, "minResources": {"cpu": "300m"}}
-    await groups.post(podgroup("mpi", spec))
-    for name in ("mpi-launcher", "mpi-worker-0", "mpi-worker-1"):
-        await pod(api, namespace, name, "mpi")
-    await all_run(api, namespace, 3)
-    assert (await groups.reaches("mpi", "Running"))["spec"] == spec
-    await is_counted(cluster, groups, "mpi", queue, running=3)
-
-
 async def test_trainer_repeated_apply_of_a_podgroup_changes_no_resource_version(
     cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
 ) -> None:
@@ -437,12 +430,7 @@ async def test_trainer_repeated_apply_of_a_podgroup_changes_no_resource_version(
 async def test_pods_of_one_workflow_share_the_queue_of_the_first_pod_and_others_get_an_event(
     cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects
 ) -> None:
-    other = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": namespace},
-        "spec": {"weight": 1},
-    }
+    other = {"apiVersion": "/".join(GROUPS), "kind": "Queue", "metadata": {"name": namespace}, "spec": {"weight": 1}}
     cluster.create(json.dumps(other))
     made = await client.CoreV1Api(api).create_namespaced_config_map(namespace, {"metadata": {"name": "workflow"}})
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "workflow", "uid": made.metadata.uid, "controller": True}
@@ -468,9 +456,23 @@ async def test_pods_of_one_workflow_share_the_queue_of_the_first_pod_and_others_
     assert message.startswith(f'queue "{namespace}" is not taken: ')
 
 
-async def test_posted_job_gets_a_default_queue_and_reaches_completed(jobs: Objects) -> None:
-    body = torchx_job("mine", ("a", 1))
-    body["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["command"] = ["sleep", "1"]
-    await jobs.post(body)
-    assert (await jobs.get("mine"))["spec"]["queue"] == "default"
-    assert (await jobs.reaches("mine", "Completed"))["status"]["succeeded"] == 1
+async def test_watch_from_the_list_resource_version_yields_later_changes(api: client.ApiClient, namespace: str) -> None:
+    core = client.CoreV1Api(api)
+    for number in range(3):
+        await core.create_namespaced_config_map(namespace, {"metadata": {"name": f"c{number}", "labels": {"made-by": "test"}}})
+    # the cluster adds one of its own at any time
+    listed = await core.list_namespaced_config_map(namespace, label_selector="made-by=test")
+    names = {item.metadata.name for item in listed.items}
+    assert names == {"c0", "c1", "c2"}
+    await core.patch_namespaced_config_map("c0", namespace, {"data": {"colour": "red"}})
+    await core.delete_namespaced_config_map("c1", namespace)
+    seen = []
+    async with watch.Watch() as watching:
+        version = listed.metadata.resource_version
+        async for event in watching.stream(
+            core.list_namespaced_config_map, namespace, label_selector="made-by=test", resource_version=version, timeout_seconds=5
+        ):
+            seen.append((event["type"], event["object"].metadata.name))
+            if len(seen) == 2:
+                break
+    assert seen == [("MODIFIED", "c0"), ("DELETED", "c1")]

@@ -16,25 +16,6 @@ import yaml
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.shell import PROGRAMS, Shell
 
-FLOW = """
-apiVersion: flow.volcano.sh/v1alpha1
-kind: JobTemplate
-metadata: {name: step}
-spec:
-  minAvailable: 1
-  tasks:
-  - name: main
-    replicas: 1
-    template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox, command: [echo, done]}]}}
----
-apiVersion: flow.volcano.sh/v1alpha1
-kind: JobFlow
-metadata: {name: etl}
-spec:
-  jobRetainPolicy: retain
-  flows: [{name: step}]
-"""
-
 
 @pytest.fixture
 def shell(cluster: Cluster, namespace: str, tmp_path: Path) -> Shell:
@@ -129,7 +110,6 @@ def test_missing_scheduler_is_named_in_warnings_status_events_and_explain(cluste
         assert told.startswith(warning)
         assert bool(told) is bool(warning)
     wait_until(lambda: "typo-in-task" in shell.said("vcctl", "waiting"), "the Job to wait")
-    assert absence in shell.said("vcctl", "explain", "typo")
     for name in ("typo", "typo-in-task"):
 
         def message(name: str = name) -> str:
@@ -137,7 +117,6 @@ def test_missing_scheduler_is_named_in_warnings_status_events_and_explain(cluste
             return str(state.get("message", ""))
 
         wait_until(lambda: message().startswith(f"waits: NoScheduler: {absence}"), "the Job to say so")
-        assert json.loads(shell.said("vcctl", "explain", name, "-o", "json"))["code"] == "NoScheduler"
         events = cluster.kubectl("get", "events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
         assert "NoScheduler" in events
     wait_until(lambda: shell.phase("fine") == "Running", "the other Job to run")
@@ -178,26 +157,6 @@ def test_vcctl_waiting_watch_continues_after_an_api_server_restart(
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (130, "")
-
-
-def test_vcctl_nodes_lists_nodes_and_groups_them_by_label(shell: Shell, cluster: Cluster):
-    names = json.loads(shell.said("vcctl", "nodes", "-o", "json"))["items"]
-    assert {name for row in names for name in row["names"]} >= {"node-0", "node-1"}
-    assert "linux" in shell.said("vcctl", "nodes", "--by", "kubernetes.io/os")
-
-
-def test_vcctl_nodes_watch_shows_a_node_cordoned_later(cluster: Cluster, shell: Shell, tmp_path: Path):
-    seen = tmp_path / "seen"
-    command = [str(PROGRAMS / "vcctl"), "nodes", "-w", "--no-headers", "--by", "kubernetes.io/hostname"]
-    with seen.open("w") as output, subprocess.Popen(command, env=shell.environment, stdout=output) as process:
-        try:
-            wait_until(lambda: "node-1" in seen.read_text(), "the list")
-            cluster.kubectl("cordon", "node-1")
-            wait_until(lambda: "Cordoned" in seen.read_text(), "the list to follow")
-        finally:
-            cluster.kubectl("uncordon", "node-1")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=60) == 130
 
 
 def test_vcctl_prints_one_forbidden_line_and_exits_1_without_permissions(
@@ -283,32 +242,6 @@ def test_vcctl_logs_follow_prints_each_line_once_over_container_and_api_server_r
     for prefix in ("[main-0]", "[main-1]"):
         words = [line.split()[2] for line in lines if line.startswith(prefix)]
         assert words[:9] == ["line-1", "line-2", "line-3"] * 3
-
-
-def test_vcctl_explain_shows_jobs_ahead_resource_holders_and_helpful_changes(
-    cluster: Cluster, shell: Shell, namespace: str, queue: str
-):
-    for name in ("holder", "second", "third"):
-        cluster.create(manifest(name, queue), namespace)
-        wait_until(lambda name=name: shell.phase(name) in {"Running", "Pending"}, f"{name} to be seen")
-        time.sleep(1.1)  # those of one second are ordered by their UIDs
-    wait_until(lambda: shell.phase("holder") == "Running", "holder to run")
-
-    def answered() -> bool:
-        answer = json.loads(shell.said("vcctl", "explain", "third", "-o", "json"))
-        return answer["complete"] and answer["code"] == "QueueFull" and answer["position"]["position"] == 2
-
-    wait_until(answered, "the scheduler to answer")
-    answer = json.loads(shell.said("vcctl", "explain", "third", "-o", "json"))
-    assert [each["name"] for each in answer["ahead"]["jobs"]] == ["second"]
-    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [("holder", "2")]
-    assert {(each["kind"], each["value"], each["when"]) for each in answer["change"]} >= {("queue", "default", "now")}
-    told = shell.said("vcctl", "explain", "third")
-    assert "change   any one of: queue default: now" in told
-    assert "as of    " in told
-    assert "from the scheduler" in told
-    order = shell.said("vcctl", "order", "-q", queue, "-o", "name")
-    assert order.splitlines() == ["vcjob.batch.volcano.sh/second", "vcjob.batch.volcano.sh/third"]
 
 
 def test_vcctl_explain_names_no_jobs_of_namespaces_the_user_cannot_read(

@@ -129,6 +129,7 @@ def test_vcctl_commands_of_a_user_session_print_expected_output_and_exit_status(
     cluster.kubectl("patch", "queue", queue, "--type=merge", "-p", '{"spec": {"capability": {"cpu": "2"}}}')
     types("vcctl queues", rf"^{queue} +Open +cpu +- +- +0 +- +2 +0 +0 +-$")
     types("vcctl nodes", r"^GROUP +STATE +NODES", r"Ready +\d")
+    types("vcctl nodes --by kubernetes.io/os", "^linux +Ready")
 
     # before anything is submitted
     types("vcctl lint -f typo.yaml", r"error: .*replikas", status=1)
@@ -149,7 +150,8 @@ def test_vcctl_commands_of_a_user_session_print_expected_output_and_exit_status(
     # why does the next one wait
     types(f"vcctl job run -f second.yaml -N second -n {namespace}", "run job second successfully")
     types("vcctl waiting", rf"second +{queue} .* QueueFull ")
-    told = types("vcctl explain second", "QueueFull, not now", "^why ", "^before +1 of 1 ", r"^holds +\S+/train 2 cpu", "^help ")
+    shows = ["QueueFull, not now", "^why ", "^before +1 of 1 ", r"^holds +\S+/train 2 cpu", "^change .*queue default: now"]
+    told = types("vcctl explain second", *shows, "^help ", "^as of .*from the scheduler$")
     assert "docs/codes.md#queuefull" in told
     types(f"vcctl order -q {queue}", rf"^1 +{namespace} +second ")
     types(f"vcctl explain queue/{queue}", "1 wait, 1 run", "1 QueueFull")

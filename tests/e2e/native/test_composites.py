@@ -75,20 +75,6 @@ def test_composite_podgroup_binds_no_pod_until_every_group_has_all_pods(own: Clu
     wait_until(lambda: placed(own, namespace) == {"g": 1, "h": 2}, "the whole to start")
 
 
-def test_composite_podgroup_starts_only_groups_that_fit_completely(own: Cluster, namespace: str, cpu: str) -> None:
-    make(own, namespace, composite("c", 1), *(part(name, "c", 3) for name in ("g", "h")), *members(cpu, g=3, h=3))
-    wait_until(lambda: len(nodes(own, namespace)) == 3, "one group to start")
-    time.sleep(STILL_SECONDS)
-    assert list(placed(own, namespace).values()) == [3]
-
-
-def test_composite_podgroup_starts_no_group_when_no_zone_fits_all(own: Cluster, namespace: str, cpu: str) -> None:
-    make(own, namespace, composite("c", 2, **ZONE), part("g", "c", 2), part("h", "c", 2), *members(cpu, g=2, h=2))
-    wait_until(lambda: conditions(own, namespace, "c", COMPOSITES), "the condition")
-    time.sleep(STILL_SECONDS)
-    assert nodes(own, namespace) == []
-
-
 def test_composite_podgroups_in_a_parent_cycle_get_an_invalid_condition(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, composite("c", 1, parentCompositePodGroupName="d"), composite("d", 1, parentCompositePodGroupName="c"))
     make(own, namespace, part("g", "c", 1), *members(cpu, g=1))

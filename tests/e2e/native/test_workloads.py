@@ -234,17 +234,6 @@ def test_replacement_pod_starts_although_fewer_pods_than_the_minimum_remain(own:
     wait_until(lambda: phases().count("Running") == 1, "the replacement to start")
 
 
-def test_gang_is_bound_whole_after_the_scheduler_is_killed(own: Cluster, namespace: str, cpu: str) -> None:
-    for i in range(3):
-        make(own, namespace, job(f"gang-{i}", cpu, NODES, gang(NODES)))
-        wait_until(lambda: own.get("pods", "-n", namespace)["items"], "the first pod")
-        time.sleep(0.1 * i)
-        own.kill("scheduler")
-        wait_until(lambda: len(nodes(own, namespace)) == NODES, "the whole gang to have its nodes")
-        own.kubectl("delete", "job", f"gang-{i}", "-n", namespace)
-        wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "its pods to go")
-
-
 def test_job_without_scheduler_name_and_queue_gets_those_of_its_namespace(own: Cluster, namespace: str, cpu: str) -> None:
     """Also its queue: only the Namespace says a word of either."""
     queue = f"q-{namespace}"

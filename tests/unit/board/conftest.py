@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from pyroclast.api import crds, keys
 from pyroclast.api.types import (
@@ -30,6 +31,7 @@ from pyroclast.api.types import (
 )
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.service import Service
 from pyroclast_board.app import run
 from pyroclast_board.settings import BoardSettings
@@ -150,6 +152,17 @@ async def running_board(**settings: Any) -> AsyncIterator[Board]:
                 await task
 
 
+@contextlib.asynccontextmanager
+async def answering(answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
+    """The URL of a scheduler of which each request is answered so."""
+    scheduler = Listener(answer)
+    await scheduler.start("127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{scheduler.port}"
+    finally:
+        await scheduler.stop()
+
+
 @pytest.fixture
 async def board() -> AsyncIterator[Board]:
     """A board that shows this machine everything."""
@@ -197,6 +210,7 @@ async def fill(board: Board) -> dict[str, str]:
         {"metadata": metadata, "spec": {**POD, "nodeName": "node-0"}, "status": {"phase": "Running", "conditions": [bound]}},
     )
     entries = [{"name": "fetch"}, {"name": "train", "dependsOn": {"targets": ["fetch"]}}, {"name": "bad"}]
+    ran = {"createTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:10:00Z"}
     flow = await board.put(
         JOB_FLOWS,
         {
@@ -207,16 +221,7 @@ async def fill(board: Board) -> dict[str, str]:
                 "completedJobs": ["etl-fetch"],
                 "failedJobs": ["etl-bad"],
                 "conditions": {
-                    "etl-fetch": {
-                        "phase": "Completed",
-                        "createTime": "2026-01-01T00:00:00Z",
-                        "completionTime": "2026-01-01T00:10:00Z",
-                    },
-                    "etl-bad": {
-                        "phase": "Failed",
-                        "createTime": "2026-01-01T00:00:00Z",
-                        "completionTime": "2026-01-01T00:10:00Z",
-                    },
+                    f"etl-{name}": {"phase": phase, **ran} for name, phase in (("fetch", "Completed"), ("bad", "Failed"))
                 },
             },
         },

@@ -26,18 +26,8 @@ from .conftest import Board, fill, running_board
 
 def row(**given: object) -> JobRow:
     values: dict[str, object] = dict.fromkeys(JobRow.__dataclass_fields__, "")
-    values |= {
-        "uid": "u",
-        "queue": "q",
-        "is_final": False,
-        "pods": 1,
-        "ready": 0,
-        "retries": 0,
-        "asks": {},
-        "labels": {},
-        "start": (),
-    }
-    values |= {"created": "2026-01-01T00:00:00Z", "phase": "Pending", "code": "QueueFull"}
+    values |= {"uid": "u", "queue": "q", "is_final": False, "pods": 1, "ready": 0, "retries": 0, "asks": {}, "labels": {}}
+    values |= {"start": (), "created": "2026-01-01T00:00:00Z", "phase": "Pending", "code": "QueueFull"}
     return JobRow(**{**values, **given})  # type: ignore[arg-type]
 
 

@@ -17,37 +17,24 @@ from pyroclast.api.types import CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client, PatchKind
-from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.metrics import render
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.records import ShownObject, ShownPod
 from pyroclast_board.metrics import JobEnds, WaitingJobs
 
-from .conftest import FULL, POD, Board, running_board
+from .conftest import FULL, POD, Board, answering, running_board
 
 WHY = "2 of 3 pods have room"
 OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "controller": True}
+SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+VERSION = {"name": NATIVE_POD_GROUPS.version, "served": True, "storage": True, "subresources": {"status": {}}, "schema": SCHEMA}
+NAMES = {"plural": NATIVE_POD_GROUPS.plural, "kind": NATIVE_POD_GROUPS.kind, "singular": "podgroup"}
+APPROVAL = {"api-approved.kubernetes.io": "unapproved, stands in for the built-in kind"}
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": NATIVE_POD_GROUPS.qualified,
-        "annotations": {"api-approved.kubernetes.io": "unapproved, stands in for the built-in kind"},
-    },
-    "spec": {
-        "group": NATIVE_POD_GROUPS.group,
-        "scope": "Namespaced",
-        "names": {"plural": NATIVE_POD_GROUPS.plural, "kind": NATIVE_POD_GROUPS.kind, "singular": "podgroup"},
-        "versions": [
-            {
-                "name": NATIVE_POD_GROUPS.version,
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
+    "metadata": {"name": NATIVE_POD_GROUPS.qualified, "annotations": APPROVAL},
+    "spec": {"group": NATIVE_POD_GROUPS.group, "scope": "Namespaced", "names": NAMES, "versions": [VERSION]},
 }
 
 
@@ -169,44 +156,24 @@ async def test_native_podgroup_page_shows_the_scheduler_explanation_and_events_o
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         asked.append((request.path, request.query_string))
-        position = {"position": 2, "total": 5}
-        return web.json_response(
-            {
-                "code": "NodesFull",
-                "never": False,
-                "sentence": "as the scheduler says",
-                "position": position,
-                "complete": True,
-                "ahead": {"jobs": [], "others": 1},
-                "holders": [],
-                "resources": [],
-                "start": None,
-                "startReason": "it is not estimated",
-                "help": "",
-                "asOf": "2026-11-24T12:00:00Z",
-            }
-        )
+        said = {"code": "NodesFull", "never": False, "sentence": "as the scheduler says", "complete": True, "help": ""}
+        order = {"position": {"position": 2, "total": 5}, "ahead": {"jobs": [], "others": 1}, "holders": [], "resources": []}
+        start = {"start": None, "startReason": "it is not estimated", "asOf": "2026-11-24T12:00:00Z"}
+        return web.json_response({**said, **order, **start})
 
-    scheduler = Listener(answer)
-    await scheduler.start("127.0.0.1", 0)
-    try:
-        async with running_board(scheduler_url=f"http://127.0.0.1:{scheduler.port}") as board:
-            await serve(board)
-            made = await board.put(NATIVE_POD_GROUPS, group("ranks"))
-            uid = made["metadata"]["uid"]
-            about = {"apiVersion": NATIVE_POD_GROUPS.api_version, "kind": "PodGroup", "namespace": "team", "name": "ranks"}
-            for number, of in enumerate((uid, "another")):
-                told = {"metadata": {"namespace": "team", "name": f"e{number}"}, "involvedObject": {**about, "uid": of}}
-                reason = "Unschedulable" if of == uid else "OfAnother"
-                await board.client.create(EVENTS, {**told, "type": "Warning", "reason": reason, "message": "no room"})
-            page = await board.until(
-                f"/jobs/{uid}", "as the scheduler says", "2 of 5 in its queue by the scheduler", "Unschedulable"
-            )
-            assert "OfAnother" not in page
-            assert WHY not in page
-            assert ("/explain/podgroups/team/ranks", "changes=true") in asked
-    finally:
-        await scheduler.stop()
+    async with answering(answer) as url, running_board(scheduler_url=url) as board:
+        await serve(board)
+        made = await board.put(NATIVE_POD_GROUPS, group("ranks"))
+        uid = made["metadata"]["uid"]
+        about = {"apiVersion": NATIVE_POD_GROUPS.api_version, "kind": "PodGroup", "namespace": "team", "name": "ranks"}
+        for number, of in enumerate((uid, "another")):
+            told = {"metadata": {"namespace": "team", "name": f"e{number}"}, "involvedObject": {**about, "uid": of}}
+            reason = "Unschedulable" if of == uid else "OfAnother"
+            await board.client.create(EVENTS, {**told, "type": "Warning", "reason": reason, "message": "no room"})
+        page = await board.until(f"/jobs/{uid}", "as the scheduler says", "2 of 5 in its queue by the scheduler", "Unschedulable")
+        assert "OfAnother" not in page
+        assert WHY not in page
+        assert ("/explain/podgroups/team/ranks", "changes=true") in asked
 
 
 async def test_native_podgroups_in_forbidden_namespaces_are_counted_but_not_named() -> None:

@@ -15,7 +15,6 @@ from pyroclast.api.budgets import Spent, period_at, read_budget, written_spent
 from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
 from pyroclast.api.types import HYPER_NODES, JOBS, NATIVE_POD_GROUPS, POD_GROUPS, QUEUES, Key, ResourceType
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.runtime.listener import Listener
 from pyroclast.views.groups import WAITING_ANNOTATION
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.pages.job import past_job, trace_of
@@ -23,7 +22,7 @@ from pyroclast_board.pages.overview import history, history_questions
 from pyroclast_board.serving import server, viewers
 from pyroclast_board.settings import BoardSettings
 
-from .conftest import FULL, Board, fill, running_board
+from .conftest import FULL, Board, answering, fill, running_board
 
 ALL = ["/", "/queues", "/queues/research", "/jobs", "/flows", "/nodes", "/history"]
 
@@ -310,18 +309,13 @@ async def test_page_of_a_queue_shows_the_positions_that_the_scheduler_gives() ->
         items = [{"position": at, "namespace": space, "name": name} for at, (space, name) in enumerate(names, 1)]
         return web.json_response({"items": items if request.path == "/explain/queues/research" else []})
 
-    scheduler = Listener(answer)
-    await scheduler.start("127.0.0.1", 0)
-    try:
-        async with running_board(scheduler_url=f"http://127.0.0.1:{scheduler.port}") as board:
-            await fill(board)
-            for name in ("second", "new"):
-                await board.job("team", name, code=FULL.partition("; ")[2])
-            page = await board.until("/queues/research", "team/second", "in the order of the scheduler", "2 more")
-            section = page.partition("in the order of the scheduler")[2].partition("</section>")[0]
-            assert re.findall(r'<td class="number">(\d+)</td><th scope="row">.*?team/(\w+)', section) == [
-                ("2", "second"),
-                ("4", "train"),
-            ]
-    finally:
-        await scheduler.stop()
+    async with answering(answer) as url, running_board(scheduler_url=url) as board:
+        await fill(board)
+        for name in ("second", "new"):
+            await board.job("team", name, code=FULL.partition("; ")[2])
+        page = await board.until("/queues/research", "team/second", "in the order of the scheduler", "2 more")
+        section = page.partition("in the order of the scheduler")[2].partition("</section>")[0]
+        assert re.findall(r'<td class="number">(\d+)</td><th scope="row">.*?team/(\w+)', section) == [
+            ("2", "second"),
+            ("4", "train"),
+        ]

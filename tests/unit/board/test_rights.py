@@ -12,10 +12,9 @@ import pytest
 from aiohttp import web
 
 from pyroclast.api.types import JOB_FLOWS, SERVICE_ACCOUNTS, Key
-from pyroclast.runtime.listener import Listener
 from pyroclast_board.serving.viewers import COOKIE, Sessions
 
-from .conftest import Board, fill, running_board
+from .conftest import Board, answering, fill, running_board
 from .streams import messages
 
 SECRETS = ("hidden-job", "other/", "secret-flow")
@@ -146,21 +145,16 @@ async def test_board_passes_on_the_question_whether_a_job_would_start(body: Any,
         asked.append((request.method, request.path, request.query_string, await request.read()))
         return web.json_response({"sentence": "it would start at once"})
 
-    scheduler = Listener(answer)
-    await scheduler.start("127.0.0.1", 0)
-    try:
-        async with running_board(login="token", scheduler_url=f"http://127.0.0.1:{scheduler.port}") as board:
-            await fill(board)
-            token = await board.token("member", "team")
-            assert board.session is not None
-            headers = {"Authorization": f"Bearer {token}"}
-            async with board.session.post(
-                f"{board.url}/explain/fits", data=io.BytesIO(json.dumps(body).encode()), headers=headers
-            ) as answered:
-                assert (answered.status, words in await answered.text()) == (status, True)
-            async with board.session.post(f"{board.url}/explain/fits", json={}) as answered:
-                assert answered.status == 401, "without a user"
-    finally:
-        await scheduler.stop()
+    async with answering(answer) as url, running_board(login="token", scheduler_url=url) as board:
+        await fill(board)
+        token = await board.token("member", "team")
+        assert board.session is not None
+        headers = {"Authorization": f"Bearer {token}"}
+        async with board.session.post(
+            f"{board.url}/explain/fits", data=io.BytesIO(json.dumps(body).encode()), headers=headers
+        ) as answered:
+            assert (answered.status, words in await answered.text()) == (status, True)
+        async with board.session.post(f"{board.url}/explain/fits", json={}) as answered:
+            assert answered.status == 401, "without a user"
     want = [("POST", "/explain/fits", "namespaces=team", json.dumps(body).encode())] if status == 200 else []
     assert asked == want

@@ -9,7 +9,6 @@ import importlib.util
 import os
 import pty
 import struct
-import subprocess
 import sys
 import termios
 from collections.abc import AsyncIterator
@@ -226,11 +225,3 @@ def test_ui_without_textual_prints_one_line_on_how_to_install_it(
 def test_ui_without_a_terminal_fails_and_suggests_vcctl_waiting(capsys: pytest.CaptureFixture[str]) -> None:
     assert programs.vcctl(["ui", "--master", "http://127.0.0.1:1"]) == 1
     assert capsys.readouterr().err == "vcctl ui: there is no terminal; `vcctl waiting -w` writes to pipes and files\n"
-
-
-def test_other_commands_do_not_load_textual() -> None:
-    code = (
-        "import sys; from pyroclast_cli import programs; programs.all_commands()\n"
-        "print(sorted(each for each in sys.modules if each.partition('.')[0] in {'textual', 'rich'}))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
