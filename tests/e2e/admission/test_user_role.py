@@ -14,9 +14,11 @@ import yaml
 
 import pyroclast.client as pc
 from pyroclast.api.keys import AUTHORIZED_FOR
-from tests.e2e.cli.test_vcctl import FLOW
+from tests.e2e.cli import test_vcctl_transcript as transcript
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.shell import PROGRAMS, Shell
+
+FLOW = f"{transcript.TEMPLATE}---{transcript.FLOW}".replace(", namespace: NAMESPACE", "").replace("QUEUE", "default")
 
 CONTAINER = {"name": "main", "image": "any", "command": ["sh", "-c", "echo hello; sleep 600"]}
 TEMPLATE = {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [CONTAINER]}}
