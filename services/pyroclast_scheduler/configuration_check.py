@@ -19,11 +19,7 @@ _SKIP: Final = "--skip-unknown-plugins"
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Print `{"error": TEXT, "warnings": [TEXT, ...]}`; `error` is empty if the scheduler can use the file.
-
-    Returns:
-        0 if the file can be used, 1 if it cannot, 2 if it cannot be read.
-    """
+    """Print `{"error": TEXT, "warnings": [TEXT, ...]}`. Return 0 if the file can be used, 1 if not, 2 if it is unreadable."""
     skip = arguments[:1] == [_SKIP]
     arguments = arguments[skip:]
     is_asked_for_help = arguments[:1] in (["-h"], ["--help"])

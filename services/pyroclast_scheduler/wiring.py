@@ -56,11 +56,7 @@ _ALL_NODES = "--place-before-pods: one scheduler must know all nodes: take it aw
 
 
 async def ensure_queues(client: Client, default_queue: str) -> None:
-    """Create the queue `root` and the default queue if they do not exist.
-
-    Raises:
-        KubeError: the queues could not be created within a minute.
-    """
+    """Create the queue `root` and the default queue if they do not exist; KubeError after a minute of failures."""
     await _ensure(client, "root", {"weight": 1, "reclaimable": False})
     await _ensure(client, default_queue, {"weight": 1, "reclaimable": True})
 
@@ -185,7 +181,6 @@ async def main(service: Service) -> None:
 def _configuration_file(
     settings: SchedulerSettings, parse: Callable[..., configuration.Configuration], complaints: Complaints
 ) -> ConfigurationFile:
-    """Return the configuration file of the settings, not loaded yet."""
     return ConfigurationFile(
         settings.scheduler_conf,
         partial(parse, skip_unknown_plugins=settings.skip_unknown_plugins),
@@ -197,7 +192,6 @@ def _configuration_file(
 
 
 async def _follow_configuration(service: Service, file: ConfigurationFile, watches: PluginWatches, loop: Loop) -> None:
-    """Watch the kinds that the configured plugins read, and let sessions use each new configuration."""
     await watches.discover()
     watches.ensure(file.current)
 
@@ -214,11 +208,7 @@ def _every_queue(_queue: str) -> bool:
 
 
 def _cache(settings: SchedulerSettings, ring: Ring | None) -> Cache:
-    """Return the cache for the settings.
-
-    Raises:
-        StartFailure: the settings contradict each other.
-    """
+    """Return the cache for the settings, or raise StartFailure if they contradict each other."""
     is_shared = settings.scheduler_sharding_mode != "none"
     if settings.place_before_pods and (is_shared or ring is not None):
         raise StartFailure(_ALL_NODES, status=2)
@@ -232,11 +222,7 @@ def _cache(settings: SchedulerSettings, ring: Ring | None) -> Cache:
 
 
 def _ring() -> Ring | None:
-    """Return the hash ring of this scheduler; None if it belongs to none.
-
-    Raises:
-        StartFailure: the environment variables describe no valid ring.
-    """
+    """Return the hash ring of this scheduler; None if it belongs to none. StartFailure: it is malformed."""
     try:
         return ring_of(os.environ)
     except ValueError as error:
@@ -254,7 +240,6 @@ async def _synced(service: Service, client: Client, cache: Cache, taker: Cache |
 
 
 def _serve_explanations(service: Service, client: Client, cache: Cache, explainer: Explainer, trials: ChangeTrials) -> None:
-    """Serve the explanations of waiting jobs."""
     service.branches[PATH] = ExplainServer(
         explainer.source,
         finder(cache.jobs.all_facts),
@@ -267,7 +252,6 @@ def _serve_explanations(service: Service, client: Client, cache: Cache, explaine
 
 
 def _shards(client: Client, cache: Cache, recorder: EventRecorder, settings: SchedulerSettings) -> ShardKeeper | None:
-    """Return the keeper of this scheduler's NodeShard; None without NodeShards."""
     if settings.scheduler_sharding_mode == "none":
         return None
     is_hard = settings.scheduler_sharding_mode == "hard"

@@ -123,7 +123,6 @@ class Hierarchy:
         self._is_current = True
 
     def _fold(self, branch: _Branch, allocated: Floats, shares: Floats, saturated: Bools) -> None:
-        """Calculate a branch after its children."""
         for child in branch.children.values():
             self._fold(child, allocated, shares, saturated)
         below = list(branch.children.values())
@@ -209,7 +208,6 @@ class _Shares:
         return chosen
 
     def _has(self, job: Job) -> Floats:
-        """Return the allocated amounts of `job`, including pipelined tasks."""
         found = self._allocated.get(job.facts.key)
         return job.facts.allocated(self._session.dimensions) if found is None else found
 
@@ -234,19 +232,15 @@ class _WithPast:
 
 
 class _Branches:
-    """The tree of queues with all jobs."""
-
     def __init__(self, session: PluginSession) -> None:
         self._session = session
         leaves = [_leaf(job, session.dimensions) for job in session.all_jobs().values()]
         self._tree = Hierarchy([queue.facts for queue in session.queues.values()], leaves, session.total)
 
     def rank(self, queue: Queue) -> Rank:
-        """Return the rank: the branch with the smaller weighted share first."""
         return cast(Rank, _by_branch(self._tree)(queue.name))
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the tree of queues after a placement or an eviction."""
         self._tree.add(move.job.facts.key, move.change * sign)
 
     def victims(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -45,14 +45,10 @@ _CODES: Final = {2: Code.UNSCHEDULABLE, 3: Code.UNRESOLVABLE}
 
 @dataclass(frozen=True, slots=True)
 class ExtenderSettings:
-    """The arguments of the plugin.
+    """The arguments of the plugin. `prefix`: the common part of the URLs. `timeout`: in seconds.
 
-    Attributes:
-        prefix: the common prefix of the URLs.
-        timeout: for how many seconds a response is awaited.
-        verbs: the last part of the URL of each configured hook.
-        is_ignorable: whether decisions continue if the extender does not respond.
-        managed: the resources that the extender manages; empty if it manages all pods.
+    `verbs`: the last part of the URL of each configured hook. `is_ignorable`: whether decisions continue if the extender does not
+    respond. `managed`: the resources that the extender manages; empty if it manages all pods.
     """
 
     prefix: str = ""
@@ -210,11 +206,7 @@ class Objection(Anything, frozen=True):
 
 
 def decoded(text: bytes, kind: type[A]) -> A:
-    """Parse a response.
-
-    Raises:
-        ValueError: the text is not a JSON object of that kind.
-    """
+    """Parse a response, or raise ValueError if the text is not a JSON object of that kind."""
     try:
         answer = msgspec.json.decode(text, type=kind)
     except RecursionError as error:
@@ -279,11 +271,7 @@ class _Asking:
         self._objections: dict[str, str] = {}  # by UID of the tasks that were placed last
 
     def post(self, hook: str, body: Any, kind: type[A]) -> A:  # noqa: ANN401 - any JSON
-        """Return the response to the request of a hook.
-
-        Raises:
-            Unanswered: there was no response, or it was not a JSON object of that kind.
-        """
+        """Return the response to the request of a hook, or raise Unanswered if there was none, or an invalid one."""
         url = f"{self._settings.prefix}/{self._settings.verbs[hook]}"
         try:
             answer = self._extender.post(url, msgspec.json.encode(body), timeout=self._settings.timeout)
@@ -322,7 +310,6 @@ class _Asking:
         self._seen = len(log)
 
     def scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-        """Return the extender's scores of the candidates."""
         del job, plan
         if not self._is_managed(task):
             return None
@@ -355,7 +342,6 @@ class _Asking:
         return rule
 
     def enqueueable(self, job: Job) -> Vote:
-        """Return the vote of the extender on whether a job may be enqueued."""
         answer = self._asked("jobEnqueueable", {"job": job_body(job)}, Enqueueable)
         if answer is None:
             return Vote.PERMIT if self._settings.is_ignorable else Vote.REJECT
@@ -363,7 +349,6 @@ class _Asking:
         return Vote((status > 0) - (status < 0))
 
     def enqueued(self, job: Job) -> None:
-        """Notify the extender that the job was enqueued."""
         self._asked("jobEnqueued", {"job": job_body(job)}, Anything)
 
     def overused(self, queue: Queue, extra: Ints) -> bool:
@@ -378,7 +363,6 @@ class _Asking:
         return self._settings.is_ignorable if answer is None else bool(answer.status)
 
     def moved(self, move: Move, sign: int) -> None:
-        """Notify the extender of placements and removals."""
         is_taken = (move.status is not TaskStatus.RELEASING) == (sign > 0)
         hook = "allocateFunc" if is_taken else "deallocateFunc"
         for task in move.tasks if hook in self._settings.verbs else ():
@@ -388,11 +372,9 @@ class _Asking:
                 self._objections[task.uid] = missing if answer is None else answer.error_message or ""
 
     def objection(self, move: Move) -> str | None:
-        """Return the extender's objection to the last placement of these tasks, None if there is none."""
         return next((why for task in move.tasks if (why := self._objections.pop(task.uid, ""))), None)
 
     def closed(self) -> None:
-        """Notify the extender that the session is over."""
         self._asked("onSessionClose", {}, Anything)
 
     def _refusal(self, task: Task, row: int) -> Refusal | None:
@@ -407,7 +389,6 @@ class _Asking:
         return Refusal(here, answer.status or "refused by extender", _CODES.get(answer.code or 0, Code.ERROR))
 
     def _asked(self, hook: str, body: Any, kind: type[A]) -> A | None:  # noqa: ANN401 - any JSON
-        """Return the response of the extender; None, with a warning, if there is none."""
         try:
             return self.post(hook, body, kind)
         except Unanswered as error:

@@ -31,14 +31,10 @@ _PLACED = ALLOCATED | {TaskStatus.PIPELINED}
 
 @dataclass(frozen=True, slots=True)
 class TopologySettings:
-    """The arguments of the plugin.
+    """The arguments of the plugin. `resources`: the weights of resources, including cpu and memory.
 
-    Attributes:
-        weight: the weight of all scores.
-        resources: the weights of resources by name, including cpu and memory.
-        scores_normal_pods: whether pods without a topology get scores.
-        fading: the weight of a tier relative to that of the tier below it.
-        most_evict_hyper_nodes: how many hypernodes are examined for evictions.
+    `scores_normal_pods`: whether pods without a topology get scores. `fading`: the weight of a tier relative to that below.
+    `most_evict_hyper_nodes`: how many hypernodes are examined for evictions.
     """
 
     weight: int = 1
@@ -64,11 +60,7 @@ class TopologySettings:
 
 
 class Sums:
-    """Sums over hypernodes as vectors in stored units, calculated on first use.
-
-    The used amounts are updated when nodes change. The idle and future idle amounts are always the amounts at the start of the
-    session.
-    """
+    """Sums over hypernodes, calculated on first use. Only the used amounts follow changes during the session."""
 
     def __init__(self, columns: Columns, hyper_nodes: HyperNodes) -> None:
         self._hyper_nodes = hyper_nodes
@@ -94,8 +86,6 @@ class Sums:
 
 
 class _Summed:
-    """Sums over the nodes of hypernodes, by name."""
-
     def __init__(self, amounts: Ints, hyper_nodes: HyperNodes) -> None:
         self._amounts = amounts
         self._hyper_nodes = hyper_nodes
@@ -128,11 +118,7 @@ def filling(allocatable: Ints, used: Ints, request: Ints, weights: Sequence[tupl
 def closeness(hyper_nodes: HyperNodes, allocated: str, tasks: Mapping[str, int], whole: int) -> Floats:
     """Return how near each node is to the hypernode `allocated`, from 0 to 1. The nearest nodes get more for tasks beside them.
 
-    Args:
-        hyper_nodes: all hypernodes.
-        allocated: the hypernode that contains all placed tasks.
-        tasks: the number of placed tasks in each lowest hypernode.
-        whole: the number of all tasks.
+    `allocated` contains all placed tasks. `tasks`: their number in each lowest hypernode. `whole`: the number of all tasks.
     """
     tiers = hyper_nodes.tiers
     span = tiers[-1] - tiers[0]
@@ -238,8 +224,6 @@ class NetworkTopologyAware:
 
 
 class _Network:
-    """The hypernodes of a session with their used amounts."""
-
     def __init__(self, session: PluginSession, settings: TopologySettings) -> None:
         self._session = session
         self._settings = settings
@@ -254,7 +238,6 @@ class _Network:
     def gradient(
         self, job: Job, sub_job: SubJob | None, inside: HyperNode, purpose: Purpose
     ) -> Sequence[Sequence[HyperNode]] | None:
-        """Return hypernodes at or below `inside` that may contain the job or sub-job and have room for its request."""
         if sub_job is None:
             limit, allocated = job_limit(job, self._all), job.allocated_hyper_node
         else:
@@ -316,7 +299,6 @@ class _Network:
         return closeness(self._all, allocated, counts, len(sub_job.tasks)) * scale
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the used amounts of the hypernodes after a placement or an eviction."""
         if len(self._all) > 1 and move.status is not TaskStatus.PIPELINED:
             each = sign * move.change // len(move.tasks)
             for row, count in zip(move.nodes.tolist(), move.counts.tolist(), strict=True):

@@ -133,14 +133,12 @@ class _Taken:
                         self._add(job.facts.queue, task.row, session.dimensions.vector(task.facts.shape.request))
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the sums by node group after a placement or an eviction."""
         if move.job.facts.queue in self.queues:
             each = sign * move.change // len(move.tasks)
             for row, count in zip(move.nodes.tolist(), move.counts.tolist(), strict=True):
                 self._add(move.job.facts.queue, row, each * count)
 
     def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
-        """Return the nodes of groups whose limit the queue would exceed with this pod."""
         queue = self._session.snapshot.all_jobs[task.facts.job].queue
         limits = self.queues.get(queue)
         if not limits:
@@ -190,7 +188,6 @@ def wishes_of(name: str, queues: Mapping[str, QueueFacts], *, inherits: bool) ->
 
 
 def _limits_of(queue: QueueFacts) -> _Limits | None:
-    """Return the limits of the queue by group; None if its annotation is malformed."""
     text = queue.record.metadata.annotations.get(keys.NODE_GROUP_RESOURCE_LIMITS, "")
     if not text:
         return {}

@@ -183,7 +183,6 @@ class _Scale:
         self._all = np.vstack((allocatable, whole, np.maximum(known, 1), np.where(known == len(has), 0.5, 0.0)))
 
     def at(self, rows: Rows) -> _Nodes:
-        """Return the values of some nodes."""
         found = self._all.take(rows, axis=1)[:, :, None]
         return _Nodes(found, found, 2.0, 0.5) if self._is_plain else _Nodes(found[:2], found[2:4], found[4], found[5])
 
@@ -292,14 +291,12 @@ def _if_any(counts: Floats) -> Floats | None:
 
 
 def _pod_affinity(session: PluginSession, task: Task, _plan: PlacementPlan, candidates: Bools) -> Floats | None:
-    """Return the scores by preferred (anti-)affinity of the pod and of the pods on nodes."""
     if not session.snapshot.is_coupled:
         return None
     return affinity.preference(task.facts, session.term_counts, session.features, candidates)
 
 
 def _spread(default: DefaultSpread, session: PluginSession, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-    """Return the scores by soft topology spread constraints."""
     constraints = () if plan.shape.spread else default.constraints(task.facts)
     if not plan.shape.spread and not constraints:
         return None

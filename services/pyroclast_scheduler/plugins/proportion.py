@@ -106,7 +106,6 @@ class _Queues:
         self._lack = QueueLack(session, self._deserved, lambda name: paths.get(name, ()))
 
     def measure(self) -> None:
-        """Report the amounts of each queue for the metrics."""
         found, rows = self._session.report.measures, self._rows
         kinds = {
             "allocated": self._allocated,

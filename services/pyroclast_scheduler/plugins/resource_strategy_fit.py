@@ -194,7 +194,6 @@ class _Proportional:
         self._rates = {row: (name, *rate) for name, rate in rates.items() if (row := session.dimensions.find(name)) is not None}
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Return None, since the filter only depends on free amounts."""
         del plan
         return None
 

@@ -73,8 +73,7 @@ class Relations:
 def relations_of(annotations: Mapping[str, str], roles: Collection[str]) -> Relations | None:
     """Return the relations in the `annotations` of a PodGroup; None if there are none.
 
-    Raises:
-        ValueError: a role is named twice or does not exist in the job; the text names the role.
+    A role that is named twice, or does not exist in the job, raises a ValueError that names the role.
     """
     together = _groups(annotations.get(keys.TASK_TOPOLOGY_AFFINITY, ""))
     apart = _groups(annotations.get(keys.TASK_TOPOLOGY_ANTI_AFFINITY, ""))

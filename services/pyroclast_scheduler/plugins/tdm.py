@@ -75,11 +75,7 @@ class Window:
 
 
 def parse_window(text: str) -> Window:
-    """Parse a window such as `22:00-6:30`. An end that is not after the start is on the next day.
-
-    Raises:
-        ValueError: the text is malformed.
-    """
+    """Parse a window such as `22:00-6:30`, or raise ValueError. An end that is not after the start is on the next day."""
     parts = [_CLOCK.fullmatch(part) for part in text.strip().split("-")]
     times = [(int(each[1]), int(each[2])) for each in parts if each]
     if len(parts) != 2 or len(times) != 2 or any(hour > 23 or minute > 59 for hour, minute in times):
@@ -148,7 +144,6 @@ class _Zones:
         return ~self._has_zone | (self._is_open & is_revocable(plan.shape.marks))
 
     def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
-        """Return None: the plugin has no limits per pod."""
         del plan, rows
         return None
 

@@ -41,13 +41,8 @@ _FRESH: Final = frozenset({TaskStatus.BOUND, TaskStatus.BINDING})
 class Estimator:
     """The fractions of request and limit that a pod is expected to use, and an additional factor for full nodes.
 
-    Attributes:
-        request_ratio: the used fraction of the request.
-        burst_ratio: the used fraction of the difference between limit and request.
-        risk_threshold: the load of a node, from 0 to 1, from which `risk_factor` applies.
-        risk_factor: a factor for both fractions on such nodes.
-        idle_cpu: the milli-cores that a pod without requests uses.
-        idle_memory: the bytes that a pod without requests uses.
+    `burst_ratio`: the used fraction of the difference between limit and request. `risk_threshold`: the load of a node (0 to 1)
+    from which `risk_factor` multiplies both fractions. `idle_cpu` (milli-cores), `idle_memory` (bytes): without requests.
     """
 
     request_ratio: float = 0.7
@@ -132,13 +127,11 @@ class _Thresholds:
         self._memory = is_fresh & (measured[1] > thresholds[1])
 
     def mask(self, plan: PlacementPlan) -> Bools | None:
-        """Return a mask of the nodes whose usage of cpu and memory is below the thresholds."""
         del plan
         below: Bools = ~(self._cpu | self._memory)
         return below
 
     def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
-        """Return None: the plugin has no limits per pod."""
         del plan, rows
         return None
 
@@ -234,7 +227,6 @@ class _Nodes:
         return result
 
     def moved(self, move: Move, sign: int) -> None:
-        """Add placed pods to the estimated usage, and remove evicted ones."""
         for task in move.tasks:
             self._forget(task.uid)
         if (move.status is not TaskStatus.RELEASING) == (sign > 0):

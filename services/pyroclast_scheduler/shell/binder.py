@@ -64,7 +64,7 @@ class _Bind:
 
 
 def _group_label(task: TaskFacts) -> dict[str, str]:
-    """Return the label by which users find the one Event of a placement from every pod that has the annotation of this key."""
+    """Return the label by which users find the one Event of a placement from every pod of the group."""
     group = task.pod.metadata.annotations.get(GROUP_NAME, "")
     return {GROUP_NAME: group} if 0 < len(group) <= _LONGEST_LABEL else {}
 
@@ -166,7 +166,6 @@ class Binder:
                 group.create_task(self._work(group))
 
     def _wake(self) -> None:
-        """Wake the binds that wait for an object, since objects changed."""
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -236,11 +235,7 @@ class Binder:
             raise _BindAbandoned("the pod is gone, or placed anew")
 
     async def _wait(self, bind: _Bind) -> None:
-        """Wait until all conditions of the bind are true.
-
-        Raises:
-            _BindAbandoned: a condition cannot become true, or takes too long.
-        """
+        """Wait until all conditions of the bind are true. _BindAbandoned: one cannot become true, or takes too long."""
         for wait in bind.awaits:
             deadline = Deadline.after(wait.patience)
             while True:
@@ -342,7 +337,6 @@ class Binder:
                 log.warning("preparation.not_undone", kind=write.kind.kind, key=str(write.key), error=str(error))
 
     def _has_placed_peers(self, task: TaskFacts) -> bool:
-        """Whether another pod of the same part of the gang is allocated."""
         peers = self._cache.groups.tasks_of(task.job)
         return any(each.status in ALLOCATED for each in peers if each.part == task.part)
 
@@ -396,10 +390,7 @@ class Binder:
         return "" if group is None else group.metadata.uid
 
     async def _read(self, task: TaskFacts) -> records.Pod | None:
-        """Return the present pod from the API server; None if it does not exist or is unreadable.
-
-        Retry while there is no response.
-        """
+        """Return the present pod from the API server, with retries; None if it does not exist or is unreadable."""
         backoff = jittered_backoff(0.2, 5.0)
         while True:
             try:

@@ -89,8 +89,7 @@ class ChangeTrials:
     async def fits(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], WaitingEntry | None]:
         """Return the result for a Job that does not exist: fields of the answer, and its waiting entry, None if it would start.
 
-        Raises:
-            ValueError: the Job is invalid, or too large for a trial.
+        A Job that is invalid, or too large for a trial, raises ValueError.
         """
         now = self._inputs.for_onlookers().now
         priorities = priorities_of(self._cache.priorities)

@@ -64,16 +64,11 @@ class Complaints:
 
 
 class ConfigurationFile:
-    """The active configuration.
+    """The active configuration, parsed by `parse`, which raises BadConfiguration. Without `path`, it is the built-in one.
 
-    Args:
-        path: the path of the file; empty for the built-in configuration.
-        parse: parses text, or raises BadConfiguration.
-        warned: called with texts about settings that have no effect.
-        refused: called with path and reason if a file cannot be used.
-        is_required: whether an unusable file ends the service.
-        allows_unknown: whether the service starts, with the built-in configuration, if the file names
-            an action or plugin that does not exist.
+    `warned`: called with texts about settings that have no effect. `refused`: called with path and reason if a file is unusable.
+    `is_required`: an unusable file ends the service. `allows_unknown`: the service starts, with the built-in configuration, even
+    if the file names an action or plugin that does not exist.
     """
 
     def __init__(
@@ -98,8 +93,7 @@ class ConfigurationFile:
     def load(self) -> bool:
         """Load the file. Return whether it changed since the last call. An unusable file is reported and ignored.
 
-        Raises:
-            StartFailure: the file is required and cannot be used, or the first file names what does not exist.
+        If the file is required, or is the first one and names what does not exist, StartFailure is raised instead.
         """
         refuses_unknown, self._refuses_unknown = self._refuses_unknown, False
         if self._path is None:

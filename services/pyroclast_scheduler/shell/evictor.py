@@ -119,7 +119,6 @@ class Evictor:
 
 
 def _told(why: str, scheduler: str) -> dict[str, Any]:
-    """Return a strategic merge patch with the conditions of an evicted pod."""
     now = format_time(time.time())
     preempted = f"{scheduler}: preempting to accommodate a higher priority pod"
     conditions = [

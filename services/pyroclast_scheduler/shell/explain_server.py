@@ -49,14 +49,9 @@ class BadQuestion(ValueError):
 class ExplainServer:
     """Answers requests below `/explain/`.
 
-    Args:
-        source: returns the present data for answers.
-        find: returns the key of the PodGroup of a Job by namespace and name, or of a PodGroup with that name; empty for none.
-        belongs_to: returns the key of the group that answers for a (Composite)PodGroup of the Kubernetes API with the given key.
-        access: checks which namespaces a user may read.
-        changes: finds the changes that would help; used for requests with `changes=true`.
-        fits: finds the result for a Job that does not exist.
-        leads: whether this process is the leader; a standby has no data.
+    `find`: returns the key of the PodGroup of a Job, or of that name; empty for none. `belongs_to`: returns the key of the group
+    that answers for a (Composite)PodGroup of the Kubernetes API. `changes`: finds the changes that would help, used for requests
+    with `changes=true`. `fits`: finds the result for a Job that does not exist. `leads`: false for a standby, which has no data.
     """
 
     def __init__(
@@ -182,11 +177,7 @@ def finder(jobs: Callable[[], Mapping[str, JobFacts]]) -> Callable[[str, str], s
 
 
 async def _read_job(request: web.BaseRequest) -> dict[str, Any]:
-    """Return the Job in the body of a request.
-
-    Raises:
-        BadQuestion: the body is too large, or not a Job.
-    """
+    """Return the Job in the body of a request, or raise BadQuestion if the body is too large, or not a Job."""
     content = await read_at_most(request.content, MOST_BYTES)
     if content is None:
         raise BadQuestion(f"the Job is larger than {MOST_BYTES} bytes")

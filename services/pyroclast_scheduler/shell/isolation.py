@@ -100,17 +100,10 @@ class Isolation:
         self.skipped = SkippedPlugins()
 
     async def isolate(self, thread: Executor, configuration: Configuration, ports: Ports, error: Exception) -> bool:
-        """Leave the object or plugin out that makes sessions fail, and return whether one was found.
+        """Leave the object or plugin out that makes sessions fail, an object until it changes. Return whether one was found.
 
-        An object is left out until it changes.
-
-        If the failure does not occur again, nothing is left out, and the next cycle tries again.
-
-        Args:
-            thread: the thread of sessions.
-            configuration: the configuration of the failed session.
-            ports: the ports of the failed session, in their state before it.
-            error: the error of the failed session.
+        If the failure does not occur again, nothing is left out, and the next cycle tries again. `configuration`, `ports`: of the
+        failed session, in their state before it.
         """
         self._cache.read_anew()
         search = partial(self._search, self._cache.snapshot(), configuration, ports)

@@ -205,7 +205,6 @@ class Loop:
         return f"no scheduling cycle ended well for {silent:.0f} s" if silent > max(_STALLED_SECONDS, 10 * self._period) else None
 
     async def _commit(self) -> None:
-        """Send the commits of sessions while these still run."""
         turn = Turn()
         while True:
             commit = await self._placements.get()
@@ -326,7 +325,6 @@ class Loop:
         self._metrics.unready_jobs.set(len(self._unready))
 
     async def _measure(self, outcome: Outcome) -> None:
-        """Export the numbers of the session, and remove the series of deleted objects."""
         measures, series = outcome.measures, self._binder.series
         async for key in in_turns(outcome.seen):
             group = self._cache.groups.current(key)

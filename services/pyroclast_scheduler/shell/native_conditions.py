@@ -95,11 +95,8 @@ def said_class(group: Group, evicted: str = "") -> tuple[tuple[str, str, str], .
 def conditions_patch(group: Group, now: str, evicted: str = "", *, waiting: str | None = None) -> dict[str, Any] | None:
     """Return the strategic merge patch of the status of `group` with the missing changes; None if there are none.
 
-    Args:
-        group: the group with the conditions of its object.
-        now: an API timestamp.
-        evicted: why all pods of the group were evicted, until they are placed again; empty if they were not.
-        waiting: the explanation that the object should have, see `pyroclast.api.waiting`; None: the present one.
+    `evicted`: why all pods of the group were evicted, until they are placed again; empty if they were not. `waiting`: the
+    explanation that the object should have, see `pyroclast.api.waiting`; None: the present one.
     """
     known = {each.type: each for each in group.said}
     wanted = _wanted(group, evicted)

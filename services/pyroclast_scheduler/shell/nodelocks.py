@@ -39,13 +39,9 @@ class NodeLocks:
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def take(self, node: str, lock: str, alive: Callable[[], bool]) -> str:
-        """Wait for the lock of a node and acquire it. Return the value of the annotation. A stale lock is replaced.
+        """Wait for the lock of a node and acquire it, also a stale one. Return the value of the annotation.
 
-        `alive`: called before each attempt; returns whether the lock is still needed.
-
-        Raises:
-            LockHeld: the lock was not free for too long, or is not needed any more.
-            KubeError: the node cannot be read or written.
+        `alive`: returns whether the lock is still needed. LockHeld: it was not free for too long, or is not needed any more.
         """
         turn = self._turns.setdefault((node, lock), asyncio.Lock())
         deadline = Deadline.after(PATIENCE_SECONDS)
@@ -86,11 +82,7 @@ class NodeLocks:
         return readable(body, records.Node)
 
     async def _write(self, node: records.Node, lock: str, value: str | None) -> None:
-        """Write the annotation, guarded by the resource version, so that two schedulers cannot acquire the lock.
-
-        Raises:
-            Conflict: the node has changed.
-        """
+        """Write the annotation, guarded by the resource version (Conflict), so that two schedulers cannot acquire the lock."""
         metadata: dict[str, Any] = {"resourceVersion": node.metadata.resource_version, "annotations": {lock: value}}
         deadline = Deadline.after(_REQUEST_SECONDS)
         await self._client.patch(NODES, node.key, {"metadata": metadata}, PatchKind.MERGE, deadline=deadline)

@@ -70,7 +70,6 @@ def _means(written: Mapping[str, Any] | None, amounts: Amounts) -> bool:
 
 
 def _replacing(old: Mapping[str, Any] | None, new: Amounts) -> dict[str, Any]:
-    """Return a merge patch from `old` to `new`."""
     found: dict[str, Any] = {name: number(name, amount) for name, amount in new.items()}
     return found | {name: None for name in old or () if name not in found}
 

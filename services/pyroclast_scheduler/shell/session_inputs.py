@@ -88,8 +88,7 @@ class HttpExtender:
     def post(self, url: str, body: bytes, *, timeout: float) -> bytes:
         """Send a request and return the body of the response.
 
-        Raises:
-            OSError: there was no response within `timeout` seconds, its status was not 200, or it was too large.
+        OSError: there was no response within `timeout` seconds, its status was not 200, or it was too large.
         """
         if not url.startswith(("http://", "https://")):
             raise OSError(f"{url}: an address that begins with http:// or https:// is wanted")
@@ -107,19 +106,10 @@ class HttpExtender:
 
 
 class SessionInputs:
-    """Makes the ports of each session.
+    """Makes the ports of each session. `budget_patience`: for how many seconds a reported amount of a budget is used.
 
-    Args:
-        reserved: the reservations of nodes.
-        usage: the measurements of nodes.
-        period: the length of a schedule period in seconds.
-        budget_patience: for how many seconds a reported amount of a budget is used.
-        scheduler: the scheduler name in the specs of pods.
-        waiting: the positions of waiting jobs in their queues.
-        usual_seconds: returns the usual run time of similar jobs; None if too few are known.
-        elsewhere: returns the amounts that other members of a ring allocated, by queue.
-        shards: returns the nodes of this scheduler; None if it may use all nodes.
-        now: returns seconds since the epoch.
+    `usual_seconds`: returns the usual run time of similar jobs; None if too few are known. `elsewhere`: returns the amounts that
+    other members of a ring allocated, by queue. `shards`: None if all nodes may be used.
     """
 
     def __init__(

@@ -50,12 +50,9 @@ class BadAnswer(Exception):
 
 
 async def asked(session: aiohttp.ClientSession, settings: Mapping[str, str], path: str, **request: Any) -> dict[str, Any]:  # noqa: ANN401 - aiohttp's
-    """Return the JSON object of the response to a POST to `address` + `path`.
+    """Return the JSON object of the response to a POST to `address` + `path`; BadAnswer if there is none.
 
     The setting `tls.insecureSkipVerify: "true"` accepts any certificate.
-
-    Raises:
-        BadAnswer: the status is not 200, or the response is not a JSON object.
     """
     url = settings["address"].rstrip("/") + path
     verify = settings.get("tls.insecureSkipVerify", "").lower() != "true"
@@ -84,21 +81,13 @@ def number(value: object) -> float | None:
 
 
 async def prometheus_measured(session: aiohttp.ClientSession, settings: Mapping[str, str]) -> Measured:
-    """Return averages over ten minutes. The label `instance` must be the name of the node, with or without a port.
-
-    Raises:
-        BadAnswer: see `asked`; or the query failed.
-    """
+    """Return averages over ten minutes. The label `instance` must be the name of the node, with or without a port."""
     cpu = read_prometheus(await asked(session, settings, "/api/v1/query", data={"query": _CPU_QUERY}))
     return cpu, read_prometheus(await asked(session, settings, "/api/v1/query", data={"query": _MEMORY_QUERY}))
 
 
 def read_prometheus(answer: Mapping[str, Any]) -> dict[str, float]:
-    """Return the values of an instant query by node. Malformed rows are ignored.
-
-    Raises:
-        BadAnswer: the query failed, or the response has another structure.
-    """
+    """Return the values of an instant query by node. Malformed rows are ignored, a malformed response is a BadAnswer."""
     if answer.get("status") != "success":
         raise BadAnswer(f"the query failed: {answer.get('error', 'no reason given')}")
     data = answer.get("data")
@@ -117,13 +106,7 @@ def read_prometheus(answer: Mapping[str, Any]) -> dict[str, float]:
 
 
 async def elasticsearch_measured(session: aiohttp.ClientSession, settings: Mapping[str, str]) -> Measured:
-    """Return averages over ten minutes.
-
-    Settings: `elasticsearch.index`, `.username`, `.password` and `.hostnameFieldName`.
-
-    Raises:
-        BadAnswer: see `asked`.
-    """
+    """Return averages over ten minutes. Settings: `elasticsearch.index`, `.username`, `.password` and `.hostnameFieldName`."""
     user = settings.get("elasticsearch.username")
     headers = {"Authorization": aiohttp.encode_basic_auth(user, settings.get("elasticsearch.password", ""))} if user else {}
     index, host = settings.get("elasticsearch.index") or _INDEX, settings.get("elasticsearch.hostnameFieldName") or _HOST
@@ -143,11 +126,7 @@ def _query(host: str) -> dict[str, Any]:
 
 
 def read_elasticsearch(answer: Mapping[str, Any]) -> Measured:
-    """Return percentages by node. Malformed entries are ignored.
-
-    Raises:
-        BadAnswer: the response has another structure.
-    """
+    """Return percentages by node. Malformed entries are ignored, a malformed response is a BadAnswer."""
     try:
         buckets = answer["aggregations"]["nodes"]["buckets"]
         rows = [(str(each["key"]), each) for each in buckets]
@@ -164,22 +143,13 @@ def read_elasticsearch(answer: Mapping[str, Any]) -> Measured:
 
 
 async def adaptor_measured(client: Client) -> Measured:
-    """Return the metrics `node_cpu_usage_avg` and `node_memory_usage_avg` of all nodes, which are fractions of 1, in percent.
-
-    Raises:
-        KubeError: the API server refuses the request, or does not serve custom metrics.
-        BadAnswer: the response is not a list of metrics.
-    """
+    """Return the metrics `node_cpu_usage_avg` and `node_memory_usage_avg` of all nodes, which are fractions of 1, in percent."""
     cpu = read_adaptor(await client.request("GET", f"{_PATH}node_cpu_usage_avg"))
     return cpu, read_adaptor(await client.request("GET", f"{_PATH}node_memory_usage_avg"))
 
 
 def read_adaptor(body: bytes) -> dict[str, float]:
-    """Return percentages by node from a MetricValueList. Malformed entries are ignored.
-
-    Raises:
-        BadAnswer: the body is not a MetricValueList.
-    """
+    """Return percentages by node from a MetricValueList. Malformed entries are ignored, another response is a BadAnswer."""
     try:
         items: Any = orjson.loads(body)["items"]
     except (orjson.JSONDecodeError, TypeError, KeyError):

@@ -46,10 +46,7 @@ def limits_of(capability: Mapping[str, str | int] | None) -> dict[str, int]:
 
 
 def amounts_of(claim: records.ResourceClaim, *, has_capacity: bool) -> dict[str, int]:
-    """Return the requests of a claim under the names of limits.
-
-    `has_capacity`: whether the requested capacity of devices is included.
-    """
+    """Return the requests of a claim under the names of limits, with the requested capacity of devices if `has_capacity`."""
     found = {f"{_MARK}{name}": count for name, count in class_counts(claim).items()}
     for wish in (request.exactly for request in claim.spec.devices.requests if has_capacity):
         if wish is None or wish.allocation_mode == "All":
@@ -71,13 +68,7 @@ def _whole(text: str | int) -> int | None:
 class Accounts:
     """The devices that queues use. The limits of a queue also apply to its descendants.
 
-    A claim that several pods share counts once.
-
-    Args:
-        limits: the limits of each queue by row; rows without limits are not accounted.
-        claims: the ResourceClaims by namespace/name.
-        paths: by row, the row itself and the rows of all ancestors.
-        has_capacity: whether the capacity of devices counts besides their number.
+    A claim that several pods share counts once. `paths`: by row of a queue, the row itself and those of all ancestors.
     """
 
     def __init__(

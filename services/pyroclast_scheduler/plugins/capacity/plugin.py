@@ -135,7 +135,6 @@ class _Queues:
         session.promises.listen(self.promised)
 
     def measure(self) -> None:
-        """Report the amounts of each queue for the metrics."""
         found, rows = self._session.report.measures, self._tree.rows
         kinds = {
             "allocated": self._allocated,
@@ -164,10 +163,7 @@ class _Queues:
         return (-queue.facts.priority, is_parent, _branch([(each, self._share_rank(each)) for each in levels]))
 
     def victim_rank(self, queue: Queue, preemptor: Queue) -> Rank:
-        """Return the rank: near relatives of the preemptor's queue lose pods first.
-
-        The root, which has no parent, counts as distant as its children.
-        """
+        """Return the rank: near relatives of the preemptor's queue lose pods first. The root is as distant as its children."""
         return -max(self._tree.common(self._tree.rows[queue.name], self._tree.rows[preemptor.name]), 1)
 
     def allocatable(self, queue: Queue, plan: PlacementPlan, count: int) -> int:
@@ -287,7 +283,6 @@ class _Queues:
         self._inqueue[list(self._tree.path(self._tree.rows[queue]))] += amount
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update the allocated amounts of the queues after a placement or an eviction."""
         row = self._tree.rows.get(move.job.facts.queue)
         if row is not None:
             if row in self._let_in and move.status is not TaskStatus.RELEASING:

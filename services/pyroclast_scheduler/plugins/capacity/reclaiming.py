@@ -9,14 +9,9 @@ from pyroclast_scheduler.plugins.capacity.tree import Tree
 
 
 class Reclaiming:
-    """The choice of victims for a pod of the queue in row `mine`.
+    """The choice of victims for a pod of the queue in row `mine`. `request`: None for a gang, whose pods differ.
 
-    Args:
-        tree: the queues.
-        allocated: the allocated amounts, (queues, dimensions).
-        levels: how many ancestors of a victim's queue must exceed their deserved amounts too.
-        mine: the row of the queue that reclaims.
-        request: the request of the pod as a vector; None for a gang, whose pods differ.
+    `levels`: how many ancestors of a victim's queue must exceed their deserved amounts too.
     """
 
     def __init__(self, tree: Tree, allocated: Floats, levels: int, mine: int, request: Ints | None) -> None:

@@ -77,18 +77,10 @@ class CardShare:
 
 @dataclass(slots=True)
 class Card:
-    """One device, such as a GPU.
+    """One device, such as a GPU. `memory`: in the unit of the device type. `slots`: how many containers may share the device.
 
-    Attributes:
-        name: the name of the device.
-        index: the number of the device on the node.
-        memory: the memory in the unit of the device type.
-        slots: how many containers may share the device.
-        type: the model.
-        users: the shares of pods, by UID of the pod.
-        groups: the PodGroups of these pods, by UID of the pod.
-        geometries: how the driver can divide the device; empty if it is shared undivided.
-        network: the number of the network of the device; None if it is unknown.
+    `users`, `groups`: the shares and PodGroups of pods by UID of the pod. `geometries`: how the driver can divide the device;
+    empty if it is shared undivided. `network`: the number of its network; None if it is unknown.
     """
 
     name: str
@@ -176,11 +168,7 @@ class CardKind(Protocol):
         """Return the claim of a placed pod, by the annotations of its bind."""
 
     def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
-        """Return the claim that a pod would get.
-
-        Raises:
-            Refused: no cards fit.
-        """
+        """Return the claim that a pod would get, or raise Refused if no cards fit."""
 
     def score(self, cards: Sequence[Card], claim: Claim) -> float:
         """Return the score of a claim; 0 if all claims are equal."""

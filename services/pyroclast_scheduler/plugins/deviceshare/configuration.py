@@ -39,10 +39,7 @@ class Chip:
     templates: tuple[Template, ...] = ()
 
     def fitted(self, memory: int) -> Template | None:
-        """Return the smallest template with that much memory, or the whole chip, which has no name.
-
-        Return None if the chip is too small.
-        """
+        """Return the smallest template with that much memory, or the nameless whole chip; None if the chip is too small."""
         found = next((each for each in self.templates if memory <= each.memory), None)
         return found or (Template("", self.allocatable) if memory <= self.capacity else None)
 
@@ -146,11 +143,7 @@ class _Document(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4)
 def parse(text: str) -> DeviceConfiguration:
-    """Parse the configuration from YAML.
-
-    Raises:
-        ValueError: the text is malformed; the message names the field.
-    """
+    """Parse the configuration from YAML. If it is malformed, a ValueError names the field."""
     try:
         body: Any = yaml.safe_load(text)
     except yaml.YAMLError as error:

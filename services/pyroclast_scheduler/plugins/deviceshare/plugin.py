@@ -35,8 +35,6 @@ _WITHOUT_EFFECT: Final = "deviceshare.AscendMindClusterVNPUEnable"
 
 @dataclass(slots=True)
 class _Shown:
-    """The nodes and their pods at the time of the last measurement."""
-
     nodes: dict[str, tuple[records.Node | None, Sequence[TaskFacts]]] = field(default_factory=dict)
 
     @property

@@ -136,7 +136,6 @@ class NumaAllocations:
         return known.cpus
 
     def _read_again(self, listed: Sequence[records.Numatopology]) -> None:
-        """Parse the changed objects, and drop the deleted ones."""
         before, self._read = self._read, {}
         if len(self._layouts) > len(listed):
             self._layouts.clear()

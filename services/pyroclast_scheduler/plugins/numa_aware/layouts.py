@@ -25,16 +25,10 @@ NO_CPUS: Final = "cpu allocatable map is empty"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inside:
-    """The content of a Numatopology. Sets of CPUs are bits.
+    """The content of a Numatopology. Sets of CPUs are bits. `is_static`: whether the kubelet allocates exclusive CPUs.
 
-    Attributes:
-        layout: the CPUs by core, socket and NUMA node.
-        is_static: whether the kubelet allocates exclusive CPUs.
-        policy: the policy of the topology manager.
-        has_cpus: whether the Numatopology lists the free CPUs.
-        free: the CPUs that no pod uses exclusively.
-        reserved: the CPUs that no pod may use exclusively.
-        named: UIDs of the pods whose CPUs are already subtracted from `free`.
+    `policy`: of the topology manager. `has_cpus`: whether the object lists the free CPUs, those that no pod uses exclusively.
+    `reserved`: the CPUs that no pod may use exclusively. `named`: UIDs of the pods whose CPUs are already subtracted from `free`.
     """
 
     layout: Layout
@@ -47,10 +41,9 @@ class Inside:
 
 
 def read(record: records.Numatopology, layouts: dict[bytes, Layout]) -> Inside:
-    """Parse a Numatopology. `layouts`: the layouts so far, which nodes of one model share.
+    """Parse a Numatopology, or raise a ValueError that names the invalid field.
 
-    Raises:
-        ValueError: the object is invalid; the text names the field.
+    `layouts`: the layouts so far, which nodes of one model share.
     """
     spec = record.spec
     key = _ENCODER.encode(spec.cpu_detail)
@@ -76,11 +69,7 @@ def read(record: records.Numatopology, layouts: dict[bytes, Layout]) -> Inside:
 
 
 def layout_of(detail: Mapping[str, records.CpuInfo]) -> Layout:
-    """Return the layout in `spec.cpuDetail`.
-
-    Raises:
-        ValueError: a key is not the number of a CPU.
-    """
+    """Return the layout in `spec.cpuDetail`, or raise ValueError if a key is not the number of a CPU."""
     numa: dict[int, int] = {}
     sockets: dict[int, int] = {}
     cores: dict[tuple[int, int, int], int] = {}

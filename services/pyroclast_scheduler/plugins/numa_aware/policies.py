@@ -24,13 +24,7 @@ class Hint(NamedTuple):
 
 
 def best(room: Sequence[int], totals: Sequence[int], count: int) -> Hint:
-    """Return the hint that the topology manager would merge to.
-
-    Args:
-        room: the free CPUs by NUMA node.
-        totals: all CPUs by NUMA node.
-        count: the number of CPUs; 0 means no preference.
-    """
+    """Return the hint that the topology manager would merge to, for free CPUs by NUMA node. `count` 0 means no preference."""
     everywhere = (1 << len(totals)) - 1
     if count == 0:
         return Hint(everywhere, is_preferred=True)

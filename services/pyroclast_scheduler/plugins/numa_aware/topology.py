@@ -17,11 +17,7 @@ NONE: Final = 0
 
 
 def cpus_of(listed: str) -> int:
-    """Return the set of CPUs in `listed`; empty for an empty text.
-
-    Raises:
-        ValueError: the text is malformed, or a CPU number is too high.
-    """
+    """Return the set of CPUs in a list; empty for an empty text. A malformed text or too high a number raises ValueError."""
     found = 0
     for part in listed.split(",") if listed.strip() else ():
         match = _PART.fullmatch(part.strip())

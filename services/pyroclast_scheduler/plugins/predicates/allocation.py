@@ -54,8 +54,7 @@ class Market:
     def meet(self, wishes: Sequence[DeviceRequest], offers: Sequence[Offer]) -> list[Picked] | None:
         """Return the first devices that satisfy all requests; None if there are none.
 
-        Raises:
-            BadSelector: an expression is invalid or fails, or a class does not exist.
+        BadSelector: an expression is invalid or fails, or a class does not exist.
         """
         return _Search(self, wishes, offers).go_on(0, [])
 

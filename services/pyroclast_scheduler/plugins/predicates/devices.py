@@ -280,7 +280,6 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         return found
 
     def _wishes(self, task: TaskFacts) -> list[DeviceRequest]:
-        """Return the requests of the claims without devices."""
         found: list[DeviceRequest] = []
         for key in device_claims(task.pod).values():
             claim = self._claims.get(key or "")
@@ -307,7 +306,6 @@ def are_ready(claim: records.ResourceClaim | None) -> bool | str:
 
 
 def _keys(task: TaskFacts) -> list[str]:
-    """Return the ResourceClaims of a pod, without those that do not exist yet."""
     return [key for key in device_claims(task.pod).values() if key is not None]
 
 

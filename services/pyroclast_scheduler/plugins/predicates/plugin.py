@@ -180,14 +180,12 @@ class _PodFilters:
         self._devices = Devices(session)
 
     def absent(self, task: Task, plan: PlacementPlan) -> str | None:
-        """Return why no node is feasible for the pod in any state."""
         if not plan.shape.has_claims:
             return None
         why = self._volumes.absent(task.facts) if "VolumeBinding" in self._filters else None
         return why or (self._devices.absent(task.facts) if task.facts.pod.spec.resource_claims else None)
 
     def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
-        """Return the nodes that are infeasible for this pod; None if no such filter applies."""
         found = coupled(self._session, task, self._filters) if self._is_coupled else None
         if not plan.shape.has_claims:
             return found
@@ -221,7 +219,6 @@ class _PodFilters:
         return found
 
     def moved(self, move: Move, sign: int) -> None:
-        """Update which claims are in use after a placement or an eviction."""
         if move.plan.shape.has_claims:
             self._limits.moved(move, sign)
             self._devices.moved(move, sign)
@@ -229,7 +226,6 @@ class _PodFilters:
                 self._volumes.moved(move, sign)
 
     def pre_bind(self, task: Task, row: int) -> Preparation | None:
-        """Return the steps for the pod's claims before its bind."""
         if not task.facts.shape.has_claims:
             return None
         volumes = self._volumes.pre_bind(task, row) if "VolumeBinding" in self._filters else None

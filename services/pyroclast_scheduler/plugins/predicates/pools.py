@@ -34,11 +34,7 @@ class Selectors:
         self._known: dict[tuple[str, int], bool | BadSelector] = {}
 
     def matches(self, selectors: Sequence[Mapping[str, Any]], driver: str, device: records.Device) -> bool:
-        """Whether `device` of `driver` satisfies all `selectors`.
-
-        Raises:
-            BadSelector: an expression is invalid, or fails for this device.
-        """
+        """Whether `device` of `driver` satisfies all `selectors`. BadSelector: one is invalid, or fails for this device."""
         return all(self._meets(str((each.get("cel") or {}).get("expression", "")), driver, device) for each in selectors)
 
     def _meets(self, expression: str, driver: str, device: records.Device) -> bool:

@@ -316,7 +316,6 @@ class Storage:
         return found
 
     def _selected(self, selector: Mapping[str, Any]) -> Bools:
-        """Return the nodes whose labels match a label selector."""
         expressions = [
             {"key": key, "operator": "In", "values": [value]} for key, value in (selector.get("matchLabels") or {}).items()
         ]

@@ -288,7 +288,6 @@ class Volumes:
         return claim is not None and "ReadWriteOncePod" in claim.spec.access_modes
 
     def _counted(self) -> Counter[str]:
-        """Return the number of pods on nodes that use each claim."""
         if self._users is None:
             self._users = Counter()
             for resident in (each for residents in self._session.snapshot.residents for each in residents):
@@ -302,7 +301,6 @@ def _size_rank(claim: records.PersistentVolumeClaim) -> tuple[int, str]:
 
 
 def _until_bound(claim: records.PersistentVolumeClaim, node: str, patience: float) -> Await:
-    """Return the condition that the claim is bound."""
     return Await(records.PersistentVolumeClaim, str(claim.key), _Binding(claim.metadata.uid, claim.metadata.name, node), patience)
 
 

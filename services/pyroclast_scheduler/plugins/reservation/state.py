@@ -46,12 +46,7 @@ def expected_end(started: float, seconds: float, now: float) -> tuple[float, boo
 
 
 def earliest(ends: Iterable[tuple[int, float | None]], is_enough: Callable[[list[int]], bool]) -> float | None:
-    """Return when enough nodes are free; None if a needed node has no known end.
-
-    Args:
-        ends: (row of the node, end of its last pod in seconds since the epoch or None if unknown).
-        is_enough: whether nodes, by row, satisfy the need.
-    """
+    """Return when enough nodes are free by `ends`, pairs of row and time; None if a needed node has no known end."""
     free: list[int] = []
     for row, end in sorted(ends, key=lambda each: (each[1] is None, each[1] or 0.0, each[0])):
         free.append(row)
@@ -82,17 +77,12 @@ def _moved(state: Reservation, found: float | None, blame: str, now: float) -> R
 
 @dataclass(frozen=True, slots=True)
 class ReservationSettings:
-    """The arguments of the plugin.
+    """The arguments of the plugin. `locks_per_period`: of nodes. `is_preemptive`: pods with lower priority are evicted from them.
 
-    Attributes:
-        order: `nodeOrder`: nodes are compared by `capacity` or by `idle` amounts, and the largest is locked first.
-        locks_per_period: `locksPerCycle`: how many nodes are locked in each schedule period.
-        is_preemptive: `preemptive`: whether pods with lower priority are evicted from locked nodes.
-        by_queue: `targetScope`: whether each queue has its own target.
-        most_share: `maxLockedShare`: the largest part of the nodes that may be locked for all targets together.
-        least_wait: `minWait`: for how many seconds a job waits before it can be a target.
-        fills: `fill`: whether other jobs may use locked nodes if they end before the nodes are needed.
-        assumed: `assumeDuration`: the run time of a job without an estimate, in seconds; None if it is unknown.
+    `order`: nodes are compared by `capacity` or `idle` amounts; the largest is locked first. `by_queue`: each queue has its own
+    target. `most_share`: the largest part of the nodes that may be locked for all targets. `least_wait`: the seconds that a job
+    waits before it can be a target. `fills`: other jobs may use locked nodes if they end before these are needed. `assumed`: the
+    run time of a job without an estimate, in seconds; None if it is unknown.
     """
 
     order: str = "capacity"
@@ -180,15 +170,10 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """The nodes that a target may use, as arrays over nodes.
+    """The nodes that a target may use. `names` and `rows` map between names and rows; the others are arrays over nodes.
 
-    Attributes:
-        names: the name of each node, by its index in the arrays (its row).
-        rows: the row of each node, by its name.
-        passing: a mask of the nodes that are ready, not marked unschedulable, and feasible for the target.
-        whole: (dimensions, nodes), the allocatable amounts of each node less the requests of its lasting pods.
-        idle: (dimensions, nodes), the amounts that are free now.
-        taken: a mask of the nodes that are locked for other targets.
+    `passing`: ready, not marked unschedulable, and feasible for the target. `whole`: (dimensions, nodes), the allocatable amounts
+    less the requests of lasting pods. `idle`: the amounts that are free now. `taken`: the nodes locked for other targets.
     """
 
     names: list[str]
@@ -235,13 +220,7 @@ def next_state(
 ) -> Reservation:
     """Return `state` after one step: infeasible and superfluous nodes are released, and missing ones are locked.
 
-    Args:
-        state: the reservation before the step.
-        nodes: the present nodes.
-        need: the amounts that the target still needs.
-        settings: the plugin's arguments.
-        period: the schedule period; at most `settings.locks_per_period` nodes are locked in each.
-        now: seconds since the epoch.
+    At most `settings.locks_per_period` nodes are locked in each schedule period `period`.
     """
     kept = [lock for lock in state.locks if (row := nodes.rows.get(lock.node)) is not None and nodes.passing[row]]
     free = _free(nodes, kept, need)
