@@ -102,8 +102,7 @@ async def main(service: Service) -> None:
     reserved, gaps, book = ReservedNodes(cache, metrics, now=client.now), SessionGaps(), WaitingBook()
     estimates = Estimates(cache, reserved, gaps, now=client.now) if settings.estimate_starts else None
     text = WaitingText(book, estimates)
-    writes = _every_queue if member is None else member.writes
-    writer = Writer(client, cache, recorder, waiting=text.of, writes=writes)
+    writer = Writer(client, cache, recorder, waiting=text.of, writes=(lambda _: True) if member is None else member.writes)
     binder = Binder(client, cache, recorder, metrics, refused=writer.bind_refused, lock=reserved.lock)
     evictor = Evictor(client, cache, recorder, metrics, evicted=writer.evicted)
     verifier = Verifier(client, cache, now=time.monotonic)
@@ -174,7 +173,8 @@ async def main(service: Service) -> None:
             for run in (*work, SeatKeeper(client, cache, recorder, now=time.monotonic).run):
                 group.create_task(run())
 
-    lease = settings if ring is None else _own_lease(settings, ring)
+    name = settings.leader_elect_resource_name if ring is None else f"{settings.leader_elect_resource_name}-{ring.index}"
+    lease = settings.model_copy(update={"leader_elect_resource_name": name})  # all members of a ring work at the same time
     service.spawn("leader", lead(client, lease, decide, recorder, {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}))
 
 
@@ -200,11 +200,6 @@ async def _follow_configuration(service: Service, file: ConfigurationFile, watch
         loop.wake()
 
     service.spawn("configuration", file.follow(reconfigured))
-
-
-def _every_queue(_queue: str) -> bool:
-    """Return True: a single scheduler writes the status of every queue."""
-    return True
 
 
 def _cache(settings: SchedulerSettings, ring: Ring | None) -> Cache:
@@ -256,8 +251,3 @@ def _shards(client: Client, cache: Cache, recorder: EventRecorder, settings: Sch
         return None
     is_hard = settings.scheduler_sharding_mode == "hard"
     return ShardKeeper(client, cache, recorder, settings.scheduler_sharding_name, is_hard=is_hard)
-
-
-def _own_lease(settings: SchedulerSettings, ring: Ring) -> SchedulerSettings:
-    """Return the settings with a Lease for this member, since all members of a ring work at the same time."""
-    return settings.model_copy(update={"leader_elect_resource_name": f"{settings.leader_elect_resource_name}-{ring.index}"})

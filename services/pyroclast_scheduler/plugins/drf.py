@@ -7,7 +7,7 @@ not hold back the branch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import Final, NamedTuple, cast
@@ -221,14 +221,11 @@ class _WithPast:
 
     def of(self, job: Job) -> float:
         user = job.facts.group.metadata.annotations.get(keys.SUBMITTED_BY, "")
-        return self._shares.of(job) + self._weight * self._past_of(job.facts.queue, user)
-
-    def _past_of(self, queue: str, user: str) -> float:
-        found = self._past.get((queue, user))
-        if found is None:
+        slot = queue, _ = job.facts.queue, user
+        if slot not in self._past:
             held = self._session.queues[queue].facts.past.users.get(user, {}) if user else {}
-            found = self._past[queue, user] = past_share(held, self._session.total, self._session.dimensions)
-        return found
+            self._past[slot] = past_share(held, self._session.total, self._session.dimensions)
+        return self._shares.of(job) + self._weight * self._past[slot]
 
 
 class _Branches:
@@ -238,7 +235,7 @@ class _Branches:
         self._tree = Hierarchy([queue.facts for queue in session.queues.values()], leaves, session.total)
 
     def rank(self, queue: Queue) -> Rank:
-        return cast(Rank, _by_branch(self._tree)(queue.name))
+        return cast(Rank, cmp_to_key(self._tree.compare)(queue.name))
 
     def moved(self, move: Move, sign: int) -> None:
         self._tree.add(move.job.facts.key, move.change * sign)
@@ -256,10 +253,6 @@ class _Branches:
             tree.add(owner.facts.key, taken)
         tree.add(job.facts.key, -request)
         return chosen
-
-
-def _by_branch(tree: Hierarchy) -> Callable[[str], object]:
-    return cmp_to_key(tree.compare)
 
 
 def _leaf(job: Job, dimensions: Dimensions) -> Leaf:

@@ -291,23 +291,15 @@ class _Asking:
             return None
         rows = np.flatnonzero(plan.mask)
         rows = rows[plan.room(rows, future=True) > 0]
-        self._forget_changed()
-        found = []
-        for row in rows.tolist():
-            said = self._said.setdefault(row, {})
-            if task.uid not in said:
-                said[task.uid] = self._refusal(task, row)
-            refusal = said[task.uid]
-            if refusal is not None:
-                found.append(refusal)
-        return found
-
-    def _forget_changed(self) -> None:
         log = self._session.moves.log
-        for nodes in log[self._seen :]:
-            for row in nodes.tolist():
-                self._said.pop(row, None)
+        for row in (row for nodes in log[self._seen :] for row in nodes.tolist()):
+            self._said.pop(row, None)
         self._seen = len(log)
+        for row in rows.tolist():
+            answers = self._said.setdefault(row, {})
+            if task.uid not in answers:
+                answers[task.uid] = self._refusal(task, row)
+        return [refusal for row in rows.tolist() if (refusal := self._said[row][task.uid]) is not None]
 
     def scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
         del job, plan

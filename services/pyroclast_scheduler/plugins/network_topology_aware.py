@@ -11,7 +11,7 @@ import numpy as np
 
 from pyroclast.api import records
 from pyroclast.api.types import HYPER_NODES
-from pyroclast_scheduler.model.dimensions import Dimensions, Ints
+from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes, job_limit, sub_job_limit
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats
@@ -85,17 +85,16 @@ class Sums:
         self._changed.append(row)
 
 
-class _Summed:
-    def __init__(self, amounts: Ints, hyper_nodes: HyperNodes) -> None:
-        self._amounts = amounts
-        self._hyper_nodes = hyper_nodes
-        self._found: dict[str, Ints] = {}
+class _Summed(dict[str, Ints]):
+    """Sums over the nodes of hypernodes, by name."""
 
-    def __getitem__(self, name: str) -> Ints:
-        found = self._found.get(name)
-        if found is None:
-            found = self._found[name] = self._amounts[:, self._hyper_nodes.rows(name)].sum(axis=1)
-        return found
+    def __init__(self, amounts: Ints, hyper_nodes: HyperNodes) -> None:
+        self._amounts, self._hyper_nodes = amounts, hyper_nodes
+
+    def __missing__(self, name: str) -> Ints:
+        total: Ints = self._amounts[:, self._hyper_nodes.rows(name)].sum(axis=1)
+        self[name] = total
+        return total
 
 
 def filling(allocatable: Ints, used: Ints, request: Ints, weights: Sequence[tuple[int, int]]) -> float:
@@ -152,11 +151,6 @@ def normal(hyper_nodes: HyperNodes, sums: Sums, request: Ints, weights: Sequence
             part[hyper_nodes.rows(each.name)] = filling(sums.allocatable[each.name], sums.used(each.name), request, weights)
         scores += power * part
     return scores / whole if whole else scores
-
-
-def weights_of(weights: Mapping[str, int], dimensions: Dimensions) -> list[tuple[int, int]]:
-    """Return the weights of resources, by row of the resource. Resources without a row are left out."""
-    return [(row, weight) for name, weight in weights.items() if (row := dimensions.find(name)) is not None]
 
 
 def search_root(hyper_nodes: HyperNodes, inside: HyperNode, allocated: str, limit: int) -> HyperNode | None:
@@ -228,7 +222,8 @@ class _Network:
         self._session = session
         self._settings = settings
         self._all = session.hyper_nodes
-        self._weights = weights_of(settings.resources, session.dimensions)
+        found = ((session.dimensions.find(name), weight) for name, weight in settings.resources.items())
+        self._weights = [(row, weight) for row, weight in found if row is not None]
         self._sums = Sums(session.columns, self._all)
         self._lowest = np.zeros(len(session.names), dtype=np.intp)
         self._groups = list(self._all.lowest_groups.items())
@@ -286,7 +281,8 @@ class _Network:
         if len(np.unique(self._lowest[candidates])) < 2:
             return None
         scale = _BEST * self._settings.weight
-        sub_job = job.sub_job_of(task) if self._is_limited(job) else None
+        is_limited = job.is_divided or job.facts.group.spec.network_topology is not None
+        sub_job = job.sub_job_of(task) if is_limited else None
         if sub_job is None or sub_job_limit(job, sub_job, self._all) is None:
             if not self._settings.scores_normal_pods:
                 return None
@@ -304,13 +300,11 @@ class _Network:
             for row, count in zip(move.nodes.tolist(), move.counts.tolist(), strict=True):
                 self._sums.moved(row, each * count)
 
-    def _is_limited(self, job: Job) -> bool:
-        return job.is_divided or job.facts.group.spec.network_topology is not None
-
-    def _need(self, job: Job, sub_job: SubJob | None) -> Floats:
+    def _need(self, job: Job, sub_job: SubJob | None) -> Ints | Floats:
+        nothing: Ints = np.zeros(len(self._session.dimensions), dtype=np.int64)
         if sub_job is None:
             minimum = job.facts.minimum(self._session.dimensions)
-            return np.zeros(len(self._session.dimensions), dtype=np.int64) if minimum is None else minimum
-        waiting = [task for task in sub_job.tasks if task.status is TaskStatus.PENDING]
-        requests = [self._session.plan(task.facts.shape).request for task in waiting]
-        return np.sum(requests, axis=0) if requests else np.zeros(len(self._session.dimensions), dtype=np.int64)
+            return nothing if minimum is None else minimum
+        waiting = (task.facts.shape for task in sub_job.tasks if task.status is TaskStatus.PENDING)
+        total: Ints = np.sum([nothing, *(self._session.plan(shape).request for shape in waiting)], axis=0)
+        return total

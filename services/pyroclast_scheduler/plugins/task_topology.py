@@ -47,27 +47,16 @@ class Relations:
         Anti-affinity within the role has 4, affinity to others 3, affinity within the role 2, anti-affinity to others 1.
         """
         own = frozenset({role})
-        found = [0]
-        if own in self.apart:
-            found.append(4)
-        if any(role in pair and pair != own for pair in self.together):
-            found.append(3)
-        if own in self.together:
-            found.append(2)
-        if any(role in pair and pair != own for pair in self.apart):
-            found.append(1)
-        return max(found)
+        joins, avoids = (any(role in pair and pair != own for pair in pairs) for pairs in (self.together, self.apart))
+        return next((4 - at for at, holds in enumerate((own in self.apart, joins, own in self.together, avoids)) if holds), 0)
 
     def balance(self, role: str, others: Mapping[str, int], *, only_apart: bool = False) -> int:
         """Return the number of tasks in `others` that a task of `role` should join, less those that it should avoid.
 
         `others`: the number of tasks by role. `only_apart`: only tasks to be avoided count.
         """
-        total = 0
-        for other, count in others.items():
-            pair = frozenset({role, other})
-            total += count * ((pair in self.together and not only_apart) - (pair in self.apart))
-        return total
+        pairs = ((frozenset({role, other}), count) for other, count in others.items())
+        return sum(count * ((pair in self.together and not only_apart) - (pair in self.apart)) for pair, count in pairs)
 
 
 def relations_of(annotations: Mapping[str, str], roles: Collection[str]) -> Relations | None:
@@ -122,11 +111,8 @@ class Bucket:
 
     def weight(self) -> float:
         """Return the requests of the waiting tasks as one number: milli-cores, mebibytes, other resources in stored units."""
-        total = 0.0
-        for request in self.waiting.values():
-            others = np.delete(request, [CPU, MEMORY, PODS]).sum()
-            total += request[CPU] + request[MEMORY] / _MEBI + others
-        return total
+        requests = self.waiting.values()
+        return sum((each[CPU] + each[MEMORY] / _MEBI + np.delete(each, [CPU, MEMORY, PODS]).sum() for each in requests), 0.0)
 
 
 class Buckets:

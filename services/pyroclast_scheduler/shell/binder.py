@@ -125,19 +125,13 @@ class Binder:
                 if turn.is_over:
                     await turn.next()
                 if task is not None and not is_seat(task.uid):
-                    for write in (write for each in binds.preparations.get(task.uid, ()) for write in each.writes):
+                    preparations = binds.preparations.get(task.uid, ())
+                    assumption = self._cache.assumptions.hold(task.uid, AssumptionKind.BOUND)
+                    bind = _Bind(task, node, i == 0, preparations, session, assumption)
+                    for write in bind.writes:
                         if write.record is not None:
                             self._cache.objects.promise(write.record, str(write.key), write.patch)
-                    self._queue.put_nowait(
-                        _Bind(
-                            task,
-                            node,
-                            is_told=i == 0,
-                            preparations=binds.preparations.get(task.uid, ()),
-                            session=session,
-                            assumption=self._cache.assumptions.hold(task.uid, AssumptionKind.BOUND),
-                        )
-                    )
+                    self._queue.put_nowait(bind)
                     self._assumed.observe(max(0.0, now - task.created) * 1000)
             await self._placed(binds.job, len(binds.placed), now, turn)
         if self._queue.qsize() >= LONGEST_BACKLOG:
@@ -329,16 +323,13 @@ class Binder:
     async def _undo(self, task: TaskFacts, done: Sequence[Write]) -> None:
         """Undo the writes for a pod that could not be bound, last first."""
         for write in reversed(done):
-            if write.undo is None or (write.is_shared and self._has_placed_peers(task)):
+            peers = (each for each in self._cache.groups.tasks_of(task.job) if each.part == task.part)
+            if write.undo is None or (write.is_shared and any(each.status in ALLOCATED for each in peers)):
                 continue
             try:
                 await self._patch(write, write.undo)
             except KubeError as error:  # the next placement of the pod overwrites it
                 log.warning("preparation.not_undone", kind=write.kind.kind, key=str(write.key), error=str(error))
-
-    def _has_placed_peers(self, task: TaskFacts) -> bool:
-        peers = self._cache.groups.tasks_of(task.job)
-        return any(each.status in ALLOCATED for each in peers if each.part == task.part)
 
     async def _resolve(self, bind: _Bind, error: KubeError) -> bool:
         """Find out the result of a bind without a successful response. Return whether the pod is bound."""

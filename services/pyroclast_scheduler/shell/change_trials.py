@@ -69,7 +69,6 @@ class ChangeTrials:
         except TooManyPods as error:
             return _none(f"no change is tried: {error}")
         ports = self._inputs.for_onlookers()
-        book = self._book
         case = Situation(
             body,
             gang,
@@ -79,12 +78,10 @@ class ChangeTrials:
             priorities,
             (ports.reservations or {}).get(entry.record.holder),
             ports.now,
-            place=book.ahead(entry) + 1,
+            place=self._book.ahead(entry) + 1,
             is_never=entry.is_never,
         )
-        position = partial(book.place_of, key)
-        prover = Prover(case, key, self._engine(), position, time.perf_counter, pause=self._between_sessions)
-        return await self._in_thread(partial(proved, prover))
+        return await self._proved(case, key, self._engine())
 
     async def fits(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], WaitingEntry | None]:
         """Return the result for a Job that does not exist: fields of the answer, and its waiting entry, None if it would start.
@@ -111,12 +108,15 @@ class ChangeTrials:
         entry.past.append(PastCode(entry.code, now))
         place = self._book.ahead(entry) + 1
         case = Situation(whole, gang, entry.code, entry.short, view, priorities, None, now, place=place, is_never=entry.is_never)
-        book = self._book
-        prover = Prover(case, gang.key, engine, partial(book.place_of, gang.key), time.perf_counter, pause=self._between_sessions)
-        return fields | await self._in_thread(partial(proved, prover)), entry
+        return fields | await self._proved(case, gang.key, engine), entry
+
+    async def _proved(self, case: Situation, key: str, engine: Engine) -> dict[str, Any]:
+        position = partial(self._book.place_of, key)
+        prover = Prover(case, key, engine, position, time.perf_counter, pause=self._gaps.wait)
+        return await self._in_thread(partial(proved, prover))
 
     def _tried(self, view: Snapshot, gang: JobFacts, engine: Engine) -> Verdict:
-        self._between_sessions()
+        self._gaps.wait()
         return tried(view, gang, engine)
 
     def _engine(self) -> Engine:
@@ -128,9 +128,6 @@ class ChangeTrials:
     def close(self) -> None:
         """End the thread on which changes are tried."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def _between_sessions(self) -> None:
-        self._gaps.wait()
 
 
 def priorities_of(classes: Mapping[str, records.PriorityClass]) -> Priorities:

@@ -255,9 +255,11 @@ class Loop:
         gone = self._cache.groups.gone()
         self._binder.series.gone(gone)  # before a job of the same name is placed
         snapshot_milliseconds = (time.perf_counter() - start) * 1000
-        ports = self._inputs.for_session(
-            period, lambda commit: _later(loop, self._placements.put_nowait, commit), self._metrics.observe
-        )
+
+        def send(commit: Commit) -> None:
+            loop.call_soon_threadsafe(self._placements.put_nowait, commit)
+
+        ports = self._inputs.for_session(period, send, self._metrics.observe)
         self._session = ports.now
         before = ports.rehearsing()
         with self._gaps.session():
@@ -339,8 +341,3 @@ class Loop:
         self._metrics.preemptions.inc(measures.attempts)
         if measures.victims is not None:
             self._metrics.victims.set(measures.victims)
-
-
-def _later(loop: asyncio.AbstractEventLoop, take: Callable[[Commit], None], commit: Commit) -> None:
-    """Pass `commit` from the thread of the session to the thread of the event loop."""
-    loop.call_soon_threadsafe(take, commit)

@@ -125,7 +125,8 @@ def _wanted(group: Group, evicted: str) -> list[_Said]:
     code, _, why = text.partition(": ")
     found: list[_Said] = []
     scheduled = _scheduled(group)
-    if is_started or _was_started(group):
+    was_started = any(each.type == scheduled and each.status == "True" for each in group.said)  # which is never reverted
+    if is_started or was_started:
         found.append(_Said(scheduled, "True", NativeConditionReason.SCHEDULED))
     elif code:
         reason = NativeConditionReason.UNSCHEDULABLE
@@ -143,12 +144,6 @@ def _wanted(group: Group, evicted: str) -> list[_Said]:
     elif before is not None and not is_started:
         found.append(_Said(before.type, before.status, before.reason, before.message))
     return found
-
-
-def _was_started(group: Group) -> bool:
-    """Whether the condition records that the group has started, which is never reverted."""
-    scheduled = _scheduled(group)
-    return any(each.type == scheduled and each.status == "True" for each in group.said)
 
 
 def _scheduled(group: Group) -> NativeConditionType:

@@ -29,7 +29,8 @@ def group_patch(old: GroupStatus, new: GroupStatus) -> dict[str, Any] | None:
         if amount != getattr(old, name):
             status[name] = amount or None  # a count of zero is omitted from the JSON
     if old.conditions != new.conditions:
-        status["conditions"] = [_without_blanks(msgspec.to_builtins(condition)) for condition in new.conditions]
+        bodies = map(msgspec.to_builtins, new.conditions)
+        status["conditions"] = [{name: value for name, value in each.items() if value not in {"", None}} for each in bodies]
     if status and new.phase is PodGroupPhase.PENDING:
         status["phase"] = str(new.phase)  # an absent phase is decoded as Pending
     return {"status": status} if status else None
@@ -113,7 +114,3 @@ def reason_class(reason: str, message: str) -> str:
     if possible:
         return f"{reason}|{rest.partition(', ')[2]}"
     return f"{reason}|{_NUMBER.sub('#', message)}"
-
-
-def _without_blanks(condition: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in condition.items() if value not in {"", None}}

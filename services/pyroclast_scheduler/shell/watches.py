@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, Protocol
 
 import structlog
@@ -114,7 +113,7 @@ class NativeWatch:
     def _follow(self, kind: ResourceType) -> None:
         log.info("native_groups.served", version=kind.version)
         groups = Informer(self._client, kind, records.NativePodGroup)
-        groups.on_change(partial(self._changed, kind))
+        groups.on_change(lambda old, new: self._take(old, new, kind))
         if not any(each.kind == kind.kind for each in self._followed):
             jobs = Informer(self._client, BATCH_JOBS, ObjectRecord)
             jobs.on_change(self._cache.natives.job_changed)
@@ -128,18 +127,10 @@ class NativeWatch:
     def _follow_composites(self, kind: ResourceType) -> None:
         log.info("native_groups.composites_served", version=kind.version)
         composites = Informer(self._client, kind, records.CompositePodGroup)
-        composites.on_change(partial(self._composite_changed, kind))
+        composites.on_change(lambda old, new: self._cache.natives.composite_changed(old, new, kind))
         self._followed[kind] = composites
         self._cache.natives.composites_served()
         self._watch(composites)
-
-    def _composite_changed(
-        self, kind: ResourceType, old: records.CompositePodGroup | None, new: records.CompositePodGroup | None
-    ) -> None:
-        self._cache.natives.composite_changed(old, new, kind)
-
-    def _changed(self, kind: ResourceType, old: records.NativePodGroup | None, new: records.NativePodGroup | None) -> None:
-        self._take(old, new, kind)
 
 
 class _SharedChanges(Protocol):
@@ -236,6 +227,4 @@ def _labels(selectors: tuple[str, ...]) -> frozenset[tuple[str, str]]:
 
 def _kept(node: records.Node | None, wanted: frozenset[tuple[str, str]]) -> records.Node | None:
     """Return `node` if it has one of the labels `wanted`, or if none are wanted; else None."""
-    if node is None or not wanted or wanted & node.metadata.labels.items():
-        return node
-    return None
+    return node if node is None or not wanted or wanted & node.metadata.labels.items() else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -89,6 +90,16 @@ class Writer:
         self._patches = PatchQueue(client, recorder, now)
         self._alarm = asyncio.Event()
         self._annotations: Debounce[str, None] = Debounce()
+        self._lanes: tuple[tuple[Debounce[Any, Any], Callable[[Any, Any], None]], ...] = (
+            (self._groups, self._send_group),
+            (self._gates, self._send_without_gate),
+            (self._natives, self._send_native),
+            (self._reserved, partial(self._annotate, keys.RESERVATION, self._reserved)),
+            (self._annotations, self._send_annotation),
+            (self._queues, self._send_queue),
+            (self._pods, self._send_waiting),
+            (self._notes, self._record),
+        )
         self._numbers: set[str] = set()
         self._waiting = waiting
         self._writes = writes
@@ -261,33 +272,12 @@ class Writer:
     async def _release_due(self) -> None:
         while True:
             now = self._now()
-            for key, status in self._groups.due(now):
-                self._send_group(key, status)
-            for _, task in self._gates.due(now):
-                patch = {"metadata": {"uid": task.uid}, **without_queue_gate()}
-                about = Reference.of(task.pod, PODS)
-                self._patches.put(
-                    Patch(PODS, about, patch, PatchKind.STRATEGIC, self._gates, task.uid, is_status=False, is_awaited=True)
-                )
-            for key, _ in self._natives.due(now):
-                self._send_native(key, now)
-            for key, text in self._reserved.due(now):
-                self._send_reservation(key, text)
-            for key, _ in self._annotations.due(now):
-                self._send_annotation(key)
-            for name, amounts in self._queues.due(now):
-                self._send_queue(name, amounts)
-            for _, waiting in self._pods.due(now):
-                self._send_waiting(waiting)
-            for slot, note in self._notes.due(now):
-                self._record(slot, note)
-            lanes = (
-                *(self._groups, self._natives, self._queues, self._pods),
-                *(self._notes, self._reserved, self._gates, self._annotations),
-            )
-            for lane in lanes:
+            for lane, send in self._lanes:
+                for key, value in lane.due(now):
+                    send(key, value)
+            for lane, _ in self._lanes:
                 lane.forget_quiet(now)
-            times = [when for lane in lanes if (when := lane.next_due()) is not None]
+            times = [when for lane, _ in self._lanes if (when := lane.next_due()) is not None]
             self._alarm.clear()
             try:
                 async with asyncio.timeout(max(0.0, min(times) - now) if times else None):
@@ -322,13 +312,21 @@ class Writer:
         about = Reference.of(group, group.kind)
         self._patches.put(Patch(POD_GROUPS, about, patch, PatchKind.MERGE, self._groups, key, key, is_awaited=is_awaited))
 
-    def _send_annotation(self, key: str) -> None:
+    def _send_without_gate(self, uid: str, task: TaskFacts) -> None:
+        patch, about = {"metadata": {"uid": uid}, **without_queue_gate()}, Reference.of(task.pod, PODS)
+        self._patches.put(Patch(PODS, about, patch, PatchKind.STRATEGIC, self._gates, uid, is_status=False, is_awaited=True))
+
+    def _send_annotation(self, key: str, _: None) -> None:
         group = self._cache.groups.written(key)
-        text = None if group is None else self._waiting(group)
-        if group is not None and text != said_of(group):
+        if group is not None and (text := self._waiting(group)) != said_of(group):
+            self._annotate(keys.WAITING, self._annotations, key, text)
+
+    def _annotate(self, annotation: str, lane: Debounce[Any, Any], key: str, text: str) -> None:
+        group = self._cache.groups.current(key)
+        if group is not None:
             about = Reference.of(group, POD_GROUPS)
-            metadata = {"uid": about.uid, "annotations": {keys.WAITING: text or None}}
-            self._patches.put(Patch(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))
+            metadata = {"uid": about.uid, "annotations": {annotation: text or None}}
+            self._patches.put(Patch(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, lane, key))
 
     def evicted(self, task: TaskFacts) -> None:
         """Plan the condition of each group that is evicted as a whole with `task`, if its object has such a condition."""
@@ -363,9 +361,9 @@ class Writer:
             hold = 0.0 if is_late else HOLD_SECONDS
             self._natives.wish(key, None, now, hold=hold, mark=said_class(group, evicted))
 
-    def _send_native(self, key: str, now: float) -> None:
-        group, evicted = self._evicted.shown(key), self._evicted.message(key)
-        patch = None if group is None else conditions_patch(group, format_time(now), evicted, waiting=self._waiting_of(key))
+    def _send_native(self, key: str, _: None) -> None:
+        group, evicted, now = self._evicted.shown(key), self._evicted.message(key), format_time(self._now())
+        patch = None if group is None else conditions_patch(group, now, evicted, waiting=self._waiting_of(key))
         self._numbers.discard(key)
         if group is not None and patch is not None:
             about = Reference.of(group, group.kind)
@@ -376,27 +374,19 @@ class Writer:
         group = self._cache.groups.current(key)
         return None if group is None or group.keeps_phase else self._waiting(group)
 
-    def _send_reservation(self, key: str, text: str) -> None:
-        group = self._cache.groups.current(key)
-        if group is not None:
-            about = Reference.of(group, group.kind)
-            metadata = {"uid": about.uid, "annotations": {keys.RESERVATION: text or None}}
-            self._patches.put(Patch(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._reserved, key))
-
     def _send_queue(self, name: str, amounts: Amounts) -> None:
         queue = self._cache.queues.get(name)
         patch = queue_patch(queue.record.status, amounts, queue.guarantee) if queue is not None else None
         if queue is not None and patch is not None:
             self._patches.put(Patch(QUEUES, Reference.of(queue.record, QUEUES), patch, PatchKind.MERGE, self._queues, name))
 
-    def _send_waiting(self, waiting: WaitingTask) -> None:
-        task = waiting.task
-        self._conditions[task.uid] = waiting_class(waiting)
-        timestamp, about = format_time(self._now()), Reference.of(task.pod, PODS)
+    def _send_waiting(self, uid: str, waiting: WaitingTask) -> None:
+        self._conditions[uid] = waiting_class(waiting)
+        about = Reference.of(waiting.task.pod, PODS)
         self._recorder.event(about, "Warning", "FailedScheduling", waiting.message)
-        patch = waiting_patch(waiting, timestamp)
-        patch["metadata"] = {"uid": task.uid}  # a new pod may have the same name
-        self._patches.put(Patch(PODS, about, patch, PatchKind.STRATEGIC, self._pods, task.uid, task.job))
+        patch = waiting_patch(waiting, format_time(self._now()))
+        patch["metadata"] = {"uid": uid}  # a new pod may have the same name
+        self._patches.put(Patch(PODS, about, patch, PatchKind.STRATEGIC, self._pods, uid, waiting.task.job))
 
     async def _write_all(self) -> None:
         while True:

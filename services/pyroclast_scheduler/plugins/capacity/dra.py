@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -22,7 +21,6 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import ALLOCATED, Task, TaskFacts, TaskStatus
 from pyroclast_scheduler.model.triggers import DeviceRelease, ObjectChange, QueueUse, Trigger
 from pyroclast_scheduler.plugins.capacity.tree import Tree
-from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
@@ -173,41 +171,15 @@ class DeviceQuota:
         """Whether no queue has a limit."""
         return self._accounts.is_empty
 
-    def beside(self, others: Extensions) -> Extensions:
-        """Return the extensions `others` of the plugin with the device limits added."""
-        vote, entered, moved, quotas = others.job_enqueueable, others.job_enqueued, others.moved, others.quota_retry_when
+    def entered(self, job: Job) -> None:
+        """Reserve the devices that an enqueued job will use."""
+        self._accounts.entered(self._tree.rows[job.facts.queue], job)
 
-        def both_vote(job: Job) -> Vote:
-            found = Vote.PERMIT if vote is None else vote(job)
-            return found if found is Vote.REJECT or self._may_enter(job) else Vote.REJECT
-
-        def both_entered(job: Job) -> None:
-            if entered is not None:
-                entered(job)
-            self._accounts.entered(self._tree.rows[job.facts.queue], job)
-
-        def both_moved(move: Move, sign: int) -> None:
-            if moved is not None:
-                moved(move, sign)
-            self._moved(move, sign)
-
-        def both_quotas(job: Job, tasks: Sequence[Task]) -> set[Trigger]:
-            own = () if quotas is None else quotas(job, tasks)
-            return {*own, *self._retry_when(job, [task.facts for task in tasks])}
-
-        return replace(
-            others,
-            job_enqueueable=both_vote,
-            job_enqueued=both_entered,
-            moved=both_moved,
-            quota_retry_when=both_quotas,
-            task_allocatable=self._allocatable,
-        )
-
-    def _allocatable(self, queue: Queue, task: Task) -> bool:
+    def allocatable(self, queue: Queue, task: Task) -> bool:
+        """Whether the claims of the pod fit into the limits of the queue and its ancestors."""
         return self._accounts.is_room(self._tree.rows[queue.name], task.facts)
 
-    def _retry_when(self, job: Job, tasks: Iterable[TaskFacts]) -> set[Trigger]:
+    def retry_when(self, job: Job, tasks: Iterable[TaskFacts]) -> set[Trigger]:
         """Return the triggers after which the queue may accept more of these tasks.
 
         The triggers are changes of the claims, released devices, and changed use of the limited queues.
@@ -222,15 +194,17 @@ class DeviceQuota:
             *(QueueUse(self._names[row]) for row in queues),
         }
 
-    def _may_enter(self, job: Job) -> bool:
+    def may_enter(self, job: Job) -> bool:
+        """Whether the claims of the job's minimum fit. If they do not, the job is refused."""
         if self._accounts.may_enter(self._tree.rows[job.facts.queue], job):
             return True
         text = "queue resource quota insufficient: insufficient devices"
-        retry_when = frozenset(self._retry_when(job, job.facts.tasks))
+        retry_when = frozenset(self.retry_when(job, job.facts.tasks))
         self._session.refuse(job, Cause(PendingReason.QUEUE_FULL, lambda: text, retry_when=retry_when))
         return False
 
-    def _moved(self, move: Move, sign: int) -> None:
+    def moved(self, move: Move, sign: int) -> None:
+        """Count pods that were placed or evicted."""
         row = self._tree.rows.get(move.job.facts.queue)
         if row is not None and move.plan.shape.has_claims:
             for task in move.tasks:

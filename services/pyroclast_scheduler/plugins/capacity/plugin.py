@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cmp_to_key
 from typing import Any, cast
 
@@ -79,7 +80,26 @@ class Capacity:
             close=queues.measure,
         )
         quota = DeviceQuota(session, found, has_capacity=self._counts_capacity) if self._counts_devices else None
-        return extensions if quota is None or quota.is_empty else quota.beside(extensions)
+        if quota is None or quota.is_empty:
+            return extensions
+
+        def moved(move: Move, sign: int) -> None:
+            queues.moved(move, sign)
+            quota.moved(move, sign)
+
+        return replace(
+            extensions,
+            job_enqueueable=lambda job: (
+                Vote.PERMIT if queues.enqueueable(job) is Vote.PERMIT and quota.may_enter(job) else Vote.REJECT
+            ),
+            job_enqueued=quota.entered,
+            moved=moved,
+            quota_retry_when=lambda job, tasks: {
+                *queues.quota_retry_when(job, tasks),
+                *quota.retry_when(job, [task.facts for task in tasks]),
+            },
+            task_allocatable=quota.allocatable,
+        )
 
 
 def _compare_branches(left: Sequence[tuple[int, Rank]], right: Sequence[tuple[int, Rank]]) -> int:

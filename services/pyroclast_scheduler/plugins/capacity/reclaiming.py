@@ -20,8 +20,11 @@ class Reclaiming:
         self._allocated = allocated
         self._levels = levels
         self._mine = mine
-        self._wants = None if request is None else _without_pods(request >= demand.EPSILON)
-        self._is_borrower = request is not None and not (tree.deserved[mine] >= demand.EPSILON)[request >= demand.EPSILON].any()
+        self._wants: Bools | None = None
+        if request is not None:
+            self._wants = request >= demand.EPSILON
+            self._wants[PODS] = False
+        self._is_borrower = request is not None and self._is_lent(mine, request >= demand.EPSILON)
 
     def takes(self, row: int, request: Ints) -> bool:
         """Whether a pod of the queue in `row` with `request` is a victim. If so, its request is subtracted from its queue."""
@@ -32,7 +35,8 @@ class Reclaiming:
         if not (guarantee < self._has(row) - request + demand.EPSILON)[guarantee > 0].all():
             return False
         if self._is_lent(row, named):
-            if self._is_borrower and self._is_related(row):
+            near = (set(self._tree.near(each, self._levels)) for each in (row, self._mine))
+            if self._is_borrower and set.intersection(*near):
                 return False  # both queues only borrow from the same ancestor
         elif not self._exceeds(row, request):
             return False
@@ -51,10 +55,6 @@ class Reclaiming:
         """Whether the queue deserves none of the resources in `named`."""
         return not (self._tree.deserved[row] >= demand.EPSILON)[named].any()
 
-    def _is_related(self, row: int) -> bool:
-        near = self._tree.near
-        return bool(set(near(row, self._levels)) & set(near(self._mine, self._levels)))
-
     def _exceeds(self, row: int, request: Ints) -> bool:
         """Whether the queue has more than its deserved amount of a requested resource."""
         counted = (request > 0) & self._tree.names[row]
@@ -65,9 +65,3 @@ class Reclaiming:
         """Return the ancestors of the victim's queue that are not ancestors of the reclaiming queue at the same level."""
         theirs, own = self._tree.near(row, self._levels), self._tree.near(self._mine, self._levels)
         return tuple(each for level, each in enumerate(theirs) if level >= len(own) or own[level] != each)
-
-
-def _without_pods(named: Bools) -> Bools:
-    result: Bools = named.copy()
-    result[PODS] = False
-    return result

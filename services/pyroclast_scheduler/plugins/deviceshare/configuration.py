@@ -94,37 +94,26 @@ BUILT_IN: Final = DeviceConfiguration(
 """The configuration that is used without a ConfigMap."""
 
 
-class _Template(msgspec.Struct, frozen=True):
-    name: str
-    memory: int
-
-
 class _Chip(msgspec.Struct, frozen=True, rename="camel"):
     common_word: str
     resource_name: str
     resource_memory_name: str
     memory_allocatable: int
     memory_capacity: int
-    templates: list[_Template] = []
+    templates: list[Template] = []
 
 
 class _Chips(msgspec.Struct, frozen=True):
     configs: list[_Chip] = []
 
 
-class _Profile(msgspec.Struct, frozen=True):
-    name: str
-    memory: int
-    count: int
-
-
 class _Geometry(msgspec.Struct, frozen=True):
     group: str
-    geometries: list[_Profile]
+    geometries: tuple[Profile, ...]
 
 
 class _Known(msgspec.Struct, frozen=True, rename="camel"):
-    models: list[str]
+    models: tuple[str, ...]
     allowed_geometries: list[_Geometry]
 
 
@@ -168,7 +157,7 @@ def _names(given: _Nvidia) -> VgpuNames:
 
 
 def _chip(given: _Chip) -> Chip:
-    templates = sorted((Template(each.name, each.memory) for each in given.templates), key=lambda each: each.memory)
+    templates = sorted(given.templates, key=lambda each: each.memory)
     return Chip(
         given.common_word,
         given.resource_name,
@@ -180,8 +169,4 @@ def _chip(given: _Chip) -> Chip:
 
 
 def _known(given: _Known) -> KnownGeometries:
-    geometries = (
-        Geometry(each.group, tuple(Profile(one.name, one.memory, one.count) for one in each.geometries))
-        for each in given.allowed_geometries
-    )
-    return KnownGeometries(tuple(given.models), tuple(geometries))
+    return KnownGeometries(given.models, tuple(Geometry(each.group, each.geometries) for each in given.allowed_geometries))

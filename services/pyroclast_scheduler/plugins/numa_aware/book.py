@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import is_
+from functools import reduce
+from operator import is_, or_
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -172,7 +173,7 @@ class NumaAllocations:
                 kept[task.uid] = before[task.uid]
             else:
                 lost.append((task, want))
-        taken = _union(kept)
+        taken = reduce(or_, kept.values(), 0)
         for task, want in sorted(lost, key=lambda each: (each[0].created, each[0].uid)):
             free = inside.free & ~inside.reserved & ~taken
             kept[task.uid] = sum(assigned(inside.policy, inside.layout, free, want.counts) or ())
@@ -180,10 +181,3 @@ class NumaAllocations:
         if kept:
             self._assigned[node] = kept
         return _Held(inside, residents, taken, open_until)
-
-
-def _union(sets: Mapping[str, int]) -> int:
-    found = 0
-    for each in sets.values():
-        found |= each
-    return found

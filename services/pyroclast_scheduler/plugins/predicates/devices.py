@@ -203,8 +203,8 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         return any(each.offer.device.binding_conditions for each in self._picked.get(key, []))
 
     def _writes(self, key: str, claim: records.ResourceClaim, task: Task) -> list[Write]:
-        known: list[Mapping[str, Any]] = [msgspec.to_builtins(each) for each in claim.status.reserved_for]
-        known = [{name: value for name, value in each.items() if value} for each in known]
+        listed: list[dict[str, Any]] = msgspec.to_builtins(claim.status.reserved_for)
+        known = [{name: value for name, value in each.items() if value} for each in listed]
         uids = {each.uid for each in claim.status.reserved_for}
         own = self._consumer(key, task.facts)["uid"]
         if claim.status.allocation is not None and own in uids:

@@ -24,7 +24,7 @@ from pyroclast_scheduler.model.fit_errors import Code, DomainLimit, Refusal
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.pod_columns import named_values
-from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.triggers import AnyChange, Labelled, Neighbours, Trigger
 from pyroclast_scheduler.placement import affinity
 from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -38,17 +38,6 @@ from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.statement import Move
 
-FILTERS: Final = (
-    "NodeUnschedulable",
-    "NodeAffinity",
-    "NodePorts",
-    "TaintToleration",
-    "InterPodAffinity",
-    "NodeVolumeLimits",
-    "VolumeZone",
-    "PodTopologySpread",
-    "VolumeBinding",
-)
 _SWITCHES: Final = {
     "predicate.NodeAffinityEnable": "NodeAffinity",
     "predicate.NodePortsEnable": "NodePorts",
@@ -59,6 +48,7 @@ _SWITCHES: Final = {
     "predicate.PodTopologySpreadEnable": "PodTopologySpread",
     "predicate.VolumeBindingEnable": "VolumeBinding",
 }
+FILTERS: Final = ("NodeUnschedulable", *_SWITCHES.values())
 _WITHOUT_EFFECT: Final = {
     "predicate.CacheEnable": "filters are worked out once per shape of pod anyway",
     "predicate.DynamicResourceAllocationEnable": "claims on devices are always heeded",
@@ -208,15 +198,14 @@ class _PodFilters:
     def retry_when(self, task: Task, plan: PlacementPlan) -> Collection[Trigger] | None:
         """Return the triggers after which other nodes may be feasible for the pod, by its claims and by other pods."""
         found = coupled_to(self._session, task, self._filters) if self._is_coupled else None
-        return {*(found or ()), *self._claims_retry_when(task.facts)} if plan.shape.has_claims else found
-
-    def _claims_retry_when(self, facts: TaskFacts) -> set[Trigger]:
-        found = self._devices.retry_when(facts)
+        if not plan.shape.has_claims:
+            return found
+        by_claims = self._devices.retry_when(task.facts)
         if "NodeVolumeLimits" in self._filters:
-            found |= self._limits.retry_when(facts)
+            by_claims |= self._limits.retry_when(task.facts)
         if "VolumeBinding" in self._filters or "VolumeZone" in self._filters:
-            found |= self._volumes.retry_when(facts)
-        return found
+            by_claims |= self._volumes.retry_when(task.facts)
+        return by_claims | (found or set())
 
     def moved(self, move: Move, sign: int) -> None:
         if move.plan.shape.has_claims:

@@ -27,6 +27,7 @@ from pyroclast_scheduler.session.statement import Move
 _FULL: Final = "node(s) exceed max volume count"
 _ENDLESS: Final = np.iinfo(np.int64).max
 _Volume = tuple[str, str]  # driver and volume handle
+_Sized = list[tuple[Quantity, records.PersistentVolume]]
 NODE_SELECTED: Final = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -172,8 +173,6 @@ class Storage:
         self._capacities = session.told_objects(records.CsiStorageCapacity)
         self._rows: dict[bytes, Rows] = {}
         self._by_value: dict[str, dict[str | None, Rows]] = {}
-        self._by_class: dict[str, list[tuple[Quantity, records.PersistentVolume]]] | None = None
-        self._reserved: dict[tuple[str, str], list[tuple[Quantity, records.PersistentVolume]]] = {}
 
     @property
     def node_count(self) -> int:
@@ -202,11 +201,11 @@ class Storage:
 
         If a large enough volume is reserved for the claim, it is the only candidate.
         """
-        by_class = self._volumes_by_class()
+        by_class, reserved = self._sorted
         size = size_of((claim.spec.resources or {}).get("requests"))
         if size is None:
             return []
-        for room, volume in self._reserved.get((claim.metadata.namespace, claim.metadata.name), ()):
+        for room, volume in reserved.get((claim.metadata.namespace, claim.metadata.name), ()):
             if _may_keep(volume, claim) and room >= size:
                 return [volume]
         return [
@@ -226,15 +225,10 @@ class Storage:
         if not chosen.allowed_topologies:
             return self.mask(None)
         terms = [
-            {
-                "matchExpressions": [
-                    {"key": each.get("key", ""), "operator": "In", "values": each.get("values") or ()}
-                    for each in term.get("matchLabelExpressions") or ()
-                ]
-            }
+            [_within(each.get("key", ""), each.get("values") or ()) for each in term.get("matchLabelExpressions") or ()]
             for term in chosen.allowed_topologies
         ]
-        return self._features.matching(terms)
+        return self._features.matching([{"matchExpressions": term} for term in terms])
 
     def roomy(self, claim: records.PersistentVolumeClaim) -> Bools:
         """Return the nodes with room for a new volume by the driver's reports; all nodes if the driver reports none."""
@@ -255,38 +249,33 @@ class Storage:
     def elsewhere(self, volume: records.PersistentVolume) -> Bools | None:
         """Return the nodes in other zones or regions than `volume`; None if the volume has no such labels."""
         refused: Bools | None = None
-        has_any = self.mask(np.zeros(0, dtype=np.intp))
-        for names in _ZONES:
-            for name in names:
-                has_any |= self._features.domains(name).has
-        for newer, older in _ZONES:
-            for name in (newer, older):
-                values = volume.metadata.labels.get(name)
-                if values is None:
-                    continue
-                wanted = frozenset(values.split("__"))
-                other = older if name == newer else newer
-                own, beside = self._features.label(name), self._features.label(other)
-                fits = own.where(wanted.__contains__)
-                fits |= own.where(lambda value: value is None) & beside.where(wanted.__contains__)
-                refused = ~fits & has_any if refused is None else refused | (~fits & has_any)
+        has_any = np.logical_or.reduce([self._features.domains(name).has for names in _ZONES for name in names])
+        for name, other in (pair for names in _ZONES for pair in (names, names[::-1])):
+            values = volume.metadata.labels.get(name)
+            if values is None:
+                continue
+            wanted = frozenset(values.split("__"))
+            own, beside = self._features.label(name), self._features.label(other)
+            fits = own.where(wanted.__contains__)
+            fits |= own.where(lambda value: value is None) & beside.where(wanted.__contains__)
+            refused = ~fits & has_any if refused is None else refused | (~fits & has_any)
         return refused
 
-    def _volumes_by_class(self) -> Mapping[str, Sequence[tuple[Quantity, records.PersistentVolume]]]:
-        if self._by_class is None:
-            self._by_class = {}
-            for volume in self.volumes.values():
-                room, reference = size_of(volume.spec.capacity), volume.spec.claim_ref
-                if volume.metadata.is_terminating or room is None:
-                    continue
-                if reference is not None:
-                    if volume.status.phase in {"Available", "Pending", "Bound", ""}:
-                        self._reserved.setdefault((reference.namespace, reference.name), []).append((room, volume))
-                elif volume.status.phase == "Available":
-                    self._by_class.setdefault(volume.spec.storage_class_name, []).append((room, volume))
-            for volumes in (*self._by_class.values(), *self._reserved.values()):
-                volumes.sort(key=lambda pair: (pair[0].nanos, pair[1].metadata.name))
-        return self._by_class
+    @cached_property
+    def _sorted(self) -> tuple[dict[str, _Sized], dict[tuple[str, str], _Sized]]:
+        """The free volumes by class, and those that are reserved for a claim by its namespace and name, smallest first."""
+        by_class: dict[str, _Sized] = {}
+        reserved: dict[tuple[str, str], _Sized] = {}
+        sized = ((size_of(volume.spec.capacity), volume) for volume in self.volumes.values())
+        usable = [(room, volume) for room, volume in sized if room is not None and not volume.metadata.is_terminating]
+        for room, volume in sorted(usable, key=lambda pair: (pair[0].nanos, pair[1].metadata.name)):
+            reference, phase = volume.spec.claim_ref, volume.status.phase
+            if reference is not None:
+                if phase in {"Available", "Pending", "Bound", ""}:
+                    reserved.setdefault((reference.namespace, reference.name), []).append((room, volume))
+            elif phase == "Available":
+                by_class.setdefault(volume.spec.storage_class_name, []).append((room, volume))
+        return by_class, reserved
 
     def _matching(self, terms: Sequence[Mapping[str, Any]]) -> Rows:
         """Return the nodes that match one of the terms, with a faster lookup for a single label."""
@@ -316,11 +305,13 @@ class Storage:
         return found
 
     def _selected(self, selector: Mapping[str, Any]) -> Bools:
-        expressions = [
-            {"key": key, "operator": "In", "values": [value]} for key, value in (selector.get("matchLabels") or {}).items()
-        ]
+        expressions = [_within(key, [value]) for key, value in (selector.get("matchLabels") or {}).items()]
         expressions += selector.get("matchExpressions") or ()
         return self._features.matching([{"matchExpressions": expressions}]) if expressions else self.mask(None)
+
+
+def _within(label: str, values: Sequence[str]) -> Mapping[str, Any]:
+    return {"key": label, "operator": "In", "values": values}
 
 
 def _single(terms: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[str]] | None:

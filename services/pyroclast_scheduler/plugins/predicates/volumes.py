@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -76,7 +77,12 @@ class Volumes:
         self._choices: dict[str, list[_Choice]] = {}
         self._by_claim: dict[str, list[_Choice]] = {}
         self._written: set[str] = set()
-        self._users: Counter[str] | None = None
+
+    @cached_property
+    def _users(self) -> Counter[str]:
+        """The number of pods on nodes that use each claim."""
+        residents = (each for residents in self._session.snapshot.residents for each in residents if each.shape.has_claims)
+        return Counter(claim.key for resident in residents for claim in volume_claims(resident.pod))
 
     def absent(self, task: TaskFacts) -> str | None:
         """Return why no node is feasible for the pod in any state: a claim is missing or unusable."""
@@ -120,12 +126,8 @@ class Volumes:
 
     def in_use(self, task: TaskFacts) -> Refusal | None:
         """Return a refusal of all nodes if another pod uses a ReadWriteOncePod claim of this pod; None otherwise."""
-        keys = [claim.key for claim in volume_claims(task.pod)]
-        single = [key for key in keys if self._is_single(key)]
-        if not single:
-            return None
-        users = self._counted()
-        return Refusal(self._storage.mask(None), _TAKEN) if any(users[key] > 0 for key in single) else None
+        single = [claim.key for claim in volume_claims(task.pod) if self._is_single(claim.key)]
+        return Refusal(self._storage.mask(None), _TAKEN) if any(self._users[key] > 0 for key in single) else None
 
     def elsewhere(self, task: TaskFacts) -> Bools | None:
         """Return the nodes in other zones than the pod's volumes; None if no volume has a zone."""
@@ -158,15 +160,15 @@ class Volumes:
         """Reserve the volumes of placed pods, or free them when the placement is undone."""
         if not move.plan.shape.has_claims:
             return
-        users = self._counted()
         change = -sign if move.status is TaskStatus.RELEASING else sign
         for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
             for claim in volume_claims(task.facts.pod):
-                users[claim.key] += change
+                self._users[claim.key] += change
             if move.status is not TaskStatus.RELEASING and sign > 0:
                 self._keep(task.facts, row)
             elif move.status is not TaskStatus.RELEASING:
-                self._give_back(task.uid)
+                for choice in self._choices.pop(task.uid, ()):
+                    self._by_claim[choice.claim].remove(choice)
 
     def pre_bind(self, task: Task, row: int) -> Preparation | None:
         """Return the writes for the claims of a pod before its bind to `row`, and the conditions to wait for."""
@@ -176,12 +178,12 @@ class Volumes:
             if choice.claim not in self._written:
                 self._written.add(choice.claim)
                 writes += self._writes(self._storage.claims[choice.claim], choice, node)
-        unbound = [
-            record
-            for claim in volume_claims(task.facts.pod)
-            if (record := self._storage.claims.get(claim.key)) is not None and not is_bound(record)
-        ]
-        awaits = tuple(_until_bound(claim, node, self._patience) for claim in unbound)
+        claims = (self._storage.claims.get(claim.key) for claim in volume_claims(task.facts.pod))
+        awaits = tuple(
+            Await(type(claim), str(claim.key), _Binding(claim.metadata.uid, claim.metadata.name, node), self._patience)
+            for claim in claims
+            if claim is not None and not is_bound(claim)
+        )
         return Preparation(writes=tuple(writes), awaits=awaits) if awaits else None
 
     def _wishes(self, task: TaskFacts) -> _Wishes:
@@ -246,21 +248,14 @@ class Volumes:
         return done, cramped
 
     def _keep(self, task: TaskFacts, row: int) -> None:
-        choices: list[_Choice] = []
-        for each in volume_claims(task.pod):
-            known = self._by_claim.get(each.key)
-            if known:
-                choices.append(_Choice(each.key, known[0].volume, row))
+        earlier = (self._by_claim.get(each.key) for each in volume_claims(task.pod))
+        choices = [replace(known[0], row=row) for known in earlier if known]
         for claim, names, chosen in self._distributed(self._wishes(task).delayed)[0]:
             at = int(chosen[row])
             choices.append(_Choice(str(claim.key), names[at] if at >= 0 else "", row))
         self._choices[task.uid] = choices
         for choice in choices:
             self._by_claim.setdefault(choice.claim, []).append(choice)
-
-    def _give_back(self, uid: str) -> None:
-        for choice in self._choices.pop(uid, ()):
-            self._by_claim[choice.claim].remove(choice)
 
     def _writes(self, claim: records.PersistentVolumeClaim, choice: _Choice, node: str) -> list[Write]:
         if not choice.volume:
@@ -287,21 +282,9 @@ class Volumes:
         claim = self._storage.claims.get(key)
         return claim is not None and "ReadWriteOncePod" in claim.spec.access_modes
 
-    def _counted(self) -> Counter[str]:
-        if self._users is None:
-            self._users = Counter()
-            for resident in (each for residents in self._session.snapshot.residents for each in residents):
-                if resident.shape.has_claims:
-                    self._users.update(claim.key for claim in volume_claims(resident.pod))
-        return self._users
-
 
 def _size_rank(claim: records.PersistentVolumeClaim) -> tuple[int, str]:
     return (size_of((claim.spec.resources or {}).get("requests")) or ZERO).nanos, claim.metadata.name
-
-
-def _until_bound(claim: records.PersistentVolumeClaim, node: str, patience: float) -> Await:
-    return Await(records.PersistentVolumeClaim, str(claim.key), _Binding(claim.metadata.uid, claim.metadata.name, node), patience)
 
 
 @dataclass(slots=True)

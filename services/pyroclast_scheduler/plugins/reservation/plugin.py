@@ -33,9 +33,12 @@ def evict_lower(session: PluginSession, job: Job, rows: Sequence[int]) -> None:
     """
     residents = Residents(session)
     by_owner: dict[str, tuple[Job, list[Task]]] = {}
-    for row in rows:
-        for owner, task in residents.on(row, lambda owner, task: _is_lower(session, job, owner, task)):
-            by_owner.setdefault(owner.facts.key, (owner, []))[1].append(task)
+
+    def is_lower(owner: Job, task: Task) -> bool:
+        return owner is not job and owner.facts.priority < job.facts.priority and session.is_preemptable(owner, task)
+
+    for owner, task in (each for row in rows for each in residents.on(row, is_lower)):
+        by_owner.setdefault(owner.facts.key, (owner, []))[1].append(task)
     bundles = []
     for owner, tasks in by_owner.values():
         for bundle in split(owner, tasks):
@@ -54,10 +57,6 @@ def evict_lower(session: PluginSession, job: Job, rows: Sequence[int]) -> None:
                 gone.add(task.uid)
                 statement.evict(bundle.job, session.plan(task.facts.shape), task, _REASON)
     statement.commit()
-
-
-def _is_lower(session: PluginSession, job: Job, owner: Job, task: Task) -> bool:
-    return owner is not job and owner.facts.priority < job.facts.priority and session.is_preemptable(owner, task)
 
 
 class ReservationPlugin:

@@ -78,20 +78,16 @@ def _capabilities(session: PluginSession, job: Job) -> Iterator[tuple[str, Float
 def _allocated(session: PluginSession, name: str) -> Floats:
     """Return the allocated amounts of a queue and its descendants, including other members of a ring."""
     total = session.dimensions.sums(session.queues[name].elsewhere)
-    for own in _with_children(session, name):
+    found, added = {name}, {name}
+    while added:
+        added = {each.name for each in session.queues.values() if each.facts.parent in added} - found
+        found |= added
+    for own in found:
         sums = session.queue_sums.get(own)
         if sums is not None:
             total += sums.allocated
         total += session.moves.queue_changes.get(own, 0.0)
     return total
-
-
-def _with_children(session: PluginSession, name: str) -> set[str]:
-    found, added = {name}, {name}
-    while added:
-        added = {each.name for each in session.queues.values() if each.facts.parent in added} - found
-        found |= added
-    return found
 
 
 class Candidates:
@@ -224,14 +220,9 @@ def _best(
         kind = session.kind(job)
         if kind is not None and (kind, job.phase) in hopeless:
             continue
-        if _can_ever_start(session, cluster, job):
+        is_complete = not missing_pods(job) and bool((need_of(session, job).total > 0).any())
+        if is_complete and not obstacle(session, cluster, job):
             return job
         if kind is not None:
             hopeless.add((kind, job.phase))
     return None
-
-
-def _can_ever_start(session: PluginSession, cluster: Cluster, job: Job) -> bool:
-    if missing_pods(job) or not (need_of(session, job).total > 0).any():
-        return False
-    return not obstacle(session, cluster, job)
