@@ -121,9 +121,8 @@ class QueueLack:
         if self._least is None:
             session = self._session
             self._least = np.full(self._deserved.shape, np.inf)
-            shapes = {
-                (facts.queue, id(task.shape)): task.shape for facts in session.snapshot.all_jobs.values() for task in facts.tasks
-            }
+            all_jobs = session.snapshot.all_jobs.values()
+            shapes = {(facts.queue, id(task.shape)): task.shape for facts in all_jobs for task in facts.tasks}
             for (queue, _), shape in shapes.items():
                 request = session.dimensions.vector(shape.request)
                 for row in self._path(queue):

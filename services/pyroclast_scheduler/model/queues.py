@@ -126,6 +126,15 @@ class Queue:
         return self.facts.name
 
 
+def lineage(name: str, queues: Mapping[str, QueueFacts]) -> list[QueueFacts]:
+    """Return the queue of that name and its ancestors, each once; nothing if there is no such queue."""
+    path: dict[str, QueueFacts] = {}
+    while name in queues and name not in path:
+        path[name] = queues[name]
+        name = queues[name].parent or _ROOT
+    return list(path.values())
+
+
 def queues_of(facts: Mapping[str, QueueFacts], elsewhere: Mapping[str, Amounts]) -> dict[str, Queue]:
     """Return the queues of a session.
 
@@ -133,13 +142,10 @@ def queues_of(facts: Mapping[str, QueueFacts], elsewhere: Mapping[str, Amounts])
     """
     sums: dict[str, dict[str, int]] = {}
     for own, amounts in elsewhere.items():
-        name, seen = own, set[str]()
-        while name in facts and name not in seen:
-            seen.add(name)
-            total = sums.setdefault(name, {})
+        for queue in lineage(own, facts):
+            total = sums.setdefault(queue.name, {})
             for resource, amount in amounts.items():
                 total[resource] = total.get(resource, 0) + amount
-            name = facts[name].parent or _ROOT
     return {name: Queue(each, sums.get(name, {})) for name, each in facts.items()}
 
 

@@ -19,7 +19,7 @@ from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.queues import Queue, lineage
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.tasks import ALLOCATED, placed_at
 from pyroclast_scheduler.model.triggers import QueueUse
@@ -80,7 +80,6 @@ def _is_for_room(waiting: WaitingPlaces | None, job: Job) -> bool:
     return slot is None or slot[1] not in _NOT_FOR_ROOM
 
 
-_ROOT: Final = "root"
 _EARLIER: Final = frozenset(
     {PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED, PendingReason.ABOVE_QUEUE_LIMIT, PendingReason.ABOVE_CLUSTER}
 )
@@ -151,16 +150,10 @@ class Budgets:
         return (self.standings[name] for name in self._budgeted(queue))
 
     def _budgeted(self, queue: str) -> tuple[str, ...]:
-        found = self._above.get(queue)
-        if found is None:
-            queues, path, name, seen = self._queues, [], queue, set[str]()
-            while name in queues and name not in seen:
-                seen.add(name)
-                if queues[name].facts.budget is not None:
-                    path.append(name)
-                name = queues[name].facts.parent or _ROOT
-            found = self._above[queue] = tuple(path)
-        return found
+        if queue not in self._above:
+            path = lineage(queue, self._snapshot.queues)
+            self._above[queue] = tuple(facts.name for facts in path if facts.budget is not None)
+        return self._above[queue]
 
     def _refusal(self, job: Job) -> Cause | None:
         """Return the cause for which a budget refuses the job: the budget whose period ends last.

@@ -1,10 +1,9 @@
 """The configuration file of the scheduler: actions, tiers of plugins with flags and arguments, arguments of actions.
 
-The format is that of Volcano. An unusable file raises `BadConfiguration` with line and reason.
-Unknown flags and keys yield warnings.
-Volcano ignores a plugin that does not exist: a typo in `gang` loads a scheduler without gangs.
-Here it is an error, unless the caller skips unknown plugins.
-The YAML is loaded by the rules of Volcano's parser: scalar types, the first of several documents, line numbers.
+The format is that of Volcano, and the YAML is loaded by the rules of Volcano's parser: scalar types, the first of several
+documents, line numbers. An unusable file raises `BadConfiguration`; unknown flags and keys yield warnings. Volcano ignores a
+plugin that does not exist: a typo in `gang` loads a scheduler without gangs. Here it is an error, unless the caller skips unknown
+plugins.
 """
 
 from __future__ import annotations
@@ -70,9 +69,7 @@ class LineNumbers:
 
 
 def load(text: str) -> tuple[Any, LineNumbers, int]:
-    """Return the first document, its line numbers, and the number of its last line.
-
-    The number is 0 unless another document follows.
+    """Return the first document, its line numbers, and the number of its last line, 0 unless another document follows.
 
     Raises:
         BadDocument: the text is not YAML.
@@ -169,15 +166,13 @@ def parse(text: str, *, actions: Collection[str], plugins: Collection[str], skip
         document = {}
     if not isinstance(document, dict):
         raise BadConfiguration("a mapping with actions and tiers is wanted", line=1)
-    warnings = [
-        f"line {lines.of_key(key)}: {key} is unknown{did_you_mean(str(key), _SECTIONS)}"
-        for key in document
-        if key not in _SECTIONS
-    ]
+    unknown = [key for key in document if key not in _SECTIONS]
+    warnings = [f"line {lines.of_key(key)}: {key} is unknown{did_you_mean(str(key), _SECTIONS)}" for key in unknown]
     if end:
         warnings.append(f"line {end + 1}: another document follows, which is not read")
     tiers = tuple(_tier(entry, ("tiers", i), lines, warnings) for i, entry in enumerate(_list(document, "tiers", lines)))
-    missing = _missing_plugins(tiers, plugins, lines)
+    places = [(i, k, entry.name) for i, tier in enumerate(tiers) for k, entry in enumerate(tier) if entry.name not in plugins]
+    missing = [(lines.of("tiers", i, "plugins", k), name) for i, k, name in places]
     if missing and not skip_unknown_plugins:
         raise _unknown_plugins(missing, plugins)
     warnings += [f"line {line}: Failed to get plugin {name}." for line, name in missing]
@@ -217,18 +212,6 @@ def _actions(text: object, known: Collection[str], lines: LineNumbers) -> tuple[
     return names
 
 
-def _missing_plugins(
-    tiers: tuple[tuple[PluginEntry, ...], ...], plugins: Collection[str], lines: LineNumbers
-) -> list[tuple[int, str]]:
-    """Return line and name of each entry whose plugin does not exist."""
-    return [
-        (lines.of("tiers", i, "plugins", k), entry.name)
-        for i, tier in enumerate(tiers)
-        for k, entry in enumerate(tier)
-        if entry.name not in plugins
-    ]
-
-
 def _unknown_plugins(missing: Sequence[tuple[int, str]], plugins: Collection[str]) -> UnknownName:
     texts = [f"plugin {name!r} does not exist{did_you_mean(name, plugins)}" for _, name in missing]
     further = [f"line {line}: {text}" for (line, _), text in zip(missing[1:], texts[1:], strict=True)]
@@ -237,21 +220,15 @@ def _unknown_plugins(missing: Sequence[tuple[int, str]], plugins: Collection[str
 
 
 def _check_reservation(actions: tuple[str, ...], tiers: tuple[tuple[PluginEntry, ...], ...], line: int) -> None:
-    """Check that the plugin reservation and the actions elect and reserve occur together and in the right order.
-
-    Raises:
-        BadConfiguration: one of the three is missing, or an action is in the wrong position.
-    """
+    """Raise BadConfiguration unless the plugin reservation and the actions elect and reserve occur together, in the right order."""
     has_plugin = any(entry.name == "reservation" for tier in tiers for entry in tier)
-    present = [name for name in ("elect", "reserve") if name in actions]
-    if not present and not has_plugin:
-        return
     missing = [f"action {name}" for name in ("elect", "reserve") if name not in actions]
     missing += [] if has_plugin else ["plugin reservation"]
+    if len(missing) == 3:
+        return
     if missing:
-        raise BadConfiguration(
-            f"elect, reserve and the plugin reservation belong together; {' and '.join(missing)} lacks", line=line
-        )
+        lacking = " and ".join(missing)
+        raise BadConfiguration(f"elect, reserve and the plugin reservation belong together; {lacking} lacks", line=line)
     places = {name: [i for i, each in enumerate(actions) if each == name] for name in ("enqueue", "elect", "allocate", "reserve")}
     enqueue, elect, allocate, reserve = places.values()
     is_ordered = enqueue and allocate and enqueue[0] < elect[0] <= elect[-1] < allocate[0] < reserve[0]

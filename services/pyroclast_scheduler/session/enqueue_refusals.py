@@ -6,7 +6,7 @@ Unschedulable jobs have the positions of earlier sessions, from the port `waitin
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -66,20 +66,17 @@ def jobs_before(session: PluginSession, job: Job) -> tuple[int, JobFacts | None]
 
 
 def let_in_before(session: PluginSession, job: Job) -> tuple[JobFacts | None, Floats]:
-    """Return the first enqueued gang ahead of `job` in its queue that is not allocated.
-
-    Also return the sum of the amounts that are reserved for all such gangs ahead of `job`.
-    """
+    """Return the first enqueued gang ahead of `job` in its queue that is not allocated, and the sum reserved for all of them."""
     order = session.once(_orders)[job.facts.queue]
     ahead = bisect_left(order.let_in, session.job_key(job), key=itemgetter(0))
     return (order.let_in[0][1] if ahead else None), order.kept[ahead]
 
 
 def _orders(session: PluginSession) -> dict[str, WaitingOrder]:
-    """Return the order of each queue."""
+    """Return the order of each queue. Jobs beside those of this session are ranked only if their positions are unknown."""
     found = {name: WaitingOrder([], [], None, [], np.zeros((1, len(session.dimensions)))) for name in session.queues}
-    for job in _ranked(session):
-        if _waits(job):
+    for job in (session.jobs if session.ports.waiting is not None else session.all_jobs()).values():
+        if job.facts.phase in _NOT_PLACED and job.facts.tally.ready < job.facts.min_available:
             found[job.facts.queue].ranked.append((session.job_key(job), job.facts))
     at_rest = _let_in_at_rest(session)
     for name, order in found.items():
@@ -87,15 +84,6 @@ def _orders(session: PluginSession) -> dict[str, WaitingOrder]:
         _place_rest(session, name, order)
         _add_let_in(session, order, at_rest.get(name, []))
     return found
-
-
-def _ranked(session: PluginSession) -> Iterable[Job]:
-    """Return the jobs to be ranked: those of this session, or all jobs if the positions of the others are unknown."""
-    return session.jobs.values() if session.ports.waiting is not None else session.all_jobs().values()
-
-
-def _waits(job: Job) -> bool:
-    return job.facts.phase in _NOT_PLACED and job.facts.tally.ready < job.facts.min_available
 
 
 def _place_rest(session: PluginSession, queue: str, order: WaitingOrder) -> None:
@@ -141,8 +129,7 @@ _MOST = 4  # resources that a cause lists, the first ones that are short
 def by_cluster(session: PluginSession, job: Job, short: Sequence[int], *, used: Floats, promised: Floats) -> Cause:
     """Return the cause that the cluster lacks room in the dimensions `short`. `used`, `promised`: vectors.
 
-    If overcommitment is allowed, a gang may request more than the cluster has and still be enqueued. Then no node is feasible for
-    it.
+    If overcommitment is allowed, a gang that requests more than the cluster has could be let in, but no node is feasible for it.
     """
     asked = job.facts.min_resources
     assert asked is not None  # noqa: S101 - a job without minimum resources is enqueued
@@ -170,13 +157,6 @@ def by_queue(
 
     `limit`: the largest amounts that the queue may use.
     """
-    cause = _by_queue(session, job, queue, short, limit=limit, allocated=allocated, promised=promised)
-    return replace(cause, retry_when=frozenset({QueueUse(queue)}))
-
-
-def _by_queue(
-    session: PluginSession, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
-) -> Cause:
     asked = job.facts.min_resources
     assert asked is not None  # noqa: S101 - a job without minimum resources is enqueued
     named, total = session.dimensions.named(short, asked), session.total
@@ -187,27 +167,27 @@ def _by_queue(
     is_capped = np.isfinite(cap[row])
     wanted = asked[name] + has + coming
     amounts = _Amounts(asked, named, allocated.copy(), np.maximum(promised, 0), np.minimum(limit, np.minimum(cap, total)))
+    triggers = frozenset({QueueUse(queue)})
     sentence = f"queue resource quota insufficient: {', '.join(f'insufficient {each}' for each, _ in named)}" if is_capped else ""
+    cause = partial(Cause, sentence=sentence, short=amounts.shortages, retry_when=triggers)
     asks = f"it asks for {_listed(asked, named)}"
     if is_capped and asked[name] > cap[row]:
         text = f"never: {asks}; queue {queue} may have at most {spelled(name, cap[row])} (its capability)"
-        return Cause(PendingReason.ABOVE_QUEUE_LIMIT, lambda: text, sentence, amounts.shortages)
+        return cause(PendingReason.ABOVE_QUEUE_LIMIT, lambda: text)
     if asked[name] > total[row]:
-        return _above_cluster(session, asked, named[:1], sentence)
+        return replace(_above_cluster(session, asked, named[:1], sentence), retry_when=triggers)
     if others and wanted <= min(float(cap[row]), float(total[row])):
         listed_others = ", ".join(f"{other} {spelled(name, amount)}" for other, amount in others)
         kept = f"of the cluster's {spelled(name, total[row])} other queues are guaranteed: {listed_others}"
         left = f"this leaves queue {queue} {spelled(name, most)}, of which it has {number(name, has)}"
         text = f"not now: {asks}; {kept}; {left}"
-        return Cause(PendingReason.HELD_BY_GUARANTEE, lambda: text + before(session, job), sentence, amounts.shortages)
+        return cause(PendingReason.HELD_BY_GUARANTEE, lambda: text + before(session, job))
     behind = partial(_behind, session, job, amounts, f"queue {queue}", sentence)
     rest = f"it has {number(name, has)} and {number(name, max(coming, 0))} are promised to gangs let in before"
-    if is_capped:
-        text = f"not now: {asks}; queue {queue} may have at most {spelled(name, min(most, float(cap[row])))}, {rest}"
-        reason = PendingReason.QUEUE_FULL
-        return Cause(reason, lambda: text + before(session, job), sentence, amounts.shortages, behind)
-    text = f"not now: {asks}; queue {queue} may have at most {spelled(name, most)} of the cluster, {rest}"
-    return Cause(PendingReason.CLUSTER_FULL, lambda: text + before(session, job), sentence, amounts.shortages, behind)
+    reason = PendingReason.QUEUE_FULL if is_capped else PendingReason.CLUSTER_FULL
+    bound = spelled(name, min(most, float(cap[row]))) if is_capped else f"{spelled(name, most)} of the cluster"
+    text = f"not now: {asks}; queue {queue} may have at most {bound}, {rest}"
+    return cause(reason, lambda: text + before(session, job), instead=behind)
 
 
 def closed(session: PluginSession, queue: str) -> Cause:
@@ -217,10 +197,7 @@ def closed(session: PluginSession, queue: str) -> Cause:
 
 
 def before(session: PluginSession, job: Job) -> str:
-    """Return a clause for the end of a message: the jobs ahead of `job` in its queue; empty if there are none.
-
-    A job of another namespace is not named, since a reader of the message may have no right to know that job.
-    """
+    """Return a clause for the end of a message: the jobs ahead of `job` in its queue; empty if there are none."""
     ahead, first = jobs_before(session, job)
     if first is None:
         return ""
@@ -229,16 +206,13 @@ def before(session: PluginSession, job: Job) -> str:
 
 
 def named_for(job: Job, other: JobFacts) -> str:
-    """Return the key of `other` if readers of `job` may know it, else a neutral phrase."""
+    """Return the key of `other` if readers of `job` may know it, else a neutral phrase: other namespaces may be secret."""
     return other.key if other.namespace == job.facts.namespace else "a gang of another namespace"
 
 
 @dataclass(frozen=True, slots=True)
 class _Amounts:
-    """The requested and the available amounts of a job in the dimensions that are short.
-
-    `named`: name and row of each dimension.
-    """
+    """The requested and the available amounts of a job in the dimensions that are short. `named`: their names and rows."""
 
     asked: Amounts
     named: Sequence[tuple[str, int]]
@@ -262,7 +236,7 @@ class _Amounts:
 def _behind(session: PluginSession, job: Job, amounts: _Amounts, place: str, sentence: str) -> Cause | None:
     """Return the cause that only the order of the queue keeps `job` waiting: it would fit beside the allocated jobs.
 
-    Return None if the job would not fit, or if only gangs behind it or in other queues keep it from being enqueued.
+    Return None if it would not, or if gangs behind it or in other queues keep it from being enqueued.
     """
     rows, asked = [row for _, row in amounts.named], session.dimensions.sums(amounts.asked)
     if (amounts.used + asked > amounts.limit)[rows].any():

@@ -5,15 +5,12 @@ The default is an argument of the action. An annotation of a queue overrides the
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyroclast_scheduler.model.causes import Withheld
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import lineage
 from pyroclast_scheduler.model.tasks import Task, placed_at
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.session import Session
-
-_ROOT: Final = "root"
 
 
 def withheld_by_job(session: Session) -> dict[str, Withheld]:
@@ -46,8 +43,7 @@ class MinimumRunTime:
         minimum = self._of(queue)
         if minimum <= 0:
             return False
-        placed = placed_at(task.facts)
-        now = self._session.ports.now
+        placed, now = placed_at(task.facts), self._session.ports.now
         until = (now if placed is None else placed) + minimum
         if until <= now:
             return False
@@ -60,12 +56,7 @@ class MinimumRunTime:
 
     def _of(self, queue: str) -> float:
         """Return the minimum for pods of `queue`: that of the queue or its nearest ancestor, else the default of the action."""
-        found = self._by_queue.get(queue)
-        if found is None:
-            name, seen = queue, set[str]()
-            while name in self._session.queues and name not in seen and found is None:
-                seen.add(name)
-                facts = self._session.queues[name].facts
-                found, name = facts.minimum_run_time, facts.parent or _ROOT
-            found = self._by_queue[queue] = self._default if found is None else found
-        return found
+        if queue not in self._by_queue:
+            minimums = (facts.minimum_run_time for facts in lineage(queue, self._session.snapshot.queues))
+            self._by_queue[queue] = next((each for each in minimums if each is not None), self._default)
+        return self._by_queue[queue]

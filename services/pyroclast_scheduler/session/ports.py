@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pyroclast.api.waiting_reasons import PendingReason
@@ -125,22 +125,10 @@ class Ports:
     usual_seconds: Callable[[JobFacts], float | None] = lambda _: None
 
     def rehearsing(self) -> Ports:
-        """Return ports for a trial session.
-
-        Decisions of the trial are not committed, extenders are not called, and changes of `memory` are dropped.
-        """
-        return Ports(
-            self.now,
-            shard=self.shard,
-            period=self.period,
-            extender=_SilentExtender(),
-            usage=self.usage,
-            memory=remembered(self.memory),
-            scheduler=self.scheduler,
-            reservations=self.reservations,
-            elsewhere=self.elsewhere,
-            budget_patience=self.budget_patience,
-            usual_seconds=self.usual_seconds,
+        """Return ports for a trial session: nothing is committed, extenders are not called, changes of `memory` are dropped."""
+        without, memory = Ports(), remembered(self.memory)
+        return replace(
+            self, commit=without.commit, observe=without.observe, extender=_SilentExtender(), memory=memory, waiting=None
         )
 
 

@@ -1,18 +1,18 @@
 """The promises of one session: taken back, kept from pods beyond the minimum of their gangs, and listed for explanations.
 
-`model.promises` says what each gang was owed when the session began. A session changes that in three ways:
+`model.promises` says what each gang was owed when the session began. A session changes that:
 
 - The action enqueue lets gangs in. From then on their minimum is kept for them.
-- It takes a promise back if no further pod of the gang came within `patience` schedule periods. The gang is let in again later,
-  since its pods may be created only then: after the same time, then twice that, up to 32 times. The memory of this may be lost.
-- A promise ends if the pods of the gang are all there and found no nodes for `patience` periods: the gang then waits for certain
-  nodes, perhaps for days. It stays enqueued and competes for nodes as before. Further gangs are enqueued beside it only into room
-  that is really free, so that their number stays bounded where more than the cluster has may be promised.
-- It takes promises back from gangs without allocated pods if a gang with a higher priority needs the room: the least important
-  first, and no more than needed. Whoever gets the room has a strictly higher priority, so this ends.
+- A promise is taken back if no further pod of the gang came within `patience` schedule periods. The gang is let in again after
+  the same time, then twice that, up to 32 times, since its pods may be created only then. The memory of this may be lost.
+- A promise ends if the pods of the gang are all there and found no nodes for `patience` periods: the gang waits for certain
+  nodes, perhaps for days. It competes for nodes as before, and further gangs are let in beside it only into room that is really free, so
+  that their number stays bounded where more than the cluster has may be promised.
+- Promises are taken back from gangs without allocated pods if a gang with a strictly higher priority needs the room: the least
+  important first, and no more than needed.
 
 `kept_from` is what a job must leave free if it has its minimum already: the promises to gangs with at least its priority. The
-amounts are sums over the cluster and not per node: which nodes a gang will use is only known when its pods are placed.
+amounts are sums over the cluster, as it is only known when pods are placed which nodes a gang will use.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model import demand
+from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
@@ -51,8 +52,8 @@ _OVER: Final = "promises.over"
 class _Arrival(NamedTuple):
     """What is remembered of a gang whose pods have not all come.
 
-    `period`: the schedule period in which the last pod came, or in which the gang is let in again if it `is_waiting` for that.
-    `pods`: the number of its pods. `times`: how often its promise was taken back for this reason.
+    `period`: in which the last pod came, or in which the gang is let in again if it `is_waiting` for that. `pods`: their number.
+    `times`: how often its promise was taken back for this reason.
     """
 
     period: int
@@ -72,11 +73,9 @@ class Promises:
     """
 
     def __init__(self, session: Session) -> None:
-        size = len(session.dimensions)
         self.by_queue: dict[str, Floats] = {name: sums.inqueue.copy() for name, sums in session.queue_sums.items()}
-        self.whole: Floats = np.zeros(size)
-        for sums in session.queue_sums.values():
-            self.whole += sums.inqueue_whole
+        nothing = np.zeros(len(session.dimensions))
+        self.whole: Floats = sum((sums.inqueue_whole for sums in session.queue_sums.values()), nothing)
         self.patience = patience_of(session.arguments_of("enqueue"))
         self.withheld: dict[str, Floats] = {}
         self._session = session
@@ -110,12 +109,10 @@ class Promises:
         over, jobs = self._session.ports.memory.get(_OVER, {}), self._session.snapshot.all_jobs
         for key in [key for key in over if not _has_waiting_pods(jobs.get(key))]:
             del over[key]
+        self._late = {key: jobs[key] for key in over}
         sums: dict[int, dict[str, int]] = {}
-        for key in over:
-            facts = self._late[key] = jobs[key]
-            total = sums.setdefault(facts.priority, {})
-            for name, amount in facts.promise.whole.items():
-                total[name] = total.get(name, 0) + amount
+        for facts in self._late.values():
+            _add(sums.setdefault(facts.priority, {}), facts.promise.whole)
         self._late_sums = {priority: self._session.dimensions.sums(total) for priority, total in sums.items()}
         self._lift(list(self._late.values()))
 
@@ -127,7 +124,7 @@ class Promises:
             facts = job.facts
             if key in waits and not _has_waiting_pods(facts):
                 del waits[key]
-            if facts.promise.why in _WITH_PODS and key not in waits and key not in over and _has_waiting_pods(facts):
+            elif facts.promise.why in _WITH_PODS and key not in waits and key not in over and _has_waiting_pods(facts):
                 waits = memory.setdefault(_WAITS, {})
                 waits[key] = self._session.ports.period
         for key in [key for key in self._arrivals if key not in jobs]:
@@ -208,8 +205,8 @@ class Promises:
     def _outranked_by(self, job: Job) -> list[JobFacts]:
         """Return the gangs that were let in before, have a lower priority and no allocated pods: the least important first."""
         if self._lower is None:
-            found = (facts for facts in self.listed() if facts.phase is PodGroupPhase.INQUEUE and not self._is_placed(facts))
-            self._lower = sorted(found, key=lambda facts: (facts.priority, -facts.created, facts.uid))
+            let_in = (facts for facts in self.listed() if facts.phase is PodGroupPhase.INQUEUE and not self._is_placed(facts))
+            self._lower = sorted(let_in, key=lambda facts: (facts.priority, -facts.created, facts.uid))
         return self._lower[: bisect_left(self._lower, job.facts.priority, key=attrgetter("priority"))]
 
     def _lift(self, gangs: Sequence[JobFacts], sign: int = -1) -> None:
@@ -217,8 +214,7 @@ class Promises:
         sums: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
         for facts in gangs:
             for total, amounts in zip(sums.setdefault(facts.queue, ({}, {})), facts.promise[1:], strict=True):
-                for name, amount in amounts.items():
-                    total[name] = total.get(name, 0) + amount
+                _add(total, amounts)
         dimensions = self._session.dimensions
         for queue, (amounts, whole) in sums.items():
             self._change(queue, sign * dimensions.sums(amounts), sign * dimensions.sums(whole))
@@ -259,10 +255,7 @@ class Promises:
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def leaves(self, job: Job, plan: PlacementPlan, count: int) -> int:
-        """Return how many of `count` pods of `job`, all beyond its minimum, leave the promised room free.
-
-        The free room of the cluster counts, and what the queue of the job may still use.
-        """
+        """Return how many of `count` pods of `job`, all beyond its minimum, leave the promised room of cluster and queue free."""
         if not self._given and not self._session.snapshot.promised:
             return count
         self.settle()
@@ -301,9 +294,9 @@ class Promises:
     def _owed(self) -> dict[str, tuple[Job, Floats]]:
         """Return for each job with a promise what it was owed before the moves of this session."""
         session = self._session
-        known = ((session.job(facts.key), session.dimensions.sums(facts.promise.amounts)) for facts in self.listed())
+        earlier = ((session.job(facts.key), session.dimensions.sums(facts.promise.amounts)) for facts in self.listed())
         given = ((job, demand.reserved(job, session.dimensions, less_allocated=True)) for job in self._given.values())
-        return {job.facts.key: (job, amounts) for job, amounts in (*known, *given) if job is not None}
+        return {job.facts.key: (job, amounts) for job, amounts in (*earlier, *given) if job is not None}
 
     def _is_placed(self, facts: JobFacts) -> bool:
         """Whether a pod of the gang is allocated or pipelined."""
@@ -312,16 +305,18 @@ class Promises:
         return any(tally[status] for status in (*READY, TaskStatus.PIPELINED, TaskStatus.RELEASING))
 
 
+def _add(total: dict[str, int], amounts: Amounts) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + amount
+
+
 def _has_waiting_pods(facts: JobFacts | None) -> bool:
     """Whether a gang is let in and all its pods are there."""
     return facts is not None and facts.phase is PodGroupPhase.INQUEUE and facts.tally.valid >= facts.min_available
 
 
 def patience_of(arguments: Arguments) -> int:
-    """Return the argument `promisePeriods` (10) of the action enqueue.
-
-    It says for how many schedule periods room is kept for a gang while no pod comes, or no node is found.
-    """
+    """Return for how many schedule periods room is kept while no pod comes, or no node is found: `promisePeriods` (10)."""
     return arguments.integer("promisePeriods", _PATIENCE, least=1, most=1_000_000)
 
 

@@ -1,7 +1,4 @@
-"""The rules that combine the results of several plugins: tiers in order, and plugins in order within a tier.
-
-The rules are those of Volcano. They are separate from the session because they have no state of their own.
-"""
+"""The rules of Volcano that combine the results of several plugins: tiers in order, and plugins in order within a tier."""
 
 from __future__ import annotations
 
@@ -69,11 +66,7 @@ def open_plugins(
 ) -> OpenedPlugins:
     """Open the configured plugins that exist. If a plugin is listed twice, its last instance serves both entries.
 
-    Args:
-        tiers: the configured entries by tier.
-        plugins: the factory of each plugin by name.
-        open_plugin: opens a plugin in the session; takes its name and the plugin.
-        warnings: receives texts about invalid arguments.
+    `open_plugin`: opens a plugin of that name in the session. `warnings`: receives texts about invalid arguments.
     """
     offered: dict[str, Extensions] = {}
     for entry in (entry for tier in tiers for entry in tier):
@@ -105,20 +98,10 @@ _NOTHING: Final = np.zeros(1, dtype=np.int64)
 
 
 class Rules:
-    """The combined results of all plugins of a session.
-
-    `tiers`: the extensions of each plugin without those whose flags are off.
-    """
+    """The combined results of all plugins of a session. `tiers`: the extensions by tier, without those whose flags are off."""
 
     def __init__(self, tiers: Sequence[Sequence[Extensions]]) -> None:
-        self._register(tiers)
-
-    def release(self) -> None:
-        """Drop all references to plugins at the end of the session."""
-        self._register(())
-
-    def _register(self, tiers: Sequence[Sequence[Extensions]]) -> None:
-        self._points = {name: _registered(tiers, name) for name in POINTS}
+        self._points = {name: _tiers_of(tiers, attrgetter(name)) for name in POINTS}
         self._points["retry_when"] = _tiers_of(tiers, _retry_rule)
         self._points["quota_retry_when"] = _tiers_of(tiers, _quota_retry_rule)
         self._points["spares_preempted"] = _sparing(tiers, "preemptable", "spares_preempted")
@@ -154,9 +137,9 @@ class Rules:
         return (*self._ranks("queue_order", queue), queue.facts.created, queue.facts.uid)
 
     def victim_queue_key(self, queue: Queue, preemptor: Queue) -> tuple[Rank, ...] | None:
-        """Return the sort key of `queue` among the queues whose pods may be evicted for `preemptor`.
+        """Return the sort key of `queue` among the queues whose pods may be evicted for `preemptor`, first to lose first.
 
-        Pods of the first queue are evicted first. Return None if no plugin orders the queues.
+        Return None if no plugin orders the queues.
         """
         return self._ranks("victim_queue_order", queue, preemptor) or None
 
@@ -179,11 +162,6 @@ class Rules:
         """Whether the placements of `job` may be committed."""
         return bool(self._ask["job_ready"](job))
 
-    @property
-    def has_gangs(self) -> bool:
-        """Whether a plugin may keep placements of a job from being committed. Without one, each pod is scheduled on its own."""
-        return bool(self._of["job_ready"])
-
     def sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
         """Whether the placements of `sub_job` may be committed. Without sub-jobs, `job_ready` decides."""
         if not job.is_divided:
@@ -202,8 +180,7 @@ class Rules:
 
     def job_invalid(self, job: Job) -> Invalid | None:
         """Return why `job` cannot be scheduled, None if it can."""
-        hold = job.facts.group.spec.hold
-        if hold is not None:
+        if (hold := job.facts.group.spec.hold) is not None:
             return Invalid(hold.reason, hold.text)
         invalid: Invalid | None = self._ask["job_valid"](job)
         return invalid
@@ -267,22 +244,18 @@ class Rules:
 
         If not, `preemptable` or `reclaimable` selects no task of `job` for them.
         """
-        tiers = self._points["spares_preempted" if job.facts.queue == preemptor.queue else "spares_reclaimed"]
-        return not all(any(spares(job, preemptor) for spares in tier) for tier in tiers)
+        point = "spares_preempted" if job.facts.queue == preemptor.queue else "spares_reclaimed"
+        return not all(any(spares(job, preemptor) for spares in tier) for tier in self._points[point])
 
     def unified_evictable(self, wish: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return those of `candidates` that may be evicted for a whole gang."""
         return agreed_whole(candidates, lambda asked: _agreed(self._points["unified_evictable"], asked, wish), wish.job)
 
     def victim_tasks(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Return those of `candidates` that should be evicted without a preemptor.
-
-        The union of the first tier with a result is returned.
-        """
+        """Return those of `candidates` that should be evicted without a preemptor: the union of the first tier with a result."""
         candidates = [pair for pair in candidates if not pair[0].facts.group.spec.is_protected]
         for tier in self._points["victim_tasks"]:
-            uids = {task.uid for ask in tier for _, task in ask(candidates)}
-            if uids:
+            if uids := {task.uid for ask in tier for _, task in ask(candidates)}:
                 return [pair for pair in candidates if pair[1].uid in uids]
         return []
 
@@ -296,13 +269,11 @@ class Rules:
     def coupled_refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
         """Return the refusals that depend on other pods; None if `task` does not depend on other pods.
 
-        A plugin that refuses no node for this pod may refuse some for the next pod. Its result is then an empty refusal that is
-        not steady.
+        A plugin that refuses no node for this pod, but may for the next one, returns an empty refusal that is not steady.
         """
         found: list[Refusal] | None = None
         for ask in self._of["coupled_predicate"]:
-            refusals = ask(task, plan)
-            if refusals is not None:
+            if (refusals := ask(task, plan)) is not None:
                 found = [*(found or ()), *(refusals or (Refusal(np.zeros_like(plan.mask), ""),))]
         return found
 
@@ -320,21 +291,6 @@ class Rules:
         scores: Floats | None = self._ask["relative_node_order"](plan, candidates)
         return scores
 
-    @property
-    def has_relative_scores(self) -> bool:
-        """Whether a plugin implements the extension point `relative_node_order`."""
-        return bool(self._of["relative_node_order"])
-
-    @property
-    def has_batch_scores(self) -> bool:
-        """Whether a plugin implements the extension point `batch_node_order`."""
-        return bool(self._of["batch_node_order"])
-
-    @property
-    def has_best_node(self) -> bool:
-        """Whether a plugin implements the extension point `best_node`, which overrides the scores of nodes."""
-        return bool(self._of["best_node"])
-
     def best_node(self, task: Task, plan: PlacementPlan, scores: Floats) -> int | None:
         """Return the row that the first plugin with an answer chooses in place of the best score; None if no plugin answers."""
         row: int | None = self._ask["best_node"](task, plan, scores)
@@ -346,32 +302,21 @@ class Rules:
 
     def closed_to(self, job: Job) -> Bools | None:
         """Return a mask of the nodes that are refused to all pods of `job`; None if no plugin refuses any."""
-        masks = [refusal.nodes for refusal in self.job_refusals(job)]
-        return np.logical_or.reduce(masks) if masks else None
+        return _union(self.job_refusals(job))
 
     def barred_to(self, job: Job) -> Bools | None:
-        """Return a mask of the nodes that are refused to `job` by its PodGroup or queue, without locks.
-
-        Return None if no plugin refuses any.
-        """
-        masks = [refusal.nodes for refusal in self._ask["job_predicate"](job)]
-        return np.logical_or.reduce(masks) if masks else None
+        """Return the same without locks: the nodes that are refused to `job` by its PodGroup or queue."""
+        return _union(self._ask["job_predicate"](job))
 
     def locked_to(self, job: Job) -> Bools | None:
         """Return a mask of the nodes that are locked against `job`; None if no plugin locks any."""
-        masks = [refusal.nodes for refusal in self._ask["closed_to"](job)]
-        return np.logical_or.reduce(masks) if masks else None
+        return _union(self._ask["closed_to"](job))
 
     # -- moves ---------------------------------------------------------------------------------------------------------
 
     def notify_moved(self, move: Move, sign: int) -> None:
         """Notify the plugins that `move` was made (1) or undone (−1)."""
         self._ask["moved"](move, sign)
-
-    @property
-    def has_objections(self) -> bool:
-        """Whether a plugin may reject placements after they were made."""
-        return bool(self._of["objection"])
 
     def objection(self, move: Move) -> str | None:
         """Return why the placements of `move` must be undone, None if they may stay."""
@@ -383,8 +328,7 @@ class Rules:
         found: dict[str, tuple[Preparation, ...]] = {}
         for prepare in self._of["pre_bind"]:
             for task, row in placed:
-                preparation = prepare(task, row)
-                if preparation is not None:
+                if (preparation := prepare(task, row)) is not None:
                     found[task.uid] = (*found.get(task.uid, ()), preparation)
         return found
 
@@ -419,14 +363,14 @@ class Rules:
         return ranks
 
 
+def _union(refusals: Sequence[Refusal]) -> Bools | None:
+    return np.logical_or.reduce([refusal.nodes for refusal in refusals]) if refusals else None
+
+
 def _tiers_of(tiers: Sequence[Sequence[Extensions]], point: Callable[[Extensions], Any]) -> _Tiers[Any]:
     """Return the functions at an extension point by tier, without empty tiers."""
     functions = [[each for extensions in tier if (each := point(extensions)) is not None] for tier in tiers]
     return [tier for tier in functions if tier]
-
-
-def _registered(tiers: Sequence[Sequence[Extensions]], name: str) -> _Tiers[Any]:
-    return _tiers_of(tiers, attrgetter(name))
 
 
 def _sparing(tiers: Sequence[Sequence[Extensions]], rule: str, spares: str) -> _Tiers[Any]:
@@ -436,10 +380,7 @@ def _sparing(tiers: Sequence[Sequence[Extensions]], rule: str, spares: str) -> _
 
 
 def _retry_rule(each: Extensions) -> Callable[[Job, Task, PlacementPlan], Collection[Trigger]]:
-    """Return the rule for the triggers of one plugin.
-
-    A plugin without `retry_when` has the trigger AnyChange if it may refuse nodes.
-    """
+    """Return the rule for the triggers of one plugin: without `retry_when`, AnyChange if the plugin may refuse nodes."""
     told = each.retry_when
     if told is not None:
         return lambda _job, task, plan: told(task, plan) or ()
@@ -448,9 +389,8 @@ def _retry_rule(each: Extensions) -> Callable[[Job, Task, PlacementPlan], Collec
 
 def _is_concerned(each: Extensions, job: Job, task: Task, plan: PlacementPlan) -> bool:
     """Whether a plugin refuses nodes to `task` for reasons other than the state of these nodes, or may do so."""
-    if each.pre_predicate is not None and each.pre_predicate(task, plan) is not None:
-        return True
-    if each.coupled_predicate is not None and each.coupled_predicate(task, plan) is not None:
+    asked = (each.pre_predicate, each.coupled_predicate)
+    if any(ask is not None and ask(task, plan) is not None for ask in asked):
         return True
     return each.closed_to is not None and any(refusal.nodes.any() for refusal in each.closed_to(job))
 
@@ -463,10 +403,9 @@ def _quota_retry_rule(each: Extensions) -> Callable[[Job, Sequence[Task]], Colle
 
 
 def _vote(tiers: Iterable[Iterable[Vote]]) -> bool:
-    """Return the result of a vote.
+    """Return the result of a vote; True if all abstain.
 
-    A rejection ends the vote. A permission decides unless a rejection follows in the same tier. If all abstain, the result is
-    True.
+    A rejection ends the vote. A permission decides unless a rejection follows in the same tier.
     """
     for votes in tiers:
         is_permitted = False
@@ -482,20 +421,14 @@ def _vote(tiers: Iterable[Iterable[Vote]]) -> bool:
 def _agreed(
     tiers: _Tiers[Callable[..., list[Candidate] | None]], candidates: Sequence[Candidate], *wish: Task | Job | GangEviction
 ) -> list[Candidate]:
-    """Return the candidates on which all plugins of the first tier with a result agree.
-
-    `wish`: the arguments that plugins receive before the candidates.
-    """
+    """Return the candidates on which all plugins of the first tier with a result agree. `wish`: what they are asked besides."""
     for tier in tiers:
         chosen: list[Candidate] | None = None
         for ask in tier:
-            found = ask(*wish, candidates)
-            if found is None:
+            answer = ask(*wish, candidates)
+            if answer is None:
                 continue
-            if not found:
-                chosen = None
-                break
-            uids = {task.uid for _, task in found}
+            uids = {task.uid for _, task in answer}
             chosen = [pair for pair in (candidates if chosen is None else chosen) if pair[1].uid in uids]
             if not chosen:
                 break

@@ -50,8 +50,7 @@ class Heap(Generic[T]):
 class EquivalentJobs:
     """Selects jobs of each equivalence class for the session, one after another. A selected job is added to `jobs`.
 
-    `selected`: the keys of the selected jobs. `unexplained`: the keys of selected jobs that the session has not tried itself, so
-    that it knows no cause for them.
+    `selected`: the keys of the selected jobs. `unexplained`: those of which the session knows no cause.
 
     Args:
         snapshot: contains the unschedulable jobs of each class, oldest first; facts that are not in `all_jobs` are outdated.
@@ -83,10 +82,7 @@ class EquivalentJobs:
                 job = self.next_after(job)
 
     def next_after(self, job: Job) -> Job | None:
-        """Select the next job of the class of `job`, which was placed just now.
-
-        Return None if there is none, or on a second call.
-        """
+        """Select the next job of the class of `job`, which was placed just now; None if there is none, or on a second call."""
         order = self._others_of_class.pop(job.facts.key, None)
         return None if order is None else self._select(order)
 

@@ -112,21 +112,17 @@ class Session(Rules):
         return opened
 
     def _hyper_nodes(self) -> HyperNodes:
-        found = self.snapshot.objects.of(records.HyperNode)
-        if not found:
+        objects, book = self.snapshot.objects.of(records.HyperNode), self.features.hyper_nodes
+        if not objects:
             return HyperNodes(len(self.names))
-        book = self.features.hyper_nodes
-        made = book.of(found, self.snapshot.nodes, self.snapshot.stamps)
+        hyper_nodes = book.of(objects, self.snapshot.nodes, self.snapshot.stamps)
         for hyper_node, reason in book.faults:
             self.fault(HYPER_NODES, hyper_node, reason)
-        return made
+        return hyper_nodes
 
     @cached_property
     def _terms_on_names(self) -> list[Term]:
-        """The required anti-affinity terms of pods on nodes that select other pods by identity labels.
-
-        Identity labels contain names, such as the name of a Job.
-        """
+        """The required anti-affinity terms of pods on nodes that select by identity labels, which contain names."""
         return self.term_counts.selecting_by(IDENTITY_LABELS) if self.snapshot.is_coupled else []
 
     def _do_names_matter(self, job: Job) -> bool:
@@ -151,11 +147,11 @@ class Session(Rules):
         return plan
 
     def once(self, make: Callable[[Session], T]) -> T:
-        """Return the value that `make` creates for this session. `make` is called once per session."""
-        found: T | None = self._kept.get(make)
-        if found is None:
-            found = self._kept[make] = make(self)
-        return found
+        """Return the value that `make` creates, once per session."""
+        if make not in self._kept:
+            self._kept[make] = make(self)
+        value: T = self._kept[make]
+        return value
 
     @property
     def may_evict(self) -> bool:
@@ -173,35 +169,22 @@ class Session(Rules):
         return self.jobs | self.others
 
     def now(self) -> float:
-        """Return the present time in seconds since the epoch.
-
-        After a call, waiting jobs are tried again in each schedule period, since results may depend on the time.
-        """
+        """Return the present time in seconds since the epoch."""
         self.asked_for.time = True
         return self.ports.now
 
     def usage(self) -> Mapping[str, NodeUsage]:
-        """Return the last measurements by node.
-
-        Like `now`, the call makes waiting jobs be tried again in each schedule period.
-        """
+        """Return the last measurements by node."""
         self.asked_for.time = True
         return self.ports.usage.usage()
 
     def extender(self) -> Extender:
-        """Return the port to HTTP extenders.
-
-        An extender may change its answers at any time and per job. After a call, each waiting job is therefore tried again at any
-        change.
-        """
+        """Return the port to HTTP extenders."""
         self.asked_for.services = True
         return self.ports.extender
 
     def is_waiting(self, task: Task) -> bool:
-        """Whether `task` may be placed.
-
-        The task must be pending without scheduling gates, and its last bind must not have been refused a moment ago.
-        """
+        """Whether `task` is pending without scheduling gates, and its last bind was not refused a moment ago."""
         return task.status is TaskStatus.PENDING and not task.facts.gates and task.uid not in self.snapshot.held
 
     def waiting_in_order(self, tasks: Iterable[Task]) -> list[Task]:
@@ -249,23 +232,16 @@ class Session(Rules):
 
     def coupled_refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
         """Return the refusals of the plugins, and those by the label values that all nodes of a part of a gang must share."""
-        found = super().coupled_refusals(task, plan)
-        job = self.job(task.facts.job) if task.facts.part else None
+        refusals, job = super().coupled_refusals(task, plan), self.job(task.facts.job) if task.facts.part else None
         own = [] if job is None else self.label_refusals.of_part(job, task)
-        return [*(found or ()), *own] if own else found
+        return [*(refusals or ()), *own] if own else refusals
 
     def objects(self, record: type[R]) -> Mapping[str, R]:
-        """Return all objects of a kind that a plugin watches, by namespace/name. The caller must not change the mapping.
-
-        A change of such an object makes the scheduler try every waiting job again.
-        """
+        """Return all objects of a kind that a plugin watches, by namespace/name. The caller must not change the mapping."""
         return self.snapshot.objects.of(record)
 
     def told_objects(self, record: type[R]) -> Mapping[str, R]:
-        """Return the same mapping for plugins that name the objects on which a job depends by the trigger `ObjectChange`.
-
-        A change of an object then makes the scheduler try only the jobs with a trigger for it.
-        """
+        """Return the same for plugins that name the objects on which a job depends."""
         return self.snapshot.objects.hinted(record)
 
     def objects_in(self, record: type[R], namespace: str) -> list[R]:
@@ -332,10 +308,7 @@ class Session(Rules):
         self.report.notes.append(Note(job.facts.key, kind, reason, message))
 
     def fault(self, kind: ResourceType, record: Record, reason: str) -> None:
-        """Report an invalid object: once by an Event on the object, and in a metric by kind.
-
-        The fault lasts as long as every session reports it.
-        """
+        """Report an invalid object: once by an Event on the object, and in a metric by kind."""
         self.report.faults.add(Fault.of(kind, record, reason))
 
     def refuse(self, job: Job, cause: Cause) -> None:
@@ -351,15 +324,12 @@ class Session(Rules):
             self.report.measures.budgets = self.budgets.standings
 
     def end(self) -> None:
-        """Drop the references to and from the session, so that its objects are freed without garbage collection.
-
-        Reference cycles would stay in memory until the garbage collector runs, which stops all threads.
-        """
+        """Drop the references to and from the session: the garbage collector would stop all threads to free cycles."""
         for jobs in (self.jobs, self.others):  # the largest part, freed one by one so that other threads can run
             while jobs:
                 _, job = jobs.popitem()
                 job.cause = None  # a cause refers to the job and the session
-        self.release()  # plugins refer to the session
+        super().__init__(())  # plugins refer to the session
         self.plugins = _NO_PLUGINS
         self._plans.clear()  # plans refer to plugins
         self.moves.forget()  # moves refer to plans

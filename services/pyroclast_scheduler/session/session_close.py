@@ -1,7 +1,4 @@
-"""The end of a session: the status of each PodGroup, the records of waiting jobs, the allocated amounts of each queue.
-
-Nothing here decides a placement; what the actions left is put into words and statuses.
-"""
+"""The end of a session: the status of each PodGroup, the records of waiting jobs, the allocated amounts of each queue."""
 
 from __future__ import annotations
 
@@ -19,8 +16,9 @@ from pyroclast_scheduler.model.causes import Cause, WaitingRecord
 from pyroclast_scheduler.model.fit_errors import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.queues import lineage
 from pyroclast_scheduler.model.reservations import KeptPlace, read
-from pyroclast_scheduler.model.tasks import Task, TaskStatus, readable_seconds
+from pyroclast_scheduler.model.tasks import TaskStatus, readable_seconds
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.unschedulable import WAITING, unschedulable_job
@@ -49,7 +47,7 @@ def _said(status: GroupStatus) -> str:
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _STARTED_PHASES = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN})
 _KEPT = frozenset({TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
-_ROOT = "root"
+_SEATED = (TaskStatus.ALLOCATED, TaskStatus.BINDING)
 _OURS = frozenset(pending.PendingReason)
 _RENEWED = 60.0  # seconds after which a condition is updated even if only numbers in its message changed
 _BARE = GroupStatus()
@@ -61,22 +59,28 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     session.close_plugins()
     _end_reservations(session)
     _report_reservations(session)
-    outcome = Outcome(notes=session.report.notes, warnings=session.report.warnings, queues=_queues(session))
-    outcome.reservations, outcome.released = session.reserved.current, session.reserved.released()
-    outcome.measures, outcome.lapsed = session.report.measures, session.promises.observe()
-    outcome.promises = session.promises.standing()
-    outcome.let_in, outcome.retried, outcome.ranked_by = (
-        session.report.let_in,
-        session.equivalents.selected,
-        session.plugins.ranked_by,
-    )
+    report, reserved = session.report, session.reserved
     unready: dict[str, int] = {}
-    has_placeholders = session.snapshot.has_placeholders
+    outcome = Outcome(
+        notes=report.notes,
+        warnings=report.warnings,
+        queues=_queues(session),
+        unready=unready,
+        reservations=reserved.current,
+        released=reserved.released(),
+        lapsed=session.promises.observe(),
+        promises=session.promises.standing(),
+        measures=report.measures,
+        let_in=report.let_in,
+        retried=session.equivalents.selected,
+        ranked_by=session.plugins.ranked_by,
+    )
     for job in session.jobs.values():
         if _is_unexplained(session, job):
             continue
         outcome.seen.add(job.facts.key)
-        cause = cause_of(session, job) if _may_wait(job) else None
+        may_wait = job.is_pending or any(job.tally[status] for status in WAITING)
+        cause = cause_of(session, job) if may_wait else None
         status = _status(session, job, cause, timestamp)
         differs = _differs(job.facts.group.status, status)
         if differs:
@@ -91,14 +95,12 @@ def close(session: Session, *, timestamp: str) -> Outcome:
             _note_kept(session, job, outcome)
         if job.facts.tasks and not job.is_ready:
             unready[job.facts.key] = job.facts.min_available - job.tally.ready
-        is_incomplete = _is_incomplete(session, job, has_placeholders=has_placeholders)
-        if is_incomplete:
+        if _is_incomplete(session, job):
             outcome.incomplete.append(job.facts.key)
-        if not differs and not is_incomplete and not job.is_changed:
-            found = unschedulable_job(session, job, reason="" if cause is None else cause.reason)
-            if found is not None:
-                outcome.unschedulable.append(found)
-    outcome.unready, outcome.faults = unready, frozenset(session.report.faults)
+        elif not differs and not job.is_changed:
+            unschedulable = unschedulable_job(session, job, reason="" if cause is None else cause.reason)
+            outcome.unschedulable += () if unschedulable is None else (unschedulable,)
+    outcome.faults = frozenset(report.faults)
     return outcome
 
 
@@ -116,10 +118,7 @@ def _is_unexplained(session: Session, job: Job) -> bool:
 
 
 def _end_reservations(session: Session) -> None:
-    """End all earlier reservations if no plugin makes reservations any more.
-
-    Otherwise their annotations and metrics would remain.
-    """
+    """End all earlier reservations if no plugin makes any, since their annotations and metrics would remain."""
     if session.reserved.current is not None:
         return
     known = session.ports.reservations
@@ -142,17 +141,10 @@ def _report_reservations(session: Session) -> None:
 
 
 def left_out_status(old: GroupStatus, message: str, timestamp: str) -> GroupStatus | None:
-    """Return the status of a PodGroup that is left out of all sessions, with `message`.
-
-    Return None if the status is the same already.
-    """
+    """Return the status of a PodGroup that is left out of all sessions, with `message`; None if it has this status already."""
     condition = Condition(PodGroupConditionType.UNSCHEDULABLE, pending.PendingReason.LEFT_OUT, message)
     new = msgspec.structs.replace(old, conditions=_conditions(old.conditions, [condition], "", timestamp))
     return new if _differs(old, new) else None
-
-
-def _may_wait(job: Job) -> bool:
-    return job.is_pending or any(job.tally[status] for status in WAITING)
 
 
 def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> GroupStatus:
@@ -181,18 +173,11 @@ def _phase(job: Job) -> PodGroupPhase:
     scheduled = tally.scheduled + (job.facts.releasing_on_node if tally[TaskStatus.RELEASING] else 0)
     if tally[TaskStatus.RUNNING] and PodGroupConditionType.UNSCHEDULABLE in job.conditions:
         return PodGroupPhase.UNKNOWN
-    if scheduled < job.facts.min_available and job.phase in _STARTED_PHASES:
-        scheduled += _seated(job)
+    if scheduled < job.facts.min_available and job.phase in _STARTED_PHASES and any(tally[status] for status in _SEATED):
+        scheduled += sum(is_seat(task.uid) for task in job.tasks if task.status in _SEATED)  # their pods need no new admission
     if scheduled >= job.facts.min_available:
         return PodGroupPhase.COMPLETED if scheduled == tally.finished else PodGroupPhase.RUNNING
     return PodGroupPhase.INQUEUE if job.phase is PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
-
-
-def _seated(job: Job) -> int:
-    """Return how many seats of `job` are placed for pods that are created again. Such pods need no new admission."""
-    if not job.tally[TaskStatus.ALLOCATED] and not job.tally[TaskStatus.BINDING]:
-        return 0
-    return sum(is_seat(task.uid) for task in job.tasks if task.status in (TaskStatus.ALLOCATED, TaskStatus.BINDING))
 
 
 def _worded(old: Sequence[GroupCondition], new: Condition, cause: Cause | None, *, now: float) -> Condition:
@@ -211,10 +196,7 @@ def _worded(old: Sequence[GroupCondition], new: Condition, cause: Cause | None, 
 
 
 def _traced(session: Session, job: Job, phase: PodGroupPhase, new: Condition) -> Condition:
-    """Add the data of the last placement to the message of the condition Scheduled, for the trace.
-
-    Return other conditions unchanged.
-    """
+    """Return the condition Scheduled with the data of the last placement, for the trace, and other conditions unchanged."""
     if new.type != PodGroupConditionType.SCHEDULED:
         return new
     if job.was_touched and phase in _WAITING_PHASES:
@@ -262,9 +244,7 @@ def _explain(session: Session, job: Job, status: GroupStatus, cause: Cause | Non
     """Add the cause, the Events and the pod conditions of a waiting PodGroup to the outcome."""
     if cause is not None and status.phase is not PodGroupPhase.UNKNOWN:
         outcome.records[job.facts.key] = record_of(session, job, cause, status)
-    text = ""
-    said = next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")
-    summary = "" if cause is None else pending.parted(said)[1] or str(cause)
+    text, summary = "", "" if cause is None else pending.parted(_said(status))[1] or str(cause)
     if job.cause is not None and cause is not None and job.is_pending:
         outcome.notes.append(Note(job.facts.key, "Normal", "Unschedulable", pending.joined(cause.sentence, summary)))
     is_being_bound = job.is_ready and not job.tally[TaskStatus.PENDING]
@@ -275,10 +255,7 @@ def _explain(session: Session, job: Job, status: GroupStatus, cause: Cause | Non
 
 
 def _explain_started(session: Session, job: Job, cause: Cause | None, outcome: Outcome, *, is_news: bool) -> None:
-    """Add the Events of a PodGroup that has its minimum, and the conditions of its pending pods.
-
-    `is_news`: the status changed.
-    """
+    """Add the Events of a started PodGroup, and the conditions of its pending pods. `is_news`: the status changed."""
     if is_news:
         outcome.notes.append(Note(job.facts.key, "Normal", "Scheduled", "pod group is ready"))
     text, summary = "", "" if cause is None else str(cause)
@@ -289,17 +266,13 @@ def _explain_started(session: Session, job: Job, cause: Cause | None, outcome: O
 
 
 def _has_waiting_members(job: Job) -> bool:
-    """Whether pods beyond the gang's minimum wait for a node. Pods behind a scheduling gate do not count."""
-    return bool(job.tally[TaskStatus.PENDING]) and any(
-        task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks
-    )
+    """Whether pods wait for a node. Pods behind a scheduling gate do not count."""
+    has_pending = bool(job.tally[TaskStatus.PENDING])
+    return has_pending and any(task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks)
 
 
 def _unschedulable(job: Job, text: str, summary: str) -> Note:
-    """Return the warning for a PodGroup with pending pods. `text`: the state of its pods.
-
-    `summary`: the cause, empty if unknown.
-    """
+    """Return the warning for a PodGroup with pending pods. `text`: the state of its pods. `summary`: the cause, if known."""
     waiting, total = job.tally[TaskStatus.PENDING], len(job.facts.tasks)
     sentence = f"{waiting}/{total} tasks in gang unschedulable: {text}" if total else ""
     return Note(job.facts.key, "Warning", "Unschedulable", pending.joined(sentence, summary))
@@ -321,46 +294,36 @@ def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *
         outcome.waiting.append(WaitingTask(task.facts, reason, pending.joined(message, summary), nominated, members))
 
 
-def _is_incomplete(session: Session, job: Job, *, has_placeholders: bool) -> bool:
+def _is_incomplete(session: Session, job: Job) -> bool:
     """Whether some members are placed, too few for the gang to start, while other members wait.
 
     A member whose bind the API server refused counts as waiting until it really has a node. So does a member on a node that was
     deleted before the kubelet accepted the member.
     """
     held = job.tally[TaskStatus.BOUND] + job.tally[TaskStatus.BINDING]
-    if not held or not session.has_gangs:
+    if not held or not session.all_of("job_ready"):
         return False
     astray = 0
     if session.snapshot.refused and job.tally[TaskStatus.BINDING]:
         astray = sum(task.status is TaskStatus.BINDING and task.uid in session.snapshot.refused for task in job.tasks)
-    if has_placeholders and job.tally[TaskStatus.BOUND]:
-        astray += sum(task.status is TaskStatus.BOUND and _is_stranded(session, task) for task in job.tasks)
+    if session.snapshot.has_placeholders and job.tally[TaskStatus.BOUND]:
+        bound = (task for task in job.tasks if task.status is TaskStatus.BOUND)
+        astray += sum(not task.facts.has_started and not session.snapshot.is_ready[task.row] for task in bound)
     if job.tally.ready - astray + job.tally.pending_best_effort >= job.facts.min_available:
         return False
-    return bool(astray) or any(task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks)
-
-
-def _is_stranded(session: Session, task: Task) -> bool:
-    return not task.facts.has_started and not session.snapshot.is_ready[task.row]
+    return bool(astray) or _has_waiting_members(job)
 
 
 def _queues(session: Session) -> dict[str, dict[str, int]]:
-    """Return the allocated amounts of each queue and its descendants, in stored units.
-
-    Other resources than cpu and memory only if used.
-    """
+    """Return the allocated amounts of each queue with its descendants; other resources than cpu and memory only if used."""
     totals: dict[str, Floats] = {name: np.zeros(len(session.dimensions)) for name in session.queues}
     sums, elsewhere = session.queue_sums, session.ports.elsewhere
     for own in sums.keys() | elsewhere.keys():
         allocated = session.dimensions.sums(elsewhere.get(own, {})) + session.moves.queue_changes.get(own, 0.0)
         if own in sums:
             allocated = allocated + sums[own].allocated
-        seen: set[str] = set()
-        name = own
-        while name in totals and name not in seen:
-            seen.add(name)
-            totals[name] = totals[name] + allocated
-            name = session.queues[name].facts.parent or _ROOT
+        for queue in lineage(own, session.snapshot.queues):
+            totals[queue.name] = totals[queue.name] + allocated
     return {
         name: {
             dimension: int(amount)

@@ -58,12 +58,12 @@ def find(
     locked = session.closed_to(job)
     if locked is not None:
         allowed = ~locked if allowed is None else allowed & ~locked
-    if session.has_objections or (refusals is not None and not all(refusal.is_steady for refusal in refusals)):
+    if session.all_of("objection") or (refusals is not None and not all(refusal.is_steady for refusal in refusals)):
         count = 1
     scorers = CandidateScorers(
-        partial(session.relative_scores, plan) if session.has_relative_scores else None,
-        partial(session.batch_scores, job, task, plan) if session.has_batch_scores else None,
-        partial(session.best_node, task, plan) if session.has_best_node else None,
+        partial(session.relative_scores, plan) if session.all_of("relative_node_order") else None,
+        partial(session.batch_scores, job, task, plan) if session.all_of("batch_node_order") else None,
+        partial(session.best_node, task, plan) if session.all_of("best_node") else None,
     )
     limits = [refusal.limit for refusal in refusals or () if refusal.limit is not None]
     best = partial(

@@ -50,10 +50,7 @@ _ROOM = ("Insufficient ", "node(s) pod number exceeded")  # prefixes of refusals
 
 
 def cause_of(session: Session, job: Job) -> Cause | None:
-    """Return the cause of `job`; None if the job does not wait or the cause is unknown.
-
-    Pods that may not be evicted for the job yet are part of the explanation.
-    """
+    """Return the cause of `job`, with the pods that may not be evicted for it yet; None if it does not wait or it is unknown."""
     cause, withheld = _cause_of(session, job), session.once(withheld_by_job).get(job.facts.key)
     if cause is not None and cause.reason in _BY_NODES and session.snapshot.unread_nodes:
         cause = _unproved(cause, session.snapshot.unread_nodes)
@@ -94,7 +91,8 @@ def _cause_of(session: Session, job: Job) -> Cause | None:
     gates = sorted({gate for task in waiting for gate in task.facts.gates})
     open_ones = [task for task in waiting if not task.facts.gates]
     if not open_ones:
-        return Cause(PendingReason.GATED, lambda: _gated(len(waiting), gates))
+        waits, noun = "waits" if len(waiting) == 1 else "wait", "gate" if len(gates) == 1 else "gates"
+        return Cause(PendingReason.GATED, lambda: f"{_pods(len(waiting))} {waits} behind scheduling {noun}: {', '.join(gates)}")
     invalid = session.job_invalid(job)
     if invalid is not None:
         found, least = job.tally.valid, job.facts.min_available
@@ -106,9 +104,8 @@ def _cause_of(session: Session, job: Job) -> Cause | None:
     if job.objection:
         return Cause(PendingReason.NODES_REFUSE, lambda: f"not now: {job.objection}")
     if any(task.uid in session.snapshot.held for task in open_ones):
-        return Cause(
-            PendingReason.BIND_REFUSED, lambda: "the API server refused to bind pods of it a moment ago; it is tried again"
-        )
+        text = "the API server refused to bind pods of it a moment ago; it is tried again"
+        return Cause(PendingReason.BIND_REFUSED, lambda: text)
     if not session.nodes.usable.any():
         return _no_node(session)
     return _limited(session, job, open_ones[0])
@@ -125,12 +122,11 @@ def _limited(session: Session, job: Job, task: Task) -> Cause | None:
 
 
 def _not_let_in(session: Session, job: Job) -> Cause | None:
-    queue = session.queues[job.facts.queue]
-    if not queue.facts.is_open:
-        return enqueue_refusals.closed(session, queue.name)
-    if job.facts.min_resources is None:
-        return None
-    return Cause(PendingReason.NOT_LET_IN, lambda: f"not now: a plugin does not let it into queue {queue.name} yet")
+    queue = job.facts.queue
+    if not session.queues[queue].facts.is_open:
+        return enqueue_refusals.closed(session, queue)
+    text = f"not now: a plugin does not let it into queue {queue} yet"
+    return None if job.facts.min_resources is None else Cause(PendingReason.NOT_LET_IN, lambda: text)
 
 
 def _coming(job: Job) -> Cause | None:
@@ -224,20 +220,20 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
     if not len(allowed) or not (is_narrow or any(reason.startswith(_ROOM) for reason in errors.reasons)):
         return refused
     empty = _copies(plan, session.columns.allocatable, possible)
+    whole = partial(_shortages, session, plan, session.columns.allocatable, possible)
     if not empty.any():
-        biggest = partial(_shortages, session, plan, session.columns.allocatable, possible)
-        return Cause(PendingReason.NO_NODE_BIG_ENOUGH, lambda: _too_big(session, plan, possible, task), short=biggest)
+        return Cause(PendingReason.NO_NODE_BIG_ENOUGH, lambda: _too_big(session, plan, possible, task), short=whole)
     needed = _needed(job, task)
     if int(empty.sum()) < needed:
-        whole = partial(_shortages, session, plan, session.columns.allocatable, possible)
-        held = int(empty.sum())
-        return Cause(PendingReason.TOO_FEW_NODES, lambda: _too_few(session, plan, needed, held, len(possible)), short=whole)
+        held, nodes = int(empty.sum()), len(possible)
+        return Cause(PendingReason.TOO_FEW_NODES, lambda: _too_few(session, plan, needed, held, nodes), short=whole)
     if is_narrow:
         return Cause(PendingReason.TOPOLOGY_TOO_NARROW, lambda: _too_narrow(session, job, plan, needed, errors))
     kept = _kept_for_another(session, job, plan, allowed, needed)
     if kept is not None:
         return kept
-    if not _is_for_room(errors) and int(_copies(plan, session.columns.idle(), allowed).sum()) >= needed:
+    is_for_room = all(reason.startswith(_ROOM) for reason in errors.reasons)
+    if not is_for_room and int(_copies(plan, session.columns.idle(), allowed).sum()) >= needed:
         return refused
     free = partial(_shortages, session, plan, session.columns.idle(), allowed)
     return Cause(PendingReason.NODES_FULL, lambda: _full(session, job, plan, allowed, needed), short=free)
@@ -262,7 +258,7 @@ def _kept_for_another(session: Session, job: Job, plan: PlacementPlan, allowed: 
     promise = holders[0].promise
     until = "" if promise is None else f" until {format_time(promise)}"
     count, what = len(nodes & holders[0].nodes), _asks(session, plan)
-    kept = f"{_nodes(count)} {_is(count)} kept for {name}{until}"
+    kept = f"{_nodes(count)} {'is' if count == 1 else 'are'} kept for {name}{until}"
     text = f"not now: its gang needs {_pods(needed)} of {what} and would fit, but {kept}"
     return Cause(PendingReason.KEPT_FOR_ANOTHER, lambda: text, holder=holders[0].job)
 
@@ -290,11 +286,6 @@ def _no_node(session: Session) -> Cause:
 def _reasons(errors: FitErrors) -> str:
     counted = sorted(errors.reasons.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count} {reason}" for reason, count in counted) or str(errors)
-
-
-def _is_for_room(errors: FitErrors) -> bool:
-    """Whether nodes are refused only for lack of room."""
-    return all(reason.startswith(_ROOM) for reason in errors.reasons)
 
 
 def _not_allowed(session: Session, job: Job, plan: PlacementPlan, task: Task, errors: FitErrors) -> str:
@@ -367,9 +358,8 @@ def _too_big(session: Session, plan: PlacementPlan, allowed: Rows, task: Task) -
 
 
 def _too_few(session: Session, plan: PlacementPlan, needed: int, held: int, nodes: int) -> str:
-    asks = _asks(session, plan)
-    holding = "holds" if nodes == 1 else "hold"
-    return f"never: its gang needs {_pods(needed)} of {asks}, and {_nodes(nodes)} {holding} {held} of them even when empty"
+    holding = f"{_nodes(nodes)} {'holds' if nodes == 1 else 'hold'} {held} of them even when empty"
+    return f"never: its gang needs {_pods(needed)} of {_asks(session, plan)}, and {holding}"
 
 
 def _full(session: Session, job: Job, plan: PlacementPlan, allowed: Rows, needed: int) -> str:
@@ -379,15 +369,11 @@ def _full(session: Session, job: Job, plan: PlacementPlan, allowed: Rows, needed
     row = (short or rows)[0]
     fit = int(_copies(plan, session.columns.idle(), allowed).sum())
     most = allowed[int(free[row].argmax())]
-    asks = f"its gang needs {_pods(needed)} of {_asks(session, plan)}, of which {fit} {_verb(fit)} room"
+    verb = "has" if fit == 1 else "have"
+    asks = f"its gang needs {_pods(needed)} of {_asks(session, plan)}, of which {fit} {verb} room"
     on_one = f"at most {spelled(names[row], free[row].max())} on one ({session.names[most]})"
     total = f"{spelled(names[row], free[row].sum())} free on {_nodes(len(allowed))}"
     return f"not now: {asks}: {total}, {on_one}" + enqueue_refusals.before(session, job)
-
-
-def _gated(count: int, gates: Sequence[str]) -> str:
-    waits, noun = "waits" if count == 1 else "wait", "gate" if len(gates) == 1 else "gates"
-    return f"{_pods(count)} {waits} behind scheduling {noun}: {', '.join(gates)}"
 
 
 def _pods(count: int) -> str:
@@ -396,11 +382,3 @@ def _pods(count: int) -> str:
 
 def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
-
-
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _verb(count: int) -> str:
-    return "has" if count == 1 else "have"
