@@ -66,8 +66,8 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
 class Placer:
     """How the pods of one job are placed.
 
-    `place` places pods and returns the statement, or None; its argument tells whether no other job waits. `tasks`: the tasks that
-    may still be tried, by sub-job for a job that is placed by hypernode.
+    `place` places pods and returns the statement, or None; its argument tells whether no other job waits. `tasks`: those that may
+    still be tried, by sub-job for a job that is placed by hypernode.
     """
 
     place: Callable[[bool], Statement | None]
@@ -132,9 +132,9 @@ def _has_nominated(job: Job) -> bool:
 
 
 def _place_nominated(work: _Work, job: Job) -> None:
-    """Place a job for which pods were evicted before all other jobs, since the room is made for it.
+    """Place a job for which pods were evicted before all other jobs.
 
-    Otherwise the evicted pods, or others, would get the room back, and pods would be evicted for the job again and again.
+    Otherwise others would get the room, and pods would be evicted for the job again and again.
     """
     session, placer = work.session, work.placers[job.facts.key]
     if isinstance(placer.tasks, deque):
@@ -154,10 +154,7 @@ def _place_nominated(work: _Work, job: Job) -> None:
 
 
 def open_gates(session: Session) -> None:
-    """Remove the gates of as many pods as fit into their queues, beside allocated and earlier admitted pods.
-
-    Queues and jobs are served in the order of the session.
-    """
+    """Remove the gates of as many pods as fit into their queues, in order, beside allocated and earlier admitted pods."""
     found = [
         (session.queues[job.facts.queue], job)
         for job in session.jobs.values()

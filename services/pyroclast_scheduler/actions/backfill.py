@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pyroclast_scheduler.model.fit_errors import FitErrors
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.tasks import Task, TaskStatus
@@ -35,26 +37,18 @@ def candidates(session: Session) -> list[tuple[Job, Task]]:
     found: list[tuple[Job, Task]] = []
     by_queue: dict[str, list[Job]] = {}
     for job in session.jobs.values():
-        if _may_have_some(job) and not job.is_pending and session.job_invalid(job) is None:
+        may_have_some = job.tally.pending_best_effort or job.tally[TaskStatus.PIPELINED]
+        if may_have_some and not job.is_pending and session.job_invalid(job) is None:
             by_queue.setdefault(job.facts.queue, []).append(job)
     for queue in sorted((session.queues[name] for name in by_queue), key=session.queue_key):
         for job in sorted(by_queue[queue.name], key=session.job_key):
-            tasks = _waiting(session, job)
-            found += [(job, task) for task in sorted(tasks, key=session.task_key)]
+            found += [(job, task) for task in session.waiting_in_order(_without_requests(session, job))]
     return found
 
 
-def _may_have_some(job: Job) -> bool:
-    return bool(job.tally.pending_best_effort or job.tally[TaskStatus.PIPELINED])
-
-
-def _waiting(session: Session, job: Job) -> list[Task]:
-    tasks: list[Task] = []
+def _without_requests(session: Session, job: Job) -> Iterator[Task]:
     for task in job.tasks:
-        if not task.facts.shape.is_best_effort or task.facts.gates:
-            continue
-        if task.status is TaskStatus.PIPELINED:
-            session.take_back(job, task)
-        if session.is_waiting(task):
-            tasks.append(task)
-    return tasks
+        if task.facts.shape.is_best_effort and not task.facts.gates:
+            if task.status is TaskStatus.PIPELINED:
+                session.take_back(job, task)
+            yield task

@@ -20,12 +20,9 @@ from pyroclast_scheduler.session.promises import patience_of
 from pyroclast_scheduler.session.selection import Heap
 from pyroclast_scheduler.session.session import Session
 
-_ROOM: Final = frozenset({
-    PendingReason.QUEUE_FULL,
-    PendingReason.CLUSTER_FULL,
-    PendingReason.BEHIND_ANOTHER,
-    PendingReason.HELD_BY_GUARANTEE,
-})  # fmt: skip
+_ROOM: Final = frozenset(
+    {PendingReason.QUEUE_FULL, PendingReason.CLUSTER_FULL, PendingReason.BEHIND_ANOTHER, PendingReason.HELD_BY_GUARANTEE}
+)
 
 
 def execute(session: Session, arguments: Arguments) -> None:
@@ -87,11 +84,9 @@ def _may_enter(session: Session, job: Job) -> bool:
         job.cause = refusal
         return False
     for facts in displaced:
-        other = session.job(facts.key)
-        if other is not None:
+        if (other := session.job(facts.key)) is not None:
             session.jobs[facts.key] = other
-            other.phase = PodGroupPhase.PENDING
-            other.cause = _displaced(other, job)
+            other.phase, other.cause = PodGroupPhase.PENDING, _displaced(other, job)
     job.cause = None
     return session.may_enter(job)
 

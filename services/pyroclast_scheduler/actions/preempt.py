@@ -1,7 +1,7 @@
 """Action preempt: in one queue, evicts less important pods for more important ones.
 
-In the mode `enableTopologyAwarePreemption`, dry runs on some nodes try the evictions, with affinity and topology. The action
-chooses the node with the smallest loss, and spares pods whose eviction does not help.
+In the mode `enableTopologyAwarePreemption`, dry runs on some nodes try the evictions, with affinity and topology. The node with
+the smallest loss is chosen, and pods whose eviction does not help are spared.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ class Loss:
     def rank(self, now: float) -> tuple[float, ...]:
         """Return the sort key; the smallest is best.
 
-        The key consists of the highest priority, the sum of priorities, the number of victims, the start of the most important
-        victims, and the row.
+        It has the highest priority, the sum of priorities, the number of victims, the start of the highest, and the row.
         """
         priorities = [task.facts.pod.spec.priority or 0 for _, task in self.victims]
         highest = [task for (_, task), each in zip(self.victims, priorities, strict=True) if each == max(priorities)]
@@ -55,10 +54,9 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The settings of dry runs. Nodes are tried until enough of them can be used.
+    """The settings of dry runs. Nodes are tried until enough of them can be used: `percentage` of all, from `least` to `most`.
 
-    The number is `percentage` of the nodes, at least `least` and at most `most`. `sees_trials`: whether affinity is evaluated
-    without the victims.
+    `sees_trials`: whether affinity is evaluated without the victims.
     """
 
     session: Session
@@ -71,8 +69,7 @@ class DryRun:
     def of(cls, session: Session, arguments: Arguments) -> DryRun:
         """Return the settings from the arguments of preempt.
 
-        Affinity is evaluated without the victims only if the plugin predicates has the flag enablePreemptable or
-        enabledAllocatable.
+        Affinity is evaluated without the victims if the plugin predicates has the flag enablePreemptable or enabledAllocatable.
         """
         entries = (entry for tier in session.configuration.tiers for entry in tier if entry.name == "predicates")
         return cls(
@@ -138,9 +135,8 @@ def execute(session: Session, arguments: Arguments) -> None:
     (10), `minCandidateNodesAbsolute` (1) and `maxCandidateNodesAbsolute` (100).
     """
     residents = Residents(session, MinimumRunTime(session, arguments))
-    dry_run: DryRun | None = DryRun.of(session, arguments)
-    if not arguments.boolean("enableTopologyAwarePreemption", default=False):
-        dry_run = None
+    settings = DryRun.of(session, arguments)
+    dry_run = settings if arguments.boolean("enableTopologyAwarePreemption", default=False) else None
     waiting = starving(session, passes=lambda job: not has_topology(job))
     book: InfeasibleNodesCache = session.ports.memory.setdefault(_MEMORY, InfeasibleNodesCache())
     book.open(session.snapshot, session.configuration)
@@ -168,10 +164,8 @@ class _Preemption:
 
         def take(statement: Statement, task: Task) -> None:
             def may_go(owner: Job, victim: Task) -> bool:
-                is_below = (
-                    owner is not job and owner.facts.queue == job.facts.queue and owner.facts.priority <= job.facts.priority
-                )
-                return is_below and self._may_go(task, owner, victim)
+                is_below = owner.facts.queue == job.facts.queue and owner.facts.priority <= job.facts.priority
+                return owner is not job and is_below and self._may_go(task, owner, victim)
 
             kind = None if infeasible is None else infeasible.kind(job, task)
             self._succeeds(statement, Wish(job, task, self.session.plan(task.facts.shape), may_go, kind))
@@ -213,10 +207,8 @@ class _Preemption:
         nodes = search.infeasible.open(wish.kind, nodes)
         among = resolvable(session, wish.job, wish.task, plan)
         rows = ranked(session, wish.job, wish.task, plan, nodes & among, among=among)
-        measures = session.report.measures
         for row, victims in search.victims(wish, rows, fits_now, may_evict_none=has_quota):
-            measures.attempts += 1
-            measures.victims = len(victims)
+            self._measure(victims)
             if search.place(statement, wish, row, victims):
                 return True
         return False
@@ -227,11 +219,14 @@ class _Preemption:
         best = dry_run.best(self.search, wish)
         if best is None:
             return False
-        session.report.measures.attempts += 1
-        session.report.measures.victims = len(best.victims)
+        self._measure(best.victims)
         trial = session.statement()
         self.search.evict(trial, best.victims)
         return self.search.pipeline(statement, trial, wish, best.row, is_room_made=True)
+
+    def _measure(self, victims: Sequence[Candidate]) -> None:
+        measures = self.session.report.measures
+        measures.attempts, measures.victims = measures.attempts + 1, len(victims)
 
     def _may_go(self, preemptor: Task, owner: Job, victim: Task) -> bool:
         if preemptor.facts.shape.is_best_effort and not victim.facts.shape.is_best_effort:
@@ -239,18 +234,14 @@ class _Preemption:
         return self.session.is_preemptable(owner, victim)
 
     def _is_eligible(self, wish: Wish) -> bool:
-        """Whether pods may be evicted for the task.
-
-        They may not if the preemption policy of the pod forbids it, nor while victims on its nominated node are being deleted.
-        """
+        """Whether the preemption policy allows evictions for the task, and no victims on its nominated node are being deleted."""
         session, job, task = self.session, wish.job, wish.task
         pod = task.facts.pod
         if pod.spec.preemption_policy == "Never":
             return False
-        nominated = task.facts.nominated
-        if not nominated:
+        if not task.facts.nominated:
             return True
-        row = session.snapshot.rows.get(nominated)
+        row = session.snapshot.rows.get(task.facts.nominated)
         if row is None or not session.nodes.usable[row]:
             return False
         if not resolvable(session, job, task, wish.plan)[row]:

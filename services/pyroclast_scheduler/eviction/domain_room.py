@@ -78,9 +78,8 @@ class DomainRoom:
 
     def could_suffice(self, freeable: Ints) -> bool:
         """Whether the room could be enough if all of `freeable`, (dimensions, nodes), is freed."""
-        if self._lacks(self._sum + freeable[:, self._nodes].sum(axis=1)):
-            return False
-        return self._has(self._all_places(self._free + freeable))
+        would_cover = not self._lacks(self._sum + freeable[:, self._nodes].sum(axis=1))
+        return would_cover and self._has(self._all_places(self._free + freeable))
 
     def covers_request(self) -> bool:
         """Whether the sum of the room is at least the sum of the requests."""
@@ -116,13 +115,13 @@ class DomainRoom:
 
     def _all_places(self, free: Ints) -> dict[PlacementPlan, _Places]:
         rows = np.flatnonzero(self._nodes)
-        found = {plan: _Places(plan, limits, len(self._nodes)) for plan, limits in self._demand.limits.items()}
-        for places in found.values():
+        by_plan = {plan: _Places(plan, limits, len(self._nodes)) for plan, limits in self._demand.limits.items()}
+        for places in by_plan.values():
             places.renew(free, rows)
-        return found
+        return by_plan
 
-    def _has(self, found: Mapping[PlacementPlan, _Places]) -> bool:
-        return any(all(found[plan].number >= count for plan, count in pods) for pods in self._demand.starts)
+    def _has(self, by_plan: Mapping[PlacementPlan, _Places]) -> bool:
+        return any(all(by_plan[plan].number >= count for plan, count in pods) for pods in self._demand.starts)
 
 
 class _Places:

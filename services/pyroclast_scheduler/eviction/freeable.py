@@ -23,14 +23,10 @@ _MOST_KEPT: Final = 16  # arrays of all nodes, the last used ones
 
 
 class Freeable:
-    """The requests of the pods on each node that one action may evict, (dimensions, nodes).
+    """The requests of the pods on each node that one action may evict, (dimensions, nodes), not to be changed by the caller.
 
-    The caller must not change the arrays.
-
-    Args:
-        session: the session.
-        may_lose: whether pods of a job may be evicted for other jobs with that queue and priority in the present state.
-        is_reclaim: whether the action evicts pods of other queues, else of the same queue.
+    `may_lose`: whether pods of a job may be evicted for other jobs with that queue and priority in the present state.
+    `is_reclaim`: whether the action evicts pods of other queues, else of the same queue.
     """
 
     def __init__(self, session: Session, may_lose: Callable[[Job, Preemptor], bool], *, is_reclaim: bool) -> None:

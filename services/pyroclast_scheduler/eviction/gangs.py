@@ -73,10 +73,7 @@ def shortest(least: int, most: int, is_enough: Callable[[int], bool]) -> int | N
         too_few, number, step = number, min(number + step, most), 2 * step
     while number - too_few > 1:
         middle = (too_few + number) // 2
-        if is_enough(middle):
-            number = middle
-        else:
-            too_few = middle
+        too_few, number = (too_few, middle) if is_enough(middle) else (middle, number)
     return number
 
 
@@ -195,21 +192,16 @@ class _Search:
     def __init__(
         self, session: Session, kind: GangKind, residents: Residents, freeable: Freeable, job: Job, *, is_whole_allowed: bool
     ) -> None:
-        self.session = session
-        self.kind = kind
-        self.residents = residents
-        self.job = job
+        self.session, self.kind, self.residents, self.job, self._amounts = session, kind, residents, job, freeable
         self.preemptor = Preemptor(job.facts.queue, job.facts.priority)
         self.is_whole_allowed = is_whole_allowed
-        self.was_ready = session.job_ready(job)
         pending = pending_by_sub_job(session, job)
         required = required_parts(session, job)
         order = sorted(pending, key=lambda uid: (uid not in required, session.sub_job_key(job, job.sub_jobs[uid])))
-        self.pending: PendingTasks = {uid: pending[uid] for uid in order[: 1 if self.was_ready else None]}
+        self.pending: PendingTasks = {uid: pending[uid] for uid in order[: 1 if session.job_ready(job) else None]}
         self.demand = Demand.of(session, job, self.pending)
         closed = session.closed_to(job)
         self.open = session.nodes.usable if closed is None else session.nodes.usable & ~closed
-        self._amounts = freeable
 
     @cached_property
     def freeable(self) -> Ints:
@@ -275,10 +267,7 @@ class _Search:
         return [each for each in found if self.is_whole_allowed or not each.is_whole]
 
     def _simulate(self, domain: HyperNode, bundles: Sequence[Bundle]) -> _Plan | None:
-        """Evict `bundles` and pipeline the pods of the job.
-
-        Return None, with everything undone, if the job is not pipelined afterwards.
-        """
+        """Evict `bundles` and pipeline the pods of the job; None, with everything undone, if it is not pipelined afterwards."""
         session, job = self.session, self.job
         plan = _Plan(session.statement())
         for bundle in bundles:

@@ -51,10 +51,7 @@ class InfeasibleNodesCache:
         return None if found is None else found[1]
 
     def keep(self, kind: Hashable, shape: Shape, rows: Bools) -> None:
-        """Store the infeasible nodes at the end of a session.
-
-        `shape`: the shape of the tasks, stored so that its identity stays valid.
-        """
+        """Store the infeasible nodes at the end of a session, with the shape of the tasks, so that its identity stays valid."""
         self._infeasible.pop(kind, None)
         self._infeasible[kind] = shape, rows
         if len(self._infeasible) * max(1, self._nodes) > _MOST_BYTES:
@@ -77,8 +74,9 @@ class InfeasibleNodes:
         self._changed: Ints = np.full(len(session.names), -1, dtype=np.int64)
         self._infeasible: dict[Hashable, Ints] = {}
         self._everywhere: dict[Hashable, int] = {}
-        if book is not None:
-            self._reopen_changed()
+        for job in (*session.jobs.values(), *session.others.values()) if book is not None else ():
+            if job.is_changed:  # since the last session
+                self._reopen(job, 0)
 
     def kind(self, job: Job, task: Task) -> Hashable:
         """Return the kind of `task`: tasks of one kind have the same infeasible nodes."""
@@ -86,17 +84,8 @@ class InfeasibleNodes:
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
         own = self._claims(facts) if facts.shape.has_claims else ()
         whose, domain = self._session.kind(job), frozenset(self._domains.get(job.facts.key, {}).items())
-        kind = (
-            whose or job.facts.key,
-            id(facts.shape),
-            facts.role,
-            facts.priority,
-            facts.is_preemptable,
-            signature,
-            own,
-            domain,
-            facts.part,
-        )
+        what = (id(facts.shape), facts.role, facts.priority, facts.is_preemptable, facts.part)
+        kind = (whose or job.facts.key, *what, signature, own, domain)
         if whose is not None and own is not None:
             self._shared[kind] = facts.shape
         return kind if own is not None else (kind, facts.uid)
@@ -146,17 +135,8 @@ class InfeasibleNodes:
             if kind in self._infeasible:
                 self._book.keep(kind, shape, (self._infeasible[kind] >= 0) & (self._changed < 0))
 
-    def _reopen_changed(self) -> None:
-        """Reset the nodes with pods of jobs that changed since the last session."""
-        for job in (*self._session.jobs.values(), *self._session.others.values()):
-            if job.is_changed:
-                self._reopen(job, 0)
-
     def _since(self, kind: Hashable) -> Ints | None:
-        """Return by node the length of the log when it became infeasible for that kind, −1 if feasible.
-
-        Return None if no node is infeasible.
-        """
+        """Return by node the length of the log when it became infeasible for that kind, −1 if feasible; None if all nodes are."""
         found = self._infeasible.get(kind)
         if found is None and self._book is not None and (known := self._book.of(kind)) is not None:
             found = self._infeasible[kind] = np.where(known, np.int64(0), np.int64(-1))

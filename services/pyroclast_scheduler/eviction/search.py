@@ -38,12 +38,9 @@ _JOBS_PER_NODE: Final = 4  # jobs that can be asked about in the time that the p
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A task for which pods may be evicted.
+    """A task for which pods may be evicted. `may_go` selects the possible victims.
 
-    Attributes:
-        may_go: selects the possible victims.
-        kind: the kind of the task for `InfeasibleNodes`; None if no results are kept.
-        is_own: whether the victims are pods of the same job.
+    `kind`: that of the task for `InfeasibleNodes`; None if no results are kept. `is_own`: whether victims are of the same job.
     """
 
     job: Job

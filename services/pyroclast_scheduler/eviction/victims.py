@@ -64,7 +64,7 @@ class Residents:
 
 
 def first_to_go(session: PluginSession, victims: Sequence[Candidate], preemptor: Queue) -> list[Candidate]:
-    """Return `victims` in the order of eviction. `preemptor`: the queue for which pods are evicted.
+    """Return `victims` in the order of eviction for pods of the queue `preemptor`.
 
     In one job the last task is evicted first, and in one queue the last job. Among several queues, the plugins decide, or else
     the last queue is first.
@@ -107,12 +107,11 @@ def has_enough(session: PluginSession, plan: PlacementPlan, row: int, victims: S
 
 def needed(victims: Sequence[Candidate], is_enough: Callable[[Sequence[Candidate]], bool]) -> list[Candidate]:
     """Return a minimal subset of `victims` for which `is_enough` is true. Victims at the end of the list are left out first."""
-    found = list(victims)
+    kept = list(victims)
     for victim in reversed(victims):
-        rest = [each for each in found if each is not victim]
-        if is_enough(rest):
-            found = rest
-    return found
+        rest = [each for each in kept if each is not victim]
+        kept = rest if is_enough(rest) else kept
+    return kept
 
 
 def _later(left: tuple[object, ...], right: tuple[object, ...]) -> int:
@@ -126,10 +125,7 @@ _DIGITS: Final = 12
 
 @dataclass(slots=True)
 class Bundle:
-    """Pods of `job` that are evicted together.
-
-    `is_whole`: whether their eviction breaks the gang, so that the whole job is lost.
-    """
+    """Pods of `job` that are evicted together. `is_whole`: whether this breaks the gang, so that the whole job is lost."""
 
     job: Job
     tasks: list[Task]

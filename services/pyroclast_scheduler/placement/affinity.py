@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -177,11 +178,8 @@ def preference(task: TaskFacts, census: TermCounts, features: NodeFeatures, cand
     raw = np.zeros(len(candidates))
     is_cared_for = False
     for kind, sign in (("podAffinity", 1), ("podAntiAffinity", -1)):
-        for term in census.terms(task, task.shape.preferred(kind)):
-            is_cared_for = True
-            domains = features.domains(term.key)
-            raw += np.where(domains.has, sign * term.weight * domains.sums(census.matching(term))[domains.codes], 0)
-        for term, counts in census.holders(f"+{kind}", task):
+        own = ((term, census.matching(term)) for term in census.terms(task, task.shape.preferred(kind)))
+        for term, counts in chain(own, census.holders(f"+{kind}", task)):
             is_cared_for = True
             domains = features.domains(term.key)
             raw += np.where(domains.has, sign * term.weight * domains.sums(counts)[domains.codes], 0)

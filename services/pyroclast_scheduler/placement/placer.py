@@ -116,10 +116,9 @@ def _pick(
 def _steady(
     plan: PlacementPlan, rows: Rows, candidates: Bools, relative: Callable[[Bools], Floats | None], *, future: bool
 ) -> Rows:
-    """Return as many of `rows` from the first as can be used while the relative scores of candidates keep their differences.
+    """Return as many of the first `rows` as can be used while the relative scores of candidates keep their differences.
 
-    The set of candidates only shrinks, when nodes become full. A relation that is true at the end was therefore true all the
-    time.
+    The set of candidates only shrinks, when nodes become full. A relation that is true at the end was true all the time.
     """
     before = relative(candidates)
     while len(rows) > 1:

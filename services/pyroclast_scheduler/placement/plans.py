@@ -61,10 +61,7 @@ def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Ca
 
 
 def _ranked(values: Floats, count: int) -> Rows:
-    """Return the positions of the `count` largest values, largest first, without values that are `NEVER`.
-
-    Of equal values, the first ones are returned.
-    """
+    """Return the positions of the `count` largest values, largest first and the first of equal ones, without `NEVER`."""
     if len(values) > _FEW:
         picked = _best(values, count)
         return picked[np.argsort(-values[picked], kind="stable")]
@@ -73,10 +70,7 @@ def _ranked(values: Floats, count: int) -> Rows:
 
 
 def _best(values: Floats, count: int) -> Rows:
-    """Return the positions of the `count` largest values in ascending order, without values that are `NEVER`.
-
-    Of equal values, the first ones are returned.
-    """
+    """Return the positions of the `count` largest values in ascending order, the first ones of equal values, without `NEVER`."""
     if len(values) > count:
         threshold = _lower_bound(values, count)
         if threshold != NEVER:
@@ -212,7 +206,7 @@ class Predicate(Protocol):
 
 
 class PlacementPlan:
-    """The feasibility and scores of all nodes for one shape. `request`: the request of one pod as a vector over all dimensions.
+    """The feasibility and scores of all nodes for one shape. `request`: of one pod, as a vector over all dimensions.
 
     `present`: the rows of the resources that the shape requests.
     """
@@ -258,10 +252,7 @@ class PlacementPlan:
         return found
 
     def room(self, rows: Rows, *, future: bool) -> Ints:
-        """Return how many more pods of this shape fit on each of `rows`.
-
-        `future`: after the releasing pods are gone, else now.
-        """
+        """Return how many more pods of this shape fit on each of `rows`: now, or in the `future` without the releasing pods."""
         columns = self._columns
         copies = np.full(len(rows), _ENDLESS, dtype=np.int64)
         for row in self._wanted:
@@ -306,10 +297,7 @@ class PlacementPlan:
         return self._first
 
     def scores(self, log: Sequence[Rows]) -> Floats:
-        """Return for every node its score for one pod now, with or without room. The caller must not change the array.
-
-        `log`: the rows that changed since the start of the session.
-        """
+        """The same as `first`, but with or without room."""
         nodes = self._columns.nodes
         if self._scored is None:
             self._scored = self.score(np.arange(nodes), 1)[:, 0]
@@ -320,10 +308,7 @@ class PlacementPlan:
         return self._scored
 
     def place(self, first: Floats, count: int, *, future: bool, extra: Floats | None = None) -> Rows:
-        """Return the rows of the best nodes for up to `count` pods, best first.
-
-        `first`: the score of each node for one pod, see `greedy`. `extra`: a constant per node that is added to its scores.
-        """
+        """Return the rows of the best nodes for up to `count` pods, best first, see `greedy`. `extra` is added to the scores."""
         room: Callable[[Rows], Ints] = lambda rows: self.room(rows, future=future)  # noqa: E731
 
         def scores(rows: Rows, depth: int) -> Floats:
@@ -345,16 +330,11 @@ class PlacementPlan:
         """Return why nodes are refused, in the order of examination: resources first, then the filters of the plugins."""
         future = self._columns.future_idle()
         named = self._dimensions.named(self._wanted + self._idle_only, self.shape.request)
-        found = [
-            Refusal(self.request[row] > future[row], f"Insufficient {name}", is_last=True)
-            for name, row in sorted(named, key=lambda each: (each[1] > MEMORY, each[0]))
-        ]
-        if self.shape.is_best_effort:
-            found = []
+        ordered = sorted(named, key=lambda each: (each[1] > MEMORY, each[0])) if not self.shape.is_best_effort else ()
+        refusals = [Refusal(self.request[row] > future[row], f"Insufficient {name}", is_last=True) for name, row in ordered]
         for each in self._filters:
-            found.extend(each.refusals(self))
-            found.append(Refusal(np.zeros_like(self.mask), "", is_last=True))
-        return found
+            refusals += (*each.refusals(self), Refusal(np.zeros_like(self.mask), "", is_last=True))
+        return refusals
 
     def _steps(self, depth: int) -> tuple[Ints, Ints]:
         """Return the requests of 0, 1, … pods of the shape in the form that `Load` uses."""
@@ -376,13 +356,11 @@ class PlacementPlan:
     def _has_room(self, rows: Rows) -> Bools:
         """Return where `room` is above 0 now. This costs less than counting."""
         columns = self._columns
-        found: Bools = self.mask.take(rows)
-        for row in self._wanted:
-            found &= columns.free(row, rows, future=False) >= self.request[row]
-        for row in self._idle_only:
-            found &= columns.free(row, rows, future=False) >= 0
+        has_room: Bools = self.mask.take(rows)
+        for row in self._wanted + self._idle_only:
+            has_room &= columns.free(row, rows, future=False) >= self.request[row]
         for each in self._filters:
             limits = each.limits(self, rows)
             if limits is not None:
-                found &= limits > 0
-        return found
+                has_room &= limits > 0
+        return has_room

@@ -91,10 +91,7 @@ class Arguments(Mapping[str, Any]):
         return amount / 1e9
 
     def section(self, key: str) -> Arguments:
-        """Return the arguments in a YAML mapping, empty if the key is missing.
-
-        Its warnings are added to the warnings of this object.
-        """
+        """Return the arguments in a YAML mapping, empty if the key is missing. Its warnings are added to those of this object."""
         value = self._take(key, {})
         found = Arguments(value if isinstance(value, Mapping) else self.wrong(key, value, "a mapping", {}))
         found._path, found.warnings = f"{self._path}{key}.", self.warnings

@@ -220,7 +220,7 @@ def _unknown_plugins(missing: Sequence[tuple[int, str]], plugins: Collection[str
 
 
 def _check_reservation(actions: tuple[str, ...], tiers: tuple[tuple[PluginEntry, ...], ...], line: int) -> None:
-    """Raise BadConfiguration unless the plugin reservation and the actions elect and reserve occur together, in the right order."""
+    """Raise BadConfiguration unless the plugin reservation, elect and reserve are all configured, in order, or none of them."""
     has_plugin = any(entry.name == "reservation" for tier in tiers for entry in tier)
     missing = [f"action {name}" for name in ("elect", "reserve") if name not in actions]
     missing += [] if has_plugin else ["plugin reservation"]

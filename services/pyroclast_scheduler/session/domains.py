@@ -7,7 +7,7 @@ policies or with a topology key are placed in this way.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Final
@@ -96,9 +96,10 @@ def in_each_domain(session: Session, job: Job, makes_room: Callable[[Job], bool]
     if not keys:
         return makes_room(job)
     domains = session.label_refusals.chosen
+    found = [sorted(_domains(session, job, key, None), key=lambda each: each.value) for key in keys.values()]
     try:
-        for chosen in islice(_choices(session, job, keys), _MOST_CHOICES):
-            domains[job.facts.key] = chosen
+        for chosen in islice(product(*found), _MOST_CHOICES):
+            domains[job.facts.key] = dict(zip(keys, (domain.code for domain in chosen), strict=True))
             if makes_room(job):
                 return True
     finally:
@@ -113,18 +114,11 @@ def forget_errors(job: Job) -> None:
 
 
 def _keys(job: Job) -> dict[str, str]:
-    """Return the label whose value must be the same for all nodes, by part of `job`. An empty name stands for the whole job."""
+    """Return the label whose value must be equal on all nodes, by part of `job`; an empty name stands for the whole job."""
     spec = job.facts.group.spec
     if spec.tree is None:
         return {"": spec.topology_key} if spec.topology_key else {}
     return {part.name: part.topology_key for path in spec.tree.paths() for part in path if part.topology_key}
-
-
-def _choices(session: Session, job: Job, keys: dict[str, str]) -> Iterator[dict[str, int]]:
-    """Yield all combinations of one label value, as its code, for each part."""
-    found = [sorted(_domains(session, job, key, None), key=lambda each: each.value) for key in keys.values()]
-    for chosen in product(*found):
-        yield dict(zip(keys, (domain.code for domain in chosen), strict=True))
 
 
 def _filled(session: Session, job: Job, tasks: deque[Task], nodes: Bools) -> Statement | None:
@@ -163,8 +157,8 @@ PendingTasks = dict[str, deque[Task]]  # pending tasks by UID of their sub-job
 def pending_by_sub_job(session: Session, job: Job) -> PendingTasks:
     """Return the pending tasks of each sub-job in order, and set `allocated_hyper_node` of the job and its sub-jobs."""
     locate(job, session.hyper_nodes)
-    found = {uid: pending_tasks(session, job, sub_job) for uid, sub_job in job.sub_jobs.items()}
-    return {uid: tasks for uid, tasks in found.items() if tasks}
+    pending = ((uid, pending_tasks(session, job, sub_job)) for uid, sub_job in job.sub_jobs.items())
+    return {uid: tasks for uid, tasks in pending if tasks}
 
 
 def required_parts(session: Session, job: Job) -> set[str]:
@@ -172,12 +166,12 @@ def required_parts(session: Session, job: Job) -> set[str]:
     ready = Counter(each.group for each in job.sub_jobs.values() if session.sub_job_ready(job, each))
     least = {f"{job.facts.key}/{policy.name}": policy.min_sub_groups for policy in job.facts.group.spec.sub_group_policy}
     waiting = [each for each in job.sub_jobs.values() if not session.sub_job_ready(job, each)]
-    found: set[str] = set()
+    required: set[str] = set()
     for each in sorted(waiting, key=lambda each: session.sub_job_key(job, each)):
         if ready[each.group] < least.get(each.group, 0):
             ready[each.group] += 1
-            found.add(each.uid)
-    return found
+            required.add(each.uid)
+    return required
 
 
 @dataclass(slots=True)
@@ -188,21 +182,20 @@ class _Try:
     statement: Statement
     left: PendingTasks
     score: float
-    where: Mapping[str, str]
 
 
 def place_job(session: Session, job: Job, pending: PendingTasks) -> Statement | None:
-    """Place pending tasks of `job` in the best hypernode in which the job is ready or pipelined.
+    """Place pending tasks of `job` in the best hypernode in which the job is ready or pipelined; None if there is none.
 
-    Tasks that are placed or infeasible are removed from `pending`. Return None, with everything undone, if there is no such
-    hypernode.
+    Tasks that are placed or infeasible are removed from `pending`.
     """
     before = {uid: each.allocated_hyper_node for uid, each in job.sub_jobs.items()}
     for gradient in session.hyper_node_gradient(job, None, session.hyper_nodes.top, Purpose.ALLOCATE):
         best: _Try | None = None
         for hyper_node in gradient:
             found = _try(session, job, pending, hyper_node)
-            _put_back(job, before)
+            for uid, name in before.items():
+                job.sub_jobs[uid].allocated_hyper_node = name
             is_kept = bool(found.statement.moves) and (session.job_ready(job) or session.job_pipelined(job))
             found.statement.discard()
             if is_kept and (best is None or found.score > best.score):
@@ -219,8 +212,7 @@ def place_job(session: Session, job: Job, pending: PendingTasks) -> Statement | 
 
 def _try(session: Session, job: Job, pending: PendingTasks, hyper_node: HyperNode) -> _Try:
     """Place sub-jobs inside `hyper_node` in their order, in turns, until the job is ready or no further task fits."""
-    job.fit_errors.clear()
-    job.failed_roles.clear()
+    forget_errors(job)
     left = {uid: deque(tasks) for uid, tasks in pending.items()}
     waiting, required = [job.sub_jobs[uid] for uid in left], required_parts(session, job)
     whole, score = session.statement(), 0.0
@@ -241,17 +233,13 @@ def _try(session: Session, job: Job, pending: PendingTasks, hyper_node: HyperNod
             del left[sub_job.uid]
         if session.job_ready(job):
             break
-    where = {uid: each.allocated_hyper_node for uid, each in job.sub_jobs.items()}
-    return _Try(hyper_node, whole, left, score, where)
+    return _Try(hyper_node, whole, left, score)
 
 
 def _place_sub_job(
     session: Session, job: Job, sub_job: SubJob, tasks: deque[Task], inside: HyperNode
 ) -> tuple[Statement, float, deque[Task]] | None:
-    """Place tasks of one sub-job in the best hypernode below `inside`.
-
-    Return the statement, its score and the remaining tasks.
-    """
+    """Place tasks of one sub-job in the best hypernode below `inside`. Return statement, score and remaining tasks."""
     hyper_nodes = session.hyper_nodes
     if sub_job.nominated_hyper_node:
         nominated = _place_nominated(session, job, sub_job, tasks)
@@ -261,7 +249,6 @@ def _place_sub_job(
     for gradient in session.hyper_node_gradient(job, sub_job, inside, Purpose.ALLOCATE):
         fitting: list[HyperNode] = []
         for hyper_node in gradient:
-            _forget_errors(job, sub_job)
             statement = _place_in(session, job, sub_job, deque(tasks), hyper_node)
             if statement is not None and statement.moves:
                 fitting.append(hyper_node)
@@ -271,7 +258,6 @@ def _place_sub_job(
         scores = session.hyper_node_scores(job, sub_job, fitting)
         at = int(scores.argmax())
         rest = deque(tasks)
-        _forget_errors(job, sub_job)
         final = _place_in(session, job, sub_job, rest, fitting[at])
         if final is None:
             continue
@@ -307,35 +293,20 @@ def _place_nominated(session: Session, job: Job, sub_job: SubJob, tasks: deque[T
 
 
 def _place_in(session: Session, job: Job, sub_job: SubJob, tasks: deque[Task], hyper_node: HyperNode) -> Statement | None:
-    name = "" if hyper_node.name == TOP else hyper_node.name
-    within = None if hyper_node.name == TOP else hyper_node.nodes
-    return place(session, job, tasks, sub_job=sub_job, within=within, hyper_node=name)
-
-
-def _put_back(job: Job, before: Mapping[str, str]) -> None:
-    for uid, hyper_node in before.items():
-        job.sub_jobs[uid].allocated_hyper_node = hyper_node
-
-
-def _forget_errors(job: Job, sub_job: SubJob) -> None:
     for task in sub_job.tasks:
         job.fit_errors.pop(task.uid, None)
-    uids = job.fit_errors
-    job.failed_roles.intersection_update({task.facts.role for task in job.tasks if task.uid in uids})
+    job.failed_roles.intersection_update({task.facts.role for task in job.tasks if task.uid in job.fit_errors})
+    if hyper_node.name == TOP:
+        return place(session, job, tasks, sub_job=sub_job)
+    return place(session, job, tasks, sub_job=sub_job, within=hyper_node.nodes, hyper_node=hyper_node.name)
 
 
 def _say_why(session: Session, job: Job, pending: PendingTasks) -> None:
     """Set fit errors if no hypernode was tried, so that no node has refused the tasks."""
     if job.fit_errors or not pending:
         return
-    limits = [
-        limit
-        for limit in (
-            job_limit(job, session.hyper_nodes),
-            *(sub_job_limit(job, job.sub_jobs[uid], session.hyper_nodes) for uid in pending),
-        )
-        if limit is not None
-    ]
+    each_limit = (sub_job_limit(job, job.sub_jobs[uid], session.hyper_nodes) for uid in pending)
+    limits = [limit for limit in (job_limit(job, session.hyper_nodes), *each_limit) if limit is not None]
     tier = f" up to tier {min(limits)}" if limits else ""
     at = f" beside the pods in {job.allocated_hyper_node}" if job.allocated_hyper_node else ""
     for tasks in pending.values():

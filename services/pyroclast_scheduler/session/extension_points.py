@@ -251,11 +251,7 @@ class Extensions:
 
     def only(self, enabled: frozenset[str]) -> Extensions:
         """Return these extensions without the extension points whose flag is not in `enabled`."""
-        off: dict[str, Any] = {
-            name: None
-            for name, point in POINTS.items()
-            if point.flag and point.flag not in enabled and getattr(self, name) is not None
-        }
+        off: dict[str, Any] = dict.fromkeys(name for name, point in POINTS.items() if point.flag and point.flag not in enabled)
         return replace(self, **off) if off else self
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -117,10 +118,9 @@ class NodeBook(ABC, Generic[S, C]):
 
     def of(self, row: int) -> S | None:
         """Return the present state of node `row`; None if the node has no devices of this type."""
-        try:
+        with suppress(Refused):
             return self._of(row)
-        except Refused:
-            return None
+        return None
 
     def claim(self, uid: str) -> C | None:
         """Return the claim of pod `uid`, None if the pod has none."""
@@ -133,13 +133,12 @@ class NodeBook(ABC, Generic[S, C]):
         if not len(rows):
             return []
         numbers, first, which = np.unique(results.reasons[rows], return_index=True, return_inverse=True)
-        known = list(self._reasons)
-        found: list[Refusal] = []
+        reasons, refusals = list(self._reasons), []
         for at in np.argsort(first).tolist():
             mask = np.zeros(len(nodes), dtype=np.bool_)
             mask[rows[which == at]] = True
-            found.append(Refusal(mask, *known[numbers[at]]))
-        return found
+            refusals.append(Refusal(mask, *reasons[numbers[at]]))
+        return refusals
 
     def scores(self, task: TaskFacts, candidates: Bools) -> Floats:
         """Return the score of each candidate for the pod, 0 for infeasible nodes."""
@@ -186,10 +185,9 @@ class NodeBook(ABC, Generic[S, C]):
 
     def _chosen(self, state: S, task: TaskFacts) -> C | None:
         """Return the claim for a pod; None if there is none, also for a pipelined pod whose devices are still in use."""
-        try:
+        with suppress(Refused):
             return self.choose(state, task)
-        except Refused:
-            return None
+        return None
 
     def _examined(self, task: TaskFacts, nodes: Bools) -> _Results:
         """Return results that are current for `nodes`."""

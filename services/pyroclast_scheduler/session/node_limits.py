@@ -36,47 +36,42 @@ class LabelRefusals:
 
     def of_part(self, job: Job, task: Task) -> list[Refusal]:
         """Return the same refusals for each part of `job` to which `task` belongs."""
-        found: list[Refusal] = []
+        refusals: list[Refusal] = []
         for part in job.path(task.facts.part):
             if part.topology_key:
                 names = {path[-1].name for path in part.paths()}
                 members = (each for each in job.tasks if each.facts.part in names)
-                found += self._refusals(job, part.topology_key, members, part.name, part.name)
-        return found
+                refusals += self._refusals(job, part.topology_key, members, part.name, part.name)
+        return refusals
 
     def _refusals(self, job: Job, key: str, members: Iterable[Task], named: str, part: str) -> list[Refusal]:
         column, domains = self._features.label(key), self._features.domains(key)
-        refusals = [Refusal(~domains.has, f"node(s) without label {key}", Code.UNRESOLVABLE, is_steady=True)]
-        rows = [task.row for task in members if task.status in _PLACED and task.row >= 0] if _has_places(job) else []
+
+        def refusal(nodes: Bools, reason: str) -> Refusal:
+            return Refusal(nodes, reason, Code.UNRESOLVABLE, is_steady=True)
+
+        without = refusal(~domains.has, f"node(s) without label {key}")
+        rows = (
+            [task.row for task in members if task.status in _PLACED and task.row >= 0]
+            if any(job.tally[each] for each in _PLACED)
+            else []
+        )
         codes = np.unique(domains.codes[rows])
         if len(codes) > 1:
             names = ", ".join(sorted(str(column.values[code] or "") for code in codes))
             why = f"cannot determine domain for already scheduled pods: more than 1 domain found for pod group: {names}"
-            return [Refusal(np.ones_like(domains.has), why, Code.UNRESOLVABLE, is_steady=True)]
-        chosen = self.chosen.get(job.facts.key, {}).get(part)
-        if len(codes):
-            where = f"node(s) outside {key}={column.values[codes[0]]}, where other pods of {named} are"
-            refusals.append(Refusal(domains.codes != codes[0], where, Code.UNRESOLVABLE, is_steady=True))
-        elif chosen is not None:
-            where = f"node(s) outside {key}={column.values[chosen]}, where room is made for {named}"
-            refusals.append(Refusal(domains.codes != chosen, where, Code.UNRESOLVABLE, is_steady=True))
-        elif part:  # the next pod of the part is bound to the domain of this one
-            refusals.append(Refusal(np.zeros_like(domains.has), ""))
-        return refusals
-
-
-def _has_places(job: Job) -> bool:
-    return any(job.tally[status] for status in _PLACED)
+            return [refusal(np.ones_like(domains.has), why)]
+        chosen = codes[0] if len(codes) else self.chosen.get(job.facts.key, {}).get(part)
+        if chosen is not None:
+            why = f"where other pods of {named} are" if len(codes) else f"where room is made for {named}"
+            return [without, refusal(domains.codes != chosen, f"node(s) outside {key}={column.values[chosen]}, {why}")]
+        # without a domain, the next pod of a part is bound to the domain of this one
+        return [without, Refusal(np.zeros_like(domains.has), "")] if part else [without]
 
 
 @dataclass(slots=True)
 class Reserved:
-    """The reservations of nodes, now and at the start of the session.
-
-    `current`: the reservations by job, None if no plugin makes any.
-
-    `before`: the jobs with a reservation at the session start.
-    """
+    """The reservations by job: `current`, None if no plugin makes any, and the jobs with one `before` the session."""
 
     current: Mapping[str, Reservation] | None = None
     before: frozenset[str] = frozenset()

@@ -162,8 +162,7 @@ class Note:
 class WaitingTask:
     """A pending pod, and the reason and message of its condition PodScheduled=False.
 
-    `nominated`: the node on which pods are evicted for it, empty if none. `members`: the number of members of its gang while
-    these are too few, so that more may be created soon; None if they suffice.
+    `nominated`: the node on which pods are evicted for it, empty if none. `members`: how many its gang has, if these are too few.
     """
 
     task: TaskFacts
@@ -176,7 +175,7 @@ class WaitingTask:
 class GangPromise(NamedTuple):
     """What one gang of `queue` is owed, and why, see `model.promises`.
 
-    `is_kept`: whether the room is still kept; it is not if the gang waited too long or a more important gang needs the room.
+    `is_kept`: whether the room is still kept; not if the gang waited too long or a more important one needs the room.
     """
 
     job: str

@@ -55,9 +55,9 @@ def place_parts(session: Session, job: Job, tasks: deque[Task]) -> Statement | N
     if tree is None:
         raise ValueError(f"job {job.facts.key} has no parts")
     waiting: dict[str, list[Task]] = {}
-    while tasks:
-        task = tasks.popleft()
+    for task in tasks:
         waiting.setdefault(task.facts.part, []).append(task)
+    tasks.clear()
     forget_errors(job)
     attempt = _PartPlacement(session, job, waiting)
     statement = attempt.place(tree, None)
@@ -79,10 +79,7 @@ class _PartPlacement:
     errors: dict[str, FitErrors] = field(default_factory=dict)
 
     def place(self, part: GroupPart, within: Bools | None) -> Statement | None:
-        """Place the pending tasks of `part` on nodes `within`.
-
-        Return None, with everything undone, if the part is not ready afterwards.
-        """
+        """Place the pending tasks of `part` on nodes `within`; None, with everything undone, if it is not ready afterwards."""
         if not part.topology_key:
             return self._place_in(part, within)
         session, job, key = self.session, self.job, part.topology_key
@@ -137,7 +134,7 @@ class _PartPlacement:
         return [task for path in part.paths() for task in self.waiting.get(path[-1].name, ())]
 
     def _rank(self, part: GroupPart) -> tuple[bool, Sequence[object]]:
-        """Return the sort key of a part: ready parts first, then parts with pending tasks in the order of their first task."""
+        """Return the sort key of a part: ready parts first, then by the first pending task."""
         waiting = self._waiting(part)
         first = min(map(self.session.task_key, waiting)) if waiting else ()
         return not self.job.is_part_ready(part), first

@@ -6,8 +6,8 @@
 - A promise is taken back if no further pod of the gang came within `patience` schedule periods. The gang is let in again after
   the same time, then twice that, up to 32 times, since its pods may be created only then. The memory of this may be lost.
 - A promise ends if the pods of the gang are all there and found no nodes for `patience` periods: the gang waits for certain
-  nodes, perhaps for days. It competes for nodes as before, and further gangs are let in beside it only into room that is really free, so
-  that their number stays bounded where more than the cluster has may be promised.
+  nodes, perhaps for days. It competes for nodes as before, and further gangs are let in beside it only into room that is really
+  free, so that their number stays bounded where more than the cluster has may be promised.
 - Promises are taken back from gangs without allocated pods if a gang with a strictly higher priority needs the room: the least
   important first, and no more than needed.
 

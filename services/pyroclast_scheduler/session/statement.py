@@ -34,10 +34,7 @@ def goes_whole(job: Job, task: Task) -> bool:
 
 
 def unit_of(job: Job, task: Task) -> list[Task]:
-    """Return the pods that are evicted together with `task` of `job`, `task` first.
-
-    The list has only `task` unless its gang or one of its parts is evicted as a whole.
-    """
+    """Return the pods that are evicted together with `task`, `task` first: itself unless its gang or part goes as a whole."""
     name = _name(job, task)
     if not name:
         return [task]
@@ -54,13 +51,10 @@ def agreed_whole(
     owners = {unit: owner for owner, task in candidates if (unit := _unit(owner, task)) is not None}
     if not owners:
         return vote(candidates)
-    members = {unit: _members(owner, unit[1]) for unit, owner in owners.items()}
-    barred = {unit for unit, owner in owners.items() if owner is preemptor or not _may_go(members[unit])}
-    asked = [pair for pair in candidates if _unit(*pair) not in barred]
+    members = {unit: _members(owner, unit[1]) for unit, owner in owners.items() if owner is not preemptor}
+    present = {unit: [task for task in tasks if task.status in EVICTABLE] for unit, tasks in members.items() if _may_go(tasks)}
+    asked = [pair for pair in candidates if (unit := _unit(*pair)) is None or unit in present]
     known = {task.uid for _, task in asked}
-    present = {
-        unit: [task for task in tasks if task.status in EVICTABLE] for unit, tasks in members.items() if unit not in barred
-    }
     others = [(owners[unit], task) for unit, tasks in present.items() for task in tasks if task.uid not in known]
     chosen = vote([*asked, *others])
     agreed = {task.uid for _, task in chosen}
@@ -162,10 +156,7 @@ class Statement:
         return self._place(job, plan, tasks, rows, TaskStatus.ALLOCATED)
 
     def pipeline(self, job: Job, plan: PlacementPlan, tasks: Sequence[Task], rows: Rows, *, evicted_others: bool = False) -> bool:
-        """Pipeline each of `tasks` to its node of `rows`, for the time when there is room.
-
-        Return False, without any change, if a plugin objects.
-        """
+        """Pipeline each of `tasks` to its node of `rows`, for the time when there is room; False if a plugin objects."""
         for task in tasks:
             task.evicted_others = evicted_others
         return self._place(job, plan, tasks, rows, TaskStatus.PIPELINED)
@@ -213,8 +204,7 @@ class Statement:
     ) -> None:
         listed = rows.tolist()
         nodes, counts = _counted(rows, listed)
-        before = [task.status for task in tasks]
-        move = Move(job, plan, tasks, rows, status, before, nodes, counts, reason)
+        move = Move(job, plan, tasks, rows, status, [task.status for task in tasks], nodes, counts, reason)
         job.move(tasks, status, listed)
         _count(self.ledger.columns, move, 1)
         self.ledger.moved(move, 1)
@@ -222,7 +212,7 @@ class Statement:
 
 
 def _counted(rows: Rows, listed: list[int]) -> tuple[Rows, Ints]:
-    """Return each of `rows` once, with its number of occurrences. `listed`: the same rows as a list."""
+    """Return each of `rows`, which are also in `listed`, once with its number of occurrences."""
     if len(listed) == 1:
         return rows, _ONE
     if len(listed) > _FEW:

@@ -20,6 +20,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from itertools import takewhile
 
 import numpy as np
 
@@ -65,16 +66,18 @@ def find(
         partial(session.batch_scores, job, task, plan) if session.all_of("batch_node_order") else None,
         partial(session.best_node, task, plan) if session.all_of("best_node") else None,
     )
-    limits = [refusal.limit for refusal in refusals or () if refusal.limit is not None]
     best = partial(
         placer.find,
+        plan,
+        count,
+        session.moves.log,
         allowed=allowed,
         preferred=session.nodes.preferred,
         scorers=scorers,
-        limits=limits,
+        limits=[refusal.limit for refusal in refusals or () if refusal.limit is not None],
         only_pipelined=only_pipelined,
     )
-    batch: Batch | None = session.ports.observe("Scoring", "stage", partial(best, plan, count, session.moves.log))
+    batch: Batch | None = session.ports.observe("Scoring", "stage", best)
     return batch
 
 
@@ -136,10 +139,8 @@ def fits(session: Session, job: Job, task: Task, plan: PlacementPlan, row: int) 
 
 def resolvable(session: Session, job: Job, task: Task, plan: PlacementPlan) -> Bools:
     """Return a mask of the nodes that evictions could make feasible for `task`."""
-    mask = plan.mask
-    locked = session.closed_to(job)
-    if locked is not None:
-        mask = mask & ~locked
+    closed = session.closed_to(job)
+    mask = plan.mask if closed is None else plan.mask & ~closed
     for refusal in session.coupled_refusals(task, plan) or ():
         if refusal.code is not Code.UNSCHEDULABLE:
             mask = mask & ~refusal.nodes
@@ -192,9 +193,7 @@ def place(
             _skip(job, [tasks.popleft() for _ in run], like=run[0])
             continue
         count = min(count, attempt.wanted(plan, len(run), is_alone=is_alone))
-        if job.is_ready:
-            count = session.promises.leaves(job, plan, count)
-        if count == 0:
+        if job.is_ready and not (count := session.promises.leaves(job, plan, count)):
             job.is_limited = True
             _drop(tasks, len(run))
             continue
@@ -323,12 +322,7 @@ class _TaskPlacement:
 
 def _run(tasks: deque[Task]) -> list[Task]:
     """Return the equal tasks at the front of the queue."""
-    run: list[Task] = []
-    for task in tasks:
-        if not _alike(tasks[0], task):
-            break
-        run.append(task)
-    return run
+    return list(takewhile(partial(_alike, tasks[0]), tasks))
 
 
 def _alike(a: Task, b: Task) -> bool:

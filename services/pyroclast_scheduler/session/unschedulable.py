@@ -102,7 +102,10 @@ def _beside_room(session: Session, job: Job, waiting: Sequence[Task], *, may_evi
     `may_evict`: whether pods may be evicted for the tasks; quotas and nodes are then examined after the placement too.
     """
     unlike = list(_unlike(waiting)) if job.fit_errors or may_evict else []
-    is_limited = job.is_limited or (may_evict and not all(_is_within_quota(session, job, task) for task in unlike))
+    queue = session.queues[job.facts.queue]
+    is_limited = job.is_limited or (
+        may_evict and not all(session.allocatable(queue, session.plan(task.facts.shape), 1, task) for task in unlike)
+    )
     found = _of_nodes(session, job, unlike)
     if is_limited:
         found |= session.quota_retry_when(job, waiting)
@@ -119,10 +122,6 @@ def _of_arrivals(session: Session) -> set[Trigger]:
 def _of_nodes(session: Session, job: Job, tasks: Iterable[Task]) -> set[Trigger]:
     """Return the triggers, besides the room of nodes, that may change the nodes feasible for `tasks`."""
     return set(chain.from_iterable(session.retry_when(job, task, session.plan(task.facts.shape)) for task in tasks))
-
-
-def _is_within_quota(session: Session, job: Job, task: Task) -> bool:
-    return session.allocatable(session.queues[job.facts.queue], session.plan(task.facts.shape), 1, task) > 0
 
 
 def _of_full_nodes(session: Session, job: Job, waiting: Sequence[Task], rooms: set[Room]) -> set[Trigger]:
@@ -145,9 +144,6 @@ def _missing(session: Session, job: Job) -> int:
 
 
 def _unlike(tasks: Iterable[Task]) -> Iterable[Task]:
-    """Return one of `tasks` for each shape and set of labels.
-
-    Labels count because they decide which terms of other pods select a task.
-    """
+    """Return one of `tasks` for each shape and set of labels, by which terms of other pods select a task."""
     found = {(task.facts.shape, frozenset(task.facts.pod.metadata.labels.items())): task for task in tasks}
     return found.values()
