@@ -12,21 +12,37 @@ from tests.unit.scheduler.deciding import committed, configured, evicted, one_ti
 NODES = 6
 
 
+def record(monkeypatch, rows):
+    """Add to `rows` each node on which an action looks for pods that could go."""
+    on = Residents.on
+    monkeypatch.setattr(Residents, "on", lambda *given, **named: rows.add(given[1]) or on(*given, **named))
+
+
+def prepared(queues, classes=2):
+    cache = Cache()
+    for name in queues:
+        cache.queue_changed(None, objects.queue([name]))
+    for rank in range(classes):
+        cache.priority_changed(None, objects.priority_class(rank))
+    return cache
+
+
+def waits(cache):
+    cache.group_changed(None, objects.pod_group(["waits", "q", 1, {"class": 1}]))
+    cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", 1, "1Gi", {"prio": 1}]))
+
+
 class World:
     """Nodes of two cpu, each full of two pods of a job of its own; `waits` asks for one cpu and matters as much as they do."""
 
     def __init__(self, monkeypatch, plugins="priority gang predicates"):
         self.configuration = one_tier(plugins.split(), "allocate, preempt")
-        self.cache, self.memory, self.rows = Cache(), {}, set()
-        self.cache.queue_changed(None, objects.queue(["q"]))
-        for rank in range(3):
-            self.cache.priority_changed(None, objects.priority_class(rank))
+        self.cache, self.memory, self.rows = prepared(["q"], 3), {}, set()
         for i in range(NODES):
             self.cache.node_changed(None, objects.node([f"n{i}", 2, "64Gi"]))
             self.job(f"j{i}", 2, f"n{i}")
         self.job("waits", 1, "-")
-        on = Residents.on
-        monkeypatch.setattr(Residents, "on", lambda *given, **named: self.rows.add(given[1]) or on(*given, **named))
+        record(monkeypatch, self.rows)
 
     def job(self, name, size, node, *, rank=1):
         group = objects.pod_group([name, "q", 1, {"class": rank}])
@@ -118,19 +134,13 @@ MANY = 80
 def test_a_search_for_victims_passes_over_nodes_whose_jobs_may_lose_no_pod(
     monkeypatch, actions, plugins, queue, rank, minimum, asked
 ):
-    cache, rows = Cache(), set()
-    for name in {"q", queue}:
-        cache.queue_changed(None, objects.queue([name]))
-    for each in range(2):
-        cache.priority_changed(None, objects.priority_class(each))
+    cache, rows = prepared({"q", queue}), set()
     for i in range(MANY):
         cache.node_changed(None, objects.node([f"n{i}", 1, "64Gi"]))
         cache.group_changed(None, objects.pod_group([f"j{i}", queue, minimum, {"class": rank}]))
         cache.pod_changed(None, objects.pod([f"j{i}-0", f"j{i}", f"n{i}", 1, "1Gi", {"prio": rank}]))
-    cache.group_changed(None, objects.pod_group(["waits", "q", 1, {"class": 1}]))
-    cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", 1, "1Gi", {"prio": 1}]))
-    on = Residents.on
-    monkeypatch.setattr(Residents, "on", lambda *given, **named: rows.add(given[1]) or on(*given, **named))
+    waits(cache)
+    record(monkeypatch, rows)
     tiers = ", ".join(f"plugins: [{', '.join(f'{{name: {name}}}' for name in tier.split())}]" for tier in plugins.split("|"))
     committed(cache, configured(f"actions: {actions}\ntiers: [{tiers}, plugins: [{{name: predicates}}]]"))
     assert len(rows) == asked
@@ -144,21 +154,15 @@ def test_a_search_for_victims_passes_over_nodes_whose_jobs_may_lose_no_pod(
 def test_a_search_for_victims_passes_over_nodes_whose_jobs_can_lose_too_little(
     monkeypatch, actions, queue, asked, spare, is_enough
 ):
-    cache, rows = Cache(), set()
-    for name in {"q", queue}:
-        cache.queue_changed(None, objects.queue([name]))
-    for each in range(2):
-        cache.priority_changed(None, objects.priority_class(each))
+    cache, rows = prepared({"q", queue}), set()
     cache.group_changed(None, objects.pod_group(["spare", queue, 1, {"class": 0}]))
     cache.group_changed(None, objects.pod_group(["kept", queue, MANY, {"class": 0, "annotations": {PREEMPTABLE: "false"}}]))
     for i in range(MANY):
         cache.node_changed(None, objects.node([f"n{i}", 2, "64Gi"]))
         cache.pod_changed(None, objects.pod([f"kept-{i}", "kept", f"n{i}", "1" if is_enough else "1500m", "1Gi"]))
         cache.pod_changed(None, objects.pod([f"spare-{i}", "spare", f"n{i}", spare, "1Gi", {"prio": 0}]))
-    cache.group_changed(None, objects.pod_group(["waits", "q", 1, {"class": 1}]))
-    cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", 1, "1Gi", {"prio": 1}]))
-    on = Residents.on
-    monkeypatch.setattr(Residents, "on", lambda *given, **named: rows.add(given[1]) or on(*given, **named))
+    waits(cache)
+    record(monkeypatch, rows)
     _, commits = committed(cache, one_tier(["priority", "gang", "predicates"], actions))
     assert bool(evicted(commits)) is is_enough
     assert len(rows) == asked or is_enough

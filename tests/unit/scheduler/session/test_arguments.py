@@ -38,6 +38,9 @@ READINGS = {
     "an endless number": (lambda given: given.number("a", 0.5), float("-inf"), 0.5, "-inf is not a finite number; using 0.5"),
     "an integer for a number": (lambda given: given.number("a", 0.5, least=0), 2, 2.0, ""),
     "no number": (lambda given: given.number("a", 0.5, least=0), float("nan"), 0.5, "nan is not 0 or more; using 0.5"),
+    "a bool as text": (lambda given: given.boolean("a", default=False), "T", True, ""),
+    "a text": (lambda given: given.text("a", "d"), "e", "e", ""),
+    "a number for a text": (lambda given: given.text("a", "d"), 4, "d", "4 is not a string; using 'd'"),
     "a duration": (minute, "90s", 90.0, ""),
     "a duration without unit": (minute, "90", 60.0, f"'90' {NO_DURATION}"),
     "a negative duration": (minute, "-1s", 60.0, f"'-1s' {NO_DURATION}"),
@@ -56,6 +59,11 @@ def test_a_valid_argument_is_read_and_an_invalid_argument_keeps_its_default_with
     arguments = Arguments({"a": value})
     assert read(arguments) == want
     assert arguments.warnings == ([f"argument a: {want_warning}"] if want_warning else [])
+
+
+def test_an_absent_argument_has_its_default_and_one_that_nobody_reads_is_unknown():
+    arguments = Arguments({"left": 1})
+    assert (arguments.integer("absent", 3), arguments.warnings, arguments.unknown()) == (3, [], ["left"])
 
 
 def test_a_nested_section_reports_invalid_and_unknown_arguments_with_their_path():

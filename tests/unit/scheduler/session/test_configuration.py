@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 
 from pyroclast.runtime.errors import StartFailure
-from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, BadConfiguration, UnknownName, parse
 from pyroclast_scheduler.shell import configfile
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
@@ -163,17 +162,6 @@ def test_an_unreadable_file_at_start_does_not_make_a_later_typo_end_the_service(
     path.write_text(TYPOS)
     assert not file.load()
     assert len(refusals) == 2
-
-
-def test_arguments_keep_their_default_when_they_are_of_the_wrong_type():
-    arguments = Arguments({"n": "7", "x": 2, "b": "T", "s": 4, "left": 1})
-    assert arguments.integer("n", 5) == 5
-    assert arguments.number("x", 1.0) == 2.0
-    assert arguments.boolean("b", default=False) is True
-    assert arguments.text("s", "d") == "d"
-    assert arguments.integer("absent", 3) == 3
-    assert len(arguments.warnings) == 2
-    assert arguments.unknown() == ["left"]
 
 
 def test_settings_without_effect_give_warnings_with_their_line():

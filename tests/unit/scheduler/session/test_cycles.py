@@ -1,4 +1,4 @@
-"""Properties of whole cycles on random clusters, and agreement with a naive reference that places one pod at a time."""
+"""Properties of whole cycles on random clusters."""
 
 import gc
 import time
@@ -66,51 +66,6 @@ def cycle(cache, text):
     return outcome, {cache.tasks[uid].name: node for uid, node in binds.items()}
 
 
-def naive(nodes, jobs):
-    """What the rules say, pod by pod: jobs by readiness-free priority, tasks by index, the first node with room."""
-    free = [[cpu, pods] for cpu, pods in nodes]
-    order = sorted(range(len(jobs)), key=lambda j: (-jobs[j][1], False, f"j{j}"))
-    binds, ready = {}, Counter()
-    queue = [[-jobs[j][1], jobs[j][0] == 0, f"j{j}", j, list(range(len(jobs[j][2])))] for j in order]
-    while queue:
-        queue.sort(key=lambda item: item[:3])
-        entry = queue.pop(0)
-        _, _, _, j, tasks = entry
-        minimum, _, cpus = jobs[j]
-        placed = []
-        while tasks:
-            i = tasks.pop(0)
-            node = next((n for n, (cpu, pods) in enumerate(free) if cpu >= cpus[i] and pods >= 1), None)
-            if node is None:
-                if minimum >= len(cpus):
-                    break
-                continue
-            free[node][0] -= cpus[i]
-            free[node][1] -= 1
-            placed.append((i, node))
-            if ready[j] + len(placed) >= minimum:
-                break
-        if ready[j] + len(placed) < minimum:
-            for i, node in placed:
-                free[node][0] += cpus[i]
-                free[node][1] += 1
-            continue
-        ready[j] += len(placed)
-        binds |= {f"j{j}-p-{i}": f"n{node}" for i, node in placed}
-        if tasks:
-            entry[1] = True
-            queue.append(entry)
-    return binds
-
-
-@settings(max_examples=examples(60))
-@given(clusters())
-def test_a_cycle_binds_the_same_as_a_naive_reference_placing_pod_by_pod(cluster):
-    nodes, jobs = cluster
-    _, binds = cycle(fill(nodes, jobs), PLAIN)
-    assert binds == naive(nodes, jobs)
-
-
 @settings(max_examples=examples(60))
 @given(clusters())
 def test_no_node_is_over_committed_and_no_gang_is_bound_below_its_minimum(cluster):
@@ -120,16 +75,12 @@ def test_no_node_is_over_committed_and_no_gang_is_bound_below_its_minimum(cluste
         _, binds = cycle(cache, FULL)
         for name, node in binds.items():
             assert cache.pods.assume(f"t-{name}", node) is None, name
-    load, count = Counter(), Counter()
-    members = Counter()
-    for task in cache.tasks.values():
-        if task.node:
-            load[task.node] += task.shape.request["cpu"]
-            count[task.node] += 1
-            members[task.job] += 1
+    running = [task for task in cache.tasks.values() if task.node]
+    members = Counter(task.job for task in running)
     for i, (cpu, pods) in enumerate(nodes):
-        assert load[f"n{i}"] <= cpu * 1000
-        assert count[f"n{i}"] <= pods
+        requests = [task.shape.request["cpu"] for task in running if task.node == f"n{i}"]
+        assert sum(requests) <= cpu * 1000
+        assert len(requests) <= pods
     for j, (minimum, _, _) in enumerate(jobs):
         assert members[f"t/j{j}"] == 0 or members[f"t/j{j}"] >= minimum
 
@@ -176,9 +127,9 @@ def test_an_unchanged_podgroup_status_is_not_written_again():
     assert second.statuses == {}
 
 
-@pytest.mark.parametrize("size", [1000])
-def test_a_gang_of_1000_pods_is_placed_within_two_seconds_of_cpu_time(size):
+def test_a_gang_of_1000_pods_is_placed_within_two_seconds_of_cpu_time():
     """A guard against a slow path, not a measurement: a hundred times the aim."""
+    size = 1000
     cache = fill([(32, 110)] * 200, [(size, 0, [1] * size)])
     start = time.process_time()
     _, binds = cycle(cache, FULL)

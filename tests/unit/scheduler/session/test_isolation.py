@@ -153,12 +153,9 @@ def test_an_object_that_makes_a_session_fail_is_found_and_excluded_until_it_chan
     assert not cache.problems
 
 
-def test_a_failure_independent_of_objects_has_no_culprit():
-    assert find_culprit(filled().snapshot(), lambda _: True) is None
-
-
-def test_a_failure_that_does_not_come_again_has_no_culprit():
-    assert find_culprit(filled().snapshot(), lambda _: False) is None
+@pytest.mark.parametrize("always", [True, False])
+def test_a_failure_independent_of_objects_or_that_does_not_come_again_has_no_culprit(always):
+    assert find_culprit(filled().snapshot(), lambda _: always) is None
 
 
 def test_an_object_deleted_during_the_culprit_search_is_not_excluded():
@@ -179,16 +176,8 @@ ANY = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXT, inner, max_size=3)),
     max_leaves=6,
 )
-KEYS = st.sampled_from(
-    [
-        "volcano.sh/preemptable",
-        "volcano.sh/task-priority",
-        "volcano.sh/task-spec",
-        "volcano.sh/oversubscription-cpu",
-        "scheduling.k8s.io/group-name",
-        "volcano.sh/sla-waiting-time",
-    ]
-)
+NAMES_OF_VOLCANO = ("preemptable", "task-priority", "task-spec", "oversubscription-cpu", "sla-waiting-time")
+KEYS = st.sampled_from([*(f"volcano.sh/{name}" for name in NAMES_OF_VOLCANO), "scheduling.k8s.io/group-name"])
 META = st.fixed_dictionaries(
     {"labels": st.dictionaries(KEYS, TEXT, max_size=2), "annotations": st.dictionaries(KEYS, TEXT, max_size=3)}
 )
@@ -212,9 +201,7 @@ POD = st.fixed_dictionaries(
         "affinity": AFFINITY,
         "priority": st.integers(-(2**31), 2**31 - 1),
         "overhead": RESOURCES,
-        "topologySpreadConstraints": st.lists(
-            st.fixed_dictionaries({"topologyKey": TEXT}, optional={"maxSkew": ANY}), max_size=2
-        ),
+        "topologySpreadConstraints": st.lists(SPREAD, max_size=2),
         "nodeSelector": st.dictionaries(TEXT, TEXT, max_size=1),
         "nodeName": st.sampled_from(["", "n0", "n9"]),
         "preemptionPolicy": TEXT,

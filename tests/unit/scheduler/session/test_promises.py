@@ -2,6 +2,7 @@
 
 import random
 from itertools import pairwise
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -28,15 +29,6 @@ CAPACITY = DEFAULT.replace("{name: proportion}", "{name: capacity}")
 PERIODS = 5
 
 
-class Group:
-    """A PodGroup and the controller that creates its pods: at once, or only after the group is let in."""
-
-    def __init__(self, name, minimum, cpu, *, pods, queue, priority, options, after, delay):
-        self.name, self.minimum, self.cpu, self.queue, self.priority = name, minimum, cpu, queue, priority
-        self.pods, self.options, self.after, self.delay = pods, options, after, delay
-        self.created = 0
-
-
 class World:
     """Nodes of 8 cpu, and pods that run from the moment of their bind. `step` lets one schedule period pass."""
 
@@ -51,15 +43,11 @@ class World:
     ):
         """`after`: whether pods are created only after the group is let in. `delay`: periods per pod; None: no pod comes."""
         count = minimum if pods is None else pods
-        made = Group(name, minimum, cpu, pods=count, queue=queue, priority=priority, options=options, after=after, delay=delay)
-        self.groups[name] = made
-        row = [
-            name,
-            queue,
-            minimum,
-            {"phase": phase, "minRes": {"cpu": minimum * cpu if res is None else res}, "class": priority},
-        ]
-        feed(self.cache, {"podgroups": [row], "pods": []})
+        made = self.groups[name] = SimpleNamespace(
+            name=name, minimum=minimum, cpu=cpu, pods=count, queue=queue, options=options, after=after, delay=delay, created=0
+        )
+        spec = {"phase": phase, "minRes": {"cpu": minimum * cpu if res is None else res}, "class": priority}
+        feed(self.cache, {"podgroups": [[name, queue, minimum, spec]], "pods": []})
         self._create(made)
 
     def _create(self, group):
@@ -73,10 +61,8 @@ class World:
     def _pod(self, group, i, node):
         pod = objects.pod([f"{group.name}-{i}", group.name, node, group.cpu, 0, group.options])
         if node != "-":
-            pod = msgspec.convert(
-                {**msgspec.to_builtins(pod), "status": {"phase": "Running", "startTime": objects.timestamp(objects.NOW)}},
-                type(pod),
-            )
+            status = {"phase": "Running", "startTime": objects.timestamp(objects.NOW)}
+            pod = msgspec.convert({**msgspec.to_builtins(pod), "status": status}, type(pod))
         before = next((task.pod for task in self.tasks(group.name) if task.name == pod.metadata.name), None)
         self.cache.pod_changed(before, pod)
 
@@ -134,6 +120,9 @@ class World:
 
     def promised(self):
         return sum(sums.inqueue_whole[0] for sums in self.cache.view().queue_sums.values()) / 1000
+
+
+TEXTS = pytest.mark.parametrize("text", [DEFAULT, CAPACITY], ids=["proportion", "capacity"])
 
 
 @pytest.fixture(params=[DEFAULT, CAPACITY], ids=["proportion", "capacity"])
@@ -274,7 +263,7 @@ def test_less_important_gangs_for_one_busy_node_keep_an_important_one_from_no_fr
     assert world.step(3 * PERIODS).running("plain") == 1
 
 
-@pytest.mark.parametrize("text", [DEFAULT, CAPACITY], ids=["proportion", "capacity"])
+@TEXTS
 def test_in_one_queue_the_less_important_gangs_are_sent_back(text):
     world = World(text=text, queues=[("q", {"capability": {"cpu": 20}})])
     for i in range(5):
@@ -314,7 +303,7 @@ def test_a_gang_with_a_bound_pod_is_not_sent_back():
 # -- pods beyond the minimum ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [DEFAULT, CAPACITY], ids=["proportion", "capacity"])
+@TEXTS
 @pytest.mark.parametrize(("nodes", "limit"), [(2, {}), (4, {"capability": {"cpu": 16}})], ids=["cluster", "queue"])
 def test_pods_beyond_the_minimum_leave_the_room_of_a_gang_whose_pods_are_being_created(text, nodes, limit):
     world = World(nodes=nodes, text=text, queues=[("q", limit)])
