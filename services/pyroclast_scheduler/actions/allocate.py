@@ -26,10 +26,7 @@ _NOT_READY: Final = "the HyperNodes contradict each other: one has two parents, 
 
 
 def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument is for a cache that is missing here
-    """Place jobs in the order of queues and jobs. A ready job is bound; otherwise its trial is undone.
-
-    A job that is only pipelined keeps its room until the session ends, so that no other job uses it.
-    """
+    """Place jobs in the order of queues and jobs, and bind the ready ones. Only pipelined jobs keep their room in the session."""
     work = _Work(session, Heap(session.queue_key, is_live=True))
     waiting = [job for job in list(session.jobs.values()) if work.prepare(job)]
     nominated = {job.facts.key: job for job in waiting if _has_nominated(job)} if session.may_evict else {}
@@ -132,10 +129,7 @@ def _has_nominated(job: Job) -> bool:
 
 
 def _place_nominated(work: _Work, job: Job) -> None:
-    """Place a job for which pods were evicted before all other jobs.
-
-    Otherwise others would get the room, and pods would be evicted for the job again and again.
-    """
+    """Place a job for which pods were evicted before others, which would get the room, so that more pods would be evicted."""
     session, placer = work.session, work.placers[job.facts.key]
     if isinstance(placer.tasks, deque):
         ordered = sorted(placer.tasks, key=lambda task: not task.facts.nominated)

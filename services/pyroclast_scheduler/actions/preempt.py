@@ -42,10 +42,7 @@ class Loss:
     victims: Sequence[Candidate]
 
     def rank(self, now: float) -> tuple[float, ...]:
-        """Return the sort key; the smallest is best.
-
-        It has the highest priority, the sum of priorities, the number of victims, the start of the highest, and the row.
-        """
+        """Return the sort key, smallest first: highest priority, sum of priorities, victims, start of the highest, row."""
         priorities = [task.facts.pod.spec.priority or 0 for _, task in self.victims]
         highest = [task for (_, task), each in zip(self.victims, priorities, strict=True) if each == max(priorities)]
         started = [task.facts.started or now for task in highest]
@@ -67,10 +64,7 @@ class DryRun:
 
     @classmethod
     def of(cls, session: Session, arguments: Arguments) -> DryRun:
-        """Return the settings from the arguments of preempt.
-
-        Affinity is evaluated without the victims if the plugin predicates has the flag enablePreemptable or enabledAllocatable.
-        """
+        """Return the settings from the arguments of preempt. Flags of predicates tell whether affinity sees the evictions."""
         entries = (entry for tier in session.configuration.tiers for entry in tier if entry.name == "predicates")
         return cls(
             session,

@@ -22,10 +22,7 @@ from pyroclast_scheduler.session.task_placement import resolvable
 
 
 def execute(session: Session, arguments: Arguments) -> None:
-    """Evict pods of other queues for the starving jobs of each queue that is not overused, for whole gangs or not at all.
-
-    Argument: `minimumRunTime` (0s).
-    """
+    """Evict pods of other queues for starving jobs of queues that are not overused. Argument: `minimumRunTime` (0s)."""
     residents = Residents(session, MinimumRunTime(session, arguments))
     waiting = starving(session)
     if not waiting:
@@ -55,10 +52,7 @@ def _reclaim_for_job(session: Session, search: VictimSearch, queue: Queue, job: 
 
 
 def _reclaim_for_task(session: Session, search: VictimSearch, statement: Statement, wish: Wish) -> None:
-    """Pipeline the task to the first node on which enough pods of other queues can be evicted, and evict them.
-
-    The nodes of this scheduler's shard are tried first.
-    """
+    """Pipeline the task to the first node, own nodes first, on which enough pods can be evicted, and evict them."""
     if search.infeasible.is_infeasible(wish.kind):
         return
     nodes = search.infeasible.open(wish.kind, search.nodes(wish))

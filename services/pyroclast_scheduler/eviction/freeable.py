@@ -92,10 +92,7 @@ class Freeable:
 
 
 def would_fit(session: Session, plan: PlacementPlan, freeable: Ints | None = None) -> Bools:
-    """Return a mask of the nodes on which the request of `plan` fits after all releasing pods are gone.
-
-    `freeable`: what evictions may free besides; None: nothing.
-    """
+    """Return on which nodes the request fits after all releasing pods are gone, and `freeable` besides."""
     room = session.columns.future_idle()[plan.present]
     if freeable is not None:
         room += freeable[plan.present]

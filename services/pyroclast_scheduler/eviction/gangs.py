@@ -62,10 +62,7 @@ class Room(Protocol[T_contra]):
 
 
 def shortest(least: int, most: int, is_enough: Callable[[int], bool]) -> int | None:
-    """Return the smallest number from `least` to `most` for which `is_enough`, the trial, is true; None if there is none.
-
-    After one that is too small, the next one is larger by 1, 2, 4, …
-    """
+    """Return the smallest number for which the trial `is_enough`, tried in growing steps 1, 2, 4, …; None if there is none."""
     too_few, number, step = least - 1, least, 1
     while not is_enough(number):
         if number == most:

@@ -48,10 +48,7 @@ def room_for_part(session: Session, job: Job, part: GroupPart, make: Callable[[S
 
 
 def least_request(session: Session, job: Job, part: GroupPart, waiting: Mapping[str, Iterable[Task]]) -> Ints:
-    """Return for each resource the smallest amount that `part` needs to start, over all selections of its child parts.
-
-    `waiting`: the pending tasks in order, by UID of their sub-job.
-    """
+    """Return the smallest amounts that `part` needs to start, by resource. `waiting`: the pending tasks by UID of the sub-job."""
     if part.parts:
         each = np.sort(np.stack([least_request(session, job, each, waiting) for each in part.parts]), axis=0)
         least: Ints = each[: part.minimum].sum(axis=0)

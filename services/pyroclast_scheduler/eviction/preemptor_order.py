@@ -18,10 +18,7 @@ from pyroclast_scheduler.session.statement import Statement
 
 
 def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True) -> list[tuple[Queue, list[Job]]]:
-    """Return the queues in order, each with its starving jobs that `passes` accepts.
-
-    A job with seats is left out. Its pods must exist first, so that they can be nominated to nodes.
-    """
+    """Return the queues in order, each with its starving jobs that pass. Seats have no pods yet that could be nominated."""
     found: dict[str, list[Job]] = {}
     for job in session.jobs.values():
         if job.is_pending or job.facts.group.spec.never_preempts or not passes(job):
@@ -34,10 +31,7 @@ def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True
 
 
 def make_room(session: Session, job: Job, take: Callable[[Statement, Task], None]) -> bool:
-    """Call `take` for pending tasks of `job` until enough are placed. Return whether any were.
-
-    Everything is undone unless the job is pipelined afterwards. No pod is evicted for a part of the job that could not start.
-    """
+    """Call `take` for pending tasks until `job` is pipelined, else undo everything. Return whether any task was placed."""
     tree = job.facts.group.spec.tree
 
     def make(sub_job: SubJob) -> Statement | None:
@@ -76,10 +70,7 @@ def take_turns(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job]
 
 
 def try_in_order(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job], bool]) -> list[Job]:
-    """Call `makes_room` for each of `jobs` in order, and for equivalent jobs after a success. Return all jobs.
-
-    After a failure, equivalent jobs are skipped until the next success.
-    """
+    """Call `makes_room` for each of `jobs` and, after a success, for equivalent ones, which a failure ends. Return all jobs."""
     line: Heap[Job] = Heap(session.job_key)
     found: list[Job] = []
     hopeless: set[bytes | None] = set()

@@ -101,10 +101,7 @@ class VictimSearch:
             self.infeasible.give_up(wish.kind)
 
     def place(self, statement: Statement, wish: Wish, row: int, victims: Sequence[Candidate]) -> bool:
-        """Evict as few of `victims` as the task needs on node `row`, and pipeline the task to the node.
-
-        Return False, with everything undone, if that is impossible.
-        """
+        """Evict as few of `victims` as the task needs on node `row` and pipeline it there; False if that is impossible."""
         session, trial = self._session, self._session.statement()
 
         def evict(chosen: Sequence[Candidate]) -> bool:
@@ -139,10 +136,7 @@ class VictimSearch:
             trial.evict(owner, self._session.plan(victim.facts.shape), victim, self._reason)
 
     def pipeline(self, statement: Statement, trial: Statement, wish: Wish, row: int, *, is_room_made: bool) -> bool:
-        """Pipeline the task to node `row` after the evictions of `trial`, and merge both into `statement`.
-
-        Return False, with everything undone, if a plugin objects, or if the evictions could be repeated for ever.
-        """
+        """Pipeline the task to node `row` after the evictions of `trial`; undone if a plugin objects or nothing is won."""
         rows = np.array([row], dtype=np.intp)
         if not trial.pipeline(wish.job, wish.plan, [wish.task], rows, evicted_others=is_room_made):
             trial.discard()

@@ -24,10 +24,7 @@ _GOING: Final = frozenset({TaskStatus.RELEASING})
 
 
 class Residents:
-    """The pods of jobs on each node in the present state, for one action.
-
-    `withheld`: the nodes with pods that may be evicted later, after their minimum run time.
-    """
+    """The pods on each node in the present state. `withheld`: the nodes with pods that only their minimum run time protects."""
 
     def __init__(self, session: PluginSession, minimum: MinimumRunTime | None = None) -> None:
         self.session = session

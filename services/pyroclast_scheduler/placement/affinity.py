@@ -22,10 +22,7 @@ _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 def too_crowded(
     task: TaskFacts, census: TermCounts, features: NodeFeatures, usable: Bools
 ) -> tuple[Bools, Bools, list[DomainLimit]] | None:
-    """Return the nodes without a label of a hard constraint, the nodes in full domains, and the limits of the other domains.
-
-    Return None if the pod has no hard constraints.
-    """
+    """Return the nodes without a label of a hard constraint, in full domains, and limits of the others; None without any."""
     constraints = list(_constraints(task, "DoNotSchedule", census))
     if not constraints:
         return None
@@ -138,10 +135,7 @@ def misses_required_affinity(task: TaskFacts, census: TermCounts, features: Node
 
 
 def violates_anti_affinity(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, list[DomainLimit]] | None:
-    """Return the nodes that violate the pod's required anti-affinity; None if the pod has none.
-
-    The second value limits how many such pods each topology domain accepts.
-    """
+    """Return the nodes that violate the required anti-affinity, and the limits of domains; None if the pod has none."""
     terms = census.terms(task, task.shape.required("podAntiAffinity"))
     if not terms:
         return None

@@ -119,10 +119,7 @@ class Load:
     __slots__ = ("_allocatable", "_columns", "after", "non_zero_after", "rows", "taken", "used")
 
     def __init__(self, columns: Columns, rows: Rows, request: Ints, non_zero: Ints) -> None:
-        """Calculate the load.
-
-        `request`, `non_zero`: the requests of 0, 1, 2, … pods, (dimensions, depth + 1, 1) and (2, depth, 1).
-        """
+        """Calculate the load of requests of 0, 1, 2, … pods, (dimensions, depth + 1, 1), and of `non_zero`, (2, depth, 1)."""
         # nodes are adjacent in memory, as they outnumber the pods; only the view has the axes in another order
         self.taken: Ints = (columns.used.take(rows, axis=1)[:, None, :] + request).transpose(0, 2, 1)
         self.rows: Ints = rows[:, None]
@@ -145,10 +142,7 @@ _MOST: Final = 1024  # the largest number of pods to look ahead: the cost of a s
 
 
 class Ahead:
-    """The nodes, as rows, that were chosen in advance for the next pods of one placement plan.
-
-    A position is a length of the session's log of moves, which every move increases.
-    """
+    """The rows that were chosen in advance for the next pods of a plan. A position is a length of the log of moves."""
 
     def __init__(self) -> None:
         self.candidates: Bools = np.zeros(0, dtype=np.bool_)
@@ -206,10 +200,7 @@ class Predicate(Protocol):
 
 
 class PlacementPlan:
-    """The feasibility and scores of all nodes for one shape. `request`: of one pod, as a vector over all dimensions.
-
-    `present`: the rows of the resources that the shape requests.
-    """
+    """The feasibility and scores of all nodes for one shape, its request as a vector, and the rows `present` in it."""
 
     def __init__(self, shape: Shape, dimensions: Dimensions, columns: Columns, ready: Bools) -> None:
         self.shape = shape
@@ -267,10 +258,7 @@ class PlacementPlan:
         return np.maximum(copies, 0)
 
     def score(self, rows: Rows, depth: int, *, future: bool = False) -> Floats:
-        """Return scores (rows, depth) for the first, second, … pod on each of `rows`.
-
-        `future`: for pipelined pods, which do not increase the load yet.
-        """
+        """Return scores (rows, depth) for the first, second, … pod on each row. `future`: pipelined pods add no load yet."""
         if future and depth > 1:
             return np.repeat(self.score(rows, 1, future=True), depth, axis=1)
         load = Load(self._columns, rows, *self._steps(depth))
@@ -280,10 +268,7 @@ class PlacementPlan:
         return total
 
     def first(self, log: Sequence[Rows]) -> Floats:
-        """Return for every node its score for one pod now, NEVER for nodes without room. The caller must not change the array.
-
-        `log`: the rows that changed since the start of the session.
-        """
+        """Return for every node its score for one pod now, NEVER without room. `log`: the rows that changed so far."""
         nodes = self._columns.nodes
         if self._first is None:
             self._first = np.empty(nodes)

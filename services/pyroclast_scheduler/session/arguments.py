@@ -28,10 +28,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 class Arguments(Mapping[str, Any]):
-    """The arguments and flags of one entry of the configuration.
-
-    `warnings`: texts about invalid values. `known`: the keys that were read.
-    """
+    """The arguments and flags of one configuration entry, with the keys that are `known` as they were read, and `warnings`."""
 
     def __init__(self, values: Mapping[str, Any] | None = None, flags: Collection[str] = ()) -> None:
         self._values = dict(values or {})
@@ -102,19 +99,12 @@ class Arguments(Mapping[str, Any]):
         """Whether the flag, such as `enableHierarchy`, is on."""
         return flag in self._flags
 
-    def unknown(self) -> list[str]:
-        """Return the keys of the arguments that no code has read, and that are therefore unknown."""
-        return [f"{self._path}{key}" for key in self._unread()] + [key for each in self._sections for key in each.unknown()]
-
     def problems(self, without_effect: Collection[str] = ()) -> list[str]:
         """Return the warnings, and one text for each unknown key that is not in `without_effect`."""
         return [*self.warnings, *self._unknown_keys(without_effect)]
 
-    def _unread(self) -> list[str]:
-        return sorted(set(self._values) - self.known)
-
     def _unknown_keys(self, without_effect: Collection[str]) -> list[str]:
-        keys = [key for key in self._unread() if self._path + key not in without_effect]
+        keys = [key for key in sorted(self._values.keys() - self.known) if self._path + key not in without_effect]
         own = [f"argument {self._path}{key} is unknown{did_you_mean(key, self.known)}" for key in keys]
         return own + [text for each in self._sections for text in each._unknown_keys(without_effect)]
 

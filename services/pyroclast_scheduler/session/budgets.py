@@ -120,19 +120,16 @@ class Budgets:
         return found
 
     def may_enter(self, job: Job, *, is_let_in: bool) -> bool:
-        """Whether the job may be enqueued. `is_let_in`: whether the plugins permit it.
-
-        If the plugins or a budget refuse the job, its cause is set. A cause that a plugin has set is replaced by that of a
-        budget, unless its code is in `_EARLIER`.
-        """
+        """Whether `job` may be enqueued; if not, it has a cause, that of a plugin only if it is `_EARLIER`."""
         if not is_let_in and job.cause is not None and job.cause.reason in _EARLIER:
             return False
         refused = self._refusal(job)
         if refused is not None:
             job.cause = refused
             return False
-        if is_let_in:
-            self._note_entered(job)
+        for standing in self._of(job.facts.queue) if is_let_in else ():
+            if standing.budget.at_end is AtEnd.SAFE:
+                _add(self._promised.setdefault(standing.queue, {}), standing, job.facts.min_resources, self._seconds(job.facts))
         return is_let_in
 
     def is_low(self, queue: str) -> bool:
@@ -156,10 +153,7 @@ class Budgets:
         return self._above[queue]
 
     def _refusal(self, job: Job) -> Cause | None:
-        """Return the cause for which a budget refuses the job: the budget whose period ends last.
-
-        A period without an end is the last.
-        """
+        """Return the cause for which a budget refuses the job: that whose period ends last, with no end as the last of all."""
         kept = [(each, text) for each in self._of(job.facts.queue) if (text := self._why_not(each, job.facts)) is not None]
         if not kept:
             return None
@@ -229,11 +223,6 @@ class Budgets:
     def _seconds(self, facts: JobFacts) -> float | None:
         said = facts.declared_seconds
         return self._ports.usual_seconds(facts) if said is None else said
-
-    def _note_entered(self, job: Job) -> None:
-        for standing in self._of(job.facts.queue):
-            if standing.budget.at_end is AtEnd.SAFE:
-                _add(self._promised.setdefault(standing.queue, {}), standing, job.facts.min_resources, self._seconds(job.facts))
 
     def _jobs_below(self, standing: BudgetStanding) -> Iterator[JobFacts]:
         facts = self._snapshot.all_jobs.values()

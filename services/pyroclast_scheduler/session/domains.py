@@ -41,10 +41,7 @@ class _Domain:
 
 
 def place_in_domain(session: Session, job: Job, tasks: deque[Task]) -> Statement | None:
-    """Place `tasks` in the best domain, see `best_domain`; None if the gang is ready in no domain.
-
-    Tasks that are placed or infeasible are removed from `tasks`.
-    """
+    """Place `tasks` in the best domain and remove those placed or infeasible; None if the gang is ready in no domain."""
     key = job.facts.group.spec.topology_key
 
     def fill(nodes: Bools) -> Statement | None:

@@ -153,10 +153,7 @@ def by_cluster(session: PluginSession, job: Job, short: Sequence[int], *, used: 
 def by_queue(
     session: PluginSession, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
 ) -> Cause:
-    """Return the cause that `queue`, the queue of the job or an ancestor, lacks room in the dimensions `short`.
-
-    `limit`: the largest amounts that the queue may use.
-    """
+    """Return the cause that `queue`, of the job or above, may use only `limit` and lacks room in the dimensions `short`."""
     asked = job.facts.min_resources
     assert asked is not None  # noqa: S101 - a job without minimum resources is enqueued
     named, total = session.dimensions.named(short, asked), session.total

@@ -89,10 +89,7 @@ class Preemptor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GangEviction:
-    """A request of a whole gang for room in one hypernode.
-
-    `is_reclaim`: victims are in other queues, else in the gang's own queue.
-    """
+    """A request of a gang for room in one hypernode, from other queues (`is_reclaim`) or from its own queue."""
 
     job: Job
     hyper_node: HyperNode

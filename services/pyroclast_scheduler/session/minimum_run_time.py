@@ -14,19 +14,13 @@ from pyroclast_scheduler.session.session import Session
 
 
 def withheld_by_job(session: Session) -> dict[str, Withheld]:
-    """Return an empty mapping: by job, the pods that have not run long enough to be evicted for the job.
-
-    Use the function through `Session.once`, so that all actions of a session share one mapping.
-    """
+    """Return an empty mapping for `Session.once`: by job, the pods that have not run long enough to be evicted for the job."""
     del session
     return {}
 
 
 class MinimumRunTime:
-    """The minimum run times that one action obeys. Argument: `minimumRunTime` (0s: none).
-
-    The annotation of a queue takes precedence.
-    """
+    """The minimum run times of one action: of the queue of a pod, else of the argument `minimumRunTime` (0s: none)."""
 
     def __init__(self, session: Session, arguments: Arguments) -> None:
         self._session = session

@@ -20,10 +20,7 @@ _PLACED: Final = ALLOCATED | {TaskStatus.PIPELINED}
 
 
 class LabelRefusals:
-    """The refusals of one session.
-
-    `chosen`: by job and part, the code of the label value for which a search for victims looks at present.
-    """
+    """The refusals of a session. `chosen`: by job and part, the code of the label value that a search for victims looks at."""
 
     def __init__(self, features: NodeFeatures) -> None:
         self._features = features

@@ -173,10 +173,7 @@ class WaitingTask:
 
 
 class GangPromise(NamedTuple):
-    """What one gang of `queue` is owed, and why, see `model.promises`.
-
-    `is_kept`: whether the room is still kept; not if the gang waited too long or a more important one needs the room.
-    """
+    """What one gang of `queue` is owed, see `model.promises`, and whether the room is still kept."""
 
     job: str
     queue: str
@@ -255,11 +252,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Report:
-    """The results to which plugins and actions add.
-
-    `notes`: Events on PodGroups. `warnings`: texts about settings that have no effect. `faults`: invalid objects. `let_in`: pods
-    whose queue gate is removed.
-    """
+    """The results to which plugins and actions add: Events on PodGroups, invalid objects, pods whose queue gate is removed, …"""
 
     measures: Measures
     notes: list[Note] = field(default_factory=list)

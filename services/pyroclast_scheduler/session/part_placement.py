@@ -47,10 +47,7 @@ def sub_job_of_part(job: Job, part: GroupPart) -> SubJob | None:
 
 
 def place_parts(session: Session, job: Job, tasks: deque[Task]) -> Statement | None:
-    """Place as many parts as fit. Return None, with everything undone, if the gang is not ready with these parts.
-
-    `tasks` is empty afterwards: tasks that were not placed wait for the next session.
-    """
+    """Place as many parts as fit; None, with everything undone, if the gang is not ready then. `tasks` is empty afterwards."""
     tree = job.facts.group.spec.tree
     if tree is None:
         raise ValueError(f"job {job.facts.key} has no parts")

@@ -169,10 +169,7 @@ class Promises:
         self._lift([facts])
 
     def make_room(self, job: Job, is_enough: Callable[[], bool]) -> list[JobFacts]:
-        """Take promises back from gangs with a lower priority than `job` until `is_enough`. Return these gangs; empty if in vain.
-
-        The least important gangs lose their promises, and none that `job` can do without.
-        """
+        """Take promises back from less important gangs, no more than `is_enough` needs. Return them; none if in vain."""
         lower = self._outranked_by(job)
         if not lower:
             return []

@@ -137,10 +137,7 @@ class Rules:
         return (*self._ranks("queue_order", queue), queue.facts.created, queue.facts.uid)
 
     def victim_queue_key(self, queue: Queue, preemptor: Queue) -> tuple[Rank, ...] | None:
-        """Return the sort key of `queue` among the queues whose pods may be evicted for `preemptor`, first to lose first.
-
-        Return None if no plugin orders the queues.
-        """
+        """Return the sort key of `queue` among those that may lose pods to `preemptor`; None if no plugin orders them."""
         return self._ranks("victim_queue_order", queue, preemptor) or None
 
     def task_key(self, task: Task) -> tuple[Rank, ...]:
@@ -240,10 +237,7 @@ class Rules:
         return agreed_whole(candidates, lambda asked: _agreed(self._points["reclaimable"], asked, preemptor, job), job)
 
     def may_lose(self, job: Job, preemptor: Preemptor) -> bool:
-        """Whether tasks of `job`, in whichever queue, may be evicted at present for other jobs with that queue and priority.
-
-        If not, `preemptable` or `reclaimable` selects no task of `job` for them.
-        """
+        """Whether `preemptable` or `reclaimable` may select tasks of `job` at present for other jobs like `preemptor`."""
         point = "spares_preempted" if job.facts.queue == preemptor.queue else "spares_reclaimed"
         return not all(any(spares(job, preemptor) for spares in tier) for tier in self._points[point])
 
@@ -403,10 +397,7 @@ def _quota_retry_rule(each: Extensions) -> Callable[[Job, Sequence[Task]], Colle
 
 
 def _vote(tiers: Iterable[Iterable[Vote]]) -> bool:
-    """Return the result of a vote; True if all abstain.
-
-    A rejection ends the vote. A permission decides unless a rejection follows in the same tier.
-    """
+    """Return True unless a rejection comes before a permission or in its tier."""
     for votes in tiers:
         is_permitted = False
         for vote in votes:

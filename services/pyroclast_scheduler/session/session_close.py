@@ -206,10 +206,7 @@ def _traced(session: Session, job: Job, phase: PodGroupPhase, new: Condition) ->
 
 
 def _conditions(old: Sequence[GroupCondition], new: Sequence[Condition], uid: str, timestamp: str) -> tuple[GroupCondition, ...]:
-    """Return the old conditions with new ones of the same type in their place, and further ones appended.
-
-    An equal condition is kept unchanged. Conditions with a waiting code that are not set again are removed.
-    """
+    """Return the old conditions, without those of a waiting code that are not set again, with `new` ones in place or appended."""
     types = {condition.type for condition in new}
     result = [each for each in old if each.type in types or each.reason not in _OURS]
     for condition in new:

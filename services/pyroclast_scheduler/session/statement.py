@@ -1,4 +1,4 @@
-"""A statement: placements and evictions that are applied to the session, its ledger, and that are committed or undone together.
+"""A statement: placements and evictions that are applied to the session and that are committed or undone together.
 
 The log has the rows and counts of each move and is undone backwards, so that an undo costs what was touched. Pods of a unit,
 such as the pods of a gang that is evicted whole, move together. `Moves` tells plugins and searches which of their results are
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Columns, Floats, Rows
-from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.tasks import ALLOCATED, EVICTABLE, Task, TaskStatus
 from pyroclast_scheduler.model.term_counts import TermCounts
@@ -44,10 +43,7 @@ def unit_of(job: Job, task: Task) -> list[Task]:
 def agreed_whole(
     candidates: Sequence[Candidate], vote: Callable[[Sequence[Candidate]], list[Candidate]], preemptor: Job
 ) -> list[Candidate]:
-    """Return those of `candidates` that `vote` selects; pods of a unit only if `vote` selects the whole unit.
-
-    A unit is not evicted for a pod of its own gang, nor while one of its pods is being bound.
-    """
+    """Return what `vote` selects; of a unit all or nothing, and nothing of the preemptor or while a pod is being bound."""
     owners = {unit: owner for owner, task in candidates if (unit := _unit(owner, task)) is not None}
     if not owners:
         return vote(candidates)
@@ -86,6 +82,7 @@ def _may_go(tasks: Sequence[Task]) -> bool:
 
 if TYPE_CHECKING:
     from pyroclast_scheduler.placement.plans import PlacementPlan
+    from pyroclast_scheduler.session.session import Session
 
 _ONE: Final = np.ones(1, dtype=np.int64)
 _FEW: Final = 64  # up to this number, counting rows one by one is faster than as an array
@@ -126,29 +123,11 @@ class Move:
         self.change = -self.amount if self.status is TaskStatus.RELEASING else self.amount
 
 
-class Ledger(Protocol):
-    """The interface of a session that statements use to make and undo placements."""
-
-    columns: Columns
-
-    def plan(self, shape: Shape) -> PlacementPlan:
-        """Return the placement plan of `shape`."""
-
-    def moved(self, move: Move, sign: int) -> None:
-        """Update everything that depends on placements: `move` was made (1) or undone (−1)."""
-
-    def objection(self, move: Move) -> str | None:
-        """Return why the placements of `move` must be undone, None if they may stay."""
-
-    def commit(self, moves: Sequence[Move]) -> None:
-        """Send placements and evictions to the cluster."""
-
-
 @dataclass(slots=True)
 class Statement:
     """A group of placements and evictions, in order. Only `commit` sends them to the cluster."""
 
-    ledger: Ledger
+    session: Session
     moves: list[Move] = field(default_factory=list)
 
     def allocate(self, job: Job, plan: PlacementPlan, tasks: Sequence[Task], rows: Rows) -> bool:
@@ -166,7 +145,7 @@ class Statement:
         if task.status is TaskStatus.RELEASING and goes_whole(job, task):
             return  # evicted together with another pod of its gang
         for each in unit_of(job, task):
-            own = plan if each is task else self.ledger.plan(each.facts.shape)
+            own = plan if each is task else self.session.plan(each.facts.shape)
             self._do(job, own, [each], np.array([each.row], dtype=np.intp), TaskStatus.RELEASING, reason=reason)
 
     def merge(self, other: Statement) -> None:
@@ -179,7 +158,7 @@ class Statement:
         for move in self.moves:
             for task in move.tasks:
                 task.last = None
-        self.ledger.commit(self.moves)
+        self.session.commit(self.moves)
         self.moves = []
 
     def discard(self) -> None:
@@ -188,14 +167,14 @@ class Statement:
             move = self.moves.pop()
             for task, row in zip(move.tasks, move.rows, strict=True):
                 task.last = (move.status, int(row))
-            undo(self.ledger, move)
+            undo(self.session, move)
 
     def _place(self, job: Job, plan: PlacementPlan, tasks: Sequence[Task], rows: Rows, status: TaskStatus) -> bool:
         self._do(job, plan, tasks, rows, status)
-        why = self.ledger.objection(self.moves[-1])
+        why = self.session.objection(self.moves[-1])
         if why is None:
             return True
-        undo(self.ledger, self.moves.pop())
+        undo(self.session, self.moves.pop())
         job.objection = why
         return False
 
@@ -206,8 +185,8 @@ class Statement:
         nodes, counts = _counted(rows, listed)
         move = Move(job, plan, tasks, rows, status, [task.status for task in tasks], nodes, counts, reason)
         job.move(tasks, status, listed)
-        _count(self.ledger.columns, move, 1)
-        self.ledger.moved(move, 1)
+        _count(self.session.columns, move, 1)
+        self.session.moved(move, 1)
         self.moves.append(move)
 
 
@@ -221,14 +200,14 @@ def _counted(rows: Rows, listed: list[int]) -> tuple[Rows, Ints]:
     return np.array(list(found), dtype=np.intp), np.array(list(found.values()), dtype=np.int64)
 
 
-def undo(ledger: Ledger, move: Move) -> None:
+def undo(session: Session, move: Move) -> None:
     """Undo `move`, which must be the last move of its tasks that is not undone."""
-    _count(ledger.columns, move, -1)
+    _count(session.columns, move, -1)
     before = move.before[0]
     move.job.move(move.tasks, before, [-1 if before is TaskStatus.PENDING else row for row in move.rows.tolist()])
     for task in move.tasks:
         task.evicted_others = False
-    ledger.moved(move, -1)
+    session.moved(move, -1)
 
 
 def _count(columns: Columns, move: Move, sign: int) -> None:

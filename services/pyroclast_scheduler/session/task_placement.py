@@ -241,10 +241,7 @@ class _TaskPlacement:
         return self.session.sub_job_pipelined(self.job, self.sub_job)
 
     def wanted(self, plan: PlacementPlan, available: int, *, is_alone: bool) -> int:
-        """Return how many of `available` equal tasks may be placed before another job gets its turn.
-
-        Up to the minimum of the gang no other job gets a turn. Beyond the minimum, queues and jobs take turns unless `is_alone`.
-        """
+        """Return how many equal tasks are placed before another job: up to the minimum, or all if none waits."""
         session, job = self.session, self.job
         if not self.is_ready():
             if self.sub_job is not None and job.is_divided:
@@ -258,10 +255,7 @@ class _TaskPlacement:
         return 1 + bisect_left(range(1, available), True, key=lambda more: session.overused(queue, plan.request * more))
 
     def place_run(self, plan: PlacementPlan, run: list[Task]) -> list[Task]:
-        """Place equal tasks. Return the infeasible ones, after setting the fit errors of the first one.
-
-        Tasks to whose placement a plugin objects stay pending.
-        """
+        """Place equal tasks, but those that a plugin objects to. Return the infeasible ones, the first with fit errors."""
         session, job = self.session, self.job
         self.has_placed = False
         why = session.pre_predicate(run[0], plan)

@@ -125,10 +125,7 @@ def _of_nodes(session: Session, job: Job, tasks: Iterable[Task]) -> set[Trigger]
 
 
 def _of_full_nodes(session: Session, job: Job, waiting: Sequence[Task], rooms: set[Room]) -> set[Trigger]:
-    """Return the triggers of room and nodes for a job that its queue refused; empty if nodes have one of `rooms`.
-
-    The job needs both room on nodes and quota. While it has neither, it is enough to wait for one of them.
-    """
+    """Return the triggers of room for a job that its queue refused too: one of both is enough. Empty if nodes have room."""
     everywhere = np.arange(len(session.names), dtype=np.intp)
     if any(int(session.plan(each.shape).room(everywhere, future=True).sum()) >= each.pods for each in rooms):
         return set()

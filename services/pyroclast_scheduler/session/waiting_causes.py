@@ -172,10 +172,7 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
 
 
 def _above_queue(session: Session, job: Job, queue: Queue) -> Cause | None:
-    """Return the cause that the minimum of the gang exceeds the capability of its queue; None if it does not.
-
-    For each resource, the smallest requests count, so that no choice of members asks for less.
-    """
+    """Return the cause that the smallest pods of the gang's minimum exceed the capability of its queue; None if they do not."""
     least = job.facts.min_available - job.tally[TaskStatus.SUCCEEDED]
     limit = demand.capability(queue.facts.capability, session.dimensions)
     if least <= 0 or job.is_ready or not np.isfinite(limit).any():

@@ -63,15 +63,18 @@ def test_a_valid_argument_is_read_and_an_invalid_argument_keeps_its_default_with
 
 def test_an_absent_argument_has_its_default_and_one_that_nobody_reads_is_unknown():
     arguments = Arguments({"left": 1})
-    assert (arguments.integer("absent", 3), arguments.warnings, arguments.unknown()) == (3, [], ["left"])
+    assert (arguments.integer("absent", 3), arguments.problems()) == (3, ["argument left is unknown"])
 
 
 def test_a_nested_section_reports_invalid_and_unknown_arguments_with_their_path():
     arguments = Arguments({"outer": {"inner": {"wrong": -1, "odd": 1}, "strange": 1}})
     inner = arguments.section("outer").section("inner")
     assert inner.integer("wrong", 2, least=0) == 2
-    assert arguments.warnings == ["argument outer.inner.wrong: -1 is not 0 or more; using 2"]
-    assert arguments.unknown() == ["outer.strange", "outer.inner.odd"]
+    assert arguments.problems() == [
+        "argument outer.inner.wrong: -1 is not 0 or more; using 2",
+        "argument outer.strange is unknown",
+        "argument outer.inner.odd is unknown",
+    ]
 
 
 def test_an_unknown_argument_with_a_typo_is_reported_with_the_nearest_key_of_its_section():
