@@ -53,7 +53,6 @@ class Session:
         self.journal = []  # (task, status before, node before)
         self.evicted = []
         self.bound = {}  # task name → node
-        self.unresolvable = {}  # task name → names of nodes on which nobody's going would help, as allocate found them
         self.network = Network(cluster.hyper_nodes, self.nodes)
         self.parts = {name: divide(job, self.network) for name, job in self.jobs.items()}
         self.job_places = {}  # the hypernode that a job is in, by name of the job
@@ -151,13 +150,11 @@ class Session:
         return bool(tiers) and all(ask(job) for ask in tiers[0])
 
     def victims(self, point, preemptor, candidates):
-        """Who all plugins of the first tier with an answer agree on. None of a plugin: it abstains."""
+        """Who all plugins of the first tier with an answer agree on."""
         for tier in self.tiers_of(point):
             chosen = None
             for ask in tier:
                 answer = ask(preemptor, candidates)
-                if answer is None:
-                    continue
                 chosen = [task for task in (candidates if chosen is None else chosen) if task in answer]
                 if not chosen:
                     break
@@ -313,19 +310,10 @@ class Session:
             self.tell(task, before)
 
     def allocate(self, task, node):
-        return self.give(task, ALLOCATED, node)
+        self.set(task, ALLOCATED, node.name)
 
     def pipeline(self, task, node):
-        return self.give(task, PIPELINED, node)
-
-    def give(self, task, status, node):
-        """Whether nobody objects; else nothing is done."""
-        mark = len(self.journal)
-        self.set(task, status, node.name)
-        if any(plugin.objects(task) for tier in self.tiers for plugin, _ in tier if hasattr(plugin, "objects")):
-            self.undo_to(mark)
-            return False
-        return True
+        self.set(task, PIPELINED, node.name)
 
     def evict(self, task):
         self.set(task, RELEASING, task.node)

@@ -67,7 +67,9 @@ def allocate_tasks(session, job, tasks, part=None, inside=TOP) -> bool:
             if goes_on(job, part, task):
                 continue
             break
-        if place(session, task, best(session, task, candidates)) and is_ready():
+        node = best(session, task, candidates)
+        (session.allocate if session.fits_idle(task, node) else session.pipeline)(task, node)
+        if is_ready():
             break
     if is_ready() or (session.vote("job_pipelined", job) if part is None else session.part_pipelined(job, part)):
         return True
@@ -88,11 +90,6 @@ def best(session, task, candidates):
     idle = [node for node in candidates if session.fits_idle(task, node)]
     group = idle or candidates
     return group[0] if len(group) == 1 else session.ranked(task, group)[0]
-
-
-def place(session, task, node):
-    """Whether nobody objects to it."""
-    return session.allocate(task, node) if session.fits_idle(task, node) else session.pipeline(task, node)
 
 
 def goes_on(job, part, missed) -> bool:

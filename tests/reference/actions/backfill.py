@@ -10,8 +10,8 @@ def execute(session):
         if not nodes:
             job.failed.add(task.name)
             continue
-        is_placed = session.allocate(task, nodes[0] if len(nodes) == 1 else session.ranked(task, nodes)[0])
-        if is_placed and session.job_ready(job):
+        session.allocate(task, nodes[0] if len(nodes) == 1 else session.ranked(task, nodes)[0])
+        if session.job_ready(job):
             for other in job.tasks:
                 if other.status == ALLOCATED:
                     session.bind(other)

@@ -20,13 +20,10 @@ def dry_run(session, task, candidates) -> bool:
     if not found:
         return False
     node, victims = min(found, key=lambda each: loss(each[1]))
-    mark = len(session.journal)
     for victim in victims:
         session.evict(victim)
-    if session.pipeline(task, node):
-        return True
-    session.undo_to(mark)
-    return False
+    session.pipeline(task, node)
+    return True
 
 
 def victims_on(session, task, node, candidates):

@@ -120,9 +120,10 @@ def promise(session, queue, job, part, tasks, inside) -> bool:
     mark, nodes = len(session.journal), [node for node in session.nodes if node.name in session.network.nodes[inside]]
     for task in tasks:
         fitting = feasible(session, task, nodes) if session.everybody("allocatable", queue, task) else []
-        if not fitting or not session.pipeline(task, best(session, task, fitting)):
+        if not fitting:
             session.undo_to(mark)
             return False
+        session.pipeline(task, best(session, task, fitting))
     if session.part_ready(job, part) or session.part_pipelined(job, part):
         return True
     session.undo_to(mark)

@@ -90,8 +90,10 @@ def preempt(session, job, task, from_whom) -> bool:
             continue
         mark = len(session.journal)
         is_room = make_room(session, session.first_to_go(victims, queue), lambda node=node: fits(node))
-        if is_room and session.pipeline(task, node) and session.is_progress(mark, is_reclaim=False):
-            return True
+        if is_room:
+            session.pipeline(task, node)
+            if session.is_progress(mark, is_reclaim=False):
+                return True
         session.undo_to(mark)
     return False
 

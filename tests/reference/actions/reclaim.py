@@ -55,9 +55,10 @@ def reclaim_for_task(session, queue, job, task):
             continue
         mark = len(session.journal)
         is_room = make_room(session, session.first_to_go(victims, queue), lambda node=node: session.fits_future(task, node))
-        is_open = is_room and session.refusal(task, node) == OK  # who would not get the place takes none
-        if is_open and session.pipeline(task, node) and session.is_progress(mark, is_reclaim=True):
-            return
+        if is_room and session.refusal(task, node) == OK:  # who would not get the place takes none
+            session.pipeline(task, node)
+            if session.is_progress(mark, is_reclaim=True):
+                return
         session.undo_to(mark)
 
 

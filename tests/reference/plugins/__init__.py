@@ -6,12 +6,10 @@ from .cdp import Cdp
 from .conformance import Conformance
 from .deviceshare import DeviceShare
 from .drf import Drf
-from .extender import Extender
 from .gang import Gang
 from .network_topology_aware import NetworkTopologyAware
 from .nodegroup import NodeGroup
 from .nodeorder import NodeOrder
-from .numa_aware import NumaAware
 from .overcommit import Overcommit
 from .pdb import Pdb
 from .predicates import Predicates
@@ -31,7 +29,6 @@ PLUGINS = {
     "capacity": Capacity,
     "conformance": Conformance,
     "drf": Drf,
-    "extender": Extender,
     "gang": Gang,
     "nodeorder": NodeOrder,
     "overcommit": Overcommit,
@@ -45,7 +42,6 @@ PLUGINS = {
     "tdm": Tdm,
     "deviceshare": DeviceShare,
     "cdp": Cdp,
-    "numa-aware": NumaAware,
     "pdb": Pdb,
     "rescheduling": Rescheduling,
     "reservation": Reservation,

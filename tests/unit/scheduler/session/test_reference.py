@@ -13,9 +13,7 @@ from tests.reference.plugins.ascend import Ascend
 from tests.reference.plugins.cdp import Cdp
 from tests.reference.plugins.devices import Devices
 from tests.reference.plugins.deviceshare import DeviceShare
-from tests.reference.plugins.extender import Extender
 from tests.reference.plugins.gang import Gang
-from tests.reference.plugins.numa_aware import NumaAware
 from tests.reference.plugins.pdb import Pdb
 from tests.reference.plugins.proportion import Proportion
 from tests.reference.plugins.rescheduling import Rescheduling
@@ -28,6 +26,8 @@ from tests.reference.plugins.volumes import Volumes
 COUNT = 80
 COUNT_OF_EACH = 12
 SOAK = 10_000
+HELD_BY_TABLES = {"extender", "numa-aware"}
+"""Plugins without a second implementation: tables of their own hold each of their rules."""
 
 
 def disagreements(seeds, maker=make):
@@ -58,7 +58,7 @@ def test_random_clusters_cover_every_action_and_plugin():
     cases += [additions.make(seed, name) for name in additions.ADDITIONS for seed in range(COUNT_OF_EACH)]
     pairs = set().union(*map(covered, cases))
     assert {action for action, _ in pairs} == registry.actions().keys()
-    assert {plugin for _, plugin in pairs} == registry.plugins().keys()
+    assert {plugin for _, plugin in pairs} == registry.plugins().keys() - HELD_BY_TABLES
 
 
 @pytest.mark.soak
@@ -95,12 +95,7 @@ def test_the_comparison_detects_a_wrong_rule_in_the_reference(monkeypatch, plugi
         ("ascend", 0, DeviceShare, "predicate", DeviceShare.of_cards),
         ("ascend", 192, Ascend, "is_connected", lambda self, cards: False),
         ("device-claims", 0, Devices, "filter", lambda self, task, node: ""),
-        ("extender", 2, Extender, "predicate", lambda self, task, node: ""),
-        ("extender", 34, Extender, "job_enqueueable", lambda self, job: 0),
-        ("extender", 4, Extender, "objects", lambda self, task: False),
         ("rescheduling", 4, Rescheduling, "victim_tasks", lambda self, running: []),
-        ("numa-aware", 0, NumaAware, "predicate", lambda self, task, node: ""),
-        ("numa-aware", 2, NumaAware, "spread", lambda self, task, node: 0),
         ("reservation", 4, Reservation, "is_closed", lambda self, job, node: False),
         ("reservation", 45, Reservation, "fills", lambda self, job, state: False),
         ("reservation", 36, Reservation, "drain", lambda self, job, nodes: None),
