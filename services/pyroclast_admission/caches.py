@@ -102,7 +102,7 @@ def _selects(rule: Mapping[str, Any], class_name: str) -> bool:
 
 
 class NamespaceCache:
-    """An informer of Namespaces, for their annotations and for whether they are being deleted."""
+    """An informer of Namespaces, for their annotations."""
 
     def __init__(self, client: Client) -> None:
         self.informer = Informer(client, NAMESPACES, Namespace)
@@ -111,8 +111,3 @@ class NamespaceCache:
         """Return the annotations of the namespace, empty when the namespace does not exist."""
         namespace = self.informer.get(Key("", name))
         return namespace.metadata.annotations if namespace is not None else {}
-
-    def is_terminating(self, name: str) -> bool:
-        """Whether the namespace is being deleted."""
-        namespace = self.informer.get(Key("", name))
-        return namespace is not None and namespace.metadata.is_terminating

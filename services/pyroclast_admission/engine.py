@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from operator import itemgetter
 from typing import Any, Final
 
@@ -41,22 +42,15 @@ class ReviewMetrics:
             registry=registry,
             buckets=BUCKETS,
         )
-        self._counters: dict[tuple[str, str], Counter] = {}
-        self._histograms: dict[str, Histogram] = {}
+        self._counter, self._histogram = cache(self._reviews.labels), cache(self._seconds.labels)
 
     def count(self, webhook: str, outcome: str) -> None:
         """Count one review by `webhook` with this outcome."""
-        counter = self._counters.get((webhook, outcome))
-        if counter is None:
-            counter = self._counters[webhook, outcome] = self._reviews.labels(webhook, outcome)
-        counter.inc()
+        self._counter(webhook, outcome).inc()
 
     def took(self, webhook: str, seconds: float) -> None:
         """Record that one review by `webhook` took `seconds`."""
-        histogram = self._histograms.get(webhook)
-        if histogram is None:
-            histogram = self._histograms[webhook] = self._seconds.labels(webhook)
-        histogram.observe(seconds)
+        self._histogram(webhook).observe(seconds)
 
 
 SHED_ABOVE_SECONDS: Final = 2.0
@@ -76,10 +70,7 @@ class Overload:
 
     def observe(self, lag_seconds: float) -> None:
         """Set `sheds` from one measured delay of the loop."""
-        if lag_seconds > SHED_ABOVE_SECONDS:
-            self.sheds = True
-        elif lag_seconds < RECOVERED_BELOW_SECONDS:
-            self.sheds = False
+        self.sheds = lag_seconds > SHED_ABOVE_SECONDS or (self.sheds and lag_seconds >= RECOVERED_BELOW_SECONDS)
 
     async def run(self) -> None:
         """Measure the delay until cancelled."""
@@ -226,7 +217,6 @@ class Engine:
         return answer(webhook, review, with_read(self._known(), read))
 
     async def _reply_large(self, webhook: Webhook, body: bytes, thread: _Thread) -> Reply:
-        """Return an answer that the thread computes from the caches alone."""
 
         def work() -> tuple[Answer, Reply]:
             review = decode(body)
@@ -242,20 +232,17 @@ class Engine:
         return reply
 
     def _shed(self, webhook: Webhook, review: Review) -> Reply:
-        message = "the admission service has more requests than it can answer in time, try again"
-        if webhook.is_advice:
-            self._metrics.count(webhook.path, "shed")
-            return Reply(200, encode(review, Answer()))
-        shed = refusal(message, code=429, reason="TooManyRequests", retry_after_seconds=RETRY_SECONDS)
         self._metrics.count(webhook.path, "shed")
-        return Reply(200, encode(review, shed))
+        message = "the admission service has more requests than it can answer in time, try again"
+        shed = refusal(message, code=429, reason="TooManyRequests", retry_after_seconds=RETRY_SECONDS)
+        return Reply(200, encode(review, Answer() if webhook.is_advice else shed))
 
     def _count(self, webhook: Webhook, result: Answer) -> None:
         self._metrics.count(webhook.path, "allowed" if result.verdict.allowed else "denied")
 
 
 class _Thread:
-    """A thread that answers large reviews one after another, with the number of reviews that are there."""
+    """A thread that answers large reviews one after another; `waiting`: how many are there."""
 
     def __init__(self, name: str) -> None:
         self.executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)

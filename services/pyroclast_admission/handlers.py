@@ -99,7 +99,6 @@ def _restore_job(review: Review, known: Known) -> Answer:
 
 
 def _job_options(review: Review, known: Known) -> JobOptions:
-    """Return what Jobs of the namespace may have."""
     options = known.options.jobs
     return replace(options, forbids_class=partial(known.quotas.forbidding, review.namespace)) if known.quotas else options
 
@@ -124,9 +123,8 @@ def _guarded(handler: Handler) -> Handler:
 
     def handle(review: Review, known: Known) -> Answer:
         if review.operation != "DELETE":
-            old = review.old_object if review.operation == "UPDATE" else None
             ours = submitters.is_ours(review.user, known.options.namespace)
-            verdict = submitters.validate(review.object, old, review.user, ours=ours)
+            verdict = submitters.validate(review.object, review.previous, review.user, ours=ours)
             if not verdict.allowed:
                 return Answer(verdict)
         return handler(review, known)
@@ -150,14 +148,10 @@ def _with_warnings(verdict: Verdict, spec: Json, path: str, known: Known) -> Ver
 
 
 def _default_pod_group(review: Review, known: Known) -> Answer:
-    if not podgroups.takes_queue_of_namespace(review.object):
-        return Answer()
     return Answer(patch=podgroups.default(review.object, known.namespaces.annotations(review.namespace)))
 
 
 def _restore_pod_group(review: Review, known: Known) -> Answer:
-    if not podgroups.takes_queue_of_namespace(review.object):
-        return Answer()
     annotations = known.namespaces.annotations(review.namespace)
     return Answer(patch=podgroups.default_update(review.object, review.old_object, annotations))
 
@@ -177,9 +171,8 @@ def _check_queue(review: Review, known: Known) -> Answer:
     limits = known.options.queue_limits
     if review.operation == "DELETE":
         return Answer(queues.validate_delete(review.name, known.queues, limits))
-    old = review.old_object if review.operation == "UPDATE" else None
     is_recorder = queues.is_recorder(review.user, known.options.namespace)
-    verdict = queues.validate_recorded(review.object, old, is_from_recorder=is_recorder)
+    verdict = queues.validate_recorded(review.object, review.previous, is_from_recorder=is_recorder)
     if not verdict.allowed:
         return Answer(verdict)
     if review.operation == "UPDATE":
@@ -189,16 +182,14 @@ def _check_queue(review: Review, known: Known) -> Answer:
 
 @_guarded
 def _check_cron_job(review: Review, known: Known) -> Answer:
-    old = review.old_object if review.operation == "UPDATE" else None
-    verdict = cronjobs.validate(review.object, known.time_zones, _job_options(review, known), old=old)
+    verdict = cronjobs.validate(review.object, known.time_zones, _job_options(review, known), old=review.previous)
     template = mapping(mapping(review.object.get("spec")).get("jobTemplate"))
     return Answer(_with_warnings(verdict, template.get("spec"), "spec.jobTemplate.spec", known))
 
 
 @_guarded
 def _check_hyper_job(review: Review, known: Known) -> Answer:
-    old = review.old_object if review.operation == "UPDATE" else None
-    return Answer(hyperjobs.validate(review.object, _job_options(review, known), old=old))
+    return Answer(hyperjobs.validate(review.object, _job_options(review, known), old=review.previous))
 
 
 def _check_hyper_node(review: Review, _: Known) -> Answer:
@@ -219,11 +210,10 @@ def _check_flow(review: Review, known: Known) -> Answer:
     if review.operation == "DELETE":
         guarded = _is_guarded(review, known)
         return Answer(jobflows.validate_delete(review.old_object, review.name)) if guarded else Answer()
+    about = known.flow_knowledge, _job_options(review, known)
     if review.operation == "UPDATE":
-        return Answer(
-            jobflows.validate_update(review.object, review.old_object, known.flow_knowledge, _job_options(review, known))
-        )
-    return Answer(jobflows.validate_create(review.object, known.flow_knowledge, _job_options(review, known)))
+        return Answer(jobflows.validate_update(review.object, review.old_object, *about))
+    return Answer(jobflows.validate_create(review.object, *about))
 
 
 def _check_template(review: Review, known: Known) -> Answer:

@@ -44,6 +44,11 @@ class Review(msgspec.Struct, frozen=True):
     old_object: Mapping[str, Any] = EMPTY
     user_info: Mapping[str, Any] = EMPTY
 
+    @property
+    def previous(self) -> Mapping[str, Any] | None:
+        """The object before an update; None for another operation."""
+        return self.old_object if self.operation == "UPDATE" else None
+
 
 class Answer(msgspec.Struct, frozen=True):
     """The answer to a review. `code` and `reason` are set for a denial that has no message of Volcano and no field errors."""

@@ -92,60 +92,47 @@ def qualified_name(value: str) -> tuple[str, ...]:
     return tuple(problems)
 
 
+def _faults(value: str, limit: int, *checks: tuple[object, str], unit: str = "characters") -> tuple[str, ...]:
+    """Return the sentences of the checks that do not hold, after that of a value longer than `limit` bytes."""
+    long = (f"must be no more than {limit} {unit}",) if _bytes(value) > limit else ()
+    return (*long, *(sentence for holds, sentence in checks if not holds))
+
+
 @lru_cache(_CACHED)
 def label_value(value: str) -> tuple[str, ...]:
     """Return the faults of `value` as the value of a label."""
-    problems: list[str] = []
-    if _bytes(value) > LABEL_LIMIT:
-        problems.append(f"must be no more than {LABEL_LIMIT} bytes")
-    if not _LABEL_VALUE.fullmatch(value):
-        problems.append(_BAD_LABEL_VALUE)
-    return tuple(problems)
+    return _faults(value, LABEL_LIMIT, (_LABEL_VALUE.fullmatch(value), _BAD_LABEL_VALUE), unit="bytes")
 
 
 @lru_cache(_CACHED)
 def dns_label(value: str) -> tuple[str, ...]:
     """Return the faults of `value` as a DNS-1123 label."""
-    problems: list[str] = []
-    if _bytes(value) > LABEL_LIMIT:
-        problems.append(f"must be no more than {LABEL_LIMIT} characters")
-    if not _LABEL.fullmatch(value):
-        problems.append("must not contain dots" if _SUBDOMAIN.fullmatch(value) else _BAD_LABEL)
-    return tuple(problems)
+    sentence = "must not contain dots" if _SUBDOMAIN.fullmatch(value) else _BAD_LABEL
+    return _faults(value, LABEL_LIMIT, (_LABEL.fullmatch(value), sentence))
 
 
 @lru_cache(_CACHED)
 def dns_subdomain(value: str) -> tuple[str, ...]:
     """Return the faults of `value` as a DNS-1123 subdomain."""
-    problems: list[str] = []
-    if _bytes(value) > SUBDOMAIN_LIMIT:
-        problems.append(f"must be no more than {SUBDOMAIN_LIMIT} characters")
-    if not _SUBDOMAIN.fullmatch(value):
-        problems.append(_BAD_SUBDOMAIN)
-    return tuple(problems)
+    return _faults(value, SUBDOMAIN_LIMIT, (_SUBDOMAIN.fullmatch(value), _BAD_SUBDOMAIN))
 
 
 @lru_cache(_CACHED)
 def port_name(value: str) -> tuple[str, ...]:
     """Return the faults of `value` as the name of a port."""
-    problems: list[str] = []
-    if _bytes(value) > PORT_NAME_LIMIT:
-        problems.append(f"must be no more than {PORT_NAME_LIMIT} characters")
-    if not _PORT.fullmatch(value):
-        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not re.search("[a-z]", value):
-        problems.append("must contain at least one letter (a-z)")
-    if "--" in value:
-        problems.append("must not contain consecutive hyphens")
-    if value.startswith("-") or value.endswith("-"):
-        problems.append("must not begin or end with a hyphen")
-    return tuple(problems)
+    return _faults(
+        value,
+        PORT_NAME_LIMIT,
+        (_PORT.fullmatch(value), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
+        (re.search("[a-z]", value), "must contain at least one letter (a-z)"),
+        ("--" not in value, "must not contain consecutive hyphens"),
+        (not value.startswith("-") and not value.endswith("-"), "must not begin or end with a hyphen"),
+    )
 
 
 def dns_service_label(value: str) -> tuple[str, ...]:
     """Return the faults of `value` as a DNS-1035 label, the name of a Service."""
-    long = (f"must be no more than {LABEL_LIMIT} characters",) if _bytes(value) > LABEL_LIMIT else ()
-    return long if _SERVICE_LABEL.fullmatch(value) else (*long, _BAD_SERVICE_LABEL)
+    return _faults(value, LABEL_LIMIT, (_SERVICE_LABEL.fullmatch(value), _BAD_SERVICE_LABEL))
 
 
 def path_segment(value: str) -> tuple[str, ...]:
@@ -158,14 +145,13 @@ def path_segment(value: str) -> tuple[str, ...]:
 @lru_cache(_CACHED)
 def config_map_key(value: str) -> tuple[str, ...]:
     """Return the faults of `value` as a key of a ConfigMap or Secret."""
-    problems = [_LONG] if _bytes(value) > SUBDOMAIN_LIMIT else []
-    if not _CONFIG_KEY.fullmatch(value):
-        problems.append(_BAD_CONFIG_KEY)
-    if value in {".", ".."}:
-        problems.append(f"must not be '{value}'")
-    elif value.startswith(".."):
-        problems.append("must not start with '..'")
-    return tuple(problems)
+    return _faults(
+        value,
+        SUBDOMAIN_LIMIT,
+        (_CONFIG_KEY.fullmatch(value), _BAD_CONFIG_KEY),
+        (value not in {".", ".."}, f"must not be '{value}'"),
+        (value == ".." or not value.startswith(".."), "must not start with '..'"),
+    )
 
 
 @lru_cache(_CACHED)

@@ -144,7 +144,6 @@ class BundleInjector:
         return (configuration for configuration in self._installed() if not configuration.holds(self._bundle))
 
     async def _inject(self, configuration: Configuration) -> bool:
-        """Write the bundle into one configuration."""
         guard = {"op": "test", "path": "/metadata/resourceVersion", "value": configuration.metadata.resource_version}
         bundle = [
             {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": self._bundle}
@@ -153,7 +152,6 @@ class BundleInjector:
         return await self._patch(configuration, [guard, *bundle], PatchKind.JSON, "bundle.injected")
 
     async def _confirm(self, configuration: Configuration) -> bool:
-        """Add the digest of the bundle to one configuration."""
         annotations = {DIGEST: _digest(self._bundle)}
         metadata = {"resourceVersion": configuration.metadata.resource_version, "annotations": annotations}
         return await self._patch(configuration, {"metadata": metadata}, PatchKind.MERGE, "bundle.confirmed")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, required
-from pyroclast.rules.names import dns_label, dns_subdomain, label_value
-from pyroclast.rules.podspecs.options import check_label_key, check_label_selector, check_matched_keys
+from pyroclast.rules.errors import FieldError, invalid, invalid_for, required
+from pyroclast.rules.names import dns_label, dns_subdomain
+from pyroclast.rules.podspecs.options import check_expression, check_label_key, check_label_selector, check_matched_keys
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, string_items, text
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_NOT_EMPTY_IN = "must be specified when `operator` is 'In' or 'NotIn'"
-_NOT_SET_FOR = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
 
 
 def check_affinity(affinity: Json, path: str, errors: list[FieldError]) -> None:
@@ -44,7 +42,8 @@ def _check_node_affinity(affinity: Mapping[str, Any], path: str, errors: list[Fi
 
 def _check_node_term(term: Mapping[str, Any], path: str, errors: list[FieldError], *, checks_values: bool) -> None:
     for index, expression in mappings(term.get("matchExpressions")):
-        _check_node_expression(expression, f"{path}.matchExpressions[{index}]", errors, checks_values=checks_values)
+        where = f"{path}.matchExpressions[{index}]"
+        check_expression(expression, where, errors, compares=True, checks_values=checks_values)
     for index, expression in mappings(term.get("matchFields")):
         where, operator = f"{path}.matchFields[{index}]", text(expression.get("operator"))
         values = items(expression.get("values"))
@@ -62,43 +61,6 @@ def _check_node_term(term: Mapping[str, Any], path: str, errors: list[FieldError
         else:
             for at, value in enumerate(string_items(values)):
                 errors += invalid_for(f"{where}.values[{at}]", value, dns_subdomain(value))
-
-
-def _check_node_expression(expression: Mapping[str, Any], path: str, errors: list[FieldError], *, checks_values: bool) -> None:
-    operator, values = text(expression.get("operator")), items(expression.get("values"))
-    check = _NODE_OPERATORS.get(operator)
-    if check is None:
-        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    else:
-        check(values, f"{path}.values", errors)
-    check_label_key(text(expression.get("key")), f"{path}.key", errors)
-    for index, value in enumerate(string_items(values) if checks_values else ()):
-        errors += invalid_for(f"{path}.values[{index}]", value, label_value(value))
-
-
-def _check_some(values: list[Any], path: str, errors: list[FieldError]) -> None:
-    if not values:
-        errors.append(required(path, _NOT_EMPTY_IN))
-
-
-def _check_none(values: list[Any], path: str, errors: list[FieldError]) -> None:
-    if values:
-        errors.append(forbidden(path, _NOT_SET_FOR))
-
-
-def _check_one(values: list[Any], path: str, errors: list[FieldError]) -> None:
-    if len(values) != 1:
-        errors.append(required(path, "must be specified single value when `operator` is 'Lt' or 'Gt'"))
-
-
-_NODE_OPERATORS: Mapping[str, Callable[[list[Any], str, list[FieldError]], None]] = {
-    "In": _check_some,
-    "NotIn": _check_some,
-    "Exists": _check_none,
-    "DoesNotExist": _check_none,
-    "Gt": _check_one,
-    "Lt": _check_one,
-}
 
 
 def _check_pod_affinity(affinity: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:

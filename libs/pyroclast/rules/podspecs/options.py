@@ -30,19 +30,28 @@ def check_label_selector(selector: Json, path: str, errors: list[FieldError]) ->
     given = mapping(selector)
     check_labels(mapping(given.get("matchLabels")), f"{path}.matchLabels", errors)
     for index, expression in mappings(given.get("matchExpressions")):
-        where = f"{path}.matchExpressions[{index}]"
-        operator, values = text(expression.get("operator")), items(expression.get("values"))
-        if operator in ("In", "NotIn"):
-            if not values:
-                errors.append(required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                errors.append(forbidden(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
-        else:
-            errors.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
-        check_label_key(text(expression.get("key")), f"{where}.key", errors)
-        for position, value in enumerate(string_items(values)):
-            errors += invalid_for(f"{where}.values[{position}]", value, label_value(value))
+        check_expression(expression, f"{path}.matchExpressions[{index}]", errors)
+
+
+def check_expression(
+    expression: Mapping[str, Any], where: str, errors: list[FieldError], *, compares: bool = False, checks_values: bool = True
+) -> None:
+    """Check one expression of a selector. `compares`: whether `Gt` and `Lt` are operators."""
+    operator, values = text(expression.get("operator")), items(expression.get("values"))
+    if operator in ("In", "NotIn"):
+        if not values:
+            errors.append(required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            errors.append(forbidden(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+    elif compares and operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            errors.append(required(f"{where}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+    else:
+        errors.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
+    check_label_key(text(expression.get("key")), f"{where}.key", errors)
+    for index, value in enumerate(string_items(values) if checks_values else ()):
+        errors += invalid_for(f"{where}.values[{index}]", value, label_value(value))
 
 
 def check_matched_keys(holder: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:

@@ -27,6 +27,7 @@ from pyroclast.rules.policies.model import (
     is_whole,
     listed,
     matches,
+    when,
 )
 from pyroclast.rules.policies.submitters import CHANGED, SUBMITTER_KEPT, SUBMITTER_WRITTEN
 
@@ -324,10 +325,6 @@ _MINIMUM_OF = (
 )
 
 
-def _when(condition: str, path: str, value: str) -> str:
-    return f'{condition} ? [JSONPatch{{op: "add", path: "{path}", value: {value}}}] : []'
-
-
 def _each_task(condition: str, key: str, value: str) -> str:
     return (
         f"object.?spec.?tasks.orValue([]).transformList(i, t, {condition}, "
@@ -343,9 +340,9 @@ JOB_DEFAULTS: Final = MutatingPolicy(
     JOBS,
     (
         SUBMITTER_WRITTEN,
-        Mutation("queue `default`", _when("object.spec.?queue.orValue('') == ''", "/spec/queue", '"default"')),
-        Mutation("`schedulerName`", _when("object.spec.?schedulerName.orValue('') == ''", "/spec/schedulerName", '"SCHEDULER"')),
-        Mutation("`maxRetry` 3", _when("object.spec.?maxRetry.orValue(0) == 0", "/spec/maxRetry", "3")),
+        Mutation("queue `default`", when("object.spec.?queue.orValue('') == ''", "/spec/queue", '"default"')),
+        Mutation("`schedulerName`", when("object.spec.?schedulerName.orValue('') == ''", "/spec/schedulerName", '"SCHEDULER"')),
+        Mutation("`maxRetry` 3", when("object.spec.?maxRetry.orValue(0) == 0", "/spec/maxRetry", "3")),
         Mutation("names of tasks", _each_task("t.?name.orValue('') == ''", "name", "'default' + string(i)")),
         Mutation("`minAvailable` of tasks", _each_task("!has(t.minAvailable)", "minAvailable", _MINIMUM_OF)),
         Mutation("`maxRetry` 3 of tasks", _each_task("t.?maxRetry.orValue(0) == 0", "maxRetry", "3")),
@@ -359,7 +356,7 @@ JOB_DEFAULTS: Final = MutatingPolicy(
         ),
         Mutation(
             "`minAvailable` of the Job",
-            _when(
+            when(
                 "object.spec.?minAvailable.orValue(0) == 0",
                 "/spec/minAvailable",
                 f"object.spec.?tasks.orValue([]).map(t, {_MINIMUM_OF}).sum()",
@@ -367,7 +364,7 @@ JOB_DEFAULTS: Final = MutatingPolicy(
         ),
         Mutation(
             "the Job plugin svc for Jobs with a framework plugin",
-            _when(
+            when(
                 (
                     "has(object.spec.plugins) && !('svc' in object.spec.plugins) && "
                     f"object.spec.plugins.exists(k, k in {_FRAMEWORKS})"
@@ -378,7 +375,7 @@ JOB_DEFAULTS: Final = MutatingPolicy(
         ),
         Mutation(
             "the Job plugin ssh for Jobs with the plugin mpi",
-            _when(
+            when(
                 "has(object.spec.plugins) && !('ssh' in object.spec.plugins) && 'mpi' in object.spec.plugins",
                 "/spec/plugins/ssh",
                 "[]",

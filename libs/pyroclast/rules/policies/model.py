@@ -33,6 +33,11 @@ def is_whole(value: str) -> str:
     return f"{number} == double(int({number}))"
 
 
+def when(condition: str, path: str, value: str) -> str:
+    """Return the operation that adds `value` at `path` when `condition` holds (all in CEL)."""
+    return f'{condition} ? [JSONPatch{{op: "add", path: "{path}", value: {value}}}] : []'
+
+
 @dataclass(frozen=True, slots=True)
 class Validation:
     """One check. `expression` must be true; otherwise the message is `message`, or the value of `said` (CEL) if that is set.

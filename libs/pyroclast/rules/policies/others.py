@@ -8,7 +8,16 @@ from typing import Final
 from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, HYPER_NODES, JOB_FLOWS, POD_GROUPS, PODS, QUEUES
 from pyroclast.rules.podgroups import BOTH_TIERS, NOT_NEGATIVE, ROOT_GROUP_REFUSED
 from pyroclast.rules.podspecs.requirements import COUNTED
-from pyroclast.rules.policies.model import ONE_TIER, MutatingPolicy, Mutation, ValidatingPolicy, Validation, is_whole, listed
+from pyroclast.rules.policies.model import (
+    ONE_TIER,
+    MutatingPolicy,
+    Mutation,
+    ValidatingPolicy,
+    Validation,
+    is_whole,
+    listed,
+    when,
+)
 from pyroclast.rules.policies.submitters import CHANGED, RECORDED_KEPT, SUBMITTER_KEPT, SUBMITTER_WRITTEN
 
 _WRITE: Final = ("CREATE", "UPDATE")
@@ -279,10 +288,7 @@ OTHER_DEFAULTS: Final = (
         (
             Mutation(
                 "a `spec` with `reclaimable` and `weight` 1",
-                (
-                    '!has(object.spec) ? [JSONPatch{op: "add", path: "/spec", '
-                    'value: {"reclaimable": dyn(true), "weight": dyn(1)}}] : []'
-                ),
+                when("!has(object.spec)", "/spec", '{"reclaimable": dyn(true), "weight": dyn(1)}'),
             ),
             Mutation(
                 "a `volcano.sh/hierarchy` that begins with `root`",
@@ -292,13 +298,8 @@ OTHER_DEFAULTS: Final = (
                     f'path: "/metadata/annotations/volcano.sh~1hierarchy-weights", value: "1/" + {_WEIGHTS}}}] : []'
                 ),
             ),
-            Mutation(
-                "`reclaimable`",
-                '!has(object.spec.reclaimable) ? [JSONPatch{op: "add", path: "/spec/reclaimable", value: true}] : []',
-            ),
-            Mutation(
-                "`weight` 1", 'object.spec.?weight.orValue(0) == 0 ? [JSONPatch{op: "add", path: "/spec/weight", value: 1}] : []'
-            ),
+            Mutation("`reclaimable`", when("!has(object.spec.reclaimable)", "/spec/reclaimable", "true")),
+            Mutation("`weight` 1", when("object.spec.?weight.orValue(0) == 0", "/spec/weight", "1")),
         ),
     ),
     MutatingPolicy(
@@ -308,10 +309,7 @@ OTHER_DEFAULTS: Final = (
         (
             Mutation(
                 "the queue that the annotation of the namespace names",
-                (
-                    f"{_NAMESPACE_QUEUE}.hasValue() ? "
-                    f'[JSONPatch{{op: "add", path: "/spec/queue", value: {_NAMESPACE_QUEUE}.value()}}] : []'
-                ),
+                when(f"{_NAMESPACE_QUEUE}.hasValue()", "/spec/queue", f"{_NAMESPACE_QUEUE}.value()"),
             ),
         ),
         conditions=(("has-no-queue-of-its-own", "object.?spec.?queue.orValue('') == 'default'"),),

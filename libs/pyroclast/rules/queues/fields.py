@@ -55,7 +55,7 @@ def _annotations(queue: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def default(queue: Mapping[str, Any]) -> Patch:
     """Return the operations that set the defaults of `queue`. Values of a wrong type stay, because the schema reports them."""
-    patch = _rooted(mapping(mapping(queue.get("metadata")).get("annotations")))
+    patch = _rooted(_annotations(queue))
     spec = queue.get("spec")
     if spec is None:
         return [*patch, {"op": "add", "path": "/spec", "value": {"reclaimable": True, "weight": 1}}]
