@@ -21,9 +21,8 @@ from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast.runtime import supervisor
 from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.tls import ServingTls
-from pyroclast_admission.certificates.issue import Material
+from pyroclast_admission.certificates.issue import Material, carry_out
 from pyroclast_admission.certificates.plan import Policy, Step
-from pyroclast_admission.certificates.steps import carry_out
 from pyroclast_admission.engine import Engine, Fetch, Overload, ReviewMetrics
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Known, Options

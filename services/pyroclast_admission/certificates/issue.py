@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, assert_never
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pyroclast_admission.certificates.plan import Facts, Serving, Span
+from pyroclast_admission.certificates.plan import Facts, Policy, Serving, Span, Step
 
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
@@ -213,3 +213,39 @@ def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) ->
 
 def _span(certificate: x509.Certificate) -> Span:
     return Span(certificate.not_valid_before_utc + CLOCK_SKEW, certificate.not_valid_after_utc)
+
+
+MAX_AUTHORITIES = 3
+"""Most authorities in a bundle: the new one, the one that signed the serving certificate, and one more for a rotation that begins
+before another has ended.
+"""
+
+
+def carry_out(step: Step, material: Material | None, policy: Policy, now: datetime) -> Material:
+    """Return the certificates and keys after `step`."""
+    match step:
+        case Step.START_OVER:
+            return _start_over(policy, now)
+        case Step.KEEP | Step.ADD_AUTHORITY | Step.ISSUE | Step.DROP_AUTHORITIES if material is None:
+            raise ValueError(f"nothing is there to {step.value}")
+        case Step.KEEP:
+            return material
+        case Step.ADD_AUTHORITY:
+            authority, key = new_authority(now, policy.authority_validity)
+            return Material((authority, *material.authorities)[:MAX_AUTHORITIES], key, material.certificate, material.key)
+        case Step.ISSUE:
+            return _with_serving(material.authorities, material.authority_key, policy, now)
+        case Step.DROP_AUTHORITIES:
+            return Material(material.authorities[:1], material.authority_key, material.certificate, material.key)
+        case _:
+            assert_never(step)
+
+
+def _start_over(policy: Policy, now: datetime) -> Material:
+    authority, key = new_authority(now, policy.authority_validity)
+    return _with_serving((authority,), key, policy, now)
+
+
+def _with_serving(authorities: tuple[bytes, ...], authority_key: bytes, policy: Policy, now: datetime) -> Material:
+    certificate, key = new_serving(authorities[0], authority_key, sorted(policy.names), now, policy.validity)
+    return Material(authorities, authority_key, certificate, key)

@@ -13,9 +13,8 @@ from pyroclast.api.types import SECRETS, Key
 from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound
 from pyroclast.kube.http.client import Client
 from pyroclast_admission.certificates import issue
-from pyroclast_admission.certificates.issue import Material, from_secret, to_secret
+from pyroclast_admission.certificates.issue import Material, carry_out, from_secret, to_secret
 from pyroclast_admission.certificates.plan import Policy, Step, next_step, next_time
-from pyroclast_admission.certificates.steps import carry_out
 
 log = structlog.get_logger()
 

@@ -26,10 +26,9 @@ from pyroclast.kube.http.client import Client
 from pyroclast_admission.certificates import issue
 from pyroclast_admission.certificates import keeper as certificates_keeper
 from pyroclast_admission.certificates.inject import CONFIRM_SECONDS, BundleInjector, Configuration
-from pyroclast_admission.certificates.issue import Material, from_secret, to_secret
+from pyroclast_admission.certificates.issue import MAX_AUTHORITIES, Material, carry_out, from_secret, to_secret
 from pyroclast_admission.certificates.keeper import CertificateKeeper
 from pyroclast_admission.certificates.plan import Policy, Step, next_step, next_time
-from pyroclast_admission.certificates.steps import MAX_AUTHORITIES, carry_out
 from tests.unit.ending import ended
 from tests.unit.running import RunningServer, running_server
 

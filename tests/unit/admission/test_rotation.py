@@ -12,9 +12,8 @@ import aiohttp
 import pytest
 
 from pyroclast_admission.certificates import issue
-from pyroclast_admission.certificates.issue import Material
+from pyroclast_admission.certificates.issue import Material, carry_out
 from pyroclast_admission.certificates.plan import Step, next_step
-from pyroclast_admission.certificates.steps import carry_out
 from tests.bench.admission_server import Serving, policy, serving
 from tests.unit.admission.clients import review
 from tests.unit.rules.builders import job

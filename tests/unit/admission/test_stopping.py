@@ -15,8 +15,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from pyroclast_admission.certificates.issue import carry_out
 from pyroclast_admission.certificates.plan import Step
-from pyroclast_admission.certificates.steps import carry_out
 from pyroclast_standalone.processes import free_port
 from tests.bench.admission_server import policy
 from tests.unit.admission.clients import asking, review

@@ -19,8 +19,8 @@ from aiohttp import web
 from pyroclast.runtime import listener as listener_module
 from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.tls import ServingTls
+from pyroclast_admission.certificates.issue import carry_out
 from pyroclast_admission.certificates.plan import Step
-from pyroclast_admission.certificates.steps import carry_out
 from tests.bench.admission_server import policy
 
 MATERIAL = carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
