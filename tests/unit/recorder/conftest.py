@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Table
 
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
+from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
+from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.following import writer
 from tests.postgres import postgres_server
+from tests.unit.running import running_server
+
+from .laboratory import Laboratory, define
 
 CLUSTER = "3f0c"
 
@@ -75,3 +84,30 @@ def new_database(request: pytest.FixtureRequest, tmp_path: Path, migrated: Path)
             await database.close()
 
     return new
+
+
+@pytest.fixture
+async def database(new_database: NewDatabase) -> AsyncIterator[Database]:
+    """An empty database."""
+    async with new_database() as database:
+        yield database
+
+
+@pytest.fixture
+async def laboratory(database: Database) -> AsyncIterator[Laboratory]:
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        await define(client)
+        await server.settle()
+        found = Laboratory(server, client, database)
+        try:
+            yield found
+        finally:
+            await found.stop()
+
+
+async def write(database: Database, rows: Iterable[tuple[Table, int, Mapping[str, Any]]], now: int) -> list[GroupEnd]:
+    """Write rows, each with its table and its version, in one transaction."""
+    batch = Batch(database.cluster)
+    for table, version, row in rows:
+        batch.add(table, version, row)
+    return await database.write(batch, now)

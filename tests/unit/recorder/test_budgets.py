@@ -28,7 +28,7 @@ from pyroclast_recorder.reading.queries import usage
 from pyroclast_recorder.reading.questions import UsageQuestion
 from tests.unit.running import running_server
 
-from .conftest import ON_SQLITE, NewDatabase
+from .conftest import ON_SQLITE
 
 HOUR = 3600
 GPU = "nvidia.com/gpu"
@@ -168,14 +168,13 @@ ROWS = [
 
 
 @pytest.mark.parametrize("since", [NOON - 24 * HOUR, NOON - 16 * HOUR, NOON - 5 * HOUR, NOON - HOUR])
-async def test_budget_usage_equals_the_usage_report(new_database: NewDatabase, since: int) -> None:
-    async with new_database() as database:
-        await recorded(database, ROWS)
-        async with database.reading() as connection:
-            found = await use_since(connection, database.cluster, since, NOON, [GPU])
-            question = UsageQuestion(since, NOON, ("queue", "resource"), "all")
-            report = await usage(connection, database.cluster, question, ["ns"])
-            assert await settled_at(connection, database.cluster) == NOON
+async def test_budget_usage_equals_the_usage_report(database: Database, since: int) -> None:
+    await recorded(database, ROWS)
+    async with database.reading() as connection:
+        found = await use_since(connection, database.cluster, since, NOON, [GPU])
+        question = UsageQuestion(since, NOON, ("queue", "resource"), "all")
+        report = await usage(connection, database.cluster, question, ["ns"])
+        assert await settled_at(connection, database.cluster) == NOON
     assert found == {
         (each["queue"], GPU): (each["asked"], each["doubtful"])
         for each in report
@@ -184,21 +183,19 @@ async def test_budget_usage_equals_the_usage_report(new_database: NewDatabase, s
 
 
 @pytest.mark.parametrize("minutes", [15, 30, 45])
-async def test_budget_usage_is_exact_when_the_period_begins_within_an_hour(new_database: NewDatabase, minutes: int) -> None:
+async def test_budget_usage_is_exact_when_the_period_begins_within_an_hour(database: Database, minutes: int) -> None:
     """As those of India and Nepal do."""
     since = NOON - 20 * HOUR + minutes * 60
-    async with new_database() as database:
-        await recorded(database, ROWS)
-        async with database.reading() as connection:
-            found = await use_since(connection, database.cluster, since, NOON, [GPU])
+    await recorded(database, ROWS)
+    async with database.reading() as connection:
+        found = await use_since(connection, database.cluster, since, NOON, [GPU])
     assert found["red", GPU][0] == 1000 * (5 * HOUR - minutes * 60) + 2000 * (2 * HOUR + 600)
 
 
-async def test_budget_usage_is_exact_for_a_period_shorter_than_an_hour(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        await recorded(database, ROWS)
-        async with database.reading() as connection:
-            found = await use_since(connection, database.cluster, NOON - 30 * 60 - 10, NOON, [GPU])
+async def test_budget_usage_is_exact_for_a_period_shorter_than_an_hour(database: Database) -> None:
+    await recorded(database, ROWS)
+    async with database.reading() as connection:
+        found = await use_since(connection, database.cluster, NOON - 30 * 60 - 10, NOON, [GPU])
     assert found == {("red", GPU): (2000 * (30 * 60 + 10), 0)}
 
 
@@ -231,8 +228,8 @@ class Laboratory:
 
 
 @pytest.fixture
-async def laboratory(new_database: NewDatabase) -> AsyncIterator[Laboratory]:
-    async with new_database() as database, running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+async def laboratory(database: Database) -> AsyncIterator[Laboratory]:
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         for crd in crds.custom_resource_definitions():
             if crd["metadata"]["name"] == QUEUES.qualified:
                 await client.create(CRDS, crd)

@@ -12,6 +12,7 @@ from sqlalchemy import Table
 from pyroclast.api.records.native_groups import CompositePodGroup, NativeCondition, NativePodGroup
 from pyroclast.api.run_lengths import digest
 from pyroclast.api.types import BATCH_JOBS
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import composites, job_alikes, jobs, pods
 from pyroclast_recorder.facts.native_groups import Tree, composite_facts, tree_run
 from pyroclast_recorder.facts.pods import pod_facts
@@ -20,8 +21,8 @@ from pyroclast_recorder.reading.queries import estimates
 from pyroclast_scheduler.explaining.lengths import keys_of
 from tests.unit.scheduler import natives
 
-from .conftest import NewDatabase
-from .test_native_groups import ADMITTED, HAS_PLACES, NOW, T0, member, read, says, write
+from .conftest import NewDatabase, write
+from .test_native_groups import ADMITTED, HAS_PLACES, NOW, T0, member, read, says
 
 Rows = list[tuple[Table, int, dict[str, Any]]]
 Outcome = tuple[list[tuple[dict[str, Any], dict[str, Any]]], tuple[str, int | None]]
@@ -72,7 +73,7 @@ def test_compositepodgroup_row_holds_parent_queue_owner_min_groups_and_start() -
 
 @pytest.mark.parametrize(("minimum", "members"), [(1, 2), (2, 5)], ids=["the smallest group is enough", "both are needed"])
 async def test_compositepodgroup_run_is_stored_under_the_keys_the_scheduler_looks_up(
-    new_database: NewDatabase, minimum: int, members: int
+    database: Database, minimum: int, members: int
 ) -> None:
     cache = natives.world({"n": 9})
     root, parts = composite("train-7", minimum), [part("g", 2, "train-7"), part("h", 3, "train-7")]
@@ -85,15 +86,14 @@ async def test_compositepodgroup_run_is_stored_under_the_keys_the_scheduler_look
         made = natives.pod(name, group, node="n", age=30 - at, cpu=at + 1, **declared)
         cache.pod_changed(None, made)
         rows.append((pods, 1, pod_facts(made, NOW, is_deleted=False)))
-    async with new_database() as database:
-        await write(database, rows)
-        (run,) = await database.runs(0, 9)
-        (facts,) = cache.snapshot().all_jobs.values()
-        assert keys_of(facts) == ["name/t/train", f"shape/default/{members}/cpu=1000"]
-        assert run["alike"].split(",") == [digest(key) for key in keys_of(facts)]
-        assert (run["owner"], run["estimate"], facts.running_estimate) == (digest("t"), "1m", "1m")
-        assert (run["phase"], run["ended"]) == ("Running", None)
-        assert await read(database, job_alikes, "job") == [], "no part of it is told alone"
+    await write(database, rows, NOW)
+    (run,) = await database.runs(0, 9)
+    (facts,) = cache.snapshot().all_jobs.values()
+    assert keys_of(facts) == ["name/t/train", f"shape/default/{members}/cpu=1000"]
+    assert run["alike"].split(",") == [digest(key) for key in keys_of(facts)]
+    assert (run["owner"], run["estimate"], facts.running_estimate) == (digest("t"), "1m", "1m")
+    assert (run["phase"], run["ended"]) == ("Running", None)
+    assert await read(database, job_alikes, "job") == [], "no part of it is told alone"
 
 
 SEEN: list[Rows] = [
@@ -111,7 +111,7 @@ async def test_compositepodgroup_run_ends_with_its_last_pod_whatever_the_order_o
     for order in itertools.permutations(SEEN):
         async with new_database() as database:
             for rows in order:
-                await write(database, rows)
+                await write(database, rows, NOW)
             assert await read(database, composites, "uid", "parent_uid") == [("uid-c", None), ("uid-d", "uid-c")]
             assert await read(database, jobs, "uid", "parent_uid") == [("uid-g", "uid-c"), ("uid-h", "uid-d")]
             (run,) = await database.runs(0, 9)
@@ -119,37 +119,34 @@ async def test_compositepodgroup_run_ends_with_its_last_pod_whatever_the_order_o
             assert run["alike"] == ",".join(digest(key) for key in ("name/t/c", "shape/red/3/cpu=1000"))
 
 
-async def test_runs_of_compositepodgroups_and_jobs_are_merged_newest_first(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        for rows in SEEN:
-            await write(database, rows)
-        for name, end in (("x", 120), ("y", 140)):
-            await write(database, [(jobs, 1, {"uid": name, "phase": "Failed", "started": T0, "ended": T0 + end})])
-            await write(database, [(job_alikes, 1, {"job": name, "alike": name, "owner": "o", "at": T0})])
-        assert [row["ended"] - T0 for row in await database.runs(0, 9)] == [140, 130, 120]
-        assert [row["ended"] - T0 for row in await database.runs(0, 2)] == [140, 130]
+async def test_runs_of_compositepodgroups_and_jobs_are_merged_newest_first(database: Database) -> None:
+    for rows in SEEN:
+        await write(database, rows, NOW)
+    for name, end in (("x", 120), ("y", 140)):
+        await write(database, [(jobs, 1, {"uid": name, "phase": "Failed", "started": T0, "ended": T0 + end})], NOW)
+        await write(database, [(job_alikes, 1, {"job": name, "alike": name, "owner": "o", "at": T0})], NOW)
+    assert [row["ended"] - T0 for row in await database.runs(0, 9)] == [140, 130, 120]
+    assert [row["ended"] - T0 for row in await database.runs(0, 2)] == [140, 130]
 
 
-async def test_predicted_start_of_a_compositepodgroup_is_compared_with_its_actual_start(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        await write(database, rows_of(composite(conditions=[{**ADMITTED, "status": "True"}, says()])))
-        for rows in SEEN:
-            await write(database, [(table, 2, row) for table, _, row in rows])
-        async with database.reading() as connection:
-            (row,) = await estimates(connection, database.cluster, T0, T0 + 90, ["t"])
-            assert await estimates(connection, database.cluster, T0, T0 + 90, ["other"]) == []
+async def test_predicted_start_of_a_compositepodgroup_is_compared_with_its_actual_start(database: Database) -> None:
+    await write(database, rows_of(composite(conditions=[{**ADMITTED, "status": "True"}, says()])), NOW)
+    for rows in SEEN:
+        await write(database, [(table, 2, row) for table, _, row in rows], NOW)
+    async with database.reading() as connection:
+        (row,) = await estimates(connection, database.cluster, T0, T0 + 90, ["t"])
+        assert await estimates(connection, database.cluster, T0, T0 + 90, ["other"]) == []
     counts = {"queue": "red", "predictions": 1, "held": 1, "early": 0, "late": 0}
     assert row == {**counts, "p50WidthSeconds": 60, "p50ErrorSeconds": 0, "basis": {"history": 2}}
 
 
-async def test_podgroup_belongs_to_the_compositepodgroup_that_existed_at_its_creation(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        await write(database, rows_of(composite(uid="uid-before"), part("g", 1)))
-        removed = T0 - 10**6
-        await write(database, [(composites, 0, {"uid": "uid-before", "removed": removed})])
-        await write(database, rows_of(part("h", 1)))
-        await write(database, rows_of(composite(uid="uid-after")))
-        assert await read(database, jobs, "uid", "parent_uid") == [("uid-g", "uid-before"), ("uid-h", "uid-after")]
+async def test_podgroup_belongs_to_the_compositepodgroup_that_existed_at_its_creation(database: Database) -> None:
+    await write(database, rows_of(composite(uid="uid-before"), part("g", 1)), NOW)
+    removed = T0 - 10**6
+    await write(database, [(composites, 0, {"uid": "uid-before", "removed": removed})], NOW)
+    await write(database, rows_of(part("h", 1)), NOW)
+    await write(database, rows_of(composite(uid="uid-after")), NOW)
+    assert await read(database, jobs, "uid", "parent_uid") == [("uid-g", "uid-before"), ("uid-h", "uid-after")]
 
 
 def leaf(uid: str, phase: str, ended: int | None) -> dict[str, Any]:

@@ -125,23 +125,22 @@ def test_merging_is_commutative_associative_and_idempotent(one: Any, two: Any, t
     assert merged(pods, one, one) == one
 
 
-async def test_hourly_usage_is_recomputed_when_job_and_pod_rows_arrive_later(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        begin = 10 * HOUR
-        pod = {"uid": "p", "job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": begin}
-        await record(database, [(pods, 1, pod)], [], now=begin + 60)
-        await database.settle(begin + 60)
-        assert await usage(database) == {("default", begin): 60_000}
-        await database.settle(begin + HOUR + 600)
-        assert await usage(database) == {("default", begin): 3_600_000, ("default", begin + HOUR): 600_000}
-        job = {"uid": "j", "namespace": "ns", "name": "a", "queue": "red", "submitted_by": "ann"}
-        await record(database, [(jobs, 2, job)], [], now=begin + HOUR + 600)
-        await database.settle(begin + HOUR + 600)
-        assert await usage(database) == {("red", begin): 3_600_000, ("red", begin + HOUR): 600_000}
-        ended = {**pod, "finished": begin + 1800, "released_high": begin + HOUR + 700}
-        await record(database, [(pods, 3, ended)], [], now=begin + HOUR + 700)
-        await database.settle(begin + HOUR + 800)
-        assert await usage(database) == {("red", begin): 1_800_000}
+async def test_hourly_usage_is_recomputed_when_job_and_pod_rows_arrive_later(database: Database) -> None:
+    begin = 10 * HOUR
+    pod = {"uid": "p", "job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": begin}
+    await record(database, [(pods, 1, pod)], [], now=begin + 60)
+    await database.settle(begin + 60)
+    assert await usage(database) == {("default", begin): 60_000}
+    await database.settle(begin + HOUR + 600)
+    assert await usage(database) == {("default", begin): 3_600_000, ("default", begin + HOUR): 600_000}
+    job = {"uid": "j", "namespace": "ns", "name": "a", "queue": "red", "submitted_by": "ann"}
+    await record(database, [(jobs, 2, job)], [], now=begin + HOUR + 600)
+    await database.settle(begin + HOUR + 600)
+    assert await usage(database) == {("red", begin): 3_600_000, ("red", begin + HOUR): 600_000}
+    ended = {**pod, "finished": begin + 1800, "released_high": begin + HOUR + 700}
+    await record(database, [(pods, 3, ended)], [], now=begin + HOUR + 700)
+    await database.settle(begin + HOUR + 800)
+    assert await usage(database) == {("red", begin): 1_800_000}
 
 
 async def usage(database: Database) -> dict[tuple[str, int], int]:
@@ -151,33 +150,31 @@ async def usage(database: Database) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("jump", [-20 * HOUR, -61, 20 * HOUR])
-async def test_a_clock_that_jumps_and_comes_back_changes_no_usage(new_database: NewDatabase, jump: int) -> None:
+async def test_a_clock_that_jumps_and_comes_back_changes_no_usage(database: Database, jump: int) -> None:
     begin = 100 * HOUR
     pod = {"uid": "p", "namespace": "ns", "requests": '{"cpu":1000}', "bound": begin, "queue": "red"}
-    async with new_database() as database:
-        await record(database, [(pods, 1, pod)], [], now=begin)
-        for now in (begin + 60, begin + 60 + jump, begin + 120):
-            await database.settle(now)
-        assert await usage(database) == {("red", begin): 120_000}
+    await record(database, [(pods, 1, pod)], [], now=begin)
+    for now in (begin + 60, begin + 60 + jump, begin + 120):
+        await database.settle(now)
+    assert await usage(database) == {("red", begin): 120_000}
 
 
 WINDOWS = [(0, 4 * DAY), (5 * HOUR, 3 * DAY + 7 * HOUR), (DAY, 2 * DAY - 1), (DAY, 2 * DAY - HOUR - 1), (2 * HOUR, 9 * HOUR + 5)]
 
 
-async def test_daily_usage_equals_the_sum_of_its_hours(new_database: NewDatabase) -> None:
+async def test_daily_usage_equals_the_sum_of_its_hours(database: Database) -> None:
     chance = random.Random(5)
-    async with new_database() as database:
-        for number in range(40):
-            begin = chance.randrange(3 * DAY)
-            row = {"uid": f"p{number}", "namespace": "ns", "requests": '{"cpu":1000,"memory":7}', "bound": begin}
-            row |= {"released_low": begin, "released_high": begin + chance.randrange(2 * DAY), "queue": f"q{number % 3}"}
-            await record(database, [(pods, 1, row)], [], now=4 * DAY)
-            await database.settle(4 * DAY)
-        for since, until in WINDOWS:
-            sums = [await total(database, since, until, by_hour=by_hour) for by_hour in (False, True)]
-            assert sums[0] == sums[1] != []
-        assert await database.prune(usage_days, DAY - HOUR, 100) == 0, "an hour of it is kept"
-        assert await database.prune(usage_days, DAY, 100) == 6
+    for number in range(40):
+        begin = chance.randrange(3 * DAY)
+        row = {"uid": f"p{number}", "namespace": "ns", "requests": '{"cpu":1000,"memory":7}', "bound": begin}
+        row |= {"released_low": begin, "released_high": begin + chance.randrange(2 * DAY), "queue": f"q{number % 3}"}
+        await record(database, [(pods, 1, row)], [], now=4 * DAY)
+        await database.settle(4 * DAY)
+    for since, until in WINDOWS:
+        sums = [await total(database, since, until, by_hour=by_hour) for by_hour in (False, True)]
+        assert sums[0] == sums[1] != []
+    assert await database.prune(usage_days, DAY - HOUR, 100) == 0, "an hour of it is kept"
+    assert await database.prune(usage_days, DAY, 100) == 6
 
 
 async def total(database: Database, since: int, until: int, *, by_hour: bool) -> list[tuple[Any, ...]]:
@@ -188,87 +185,79 @@ async def total(database: Database, since: int, until: int, *, by_hour: bool) ->
         return [tuple(row) for row in await connection.execute(chosen)]
 
 
-async def test_newest_cursor_of_a_batch_is_written(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        batch = Batch(database.cluster)
-        batch.move(Cursor("pods", "17", 100, 2))
-        batch.move(Cursor("pods", "18", 101, 2))
+async def test_newest_cursor_of_a_batch_is_written(database: Database) -> None:
+    batch = Batch(database.cluster)
+    batch.move(Cursor("pods", "17", 100, 2))
+    batch.move(Cursor("pods", "18", 101, 2))
+    await database.write(batch, 101)
+    assert await database.cursors() == {"pods": Cursor("pods", "18", 101, 2)}
+
+
+async def test_batch_with_a_refused_row_writes_neither_its_other_rows_nor_its_cursor(database: Database) -> None:
+    batch = Batch(database.cluster)
+    batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a"})
+    batch.add(pods, 1, {"uid": "p", "namespace": "ns", "bound": 2**70})
+    batch.move(Cursor("pods", "17", 100, 2))
+    with pytest.raises(RowRefused):
         await database.write(batch, 101)
-        assert await database.cursors() == {"pods": Cursor("pods", "18", 101, 2)}
+    assert (await database.still_there(jobs), await database.cursors()) == ({}, {})
 
 
-async def test_batch_with_a_refused_row_writes_neither_its_other_rows_nor_its_cursor(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        batch = Batch(database.cluster)
-        batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a"})
-        batch.add(pods, 1, {"uid": "p", "namespace": "ns", "bound": 2**70})
-        batch.move(Cursor("pods", "17", 100, 2))
-        with pytest.raises(RowRefused):
-            await database.write(batch, 101)
-        assert (await database.still_there(jobs), await database.cursors()) == ({}, {})
+async def test_a_row_that_no_database_can_take_is_left_out_and_the_others_are_written(database: Database) -> None:
+    writer = Writer(database, lambda: 9000.0, lambda rows, seconds: None)
+    for number, size in enumerate((1, 2**70, 3)):
+        await writer.add(jobs, 1, {"uid": f"j{number}", "namespace": "ns", "name": "a", "gang_size": size})
+    writer.move(Cursor("jobs", "7", 8999, 0))
+    running = asyncio.create_task(writer.run())
+    await writer.flushed()
+    running.cancel()
+    assert sorted(await database.still_there(jobs)) == ["j0", "j2"]
+    assert (await database.cursors())["jobs"].resource_version == "7"
 
 
-async def test_a_row_that_no_database_can_take_is_left_out_and_the_others_are_written(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        writer = Writer(database, lambda: 9000.0, lambda rows, seconds: None)
-        for number, size in enumerate((1, 2**70, 3)):
-            await writer.add(jobs, 1, {"uid": f"j{number}", "namespace": "ns", "name": "a", "gang_size": size})
-        writer.move(Cursor("jobs", "7", 8999, 0))
-        running = asyncio.create_task(writer.run())
-        await writer.flushed()
-        running.cancel()
-        assert sorted(await database.still_there(jobs)) == ["j0", "j2"]
-        assert (await database.cursors())["jobs"].resource_version == "7"
+async def test_pending_rows_and_their_cursor_are_written_when_the_writer_is_cancelled(database: Database) -> None:
+    write, is_away = database.write, [True]
+
+    async def moody(batch: Batch, now: int) -> list[GroupEnd]:
+        if is_away[0]:
+            raise DatabaseUnavailable("the disk is full")
+        return await write(batch, now)
+
+    database.write = moody  # type: ignore[method-assign]
+    writer = Writer(database, lambda: 9000.0, lambda rows, seconds: None)
+    running = asyncio.create_task(writer.run())
+    await writer.add(jobs, 1, {"uid": "early", "namespace": "ns", "name": "a"})
+    async with asyncio.timeout(60):
+        while writer.complaint is None:
+            await asyncio.sleep(0.01)
+    await writer.add(jobs, 2, {"uid": "late", "namespace": "ns", "name": "b"})
+    writer.move(Cursor("jobs", "2", 8999, 0))
+    is_away[0] = False
+    await ended(running)
+    assert sorted(await database.still_there(jobs)) == ["early", "late"]
+    assert await database.cursors() == {"jobs": Cursor("jobs", "2", 8999, 0)}
 
 
-async def test_pending_rows_and_their_cursor_are_written_when_the_writer_is_cancelled(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        write, is_away = database.write, [True]
-
-        async def moody(batch: Batch, now: int) -> list[GroupEnd]:
-            if is_away[0]:
-                raise DatabaseUnavailable("the disk is full")
-            return await write(batch, now)
-
-        database.write = moody  # type: ignore[method-assign]
-        writer = Writer(database, lambda: 9000.0, lambda rows, seconds: None)
-        running = asyncio.create_task(writer.run())
-        await writer.add(jobs, 1, {"uid": "early", "namespace": "ns", "name": "a"})
-        async with asyncio.timeout(60):
-            while writer.complaint is None:
-                await asyncio.sleep(0.01)
-        await writer.add(jobs, 2, {"uid": "late", "namespace": "ns", "name": "b"})
-        writer.move(Cursor("jobs", "2", 8999, 0))
-        is_away[0] = False
-        await ended(running)
-        assert sorted(await database.still_there(jobs)) == ["early", "late"]
-        assert await database.cursors() == {"jobs": Cursor("jobs", "2", 8999, 0)}
-
-
-async def test_old_pod_rows_are_pruned_only_after_their_hours_are_settled(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        for number in range(30):
-            end = number * HOUR
-            row = {"uid": f"p{number}", "namespace": "ns", "requests": "{}", "bound": end, "finished": end, "released_high": end}
-            await record(database, [(pods, 1, row)], [], now=30 * HOUR)
-        assert await database.prune(pods, 20 * HOUR, 5) == 0, "hour 0 has not been added up"
-        await database.settle(30 * HOUR)
-        assert await database.prune(pods, 20 * HOUR, 5) == 5
-        assert [await database.prune(pods, 20 * HOUR, 100), await database.prune(pods, 20 * HOUR, 100)] == [15, 0]
-        assert {row["uid"] for row in (await contents(database))["pods"]} == {f"p{number}" for number in range(20, 30)}
+async def test_old_pod_rows_are_pruned_only_after_their_hours_are_settled(database: Database) -> None:
+    for number in range(30):
+        end = number * HOUR
+        row = {"uid": f"p{number}", "namespace": "ns", "requests": "{}", "bound": end, "finished": end, "released_high": end}
+        await record(database, [(pods, 1, row)], [], now=30 * HOUR)
+    assert await database.prune(pods, 20 * HOUR, 5) == 0, "hour 0 has not been added up"
+    await database.settle(30 * HOUR)
+    assert await database.prune(pods, 20 * HOUR, 5) == 5
+    assert [await database.prune(pods, 20 * HOUR, 100), await database.prune(pods, 20 * HOUR, 100)] == [15, 0]
+    assert {row["uid"] for row in (await contents(database))["pods"]} == {f"p{number}" for number in range(20, 30)}
 
 
 @pytest.mark.parametrize(
     ("table", "state"), [(node_states, {"name": "n1"}), (reservations, {"nodes": "[]"})], ids=["node_states", "reservations"]
 )
-async def test_only_states_replaced_before_the_limit_are_pruned(
-    new_database: NewDatabase, table: Table, state: dict[str, Any]
-) -> None:
-    async with new_database() as database:
-        times = [("a", 1), ("a", 5), ("a", 9), ("b", 3)]
-        await record(database, [(table, 1, {"uid": uid, "at": at, **state}) for uid, at in times], [])
-        assert await database.prune(table, 8, 10) == 1
-        assert [(row["uid"], row["at"]) for row in (await contents(database))[table.name]] == [("a", 5), ("a", 9), ("b", 3)]
+async def test_only_states_replaced_before_the_limit_are_pruned(database: Database, table: Table, state: dict[str, Any]) -> None:
+    times = [("a", 1), ("a", 5), ("a", 9), ("b", 3)]
+    await record(database, [(table, 1, {"uid": uid, "at": at, **state}) for uid, at in times], [])
+    assert await database.prune(table, 8, 10) == 1
+    assert [(row["uid"], row["at"]) for row in (await contents(database))[table.name]] == [("a", 5), ("a", 9), ("b", 3)]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -57,8 +57,8 @@ async def check(database: Database, writer: Writer, rows: int) -> None:
 
 
 @pytest.mark.parametrize("new_database", ["sqlite"], indirect=True)
-async def test_a_full_database_takes_the_rows_when_there_is_room_again(new_database: NewDatabase) -> None:
-    async with new_database() as database, writing(database) as writer:
+async def test_a_full_database_takes_the_rows_when_there_is_room_again(database: Database) -> None:
+    async with writing(database) as writer:
         pages = ["PRAGMA max_page_count = 4294967294"]
         event.listen(database._engine.sync_engine, "begin", lambda connection: connection.exec_driver_sql(pages[0]))
         await add(writer, 0)

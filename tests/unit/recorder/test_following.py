@@ -23,9 +23,7 @@ from pyroclast_recorder.following.node_sink import Domains
 from pyroclast_recorder.following.sinks import kept_nodes
 
 from .conftest import ON_SQLITE
-from .test_recording import Laboratory, laboratory, pod
-
-__all__ = ["laboratory"]
+from .laboratory import Laboratory, pod
 
 LATER = "2026-01-01T00:20:00Z"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -31,19 +31,11 @@ from pyroclast_recorder.reading.outcomes import BY_REASON, STATES, state_of
 from pyroclast_recorder.reading.questions import history_question
 from pyroclast_recorder.reading.server import HistoryServer
 
-from .conftest import ON_SQLITE, NewDatabase
-from .test_recording import Laboratory, laboratory, pod
-
-__all__ = ["laboratory"]
+from .conftest import ON_SQLITE
+from .laboratory import Laboratory, pod
 
 NOW = 1_800_000_000
 ENDLESS = text("WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers")
-
-
-@pytest.fixture
-async def database(new_database: NewDatabase) -> AsyncIterator[Database]:
-    async with new_database() as database:
-        yield database
 
 
 async def endless(connection: AsyncConnection) -> None:
@@ -103,23 +95,22 @@ async def test_a_slow_answer_ends_in_time_and_its_connection_is_free_again(
 
 
 async def test_the_recorder_writes_while_all_connections_of_requests_are_busy(
-    new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.2)
-    async with new_database() as database:
-        slow = [asyncio.create_task(database.answer(endless)) for _ in range(module.ANSWERS_AT_ONCE)]
-        await asyncio.sleep(0.3)
-        batch = Batch(database.cluster)
-        batch.add(jobs, 1, {"uid": "u", "namespace": "a", "name": "j", "created": NOW})
-        async with asyncio.timeout(5):
-            await database.write(batch, NOW)
-        with pytest.raises(DatabaseUnavailable):  # and not an error that would end the process
-            await ask(database, {})
-        for task in slow:
-            task.cancel()
-        await asyncio.gather(*slow, return_exceptions=True)
-        async with asyncio.timeout(5):
-            assert [item["name"] for item in (await ask(database, {}))[0]] == ["j"], "a cancelled request frees its connection"
+    slow = [asyncio.create_task(database.answer(endless)) for _ in range(module.ANSWERS_AT_ONCE)]
+    await asyncio.sleep(0.3)
+    batch = Batch(database.cluster)
+    batch.add(jobs, 1, {"uid": "u", "namespace": "a", "name": "j", "created": NOW})
+    async with asyncio.timeout(5):
+        await database.write(batch, NOW)
+    with pytest.raises(DatabaseUnavailable):  # and not an error that would end the process
+        await ask(database, {})
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+    async with asyncio.timeout(5):
+        assert [item["name"] for item in (await ask(database, {}))[0]] == ["j"], "a cancelled request frees its connection"
 
 
 class Users:

@@ -22,9 +22,7 @@ from pyroclast_recorder.settings import RecorderSettings
 from tests.pod_metrics import POD_METRICS_CRD
 
 from .conftest import ON_SQLITE
-from .test_recording import Laboratory, ended, laboratory, pod
-
-__all__ = ["laboratory"]
+from .laboratory import Laboratory, ended, pod
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=2000))

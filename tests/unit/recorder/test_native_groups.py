@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -47,11 +46,11 @@ from tests.unit.logs import captured
 from tests.unit.scheduler import natives
 from tests.unit.scheduler.shell.test_native_service import definition
 
-from .conftest import ON_SQLITE, NewDatabase
-from .test_reading import database, url
-from .test_recording import Laboratory, laboratory, pod
+from .conftest import ON_SQLITE, NewDatabase, write
+from .laboratory import Laboratory, pod
+from .test_reading import url
 
-__all__ = ["database", "laboratory", "url"]
+__all__ = ["url"]
 
 CREATED, PLACED, DELETED = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"
 T0 = 1_767_225_600
@@ -201,31 +200,29 @@ async def test_native_podgroup_ends_as_its_batch_job_whatever_the_order_of_rows(
     ]
     for order in itertools.permutations(seen):
         async with new_database() as database:
-            ends = [end for rows in order for end in await write(database, rows)]
+            ends = [end for rows in order for end in await write(database, rows, NOW)]
             assert await read(database, jobs, "uid", "phase", "ended") == [("g", "Failed", T0 + 120)]
             assert [(end.queue, end.at, end.seconds) for end in ends] == [("red", T0 + 120, 60)], "it is told once"
 
 
-async def test_native_podgroup_end_is_reported_once_when_its_batch_job_ends(new_database: NewDatabase) -> None:
+async def test_native_podgroup_end_is_reported_once_when_its_batch_job_ends(database: Database) -> None:
     made = {"uid": "j", "kind": "Job", "namespace": "default", "name": "train"}
     rows = rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version)))
-    async with new_database() as database:
-        for seen in ([(owners, 1, made)], rows, [(pods, 3, FAILED), (pods, 4, DONE[0])], [(pods, 4, DONE[1])]):
-            assert await write(database, seen) == []
-        over = (owners, 5, {**made, "phase": "Failed", "ended": T0 + 125})
-        assert await write(database, [over]) == [GroupEnd("red", "Failed", T0 + 120, 60)]
-        removed = rows_of(*[group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version), deletionTimestamp=DELETED)] * 2)
-        for seen in (removed, [(jobs, 0, {"uid": "g", "removed": NOW})], [(pods, 6, DONE[1])], [over]):
-            assert await write(database, seen) == []
+    for seen in ([(owners, 1, made)], rows, [(pods, 3, FAILED), (pods, 4, DONE[0])], [(pods, 4, DONE[1])]):
+        assert await write(database, seen, NOW) == []
+    over = (owners, 5, {**made, "phase": "Failed", "ended": T0 + 125})
+    assert await write(database, [over], NOW) == [GroupEnd("red", "Failed", T0 + 120, 60)]
+    removed = rows_of(*[group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version), deletionTimestamp=DELETED)] * 2)
+    for seen in (removed, [(jobs, 0, {"uid": "g", "removed": NOW})], [(pods, 6, DONE[1])], [over]):
+        assert await write(database, seen, NOW) == []
 
 
 async def test_run_seconds_of_a_native_podgroup_whose_start_was_not_seen_begin_with_its_first_pod(
-    new_database: NewDatabase,
+    database: Database,
 ) -> None:
     members = [(pods, 2, {**each, "bound": bound}) for each, bound in zip(DONE, (T0 + 75, T0 + 70), strict=True)]
-    async with new_database() as database:
-        ends = await write(database, [*rows_of(group(ADMITTED)), *members])
-        assert ends == [GroupEnd("red", "Completed", T0 + 120, 50)]
+    ends = await write(database, [*rows_of(group(ADMITTED)), *members], NOW)
+    assert ends == [GroupEnd("red", "Completed", T0 + 120, 50)]
 
 
 @pytest.mark.parametrize(
@@ -236,10 +233,9 @@ async def test_run_seconds_of_a_native_podgroup_whose_start_was_not_seen_begin_w
     ],
 )
 async def test_native_podgroup_with_deleted_or_running_pods_reports_no_end(
-    new_database: NewDatabase, rows: list[tuple[Table, int, dict[str, Any]]]
+    database: Database, rows: list[tuple[Table, int, dict[str, Any]]]
 ) -> None:
-    async with new_database() as database:
-        assert await write(database, [*rows_of(group(*STARTED)), *rows]) == []
+    assert await write(database, [*rows_of(group(*STARTED)), *rows], NOW) == []
 
 
 def test_end_metrics_count_per_queue_since_process_start_and_vanish_with_the_queue() -> None:
@@ -277,20 +273,19 @@ def test_waiting_condition_gives_a_native_podgroup_its_queue_and_predicted_start
         assert all(table is not predictions for table, _, _ in native_rows(other, NOW, is_deleted=False))
 
 
-async def test_native_podgroup_requests_count_in_the_open_jobs_of_its_queue(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        await write(database, rows_of(group(WAITS, says())))
-        assert await database.open_jobs() == []
-        waiting = [member(uid, bound=None, queue=None) for uid in ("a", "b")]
-        await write(database, [(pods, 2, each) for each in waiting])
-        assert await database.open_jobs() == [("blue", "Pending", '{"cpu":2000}', 1)]
-        await write(database, [*rows_of(group(), group(*STARTED)), (pods, 3, member("a")), (pods, 3, DONE[1])])
-        assert await database.open_jobs() == [("red", "Running", '{"cpu":1000}', 1)]
-        await write(database, [(pods, 4, DONE[0])])
-        assert await database.open_jobs() == []
+async def test_native_podgroup_requests_count_in_the_open_jobs_of_its_queue(database: Database) -> None:
+    await write(database, rows_of(group(WAITS, says())), NOW)
+    assert await database.open_jobs() == []
+    waiting = [member(uid, bound=None, queue=None) for uid in ("a", "b")]
+    await write(database, [(pods, 2, each) for each in waiting], NOW)
+    assert await database.open_jobs() == [("blue", "Pending", '{"cpu":2000}', 1)]
+    await write(database, [*rows_of(group(), group(*STARTED)), (pods, 3, member("a")), (pods, 3, DONE[1])], NOW)
+    assert await database.open_jobs() == [("red", "Running", '{"cpu":1000}', 1)]
+    await write(database, [(pods, 4, DONE[0])], NOW)
+    assert await database.open_jobs() == []
 
 
-async def test_native_podgroup_run_is_stored_under_the_keys_the_scheduler_looks_up(new_database: NewDatabase) -> None:
+async def test_native_podgroup_run_is_stored_under_the_keys_the_scheduler_looks_up(database: Database) -> None:
     cache = natives.world({"n": 9})
     owner = {"owner": (BATCH_JOBS.api_version, "Job", "j")}
     given = natives.gang("gang", 2, started=True, **owner)
@@ -299,24 +294,23 @@ async def test_native_podgroup_run_is_stored_under_the_keys_the_scheduler_looks_
         given, status=msgspec.structs.replace(given.status, conditions=(*given.status.conditions, queued))
     )
     cache.natives.group_changed(None, given)
-    async with new_database() as database:
-        batch = Batch(database.cluster)
-        for table, _, row in native_rows(given, NOW, is_deleted=False):
-            batch.add(table, 1, {**row, "started": T0} if table is jobs else row)
-        for name, age in (("p-0", 30), ("p-1", 20)):
-            container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1G", "example.com/gpu": "1"}}}
-            each = natives.pod(name, "gang", node="n", age=age, spec={"containers": [container]})
-            cache.pod_changed(None, each)
-            batch.add(pods, 1, pod_facts(each, NOW, is_deleted=False))
-        await database.write(batch, NOW)
-        (run,) = await database.runs(0, 9)
-        (facts,) = cache.snapshot().all_jobs.values()
-        assert run["alike"].split(",") == [digest(key) for key in keys_of(facts)]
-        assert keys_of(facts) == ["name/t/job", "shape/default/2/cpu=500,example.com/gpu=1000,memory=954"]
-        assert run["owner"] == digest("t")
-        await write(database, [(jobs, 2, {"uid": "uid-gang", "kind": KIND, "namespace": "t", "name": "gang", "gang_size": 2})])
-        (other,) = await read(database, job_alikes, "alike")
-        assert other == (",".join(digest(key) for key in keys_of(facts)),), "the garbage collector takes no name away"
+    batch = Batch(database.cluster)
+    for table, _, row in native_rows(given, NOW, is_deleted=False):
+        batch.add(table, 1, {**row, "started": T0} if table is jobs else row)
+    for name, age in (("p-0", 30), ("p-1", 20)):
+        container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1G", "example.com/gpu": "1"}}}
+        each = natives.pod(name, "gang", node="n", age=age, spec={"containers": [container]})
+        cache.pod_changed(None, each)
+        batch.add(pods, 1, pod_facts(each, NOW, is_deleted=False))
+    await database.write(batch, NOW)
+    (run,) = await database.runs(0, 9)
+    (facts,) = cache.snapshot().all_jobs.values()
+    assert run["alike"].split(",") == [digest(key) for key in keys_of(facts)]
+    assert keys_of(facts) == ["name/t/job", "shape/default/2/cpu=500,example.com/gpu=1000,memory=954"]
+    assert run["owner"] == digest("t")
+    await write(database, [(jobs, 2, {"uid": "uid-gang", "kind": KIND, "namespace": "t", "name": "gang", "gang_size": 2})], NOW)
+    (other,) = await read(database, job_alikes, "alike")
+    assert other == (",".join(digest(key) for key in keys_of(facts)),), "the garbage collector takes no name away"
 
 
 @pytest.mark.parametrize(
@@ -334,7 +328,7 @@ async def test_native_podgroup_estimate_falls_back_to_the_annotation_of_its_olde
     for order in itertools.permutations(seen):
         async with new_database() as database:
             for each in order:
-                await write(database, each)
+                await write(database, each, NOW)
             (run,) = await database.runs(0, 9)
             assert run["estimate"] == want
             (shown, *_) = await tries_of(database)
@@ -354,13 +348,6 @@ def rows_of(*groups: NativePodGroup) -> list[tuple[Table, int, dict[str, Any]]]:
     ]
 
 
-async def write(database: Database, rows: Sequence[tuple[Table, int, dict[str, Any]]]) -> list[GroupEnd]:
-    batch = Batch(database.cluster)
-    for table, version, row in rows:
-        batch.add(table, version, row)
-    return await database.write(batch, NOW)
-
-
 async def read(database: Database, table: Table, *names: str) -> list[tuple[Any, ...]]:
     async with database.reading() as connection:
         found = await connection.execute(select(table).where(table.c.cluster == database.cluster))
@@ -377,55 +364,51 @@ async def test_pods_are_assigned_to_their_native_podgroup_whatever_the_order_of_
     for order in itertools.permutations(seen):
         async with new_database() as database:
             for rows in order:
-                await write(database, rows)
+                await write(database, rows, NOW)
             assert await read(database, pods, "uid", "job") == [("a", "g"), ("b", "g")]
             said = await read(database, jobs, "uid", "queue", "phase", "started", "ended")
             assert said == [("g", "red", "Completed", T0 + 60, T0 + 120)]
             assert await read(database, job_causes, "name", "message") == [("NodesFull", "no")]
 
 
-async def test_pods_are_assigned_to_the_right_native_podgroup_when_its_name_is_reused(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        await write(database, rows_of(group(*STARTED)))
-        await write(database, [(pods, 2, each) for each in DONE])
-        again = group(*STARTED, uid="h", creationTimestamp=DELETED)
-        await write(database, [*rows_of(again), (pods, 5, member("d", bound=T0 + 130))])
-        await write(database, [(pods, 6, DONE[0])])
-        assert await read(database, pods, "uid", "job") == [("a", "g"), ("b", "g"), ("d", "h")]
-        assert await read(database, jobs, "uid", "phase") == [("g", "Completed"), ("h", "Running")]
+async def test_pods_are_assigned_to_the_right_native_podgroup_when_its_name_is_reused(database: Database) -> None:
+    await write(database, rows_of(group(*STARTED)), NOW)
+    await write(database, [(pods, 2, each) for each in DONE], NOW)
+    again = group(*STARTED, uid="h", creationTimestamp=DELETED)
+    await write(database, [*rows_of(again), (pods, 5, member("d", bound=T0 + 130))], NOW)
+    await write(database, [(pods, 6, DONE[0])], NOW)
+    assert await read(database, pods, "uid", "job") == [("a", "g"), ("b", "g"), ("d", "h")]
+    assert await read(database, jobs, "uid", "phase") == [("g", "Completed"), ("h", "Running")]
 
 
-async def test_pod_usage_is_unchanged_when_the_native_podgroup_is_recorded_later(new_database: NewDatabase) -> None:
+async def test_pod_usage_is_unchanged_when_the_native_podgroup_is_recorded_later(database: Database) -> None:
     async def usage(database: Database) -> list[tuple[Any, ...]]:
         await database.settle(NOW)
         return await read(database, usage_hours, "queue", "submitted_by", "resource", "asked")
 
-    async with new_database() as database:
-        await write(database, [(pods, 1, each) for each in DONE])
-        alone = await usage(database)
-        assert alone == [("red", "unknown", "cpu", (40 + 60) * 1000)]
-        await write(database, rows_of(group(*STARTED, labels={"scheduling.volcano.sh/queue-name": "blue"})))
-        assert await usage(database) == alone
-        await write(database, [(pods, 2, {**each, "node": "n"}) for each in DONE])
-        assert await usage(database) == alone
+    await write(database, [(pods, 1, each) for each in DONE], NOW)
+    alone = await usage(database)
+    assert alone == [("red", "unknown", "cpu", (40 + 60) * 1000)]
+    await write(database, rows_of(group(*STARTED, labels={"scheduling.volcano.sh/queue-name": "blue"})), NOW)
+    assert await usage(database) == alone
+    await write(database, [(pods, 2, {**each, "node": "n"}) for each in DONE], NOW)
+    assert await usage(database) == alone
 
 
-async def test_native_podgroup_row_keeps_its_owner_after_the_owner_reference_is_removed(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        await write(database, rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version)), group(*STARTED)))
-        assert await read(database, jobs, "owner_kind", "owner_name", "owner_uid") == [("Job", "train", "j")]
+async def test_native_podgroup_row_keeps_its_owner_after_the_owner_reference_is_removed(database: Database) -> None:
+    await write(database, rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version)), group(*STARTED)), NOW)
+    assert await read(database, jobs, "owner_kind", "owner_name", "owner_uid") == [("Job", "train", "j")]
 
 
-async def test_pods_are_pruned_only_after_their_native_podgroup_is_removed(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        await write(database, [*rows_of(group(*STARTED)), *((pods, 2, each) for each in DONE)])
-        await database.settle(NOW)
-        assert await database.prune(pods, NOW, 10) == 0
-        await write(database, rows_of(group(*STARTED), group(*STARTED)))
-        assert await read(database, jobs, "phase", "ended") == [("Completed", T0 + 120)]
-        await write(database, [(jobs, 0, {"uid": "g", "removed": NOW})])
-        assert await database.prune(pods, NOW + 1, 10) == 2
-        assert await read(database, jobs, "phase", "ended") == [("Completed", T0 + 120)]
+async def test_pods_are_pruned_only_after_their_native_podgroup_is_removed(database: Database) -> None:
+    await write(database, [*rows_of(group(*STARTED)), *((pods, 2, each) for each in DONE)], NOW)
+    await database.settle(NOW)
+    assert await database.prune(pods, NOW, 10) == 0
+    await write(database, rows_of(group(*STARTED), group(*STARTED)), NOW)
+    assert await read(database, jobs, "phase", "ended") == [("Completed", T0 + 120)]
+    await write(database, [(jobs, 0, {"uid": "g", "removed": NOW})], NOW)
+    assert await database.prune(pods, NOW + 1, 10) == 2
+    assert await read(database, jobs, "phase", "ended") == [("Completed", T0 + 120)]
 
 
 def batch_job(name: str, scheduler: str) -> dict[str, Any]:
@@ -452,15 +435,14 @@ class Rows(list[dict[str, Any]]):
     ids=["for our scheduler", "a gang of which the namespace may name the scheduler", "any other"],
 )
 async def test_batch_job_row_is_kept_only_if_the_job_may_own_a_gang_of_our_scheduler(
-    new_database: NewDatabase, scheduler: str, more: dict[str, Any], is_kept: bool
+    database: Database, scheduler: str, more: dict[str, Any], is_kept: bool
 ) -> None:
     body = batch_job("train", scheduler)
     job = msgspec.convert({**body, "spec": {**body["spec"], **more}}, batch.Job)
     rows = Rows()
-    async with new_database() as database:
-        ours = frozenset({"volcano"})
-        kinds = followed_kinds(database, ours, lambda *_: None, lambda _: rows, None, are_natives_followed=True)  # type: ignore[arg-type,return-value]
-        await kinds[BATCH_JOBS].sink.take(job, 1, NOW, is_deleted=False)
+    ours = frozenset({"volcano"})
+    kinds = followed_kinds(database, ours, lambda *_: None, lambda _: rows, None, are_natives_followed=True)  # type: ignore[arg-type,return-value]
+    await kinds[BATCH_JOBS].sink.take(job, 1, NOW, is_deleted=False)
     assert [row["name"] for row in rows] == (["train"] if is_kept else [])
 
 
@@ -529,8 +511,8 @@ async def test_native_podgroups_are_followed_as_soon_as_the_api_server_serves_th
 async def test_vcctl_history_efficiency_and_reports_include_native_podgroups(
     database: Database, url: str, command: str, shown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await write(database, rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version))))
-    await write(database, [(pods, 2, {**each, "node": "n1", "task": None}) for each in DONE])
+    await write(database, rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version))), NOW)
+    await write(database, [(pods, 2, {**each, "node": "n1", "task": None}) for each in DONE], NOW)
     assert await asyncio.to_thread(programs.vcctl, [*command.split(), "--recorder", url, "--master", NOWHERE]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert all(text in printed for text in shown), printed
@@ -540,7 +522,7 @@ async def test_vcctl_history_efficiency_and_reports_include_native_podgroups(
 async def test_vcctl_history_with_output_name_lists_only_vcjobs(
     database: Database, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await write(database, rows_of(group(*STARTED)))
+    await write(database, rows_of(group(*STARTED)), NOW)
     whole = [*f"history -A -o name {SINCE}".split(), "--recorder", url, "--master", NOWHERE]
     assert await asyncio.to_thread(programs.vcctl, whole) == 0
     names = capsys.readouterr().out.split()

@@ -12,14 +12,13 @@ from pyroclast.api.keys import QUEUE_PAST_USAGE
 from pyroclast.api.past_usage import MOST_BYTES, MOST_USERS, BadPastUsage, PastUsage, read_past_usage, written_past_usage
 from pyroclast.api.types import QUEUES, Key
 from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods
 from pyroclast_recorder.following.past_usage import PastUsageWriter, Used, bin_seconds, past_usage
 from pyroclast_recorder.settings import RecorderSettings
 
-from .conftest import ON_SQLITE, NewDatabase
-from .test_recording import Laboratory, laboratory
-
-__all__ = ["laboratory"]
+from .conftest import ON_SQLITE
+from .laboratory import Laboratory
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -72,18 +71,17 @@ def test_past_usage_annotation_is_limited_in_bytes_and_users_and_bad_text_is_ref
             read_past_usage(bad)
 
 
-async def test_used_since_returns_usage_in_bins_of_an_hour_or_a_day(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        batch = Batch(database.cluster)
-        batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a", "queue": "q", "submitted_by": "ann"})
-        held = {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": NOW, "released_high": NOW + 3 * HOUR}
-        batch.add(pods, 1, {"uid": "p", **held, "finished": NOW + 3 * HOUR})
-        await database.write(batch, NOW + 3 * HOUR)
-        await database.settle(NOW + 3 * HOUR)
-        by_hour = await database.used_since(NOW, HOUR)
-        assert sorted(by_hour) == [(NOW + at * HOUR, "q", "ann", "cpu", 1000 * HOUR) for at in range(3)]
-        assert await database.used_since(NOW, DAY) == [(NOW, "q", "ann", "cpu", 3000 * HOUR)]
-        assert len(await database.used_since(NOW + HOUR, HOUR)) == 2
+async def test_used_since_returns_usage_in_bins_of_an_hour_or_a_day(database: Database) -> None:
+    batch = Batch(database.cluster)
+    batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a", "queue": "q", "submitted_by": "ann"})
+    held = {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": NOW, "released_high": NOW + 3 * HOUR}
+    batch.add(pods, 1, {"uid": "p", **held, "finished": NOW + 3 * HOUR})
+    await database.write(batch, NOW + 3 * HOUR)
+    await database.settle(NOW + 3 * HOUR)
+    by_hour = await database.used_since(NOW, HOUR)
+    assert sorted(by_hour) == [(NOW + at * HOUR, "q", "ann", "cpu", 1000 * HOUR) for at in range(3)]
+    assert await database.used_since(NOW, DAY) == [(NOW, "q", "ann", "cpu", 3000 * HOUR)]
+    assert len(await database.used_since(NOW + HOUR, HOUR)) == 2
 
 
 def queue(name: str) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def test_malformed_prometheus_series_are_ignored() -> None:
 
 
 @ON_SQLITE
-async def test_prometheus_queries_are_repeated_after_a_failure_and_not_after_success(new_database: NewDatabase) -> None:
+async def test_prometheus_queries_are_repeated_after_a_failure_and_not_after_success(database: Database) -> None:
     answers: list[web.Response] = []
     forms: list[str] = []
 
@@ -178,7 +178,7 @@ async def test_prometheus_queries_are_repeated_after_a_failure_and_not_after_suc
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    async with new_database() as database, ClientSession() as session:
+    async with ClientSession() as session:
         await fill(database)
         meter = PrometheusMeter(
             url, database, Writer(database, lambda: float(NOW), lambda _r, _s: None), lambda: float(NOW), 60.0
@@ -199,43 +199,42 @@ async def test_prometheus_queries_are_repeated_after_a_failure_and_not_after_suc
 
 
 @ON_SQLITE
-async def test_hourly_usage_follows_metrics_api_samples_once_there_are_enough(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        hour = BEGIN // HOUR * HOUR
-        batch = Batch(database.cluster)
-        batch.add(pods, 1, ended_pod("p", "w", job=None, finished=None, released_high=None, bound=hour))
-        await database.write(batch, hour + 10)
-        now = hour + HOUR + 600
+async def test_hourly_usage_follows_metrics_api_samples_once_there_are_enough(database: Database) -> None:
+    hour = BEGIN // HOUR * HOUR
+    batch = Batch(database.cluster)
+    batch.add(pods, 1, ended_pod("p", "w", job=None, finished=None, released_high=None, bound=hour))
+    await database.write(batch, hour + 10)
+    now = hour + HOUR + 600
 
-        async def write(mean: int, samples: int) -> None:
-            of_day = {
-                "pod": "p",
-                "resource": "cpu",
-                "since": hour,
-                "mean": mean,
-                "p95": 1,
-                "largest": 1,
-                "source": "metrics-server",
-            }
-            more = Batch(database.cluster)
-            more.add(pod_use, samples, {**of_day, "samples": samples})
-            await database.write(more, now)
+    async def write(mean: int, samples: int) -> None:
+        of_day = {
+            "pod": "p",
+            "resource": "cpu",
+            "since": hour,
+            "mean": mean,
+            "p95": 1,
+            "largest": 1,
+            "source": "metrics-server",
+        }
+        more = Batch(database.cluster)
+        more.add(pod_use, samples, {**of_day, "samples": samples})
+        await database.write(more, now)
 
-        async def used() -> list[tuple[int, int]]:
-            await database.settle(now)
-            async with database.reading() as connection:
-                chosen = select(usage_hours).where(usage_hours.c.resource == "cpu").order_by(usage_hours.c.hour)
-                return [(row["measured"], row["used"]) for row in (await connection.execute(chosen)).mappings()]
+    async def used() -> list[tuple[int, int]]:
+        await database.settle(now)
+        async with database.reading() as connection:
+            chosen = select(usage_hours).where(usage_hours.c.resource == "cpu").order_by(usage_hours.c.hour)
+            return [(row["measured"], row["used"]) for row in (await connection.execute(chosen)).mappings()]
 
-        await write(500, 2)
-        assert await used() == [(0, 0), (0, 0)], "two samples say nothing"
-        await write(500, 10)
-        assert (await used())[1] == (2000 * 600, 500 * 600)
-        end = Batch(database.cluster)
-        end.add(pods, 2, ended_pod("p", "w", job=None, bound=hour, finished=now, released_high=now))
-        await database.write(end, now)
-        await write(700, 20)
-        assert await used() == [(2000 * HOUR, 700 * HOUR), (2000 * 600, 700 * 600)]
+    await write(500, 2)
+    assert await used() == [(0, 0), (0, 0)], "two samples say nothing"
+    await write(500, 10)
+    assert (await used())[1] == (2000 * 600, 500 * 600)
+    end = Batch(database.cluster)
+    end.add(pods, 2, ended_pod("p", "w", job=None, bound=hour, finished=now, released_high=now))
+    await database.write(end, now)
+    await write(700, 20)
+    assert await used() == [(2000 * HOUR, 700 * HOUR), (2000 * 600, 700 * 600)]
 
 
 def test_invalid_prometheus_url_is_refused() -> None:

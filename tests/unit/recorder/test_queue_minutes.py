@@ -23,8 +23,6 @@ from pyroclast_recorder.following.queue_sink import QueueSink, asked_of_queues, 
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.reading.server import HistoryServer
 
-from .conftest import NewDatabase
-
 NOON = 1_795_521_600
 
 
@@ -71,38 +69,37 @@ async def rows(database: Database) -> list[dict[str, Any]]:
         return [dict(row) for row in (await connection.execute(chosen)).mappings()]
 
 
-async def test_queue_row_is_written_once_per_minute_and_not_for_deleted_queues(new_database: NewDatabase) -> None:
+async def test_queue_row_is_written_once_per_minute_and_not_for_deleted_queues(database: Database) -> None:
     clock = [float(NOON)]
-    async with new_database() as database:
-        batch = Batch(database.cluster)
-        for number, columns in enumerate(({}, {"phase": "Running"}, {"ended": NOON}, {"removed": NOON})):
-            row = {"uid": f"j{number}", "namespace": "ns", "name": "a", "queue": "red", "phase": "Pending"}
-            batch.add(jobs, 1, {**row, "requests": '{"cpu":4000}', **columns})
-        await database.write(batch, NOON)
-        writer = Writer(database, lambda: clock[0], lambda number, seconds: None)
-        running = asyncio.create_task(writer.run())
-        gone: list[str] = []
-        sink = QueueSink(database, writer, lambda: clock[0], on_gone=gone.append)
-        await sink.write()
-        await sink.take(queue(), 7, NOON, is_deleted=False)
-        await sink.take(queue("gone"), 8, NOON, is_deleted=False)
-        await sink.take_list({"uid-red"}, None, NOON, NOON)
-        for at, version, allocated in ((0, 9, "3"), (30, 10, "2"), (60, 11, "4"), (0, 9, "3")):
-            clock[0] = float(NOON + at)
-            await sink.take(queue(allocated={"cpu": allocated}), version, NOON, is_deleted=False)
-            await sink.write()
-            await writer.flushed()
-        found = [(row["minute"] - NOON, row["allocated"], row["requested"], row["waiting"]) for row in await rows(database)]
-        assert found == [(0, 3000, 8000, 4000), (60, 4000, 8000, 4000)]
-        assert gone == ["gone"]
-        await sink.take(queue(), 12, NOON, is_deleted=True)
-        assert gone == ["gone", "red"]
-        clock[0] = NOON + 120.0
+    batch = Batch(database.cluster)
+    for number, columns in enumerate(({}, {"phase": "Running"}, {"ended": NOON}, {"removed": NOON})):
+        row = {"uid": f"j{number}", "namespace": "ns", "name": "a", "queue": "red", "phase": "Pending"}
+        batch.add(jobs, 1, {**row, "requests": '{"cpu":4000}', **columns})
+    await database.write(batch, NOON)
+    writer = Writer(database, lambda: clock[0], lambda number, seconds: None)
+    running = asyncio.create_task(writer.run())
+    gone: list[str] = []
+    sink = QueueSink(database, writer, lambda: clock[0], on_gone=gone.append)
+    await sink.write()
+    await sink.take(queue(), 7, NOON, is_deleted=False)
+    await sink.take(queue("gone"), 8, NOON, is_deleted=False)
+    await sink.take_list({"uid-red"}, None, NOON, NOON)
+    for at, version, allocated in ((0, 9, "3"), (30, 10, "2"), (60, 11, "4"), (0, 9, "3")):
+        clock[0] = float(NOON + at)
+        await sink.take(queue(allocated={"cpu": allocated}), version, NOON, is_deleted=False)
         await sink.write()
         await writer.flushed()
-        assert len(await rows(database)) == 2
-        assert [await database.prune(queue_minutes, NOON + 60, 10), await database.prune(queue_minutes, NOON + 60, 10)] == [1, 0]
-        running.cancel()
+    found = [(row["minute"] - NOON, row["allocated"], row["requested"], row["waiting"]) for row in await rows(database)]
+    assert found == [(0, 3000, 8000, 4000), (60, 4000, 8000, 4000)]
+    assert gone == ["gone"]
+    await sink.take(queue(), 12, NOON, is_deleted=True)
+    assert gone == ["gone", "red"]
+    clock[0] = NOON + 120.0
+    await sink.write()
+    await writer.flushed()
+    assert len(await rows(database)) == 2
+    assert [await database.prune(queue_minutes, NOON + 60, 10), await database.prune(queue_minutes, NOON + 60, 10)] == [1, 0]
+    running.cancel()
 
 
 @pytest.mark.parametrize(
@@ -115,9 +112,9 @@ async def test_queue_row_is_written_once_per_minute_and_not_for_deleted_queues(n
     ],
 )
 async def test_queue_endpoint_returns_minutes_filtered_by_resource_time_and_limit(
-    new_database: NewDatabase, query: str, ats: list[int], is_cut: bool
+    database: Database, query: str, ats: list[int], is_cut: bool
 ) -> None:
-    async with new_database() as database, Client(load_config("", master="http://127.0.0.1:1")) as nobody:
+    async with Client(load_config("", master="http://127.0.0.1:1")) as nobody:
         batch = Batch(database.cluster)
         for at in (0, 60, 120):
             for name in ("red", "blue"):

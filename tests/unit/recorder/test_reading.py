@@ -38,7 +38,7 @@ from pyroclast_recorder.reading.questions import BadQuestion, history_question, 
 from pyroclast_recorder.reading.server import HistoryServer
 from tests.unit.running import running_server
 
-from .conftest import ON_SQLITE, NewDatabase
+from .conftest import ON_SQLITE, write
 
 NOON = 1_795_521_600  # 2026-11-24T12:00:00Z
 NOW = NOON + 3600
@@ -84,17 +84,9 @@ ROWS = [
 
 
 @pytest.fixture
-async def database(new_database: NewDatabase) -> AsyncIterator[Database]:
-    async with new_database() as database:
-        batch = Batch(database.cluster)
-        for table, row in ROWS:
-            batch.add(table, 1, row)
-        await database.write(batch, NOW)
-        yield database
-
-
-@pytest.fixture
 async def url(database: Database) -> AsyncIterator[str]:
+    await write(database, [(table, 1, row) for table, row in ROWS], NOW)
+
     async def settle() -> None:
         await database.settle(NOW)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -12,21 +11,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy import select, text
 
-from pyroclast.api import crds
 from pyroclast.api.keys import SUBMITTED_BY, WAITING
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.types import (
-    CRDS,
-    CRON_JOBS,
-    HYPER_JOBS,
-    HYPER_NODES,
-    JOB_FLOWS,
     JOBS,
     NODES,
-    POD_GROUPS,
     PODS,
-    QUEUES,
     Key,
 )
 from pyroclast.kube.basics.errors import KubeError
@@ -41,90 +32,10 @@ from pyroclast_recorder.facts.jobs import job_facts, prediction_facts
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.hourly_usage import held
 from pyroclast_recorder.settings import RecorderSettings
-from tests.unit.running import RunningServer, running_server
+from tests.unit.running import running_server
 
-from .conftest import ON_SQLITE, NewDatabase
-
-FOLLOWED = {kind.qualified for kind in (JOBS, POD_GROUPS, JOB_FLOWS, CRON_JOBS, HYPER_JOBS, HYPER_NODES, QUEUES)}
-LONG_AGO = "2026-01-01T00:00:00Z"
-
-
-def pod(name: str, phase: str = "Running", **status: Any) -> dict[str, Any]:
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}
-    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": LONG_AGO}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"schedulerName": "volcano", "nodeName": "n1", "containers": [container], "terminationGracePeriodSeconds": 0},
-        "status": {"phase": phase, "conditions": [scheduled], **status},
-    }
-
-
-def ended(at: str, code: int = 0, reason: str = "Completed") -> dict[str, Any]:
-    terminated = {"exitCode": code, "reason": reason, "finishedAt": at}
-    return {"containerStatuses": [{"name": "c", "image": "i", "imageID": "", "state": {"terminated": terminated}}]}
-
-
-@dataclass
-class Laboratory:
-    """An API server, a database, and recorders to start and to end."""
-
-    server: RunningServer
-    client: Client
-    database: Database
-    running: list[asyncio.Task[None]] = field(default_factory=list)
-
-    def start(self, database: Any = None) -> Recorder:
-        settings = RecorderSettings()
-        recorder = Recorder(self.client, database or self.database, settings, RecorderMetrics(CollectorRegistry()))
-        self.running.append(asyncio.create_task(recorder.record(0)))
-        return recorder
-
-    async def stop(self) -> None:
-        async with asyncio.timeout(60):  # what was seen first must be known to reach somewhere
-            while "pods" not in await self.database.cursors():
-                await asyncio.sleep(0.05)
-        for task in self.running:
-            task.cancel()
-        await asyncio.gather(*self.running, return_exceptions=True)
-        self.running.clear()
-
-    async def put(self, body: dict[str, Any]) -> None:
-        status = body["status"]
-        made = await self.client.create(PODS, body)
-        await self.client.patch(
-            PODS, Key("default", made["metadata"]["name"]), {"status": status}, PatchKind.MERGE, subresource="status"
-        )
-
-    async def end(self, name: str, **status: Any) -> None:
-        body = {"status": {"phase": "Succeeded", **status}}
-        await self.client.patch(PODS, Key("default", name), body, PatchKind.MERGE, subresource="status")
-
-    async def rows(self, table: Any) -> dict[str, Any]:
-        async with self.database.reading() as connection:
-            found = await connection.execute(select(table).where(table.c.cluster == self.database.cluster))
-            return {row.get("name") or row["kind"]: dict(row) for row in found.mappings()}
-
-    async def until(self, holds: Callable[[dict[str, Any]], object], table: Any = pods) -> dict[str, Any]:
-        async with asyncio.timeout(60):
-            while not holds(rows := await self.rows(table)):
-                await asyncio.sleep(0.05)
-        return rows
-
-
-@pytest.fixture
-async def laboratory(new_database: NewDatabase) -> AsyncIterator[Laboratory]:
-    async with new_database() as database, running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
-        for crd in crds.custom_resource_definitions():
-            if crd["metadata"]["name"] in FOLLOWED:
-                await client.create(CRDS, crd)
-        await server.settle()
-        found = Laboratory(server, client, database)
-        try:
-            yield found
-        finally:
-            await found.stop()
+from .conftest import ON_SQLITE
+from .laboratory import LONG_AGO, Laboratory, define, ended, pod
 
 
 async def test_pod_changes_during_recorder_downtime_are_recorded_after_restart_without_a_gap(laboratory: Laboratory) -> None:
@@ -172,9 +83,7 @@ async def test_restored_api_server_with_lower_resource_versions_is_recorded_as_a
     await laboratory.stop()
     before = (await laboratory.rows(pods))["a"]
     async with running_server() as restored, Client(load_config(str(restored.kubeconfig))) as client:
-        for crd in crds.custom_resource_definitions():
-            if crd["metadata"]["name"] in FOLLOWED:
-                await client.create(CRDS, crd)
+        await define(client)
         await restored.settle()
         other = Laboratory(restored, client, laboratory.database)
         await other.put(pod("b"))

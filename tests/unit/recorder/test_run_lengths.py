@@ -28,14 +28,13 @@ from pyroclast.api.types import CONFIG_MAPS, JOBS, POD_GROUPS, Key
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import job_alikes, jobs
 from pyroclast_recorder.following.run_lengths import RunLengthsWriter, kaplan_meier, run_lengths
 from pyroclast_scheduler.explaining import lengths as scheduler
 
-from .conftest import ON_SQLITE, NewDatabase
-from .test_recording import Laboratory, laboratory
-
-__all__ = ["laboratory"]
+from .conftest import ON_SQLITE
+from .laboratory import Laboratory
 
 NOW = 2_000_000_000
 LEVELS = np.linspace(0, 1, QUANTILES)
@@ -150,19 +149,18 @@ def test_invalid_run_lengths_text_is_refused_with_the_reason(text: str, why: str
     assert why in str(refused.value)
 
 
-async def test_runs_query_returns_the_newest_ended_jobs_and_the_running_job(new_database: NewDatabase) -> None:
-    async with new_database() as database:
-        batch = Batch(database.cluster)
-        for number in range(10):
-            job = {"uid": f"j{number}", "phase": "Completed", "started": 100, "ended": 200 + number}
-            batch.add(jobs, 1, job if number else {**job, "phase": "Running", "ended": None})
-            if number != 5:
-                batch.add(job_alikes, 1, {"job": f"j{number}", "alike": f"k{number}", "owner": "o", "at": 100})
-        batch.add(jobs, 1, {"uid": "waits", "phase": "Pending"})
-        await database.write(batch, 1000)
-        found = await database.runs(204, 3)
-        assert [row["alike"] for row in found] == ["k9", "k8", "k7", "k0"]
-        assert [row["alike"] for row in await database.runs(204, 99)] == ["k9", "k8", "k7", "k6", "k4", "k0"]
+async def test_runs_query_returns_the_newest_ended_jobs_and_the_running_job(database: Database) -> None:
+    batch = Batch(database.cluster)
+    for number in range(10):
+        job = {"uid": f"j{number}", "phase": "Completed", "started": 100, "ended": 200 + number}
+        batch.add(jobs, 1, job if number else {**job, "phase": "Running", "ended": None})
+        if number != 5:
+            batch.add(job_alikes, 1, {"job": f"j{number}", "alike": f"k{number}", "owner": "o", "at": 100})
+    batch.add(jobs, 1, {"uid": "waits", "phase": "Pending"})
+    await database.write(batch, 1000)
+    found = await database.runs(204, 3)
+    assert [row["alike"] for row in found] == ["k9", "k8", "k7", "k0"]
+    assert [row["alike"] for row in await database.runs(204, 99)] == ["k9", "k8", "k7", "k6", "k4", "k0"]
 
 
 JOB = {

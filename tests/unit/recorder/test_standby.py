@@ -11,15 +11,14 @@ from prometheus_client import CollectorRegistry
 from pyroclast.api.types import PODS, Key
 from pyroclast_recorder.app import Recorder, RecorderMetrics
 from pyroclast_recorder.database.batches import Cursor
+from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import gaps, pods
 from pyroclast_recorder.following.standby import Keeper, Standby
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.settings import RecorderSettings
 
-from .conftest import ON_SQLITE, NewDatabase
-from .test_recording import Laboratory, ended, laboratory, pod
-
-__all__ = ["laboratory"]
+from .conftest import ON_SQLITE
+from .laboratory import Laboratory, ended, pod
 
 
 async def seen(laboratory: Laboratory, standby: Standby) -> None:
@@ -66,7 +65,7 @@ def row(number: int) -> dict[str, Any]:
 
 
 @ON_SQLITE
-async def test_standby_buffer_keeps_only_the_rows_of_the_last_ten_minutes(new_database: NewDatabase) -> None:
+async def test_standby_buffer_keeps_only_the_rows_of_the_last_ten_minutes(database: Database) -> None:
     clock = [0.0]
     keeper = Keeper("c", lambda: clock[0], Cursor("pods", "1", 0, 0))
     for number in range(100):
@@ -76,13 +75,12 @@ async def test_standby_buffer_keeps_only_the_rows_of_the_last_ten_minutes(new_da
     assert keeper.reaches(Cursor("pods", "78", 2970 - 600, 0))
     assert not keeper.reaches(Cursor("pods", "50", 1500, 0)), "the rows between are gone"
     assert not keeper.reaches(Cursor("pods", "78", 2970 - 600, 1)), "the history went back since"
-    async with new_database() as database:
-        writer = Writer(database, lambda: clock[0], lambda rows, seconds: None)
-        running = asyncio.create_task(writer.run())
-        await keeper.hand_over(writer)
-        await writer.flushed()
-        running.cancel()
-        kept = sorted(int(uid[1:]) for uid in await database.still_there(pods))
+    writer = Writer(database, lambda: clock[0], lambda rows, seconds: None)
+    running = asyncio.create_task(writer.run())
+    await keeper.hand_over(writer)
+    await writer.flushed()
+    running.cancel()
+    kept = sorted(int(uid[1:]) for uid in await database.still_there(pods))
     assert kept[-1] == 99
     assert 100 - 20 - 5 <= kept[0] <= 100 - 20
 

@@ -151,41 +151,39 @@ async def see(
 
 
 @ON_SQLITE
-async def test_job_end_spans_are_sent_again_only_if_the_write_was_not_committed(new_database: NewDatabase) -> None:
+async def test_job_end_spans_are_sent_again_only_if_the_write_was_not_committed(database: Database) -> None:
     collector = Collector()
     runs, ends = job("Running", "2026-01-01T00:01:00Z"), job("Completed", "2026-01-01T00:02:00Z")
-    async with new_database() as database:
-        first = JobTracer(database, collector)
-        await see(first, database, (1, runs))
-        assert collector.spans == []
-        await see(first, database, (2, ends), commits=False)  # it dies
-        second = JobTracer(database, collector)
-        await see(second, database, (2, ends))
-        assert set(Counter(span.identity for span in collector.spans).values()) == {2}
-        assert len({(span.identity, span.begin, span.end) for span in collector.spans}) == 3, "sent again, the spans are the same"
-        third = JobTracer(database, collector)
-        await see(third, database, (2, ends), (3, ends))
-        assert len(collector.spans) == 6, "what is in the database was told"
-        assert (await database.jobs_of(["u"]))["u"]["ended"] == 1_767_225_720
+    first = JobTracer(database, collector)
+    await see(first, database, (1, runs))
+    assert collector.spans == []
+    await see(first, database, (2, ends), commits=False)  # it dies
+    second = JobTracer(database, collector)
+    await see(second, database, (2, ends))
+    assert set(Counter(span.identity for span in collector.spans).values()) == {2}
+    assert len({(span.identity, span.begin, span.end) for span in collector.spans}) == 3, "sent again, the spans are the same"
+    third = JobTracer(database, collector)
+    await see(third, database, (2, ends), (3, ends))
+    assert len(collector.spans) == 6, "what is in the database was told"
+    assert (await database.jobs_of(["u"]))["u"]["ended"] == 1_767_225_720
 
 
 @ON_SQLITE
 async def test_spans_are_sent_later_when_the_collector_was_unavailable(
-    new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyroclast_recorder.following.tracing.RETRY_SECONDS", 0.0)
     collector = Collector()
     collector.is_away = True
-    async with new_database() as database:
-        tracer = JobTracer(database, collector)
-        await see(tracer, database, (1, job("Failed", "2026-01-01T00:02:00Z")))
-        assert collector.spans == []
-        assert (await database.jobs_of(["u"]))["u"]["phase"] == "Failed"
-        collector.is_away = False
-        await see(tracer, database)
-        assert [span.name for span in collector.spans] == ["queue.wait", "job.end"]
-        await see(tracer, database)
-        assert len(collector.spans) == 2
+    tracer = JobTracer(database, collector)
+    await see(tracer, database, (1, job("Failed", "2026-01-01T00:02:00Z")))
+    assert collector.spans == []
+    assert (await database.jobs_of(["u"]))["u"]["phase"] == "Failed"
+    collector.is_away = False
+    await see(tracer, database)
+    assert [span.name for span in collector.spans] == ["queue.wait", "job.end"]
+    await see(tracer, database)
+    assert len(collector.spans) == 2
 
 
 def placed_by(session: str) -> PodGroup:
@@ -214,33 +212,29 @@ async def see_groups(tracer: JobTracer, database: Database, *versions: tuple[int
 
 
 @ON_SQLITE
-async def test_job_trace_combines_database_rows_and_the_current_batch(new_database: NewDatabase) -> None:
+async def test_job_trace_combines_database_rows_and_the_current_batch(database: Database) -> None:
     collector = Collector()
-    async with new_database() as database:
-        await see_groups(JobTracer(database, collector), database, (1, placed_by("s-1")))
-        await see(JobTracer(database, collector), database, (5, job("Completed", "2026-01-01T00:02:00Z")))
-        names = ["job.prepare", "queue.wait", "pods.start", "job.end", "gang.decide", "gang.bind"]
-        assert [span.name for span in collector.spans if span.name != "gang.wait"] == names
-        async with database.reading() as connection:
-            (found,) = await tries(connection, database.cluster, "team", "train", 1_767_225_800)
-        assert found["causes"] == [], "steps of a trace are no causes"
+    await see_groups(JobTracer(database, collector), database, (1, placed_by("s-1")))
+    await see(JobTracer(database, collector), database, (5, job("Completed", "2026-01-01T00:02:00Z")))
+    names = ["job.prepare", "queue.wait", "pods.start", "job.end", "gang.decide", "gang.bind"]
+    assert [span.name for span in collector.spans if span.name != "gang.wait"] == names
+    async with database.reading() as connection:
+        (found,) = await tries(connection, database.cluster, "team", "train", 1_767_225_800)
+    assert found["causes"] == [], "steps of a trace are no causes"
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["in one batch", "by two recorders"])
-async def test_two_scheduler_decisions_in_one_second_make_two_spans_in_order(
-    new_database: NewDatabase, is_restarted: bool
-) -> None:
+async def test_two_scheduler_decisions_in_one_second_make_two_spans_in_order(database: Database, is_restarted: bool) -> None:
     collector = Collector()
     first, second = (7, placed_by("z")), (8, placed_by("a"))
-    async with new_database() as database:
-        for versions in [[first], [first, second]] if is_restarted else [[first, second, second]]:
-            await see_groups(JobTracer(database, collector), database, *versions)
-        await see(JobTracer(database, collector), database, (9, job("Completed", "2026-01-01T00:02:00Z")))
-        decided = [span for span in collector.spans if span.name == "gang.decide"]
-        assert [span.attributes["session"] for span in decided] == ["z", "a"]
-        async with database.reading() as connection:
-            (found,) = await tries(connection, database.cluster, "team", "train", 1_767_225_800)
-        assert found["causes"] == []
+    for versions in [[first], [first, second]] if is_restarted else [[first, second, second]]:
+        await see_groups(JobTracer(database, collector), database, *versions)
+    await see(JobTracer(database, collector), database, (9, job("Completed", "2026-01-01T00:02:00Z")))
+    decided = [span for span in collector.spans if span.name == "gang.decide"]
+    assert [span.attributes["session"] for span in decided] == ["z", "a"]
+    async with database.reading() as connection:
+        (found,) = await tries(connection, database.cluster, "team", "train", 1_767_225_800)
+    assert found["causes"] == []
 
 
 @ON_SQLITE
@@ -279,54 +273,50 @@ async def see_flow(tracer: JobTracer, database: Database, *seen: JobFlow, delete
 
 
 @ON_SQLITE
-async def test_jobflow_span_is_identical_when_resent_and_not_sent_again_after_the_commit(new_database: NewDatabase) -> None:
+async def test_jobflow_span_is_identical_when_resent_and_not_sent_again_after_the_commit(database: Database) -> None:
     collector = Collector()
     runs, ends = flow("Running", None), flow("Succeed", "2026-01-01T00:02:00Z")
-    async with new_database() as database:
-        await see_flow(JobTracer(database, collector), database, runs)
-        assert collector.spans == []
-        await see_flow(JobTracer(database, collector), database, ends, commits=False)  # it dies
-        tracer = JobTracer(database, collector)
-        await see_flow(tracer, database, ends)
-        once, again = collector.spans
-        assert once == again, "sent again, it is the same span"
-        assert (once.name, once.parent, once.identity) == ("flow.run", "", flow_identity("f"))
-        assert (once.begin, once.end, once.attributes["state"]) == (1_767_225_600, 1_767_225_720, "Succeed")
-        await see_flow(tracer, database, ends, ends)
-        await see_flow(JobTracer(database, collector), database, ends, deleted_at=1_767_226_000)
-        assert len(collector.spans) == 2, "what is in the database was told"
+    await see_flow(JobTracer(database, collector), database, runs)
+    assert collector.spans == []
+    await see_flow(JobTracer(database, collector), database, ends, commits=False)  # it dies
+    tracer = JobTracer(database, collector)
+    await see_flow(tracer, database, ends)
+    once, again = collector.spans
+    assert once == again, "sent again, it is the same span"
+    assert (once.name, once.parent, once.identity) == ("flow.run", "", flow_identity("f"))
+    assert (once.begin, once.end, once.attributes["state"]) == (1_767_225_600, 1_767_225_720, "Succeed")
+    await see_flow(tracer, database, ends, ends)
+    await see_flow(JobTracer(database, collector), database, ends, deleted_at=1_767_226_000)
+    assert len(collector.spans) == 2, "what is in the database was told"
 
 
 @ON_SQLITE
-async def test_resumed_jobflow_gets_a_second_span_below_its_first_span(new_database: NewDatabase) -> None:
+async def test_resumed_jobflow_gets_a_second_span_below_its_first_span(database: Database) -> None:
     collector = Collector()
     first, second = flow("Failed", "2026-01-01T00:02:00Z"), flow("Succeed", "2026-01-01T00:05:00Z")
-    async with new_database() as database:
-        tracer = JobTracer(database, collector)
-        await see_flow(tracer, database, first)
-        await see_flow(tracer, database, flow("Running", None))
-        await see_flow(tracer, database, second)
-        assert times(collector.spans) == [
-            ("flow.run", 1_767_225_600, 1_767_225_720),
-            ("flow.run", 1_767_225_720, 1_767_225_900),
-        ]
-        assert collector.spans[1].parent == context_within(flow_identity("f"))
+    tracer = JobTracer(database, collector)
+    await see_flow(tracer, database, first)
+    await see_flow(tracer, database, flow("Running", None))
+    await see_flow(tracer, database, second)
+    assert times(collector.spans) == [
+        ("flow.run", 1_767_225_600, 1_767_225_720),
+        ("flow.run", 1_767_225_720, 1_767_225_900),
+    ]
+    assert collector.spans[1].parent == context_within(flow_identity("f"))
 
 
 @ON_SQLITE
-async def test_jobflow_deleted_while_running_ends_its_span_in_the_annotated_trace(new_database: NewDatabase) -> None:
+async def test_jobflow_deleted_while_running_ends_its_span_in_the_annotated_trace(database: Database) -> None:
     collector = Collector()
-    async with new_database() as database:
-        runs = flow("Running", None, **{ANNOTATION: PARENT})
-        await see_flow(JobTracer(database, collector), database, runs, deleted_at=1_767_225_660)
+    runs = flow("Running", None, **{ANNOTATION: PARENT})
+    await see_flow(JobTracer(database, collector), database, runs, deleted_at=1_767_225_660)
     (span,) = collector.spans
     assert (span.parent, span.end, span.attributes["state"]) == (PARENT, 1_767_225_660, "Removed")
 
 
 @ON_SQLITE
 @pytest.mark.parametrize("parent", ["", "broken"])
-async def test_job_without_a_valid_trace_annotation_sends_no_spans(new_database: NewDatabase, parent: str) -> None:
-    async with new_database() as database:
-        collector = Collector()
-        await see(JobTracer(database, collector), database, (1, job("Completed", "2026-01-01T00:01:00Z", parent)))
-        assert collector.spans == []
+async def test_job_without_a_valid_trace_annotation_sends_no_spans(database: Database, parent: str) -> None:
+    collector = Collector()
+    await see(JobTracer(database, collector), database, (1, job("Completed", "2026-01-01T00:01:00Z", parent)))
+    assert collector.spans == []
