@@ -16,10 +16,7 @@ from pyroclast_scheduler.model.tasks import EVICTABLE, TaskFacts, TaskStatus
 
 
 class Holds:
-    """The held pods. `held`: the job of each held pod, by UID.
-
-    `refused`: the job of each pod without a node whose bind was refused.
-    """
+    """The job of each held pod, by UID. `refused`: the same of each pod without a node whose bind was refused."""
 
     def __init__(self) -> None:
         self.held: dict[str, str] = {}
@@ -31,10 +28,7 @@ class Holds:
         self.held[task.uid] = self.refused[task.uid] = task.job
 
     def seen(self, task: TaskFacts) -> None:
-        """Update the holds by the state of a pod.
-
-        A new pod of a paused job is held. A pod that has a node was bound in spite of an earlier refusal.
-        """
+        """Hold a new pod of a paused job. A pod that has a node was bound in spite of an earlier refusal."""
         if task.node and task.status is not TaskStatus.BINDING:
             self.refused.pop(task.uid, None)
         elif task.status is TaskStatus.PENDING and task.job in self._paused:
@@ -111,10 +105,7 @@ class Assumptions:
         self._by_uid[uid] = Assumption(kind, node, now + DEADLINE_SECONDS)
 
     def hold(self, uid: str, kind: AssumptionKind) -> Assumption | None:
-        """Remove the deadline of the assumption about pod `uid` until it is renewed, and return it.
-
-        Return None if there is none of `kind`.
-        """
+        """Remove the deadline of the assumption of `kind` about pod `uid` until it is renewed, and return it, if any."""
         found = self._by_uid.get(uid)
         if found is None or found.kind is not kind:
             return None

@@ -42,20 +42,15 @@ class Cache:
 
     Attributes:
         pods: applies the scheduler's decisions about pods.
-        groups: the PodGroups, with the statuses that are being written.
         natives: the PodGroups of the Kubernetes API.
         seats: the tasks of pods that do not exist yet.
-        objects: the objects that plugins watch.
-        retries: decides which unschedulable jobs the next session tries again.
         settings: the first three arguments.
         undecodable_nodes: the nodes that the watch cannot read as a whole, with the reasons.
 
     Args:
-        scheduler_names: the names of this scheduler in the specs of pods.
         default_queue: the queue of groups that name none.
         is_shared: whether other schedulers use the same queues; PodGroups whose pods name those schedulers belong to them.
         places_seats: whether gangs may be placed before their pods exist.
-        now: returns seconds, for the deadlines of assumptions.
     """
 
     def __init__(
@@ -145,20 +140,18 @@ class Cache:
 
     def node_changed(self, old: records.Node | None, new: records.Node | None) -> None:
         """Handle that a node was created, changed or deleted."""
-        if new is None:
-            if old is not None:
-                self._lose_node(old.metadata.name)
-                self._faults.clear(NODES, old)
-        else:
+        if new is not None:
             try:
                 changed = self.nodes.set_node(new)
                 self._faults.set(NODES, new, "; ".join(self.nodes.faults(new)))
+                if not changed:
+                    return
             except Exception as error:  # noqa: BLE001 - a fault of one node must not stop the others
                 self._lose_node(new.metadata.name)
                 self._faults.leave_out(NODES, new, reason_of(error))
-                changed = True
-            if not changed:
-                return
+        elif old is not None:
+            self._lose_node(old.metadata.name)
+            self._faults.clear(NODES, old)
         self._changes.are_victims = True
         self._changed()
 
@@ -191,10 +184,7 @@ class Cache:
         self._changed()
 
     def queue_turned(self, name: str) -> None:
-        """Handle that time changed the limits of a queue.
-
-        A budget period began, or the last report of a budget became too old to be used.
-        """
+        """Handle that a budget period of a queue began, or that its last report of a budget became too old to be used."""
         self._changes.queue(name)
         self._changed()
 
@@ -281,23 +271,15 @@ class Cache:
         A node of a reservation is open to pods that end before a given time, so a later time opens the node to more jobs.
         """
         self.jobs.retry(before.keys() ^ after.keys())
-        opened: set[str] = set()
         for key, was in before.items():
             now = after.get(key)
-            if now is None or (now.open_until is not None and now.open_until > (was.open_until or 0.0)):
-                opened |= was.nodes
-            else:
-                opened |= was.nodes - now.nodes
-        for name in opened:
-            self.nodes.may_be_roomier(name)
-        if opened:
-            self._changed()
+            is_later = now is not None and now.open_until is not None and now.open_until > (was.open_until or 0.0)
+            for name in was.nodes if now is None or is_later else was.nodes - now.nodes:
+                self.nodes.may_be_roomier(name)
+                self._changed()
 
     def keep(self, places: Mapping[str, KeptPlace]) -> None:
-        """Record the room that the last session reserved, by UID of the pod.
-
-        Room that is no longer reserved is free for other jobs.
-        """
+        """Record the room that the last session reserved, by UID of the pod. Other room is free for other jobs again."""
         before, self._kept = self._kept, places
         for uid, place in before.items():
             now, task = places.get(uid), self.tasks.get(uid)

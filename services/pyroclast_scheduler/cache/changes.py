@@ -275,14 +275,7 @@ class Rooms:
 
 
 class Victims:
-    """The room that evictions could free on changed nodes.
-
-    Args:
-        changes: the changes.
-        jobs: all jobs.
-        placed: the queues with allocated pods.
-        nodes: the table that is read when a question is answered.
-    """
+    """The room that evictions could free on changed nodes. `placed`: the queues with allocated pods."""
 
     def __init__(self, changes: Changes, *, jobs: Mapping[str, JobFacts], placed: AbstractSet[str], nodes: NodeRows) -> None:
         self._is_any = changes.are_victims

@@ -21,10 +21,7 @@ _DIVIDED: Final = "schedulers that share Jobs by a hash do not serve CompositePo
 
 
 class Root(NamedTuple):
-    """The highest CompositePodGroup above a PodGroup.
-
-    `key`: None if there is none; `obstacle` is then why no pod may be placed.
-    """
+    """The highest CompositePodGroup above a PodGroup. `key`: None if there is none; `obstacle`: why no pod may be placed then."""
 
     key: _Key | None
     obstacle: Hold | None = None
@@ -33,8 +30,7 @@ class Root(NamedTuple):
 class GroupTrees:
     """The CompositePodGroups, and the PodGroups that name a parent.
 
-    `is_served`: whether the API server has CompositePodGroups. `is_divided`: whether several schedulers divide pods and nodes
-    among themselves, so that no scheduler has all pods of a tree.
+    `is_served`: whether the API server has them. `is_divided`: whether no scheduler has all pods of a tree.
     """
 
     def __init__(self) -> None:
@@ -45,10 +41,7 @@ class GroupTrees:
         self._leaves_below: dict[_Key, dict[_Key, None]] = {}
 
     def composite_changed(self, key: _Key, record: records.CompositePodGroup | None, kind: ResourceType) -> bool:
-        """Handle that a CompositePodGroup was created, changed or deleted (None).
-
-        Return False if it is older than the known one.
-        """
+        """Handle that a CompositePodGroup changed or was deleted (None). Return False if it is older than the known one."""
         self.is_served = True
         known = self._composites.pop(key, None)
         if known is not None:

@@ -28,10 +28,7 @@ class Source(Protocol):
         ...
 
     def read(self, entry: Entry) -> tuple[Group | None, bool]:
-        """Return the group with the pods of `entry`.
-
-        Return None if this scheduler places none of them; and whether time alone may change it.
-        """
+        """Return the group with the pods of `entry`, None if they are of others, and whether time alone may change it."""
         ...
 
 
@@ -40,10 +37,8 @@ class Entry:
     """The mutable state of a job. A job may have pods before it has a PodGroup.
 
     Attributes:
-        group: the group; None if no object describes it yet.
         believed: a status that is being written; None if there is none.
         tasks: the tasks of this scheduler and all tasks with a node, by UID.
-        sums: the sums over `tasks`.
         counted: the amounts that the job contributes to the sums of its queue at present.
         strangers: the pending pods of other schedulers, by UID.
         is_shared: whether sessions refer to `sums`, which must then be copied before a change.

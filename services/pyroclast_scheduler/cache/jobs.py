@@ -46,14 +46,9 @@ class JobTable:
         promised: the jobs for which room is kept, or would be if nothing held them up, including unschedulable jobs.
 
     Args:
-        dimensions: the rows of the resources.
-        default_queue: the queue of groups that name none.
         names: the names of this scheduler if other schedulers work on the same queues: their jobs are counted but not examined.
             Empty if this scheduler is alone.
         ours: the names of this scheduler in any case.
-        now: returns seconds of a monotonic clock.
-        placement_labels: the labels that decide the placement of pods.
-        changes: receives the queues whose sums change.
         roots: the key of the job to which the pods of a group belong, by key of the group, if the group is a part of a tree.
     """
 
@@ -111,10 +106,7 @@ class JobTable:
         return entry
 
     def show(self, key: str, group: Group | None, believed: GroupStatus | None) -> None:
-        """Handle that a PodGroup was created, changed or deleted (None). `believed`: the status that is being written.
-
-        A watch event that shows an assumed status is no change.
-        """
+        """Handle that a PodGroup changed or was deleted (None). A watch event that shows an assumed status is no change."""
         entry = self.entries.get(key) or self.entry(key)
         before = entry.current
         entry.group, entry.believed = group, believed
@@ -175,10 +167,7 @@ class JobTable:
         sums.add(task)
 
     def count_strangers(self, old: records.Pod | None, new: records.Pod | None) -> None:
-        """Handle that a pod was created, changed or deleted: record the pending pods of other schedulers.
-
-        These pods decide whether a job belongs to this scheduler.
-        """
+        """Record the pending pods of other schedulers, which decide whether a job belongs to this scheduler."""
         for pod, is_there in ((old, False), (new, True)):
             if pod is None or pod.spec.scheduler_name in self._ours or not (self._names or pod.spec.scheduling_group):
                 continue
@@ -209,13 +198,10 @@ class JobTable:
 
     def queue_changed(self, name: str) -> None:
         """Calculate the facts of the jobs of a queue again, since the queue was created or deleted."""
-        for key, facts in self._facts.items():
-            if facts.queue == name:
-                self._stale[key] = None
-        for key in self.problems:
-            entry = self.entries.get(key)
-            if entry is not None and entry.group is not None and self._queue_of(entry.group) == name:
-                self._stale[key] = None
+        keys = [key for key, facts in self._facts.items() if facts.queue == name]
+        groups = ((key, self.current(key)) for key in self.problems)
+        keys += [key for key, group in groups if group is not None and self._queue_of(group) == name]
+        self._stale.update(dict.fromkeys(keys))
 
     def leave_out(self, key: str, reason: str) -> None:
         """Leave a job out of sessions until it changes or a pause is over.
@@ -237,8 +223,7 @@ class JobTable:
     def recheck(self) -> None:
         """Handle that a schedule period began: try the left-out jobs again whose pause is over."""
         self._period += 1
-        for key in self._timed:
-            self._stale[key] = None
+        self._stale |= dict.fromkeys(self._timed)
         self._timed.clear()
         for key, retry in list(self._retries.items()):
             if key not in self.entries or (key not in self.problems and self._period > retry.at + _PAUSES.after(retry.failures)):
@@ -275,7 +260,7 @@ class JobTable:
 
     @property
     def stale(self) -> int:
-        """The number of jobs that changed since their facts were calculated."""
+        """The number of jobs whose facts are to be calculated again."""
         return len(self._stale)
 
     @property
@@ -286,11 +271,7 @@ class JobTable:
     def refresh(
         self, queues: Mapping[str, object], priority: Callable[[str], int], *, at_most: int | None = None
     ) -> Iterable[str]:
-        """Calculate the facts of changed jobs and return their keys.
-
-        `queues`: the existing queues. `priority`: returns the value of a PriorityClass by name. `at_most`: the largest number of
-        jobs.
-        """
+        """Calculate the facts of changed jobs, at most `at_most`, and return their keys."""
         if not self._stale:
             return ()
         stale = _taken(self._stale, at_most)
@@ -300,11 +281,10 @@ class JobTable:
             if entry is None:
                 continue
             self._forget(key)
-            facts: JobFacts | None = None
             try:
                 facts = self._made(key, entry, queues, priority)
             except Exception as error:  # noqa: BLE001 - a fault of one job must not stop the others
-                self.problems[key] = reason_of(error)
+                facts, self.problems[key] = None, reason_of(error)
             self._count(entry, None if facts is None else facts.contribution)
             if facts is not None:
                 self._facts[key] = facts
@@ -387,17 +367,9 @@ class JobTable:
         queue = self._queue_of(group)
         if queue not in queues:
             raise ValueError(pending.missing_queue(queue))
-        spec, tasks = group.spec, tuple(entry.tasks.values())
-        rank = priority(spec.priority_class_name) if spec.priority is None else spec.priority
-        facts = JobFacts(
-            group,
-            tasks,
-            entry.sums,
-            priority=rank,
-            queue=queue,
-            placement_labels=self._placement_labels,
-            is_ours=self._is_ours(entry),
-        )
+        spec, labels, tasks = group.spec, self._placement_labels, tuple(entry.tasks.values())
+        rank, is_ours = priority(spec.priority_class_name) if spec.priority is None else spec.priority, self._is_ours(entry)
+        facts = JobFacts(group, tasks, entry.sums, priority=rank, queue=queue, placement_labels=labels, is_ours=is_ours)
         entry.is_shared = True
         return facts
 

@@ -67,13 +67,7 @@ class _TreeSource:
 class NativeGroups:
     """Passes PodGroups of the Kubernetes API to the table of jobs, and reports changes through `described`.
 
-    Args:
-        jobs: the table of jobs.
-        names: the names of this scheduler.
-        roots: see `JobTable`, which reads the mapping.
-        now: returns seconds of a monotonic clock.
-        described: called after a change that a session should examine.
-        retake: sets a pod again that moved to another group.
+    `roots`: see `JobTable`. `retake`: sets a pod again that moved to another group.
     """
 
     def __init__(
@@ -198,10 +192,9 @@ class NativeGroups:
         return self._root_of.get(group, group)
 
     def explained_by(self, key: str) -> str:
-        """Return the key of the job whose explanation answers a query for a PodGroup or CompositePodGroup with that key.
+        """Return the key of the job that explains a PodGroup or CompositePodGroup: the root above it.
 
-        This is the root above the group. Without a root, it is a PodGroup below the CompositePodGroup, since the PodGroup waits
-        alone.
+        Without a root, it is a PodGroup below the CompositePodGroup, which waits alone.
         """
         slot = self._slot(key)
         if slot is None:
@@ -212,10 +205,7 @@ class NativeGroups:
         return next((each for each in below if self._jobs.facts(each) is not None), key)
 
     def guarded(self, task: TaskFacts) -> TaskFacts:
-        """Return the task as a member of its job.
-
-        A pod of a group that another scheduler places is not preemptable for this one.
-        """
+        """Return the task as a member of its job. A pod that another scheduler places is not preemptable for this one."""
         spec, root = task.pod.spec, self._root_of.get(task.job)
         if root is not None and spec.scheduling_group is not None:
             is_preemptable = task.is_preemptable and not is_protected(self._sources[task.job].record.metadata)
@@ -248,10 +238,7 @@ class NativeGroups:
     # -- conditions --------------------------------------------------------------------------------------------------
 
     def mirrors(self, key: str) -> bool:
-        """Whether conditions of other objects show the state of group `key` too.
-
-        These objects are the PodGroup that a Job made for its gang, or the PodGroups in a tree of groups.
-        """
+        """Whether conditions of other objects show the state too: of the PodGroup of a Job's gang, or of the groups in a tree."""
         if key in self._of_gang or self._above(key):
             return True
         return self._tree(key) is not None
@@ -262,10 +249,7 @@ class NativeGroups:
         return [key, *self._above(key)] if tree is None else _keys_of(tree)
 
     def _above(self, key: str) -> list[str]:
-        """Return the keys of the CompositePodGroups above a PodGroup that has no root.
-
-        The PodGroup then determines the conditions of these CompositePodGroups.
-        """
+        """Return the keys of the CompositePodGroups above a PodGroup without a root, which determines their conditions."""
         source = self._sources.get(key)
         if source is None or not source.parent or key in self._root_of:
             return []
@@ -315,10 +299,7 @@ class NativeGroups:
         return None if node is None else composite.shown(node, group, tuple(entry.tasks.values()))
 
     def _held(self, key: str) -> Group | None:
-        """Return a CompositePodGroup below which no pod can be placed.
-
-        Return None if this scheduler serves no PodGroup below it, or if pods can be placed.
-        """
+        """Return a CompositePodGroup with PodGroups of this scheduler if no pod below it can be placed, else None."""
         slot = self._slot(key)
         if slot is None:
             return None
@@ -349,10 +330,7 @@ class NativeGroups:
         )
 
     def _mirror(self, before: _Source | None, new: records.NativePodGroup | None, kind: ResourceType) -> None:
-        """Record that a PodGroup of the Kubernetes API shows the gang of a Job, or no longer does.
-
-        The state of the gang is then written to the conditions of this PodGroup.
-        """
+        """Record whether a PodGroup of the Kubernetes API shows the gang of a Job, whose state its conditions then get."""
         record = new or (None if before is None else before.record)
         owner = None if record is None else record.metadata.controller
         if record is None or owner is None or (owner.kind, owner.api_version) != (JOBS.kind, JOBS.api_version):
@@ -406,10 +384,7 @@ def _named(pod: records.Pod) -> str:
 def _reads_alike(
     old: records.NativePodGroup | records.CompositePodGroup, new: records.NativePodGroup | records.CompositePodGroup
 ) -> bool:
-    """Whether a session sees no difference between the two objects.
-
-    The objects may differ in their version and in the fields of the status that schedulers write.
-    """
+    """Whether two objects differ at most in their version and in the fields of the status that schedulers write."""
     if old.spec != new.spec or has_started(old) != has_started(new):
         return False
     return same_but_version(old, msgspec.structs.replace(new, status=old.status))

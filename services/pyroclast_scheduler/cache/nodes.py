@@ -32,8 +32,6 @@ class NodeTable:
         residents: the pods of each row that use resources. The tuples never change, so that sessions share them.
 
     Args:
-        dimensions: the rows of the resources.
-        changes: receives the nodes that may hold more than before.
         kept: returns the resources that need rows even if no node has them.
     """
 
@@ -55,10 +53,7 @@ class NodeTable:
         self._free: list[int] = []
 
     def set_node(self, node: records.Node) -> bool:
-        """Set a new or changed node. Return whether anything changed that sessions examine.
-
-        A resource with an invalid quantity counts as absent.
-        """
+        """Set a node. Return whether anything changed that sessions examine. A resource with an invalid quantity is absent."""
         node = self._read.noting(node)
         amounts, _ = allocatable_of(node)
         self.learn(amounts)
@@ -218,12 +213,11 @@ class NodeTable:
 
     def _count(self, row: int, shape: Shape, status: TaskStatus, sign: int) -> None:
         self.fit()
-        columns = self.columns
         for name, amount in shape.request.items():
             self._take(self.dimensions.row(name), row, sign * amount, status)
         self._add("non_zero", 0, row, sign * shape.non_zero_cpu)
         self._add("non_zero", 1, row, sign * shape.non_zero_memory)
-        columns.pod_count[row] += sign
+        self.columns.pod_count[row] += sign
         for port in shape.ports:
             ports = self.ports.setdefault(row, Counter())
             ports[port] += sign
@@ -236,10 +230,7 @@ class NodeTable:
             self._add("releasing", dimension, row, amount)
 
     def _add(self, name: str, dimension: int, row: int, amount: int) -> None:
-        """Add to one sum.
-
-        A sum that exceeds the range of the column is stored exactly beside the column, so that it can decrease again.
-        """
+        """Add to one sum. A sum beyond the range of the column is stored beside the column, so that it can decrease again."""
         column = getattr(self.columns, name)
         place = (name, dimension, row)
         if -_SMALL <= amount <= _SMALL and place not in self._exact:
@@ -282,10 +273,7 @@ def allocatable_of(node: records.Node) -> tuple[dict[str, int], list[str]]:
 
 
 def oversubscription(node: records.Node) -> tuple[dict[str, int], list[str]]:
-    """Return the amounts that a node offers beyond its allocatable amounts, by its annotations.
-
-    Also return the faults of the annotations that are invalid.
-    """
+    """Return the amounts that a node offers beyond its allocatable amounts by annotation, and the faults of annotations."""
     amounts: dict[str, int] = {}
     faults: list[str] = []
     for name, key in _OVERSUBSCRIPTION:

@@ -48,12 +48,12 @@ class ObjectTable:
         known = None if new is None else self._found.get(type(new), {}).get(str(new.key))
         if new is not None and known is not None and is_older(new, known):
             return False
-        for record, is_there in ((old, False), (new, True)):
+        for record in (old, new):
             if record is None:
                 continue
             found = self._found.setdefault(type(record), {})
             found.pop(str(record.key), None)
-            if is_there:
+            if record is new:
                 found[str(record.key)] = record
             if type(record) in self.kinds:
                 self._faults.clear(self.kinds[type(record)], record)
@@ -88,10 +88,7 @@ class ObjectTable:
         return before, self._seen(record, key)
 
     def is_read_late(self) -> bool:
-        """Whether a session read an object for the first time that had changed since its snapshot.
-
-        A second call returns False.
-        """
+        """Whether a session first read an object that had changed since its snapshot. A second call returns False."""
         return any([self.read.is_late(), self.hinted.is_late()])
 
     def forget_old_reads(self) -> None:
@@ -138,10 +135,7 @@ def merged(body: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def is_older(new: _HasMetadata, known: _HasMetadata) -> bool:
-    """Whether `new` is an earlier version of `known`.
-
-    A watch event may arrive after the response to the scheduler's own later write.
-    """
+    """Whether `new` is an earlier version of `known`: events may come after the response to the scheduler's own write."""
     one, other = new.metadata, known.metadata
     if one.uid != other.uid or not (one.resource_version.isdecimal() and other.resource_version.isdecimal()):
         return False

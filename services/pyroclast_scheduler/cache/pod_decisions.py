@@ -137,10 +137,7 @@ class PodDecisions:
             self._port.changed()
 
     def read(self, uid: str, pod: records.Pod | None) -> None:
-        """End an overdue assumption with the state of pod `uid` that was read from the API server.
-
-        Return None if the pod does not exist.
-        """
+        """End an overdue assumption with the state of pod `uid` that was read; None if the pod does not exist."""
         task = self._port.tasks.get(uid)
         if not self._port.assumptions.end(uid) or task is None:
             return

@@ -106,10 +106,7 @@ _Slot = tuple[type[Record], str]  # key: namespace/name, or namespace/ for all o
 
 
 class ReadObjects:
-    """The objects that were read since the last call but one of `forget_old`.
-
-    Sessions and watches use it on different threads.
-    """
+    """The objects that were read since the last call but one of `forget_old`. Sessions and watches are different threads."""
 
     def __init__(self) -> None:
         self._new: set[_Slot] = set()

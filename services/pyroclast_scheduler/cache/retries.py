@@ -253,8 +253,7 @@ class Retries:
     def search(self, queues: Mapping[str, QueueFacts], *, at_most: int | None = None) -> None:
         """Find the jobs of which the changes fire a trigger, and make the next session examine them.
 
-        The facts of all jobs must be up to date. `queues`: the existing queues. `at_most`: the number of jobs after which the
-        search is interrupted; None to finish the search.
+        The facts of all jobs must be up to date. `at_most`: the number of jobs after which the search is interrupted.
         """
         steps = None if at_most is None else _STEPS
         if self._objects.is_read_late():

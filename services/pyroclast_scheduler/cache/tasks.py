@@ -15,16 +15,10 @@ from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus
 
 @dataclass(frozen=True, slots=True)
 class TaskPort:
-    """The operations on the tasks of the cache.
+    """The operations on the tasks of the cache, which are by UID.
 
-    Attributes:
-        tasks: the tasks by UID.
-        assumptions: the assumptions about pods.
-        put: sets a pod; returns whether that changed anything.
-        drop: removes a pod by its UID.
-        changed: reports a change that a session should examine.
-        stale: reports a change that may affect any job.
-        now: returns seconds.
+    `put`: sets a pod; returns whether that changed anything. `changed`: reports a change that a session should examine.
+    `stale`: reports a change that may affect any job.
     """
 
     tasks: Mapping[str, TaskFacts]

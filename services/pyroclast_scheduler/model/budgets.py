@@ -19,8 +19,6 @@ class BudgetStanding:
     """The state of a queue's budget in the current period.
 
     Attributes:
-        queue: the name of the queue that the budget belongs to.
-        budget: the budget as the annotation of the queue declares it.
         span: the start and the end of the current period.
         as_of: the time of the recorder's last report, in seconds since the epoch; None if the recorder never wrote one.
         is_known: whether the recorder's last report is recent enough to be used.
@@ -48,27 +46,17 @@ class BudgetStanding:
         return self.spent(resource) / limit if limit else 1.0
 
     def is_used_up(self, resource: str, ran: float | None = None) -> bool:
-        """Whether the spent hours of `resource` reach the limit.
-
-        `ran`: the exact hours since `since`, None if only the bound is known.
-        """
+        """Whether the spent hours of `resource` reach the limit. `ran`: the exact hours since `since`, if they are known."""
         spent = self.spent(resource) if ran is None else self.written.get(resource, 0.0) + ran
         return spent >= self.budget.limits[resource]
 
     @property
     def is_low(self) -> bool:
-        """Whether the `atEnd` of the budget is `low` and one of its limits is reached.
-
-        The pods that count in the budget are then preemptable.
-        """
+        """Whether `atEnd` is `low` and a limit is reached, so that the pods that count in the budget are preemptable."""
         return self.budget.at_end is AtEnd.LOW and self.is_known and any(map(self.is_used_up, self.budget.limits))
 
     def asked(self, resources: Collection[str] | None) -> list[str]:
-        """Return the resources that the budget limits and the gang requests, sorted.
-
-        `resources`: the names of the resources that the gang requests. None when the requests are unknown; then all limited
-        resources count.
-        """
+        """Return those of `resources`, or of all resources if None, that the budget limits, sorted."""
         return sorted(name for name in self.budget.limits if resources is None or name in resources)
 
     @property

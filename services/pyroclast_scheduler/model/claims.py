@@ -10,10 +10,7 @@ from pyroclast.lifecycle.gang.groups import GroupClaim
 
 
 class VolumeClaim(NamedTuple):
-    """A PersistentVolumeClaim that a pod uses. `key`: namespace/name.
-
-    `is_own`: whether the claim is made from the template of an ephemeral volume of the pod, and deleted with the pod.
-    """
+    """A PersistentVolumeClaim that a pod uses. `is_own`: of an ephemeral volume, so that it is deleted with the pod."""
 
     key: str
     name: str

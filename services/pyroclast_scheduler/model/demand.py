@@ -31,10 +31,7 @@ def reserved(job: Job, dimensions: Dimensions, *, less_allocated: bool) -> Float
 
 
 def short_rows(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints) -> list[int]:
-    """Return the dimensions that `request` contains and in which `wanted` exceeds `limit`.
-
-    The dimension `pods` is not compared.
-    """
+    """Return the dimensions, but `pods`, that `request` contains and in which `wanted` exceeds `limit`."""
     over = (request > 0) & (wanted > limit)
     over[PODS] = False
     rows: list[int] = np.flatnonzero(over).tolist()
@@ -42,10 +39,7 @@ def short_rows(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | In
 
 
 def copies_within(limit: Floats, taken: Floats | Ints, request: Ints) -> int:
-    """Return how many times `request` can be added to `taken` without exceeding `limit`.
-
-    Only the dimensions that `request` contains are compared. The dimension `pods` is not compared.
-    """
+    """Return how many times `request` can be added to `taken` within `limit`, in the dimensions of `request` but `pods`."""
     copies: float = _MANY
     for row, (asked, whole, part) in enumerate(zip(request.tolist(), limit.tolist(), taken.tolist(), strict=True)):
         if asked > 0 and row != PODS:
@@ -54,20 +48,14 @@ def copies_within(limit: Floats, taken: Floats | Ints, request: Ints) -> int:
 
 
 def is_partly_within(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints) -> bool:
-    """Whether `wanted` is within `limit` in at least one dimension that `request` contains.
-
-    The dimension `pods` is not compared.
-    """
+    """Whether `wanted` is within `limit` in at least one dimension, other than `pods`, that `request` contains."""
     counted = (request > 0) & ((wanted >= EPSILON) | (limit >= EPSILON))
     counted[PODS] = False
     return bool((wanted < limit + EPSILON)[counted].any())
 
 
 def share(part: Floats | Ints, whole: Floats | Ints) -> float:
-    """Return the dominant share: the largest ratio of `part` to `whole` over the dimensions in which `whole` is not 0.
-
-    The share of an empty `whole` is 0.
-    """
+    """Return the dominant share: the largest ratio of `part` to `whole` where `whole` is not 0; 0 for an empty `whole`."""
     parts = [has / of for has, of in zip(part.tolist(), whole.tolist(), strict=True) if of >= EPSILON]
     return max(parts, default=0.0)
 
@@ -107,10 +95,7 @@ def vector(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
 
 
 def capability(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
-    """Return a queue's capability as a vector.
-
-    A resource that the capability does not name is unlimited. So are cpu and memory if their amount is not positive.
-    """
+    """Return a queue's capability as a vector. What it does not name is unlimited, and cpu and memory that are not positive."""
     limit = np.full(len(dimensions), np.inf)
     for name, amount in (amounts or {}).items():
         row = dimensions.find(name)

@@ -98,10 +98,7 @@ class Dimensions:
         return vector
 
     def known(self, amounts: Amounts) -> Ints:
-        """Return the amounts that one object has as a vector, without resources that have no row of their own.
-
-        Amounts that are absurdly large are cut off.
-        """
+        """Return the amounts that one object has as a vector, without resources that have no row of their own."""
         vector = self.vector(amounts)
         vector[UNKNOWN] = 0
         return vector

@@ -50,10 +50,7 @@ class _Column(Generic[V]):
         self.codes[row] = code
 
     def compact(self) -> None:
-        """Remove values that no node has any more, once they are the majority.
-
-        The values of host name labels never stop changing.
-        """
+        """Remove values that no node has, once they are the majority: host names never stop changing."""
         if len(self.values) <= 2 * max(_FEW, len(self.codes)):
             return
         used, codes = np.unique(self.codes, return_inverse=True)
@@ -76,10 +73,7 @@ class _Column(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """Nodes divided by the value of a label. `codes`: the number of each node's value.
-
-    `has`: a mask of the nodes with the label.
-    """
+    """Nodes divided by the value of a label. `codes`: the number of each node's value. `has`: the nodes with the label."""
 
     codes: npt.NDArray[np.int32]
     has: Bools
@@ -150,10 +144,7 @@ class NodeFeatures:
         return found
 
     def image(self, name: str) -> Ints:
-        """Return the size of image `name` on each node in bytes, 0 where the image is missing.
-
-        The caller must not change the array.
-        """
+        """Return the size of image `name` on each node in bytes, 0 where it is missing. The array must not be changed."""
         if self._images is None:
             self._images = [_images_of(node) for node in self._nodes]
         sizes = self._image_sizes.get(name)

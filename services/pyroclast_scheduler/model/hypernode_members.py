@@ -49,15 +49,12 @@ class NodeLookup:
 
     def _candidates(self, literal: str) -> Iterable[int]:
         found = [self._by_piece.get(literal[at : at + _GRAM], []) for at in range(len(literal) - _GRAM + 1)]
-        if not found:
-            return self._nodes
-        return min(found, key=len)
+        return min(found, key=len, default=self._nodes)
 
     @cached_property
     def _by_piece(self) -> Mapping[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for row, node in self._nodes.items():
-            name = node.metadata.name
+        for name, row in self.rows.items():
             for piece in {name[at : at + _GRAM] for at in range(len(name) - _GRAM + 1)}:
                 found.setdefault(piece, []).append(row)
         return found

@@ -25,10 +25,7 @@ TOP: Final = "<cluster-top-hypernode>"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HyperNode:
-    """One domain of the network. `parent`: empty only for the root.
-
-    `nodes`: a mask of the nodes below the hypernode, at any depth.
-    """
+    """One domain of the network. `parent`: empty only for the root. `nodes`: a mask of those below it, at any depth."""
 
     name: str
     tier: int
@@ -88,7 +85,7 @@ class HyperNodes(Mapping[str, HyperNode]):
     @cached_property
     def _by_tier(self) -> dict[int, list[HyperNode]]:
         found: dict[int, list[HyperNode]] = {}
-        for each in sorted(self._all.values(), key=lambda each: each.name):
+        for _, each in sorted(self._all.items()):
             found.setdefault(each.tier, []).append(each)
         return found
 
@@ -112,10 +109,7 @@ class HyperNodes(Mapping[str, HyperNode]):
         return found
 
     def codes(self, tier: int) -> npt.NDArray[np.int32]:
-        """Return for each node the position in `of_tier(tier)` of the hypernode that contains the node, −1 if none does.
-
-        The caller must not change the array.
-        """
+        """Return for each node the position of its hypernode in `of_tier(tier)`, −1 for none. Callers must not change it."""
         column = self._codes.get(tier)
         if column is None:
             column = self._codes[tier] = np.full(len(self.top.nodes), -1, dtype=np.int32)
@@ -133,10 +127,7 @@ class HyperNodes(Mapping[str, HyperNode]):
         return found
 
     def common(self, one: str, other: str) -> str:
-        """Return the lowest hypernode that contains both hypernodes. If one name is empty, return the other.
-
-        Return an empty name if the two have no common ancestor.
-        """
+        """Return the lowest hypernode that contains both, empty if there is none. If one name is empty, return the other."""
         if not one or not other:
             return one or other
         above = {each.name for each in self.ancestors(one)}

@@ -17,8 +17,6 @@ class Watch:
     """A kind of objects that a plugin reads. The scheduler watches the kind while the plugin is configured.
 
     Attributes:
-        kind: the resource type.
-        record: the type to which objects are decoded.
         is_optional: whether the API server may lack the kind; the plugin then sees no objects.
         is_of_node: whether each object only concerns the node of the same name.
         key: namespace/name of the only object that is watched; empty if all objects are watched.
@@ -39,10 +37,7 @@ class Objects:
     _by_namespace: dict[type[Record], dict[str, list[Any]]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of(self, record: type[T]) -> Mapping[str, T]:
-        """Return all objects of one kind by namespace/name; empty if no plugin watches the kind.
-
-        The caller must not change the mapping.
-        """
+        """Return all objects of one kind by namespace/name; none if no plugin watches it. It must not be changed."""
         return self.found.get(record, {})
 
     def hinted(self, record: type[T]) -> Mapping[str, T]:

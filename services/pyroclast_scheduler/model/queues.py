@@ -112,10 +112,7 @@ class QueueFacts:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """A queue in a session.
-
-    `elsewhere`: amounts that other members of a ring of schedulers allocated in the queue and its descendants.
-    """
+    """A queue in a session. `elsewhere`: what other members of a ring allocated in the queue and its descendants."""
 
     facts: QueueFacts
     elsewhere: Amounts = field(default_factory=dict)
@@ -136,10 +133,7 @@ def lineage(name: str, queues: Mapping[str, QueueFacts]) -> list[QueueFacts]:
 
 
 def queues_of(facts: Mapping[str, QueueFacts], elsewhere: Mapping[str, Amounts]) -> dict[str, Queue]:
-    """Return the queues of a session.
-
-    `elsewhere`: the amounts that other members of a ring allocated in each queue, without the descendants of the queue.
-    """
+    """Return the queues of a session. `elsewhere`: what other members of a ring allocated in each, without its descendants."""
     sums: dict[str, dict[str, int]] = {}
     for own, amounts in elsewhere.items():
         for queue in lineage(own, facts):
@@ -177,10 +171,7 @@ def above(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
 
 
 def limited_by(name: str, queues: Mapping[str, QueueFacts]) -> list[str]:
-    """Return the highest queue with a capability among `name` and its ancestors, if any.
-
-    If the queue is unknown, return all queues with a capability.
-    """
+    """Return the highest queue with a capability among `name` and its ancestors; for an unknown name, all such queues."""
     limited, seen = "", set[str]()
     while name in queues and name not in seen:
         seen.add(name)

@@ -16,10 +16,7 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 
 
 class KeptPlace(NamedTuple):
-    """Room on `node` for a pod of a job of `queue`.
-
-    `is_coming`: whether the room is still occupied by pods that are being deleted.
-    """
+    """Room on `node` for a pod of a job of `queue`. `is_coming`: whether pods that are being deleted still occupy the room."""
 
     task: TaskFacts
     node: str
@@ -39,12 +36,10 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         job: the key of the job, the target of the reservation.
-        uid: the UID of its PodGroup.
         scheduler: the name of the scheduler that made the reservation; other schedulers ignore it.
         scope: the queue in which the target was chosen; empty if it was chosen in the whole cluster.
         is_named: whether the user of the job requested the reservation.
         since: when the reservation was made, in seconds since the epoch.
-        locks: the locked nodes.
         period: the schedule period in which a node was locked last.
         missing: how many pods the gang still lacks.
         missing_since: the schedule period in which `missing` changed last.
@@ -82,10 +77,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_until(self) -> float | None:
-        """The time before which other jobs must end to use the locked nodes, in seconds since the epoch.
-
-        None when other jobs may not use the nodes.
-        """
+        """The time before which other jobs must end to use the locked nodes; None when they may not use them."""
         return None if self.promise is None or self.fill_until is None else min(self.promise, self.fill_until)
 
     @property
@@ -107,10 +99,7 @@ def written(reservation: Reservation) -> str:
 
 
 def read(groups: Iterable[Group], scheduler: str) -> dict[str, Reservation]:
-    """Return the reservations of `scheduler` in the annotations of PodGroups, by key of the PodGroup.
-
-    Malformed annotations are ignored.
-    """
+    """Return the reservations of `scheduler` in annotations, by key of the PodGroup. Malformed annotations are ignored."""
     found: dict[str, Reservation] = {}
     for group in groups:
         text = group.metadata.annotations.get(keys.RESERVATION, "")

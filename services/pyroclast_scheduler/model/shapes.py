@@ -25,84 +25,19 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _Check = Callable[[Any, str], None]
 
 
-def check_affinity(affinity: object) -> None:
-    """Check the affinity of a pod.
+def _object(form: Mapping[str, _Check]) -> _Check:
+    """Return the check of an object, which may be missing, and of those of its fields that `form` names."""
 
-    Raises:
-        ValueError: the affinity does not have the structure of the API; the text names the field.
-    """
-    _fields(
-        affinity,
-        "affinity",
-        {
-            "nodeAffinity": _kind({"nodeSelectorTerms": _each(_node_term)}, {"preference": _node_term}),
-            "podAffinity": _kind(None, {"podAffinityTerm": _pod_term}),
-            "podAntiAffinity": _kind(None, {"podAffinityTerm": _pod_term}),
-        },
-    )
+    def check_fields(value: object, where: str) -> None:
+        if value is None:
+            return
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{where}: an object is wanted, not {value!r}"[:200])  # noqa: TRY004
+        for name, check in form.items():
+            if value.get(name) is not None:
+                check(value[name], f"{where}.{name}")
 
-
-def check_spread(constraints: object) -> None:
-    """Check the topology spread constraints of a pod.
-
-    Raises:
-        ValueError: the constraints do not have the structure of the API; the text names the field.
-    """
-    form = {
-        "topologyKey": _text,
-        "maxSkew": _number,
-        "minDomains": _number,
-        "whenUnsatisfiable": _text,
-        "labelSelector": _selector,
-        "matchLabelKeys": _each(_text),
-        "nodeAffinityPolicy": _text,
-        "nodeTaintsPolicy": _text,
-    }
-    _each(lambda value, where: _fields(value, where, form))(constraints, "topologySpreadConstraints")
-
-
-def _kind(required: Mapping[str, _Check] | None, preferred: Mapping[str, _Check]) -> _Check:
-    def check(value: object, where: str) -> None:
-        first: _Check = _each(_pod_term) if required is None else lambda inner, at: _fields(inner, at, required)
-        second = _each(lambda inner, at: _fields(inner, at, {"weight": _number, **preferred}))
-        _fields(value, where, {_REQUIRED: first, _PREFERRED: second})
-
-    return check
-
-
-def _pod_term(value: object, where: str) -> None:
-    form: Mapping[str, _Check] = {
-        "topologyKey": _text,
-        "labelSelector": _selector,
-        "namespaceSelector": _selector,
-        "namespaces": _each(_text),
-        "matchLabelKeys": _each(_text),
-        "mismatchLabelKeys": _each(_text),
-    }
-    _fields(value, where, form)
-
-
-def _node_term(value: object, where: str) -> None:
-    _fields(value, where, {"matchExpressions": _each(_expression), "matchFields": _each(_expression)})
-
-
-def _selector(value: object, where: str) -> None:
-    _fields(value, where, {"matchLabels": _texts, "matchExpressions": _each(_expression)})
-
-
-def _expression(value: object, where: str) -> None:
-    _fields(value, where, {"key": _text, "operator": _text, "values": _each(_text)})
-
-
-def _fields(value: object, where: str, form: Mapping[str, _Check]) -> None:
-    """Check an object, which may be missing, and those of its fields that `form` names."""
-    if value is None:
-        return
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{where}: an object is wanted, not {value!r}"[:200])  # noqa: TRY004
-    for name, check in form.items():
-        if value.get(name) is not None:
-            check(value[name], f"{where}.{name}")
+    return check_fields
 
 
 def _each(check: _Check) -> _Check:
@@ -115,6 +50,10 @@ def _each(check: _Check) -> _Check:
             check(each, f"{where}[{i}]")
 
     return check_all
+
+
+def _affinity(required: _Check, preferred: Mapping[str, _Check]) -> _Check:
+    return _object({_REQUIRED: required, _PREFERRED: _each(_object({"weight": _number, **preferred}))})
 
 
 def _texts(value: object, where: str) -> None:
@@ -130,6 +69,45 @@ def _text(value: object, where: str) -> None:
 def _number(value: object, where: str) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not -(2**31) <= value < 2**31:
         raise ValueError(f"{where}: a number is wanted, not {value!r}"[:200])
+
+
+_EXPRESSIONS: Final = _each(_object({"key": _text, "operator": _text, "values": _each(_text)}))
+_SELECTOR: Final = _object({"matchLabels": _texts, "matchExpressions": _EXPRESSIONS})
+_NODE_TERM: Final = _object({"matchExpressions": _EXPRESSIONS, "matchFields": _EXPRESSIONS})
+_POD_TERM: Final = _object({
+    "topologyKey": _text,
+    "labelSelector": _SELECTOR,
+    "namespaceSelector": _SELECTOR,
+    "namespaces": _each(_text),
+    "matchLabelKeys": _each(_text),
+    "mismatchLabelKeys": _each(_text),
+})  # fmt: skip
+_POD_AFFINITY: Final = _affinity(_each(_POD_TERM), {"podAffinityTerm": _POD_TERM})
+_AFFINITY: Final = _object({
+    "nodeAffinity": _affinity(_object({"nodeSelectorTerms": _each(_NODE_TERM)}), {"preference": _NODE_TERM}),
+    "podAffinity": _POD_AFFINITY,
+    "podAntiAffinity": _POD_AFFINITY,
+})  # fmt: skip
+_SPREAD: Final = _each(_object({
+    "topologyKey": _text,
+    "maxSkew": _number,
+    "minDomains": _number,
+    "whenUnsatisfiable": _text,
+    "labelSelector": _SELECTOR,
+    "matchLabelKeys": _each(_text),
+    "nodeAffinityPolicy": _text,
+    "nodeTaintsPolicy": _text,
+}))  # fmt: skip
+
+
+def check_placement(affinity: object, spread: object) -> None:
+    """Check affinity and topology spread constraints of a pod.
+
+    Raises:
+        ValueError: one of them does not have the structure of the API; the text names the field.
+    """
+    _AFFINITY(affinity, "affinity")
+    _SPREAD(spread, "topologySpreadConstraints")
 
 
 class PlacementLabels:
@@ -201,23 +179,20 @@ class Shape:
     @property
     def node_terms(self) -> Sequence[Mapping[str, Any]] | None:
         """The terms of required node affinity, of which one must match; None if there are none."""
-        required = (self.affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+        required = (self.affinity.get("nodeAffinity") or {}).get(_REQUIRED)
         return None if required is None else required.get("nodeSelectorTerms") or ()
 
     def required(self, kind: str) -> Sequence[Mapping[str, Any]]:
         """Return the required terms of `podAffinity` or `podAntiAffinity`."""
-        return (self.affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        return (self.affinity.get(kind) or {}).get(_REQUIRED) or ()
 
     def preferred(self, kind: str) -> Sequence[Mapping[str, Any]]:
         """Return the preferred terms of `nodeAffinity`, `podAffinity` or `podAntiAffinity`."""
-        return (self.affinity.get(kind) or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        return (self.affinity.get(kind) or {}).get(_PREFERRED) or ()
 
     @cached_property
     def is_coupled(self) -> bool:
-        """Whether the placement of a pod depends on other pods beyond their requests.
-
-        Pods of a shape with inter-pod (anti-)affinity or topology spread constraints depend on other pods.
-        """
+        """Whether the placement of a pod depends on other pods beyond their requests."""
         return bool(self.spread or self.affinity.get("podAffinity") or self.affinity.get("podAntiAffinity"))
 
     @cached_property
@@ -291,8 +266,7 @@ _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def _shape_of(spec: records.PodSpec, marks: Mapping[str, str]) -> Shape:
-    check_affinity(spec.affinity)
-    check_spread(spec.topology_spread_constraints)
+    check_placement(spec.affinity, spec.topology_spread_constraints)
     cpu, memory = non_zero(spec)
     containers = (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
     ports = [

@@ -35,10 +35,7 @@ class Snapshot:
         is_ready: False for rows that are free, or whose node object is missing.
         residents: the pods on each node that use its resources.
         jobs: the jobs that the session must examine.
-        all_jobs: all jobs by key.
-        queue_sums: sums over the jobs of each queue.
         features: the labels and taints of nodes; kept from session to session.
-        number: the number of the snapshot.
         touched: the rows whose feasibility for some pod may have changed since the previous snapshot; None for any row.
         candidates: unschedulable jobs of each equivalence class that the session may try too, oldest first; some may be outdated.
         let_in: the jobs with pods that passed the gate of their queue and are not allocated.
@@ -46,7 +43,6 @@ class Snapshot:
         is_coupled: whether the placement of some pod depends on other pods.
         held: the pods that wait because a bind of theirs was refused a moment ago.
         refused: the pods whose bind was refused and that have no node yet.
-        objects: the objects that plugins watch.
         unread_nodes: the nodes of which some fields cannot be read, with the reasons; what such a node offers is uncertain.
     """
 
@@ -97,10 +93,7 @@ class ItemKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotItem:
-    """An item that can be left out of a snapshot.
-
-    `key`: the key of the item in the snapshot, for nodes the name. `record`: the record type, for objects only.
-    """
+    """An item that can be left out of a snapshot. `record`: the record type, for objects only."""
 
     kind: ItemKind
     key: str
@@ -157,9 +150,8 @@ class SnapshotPart:
 def _listed(snapshot: Snapshot, kind: ItemKind) -> list[SnapshotItem]:
     match kind:
         case ItemKind.JOB:
-            return [
-                SnapshotItem(kind, key) for key in dict.fromkeys([*(facts.key for facts in snapshot.jobs), *snapshot.all_jobs])
-            ]
+            keys = dict.fromkeys([*(facts.key for facts in snapshot.jobs), *snapshot.all_jobs])
+            return [SnapshotItem(kind, key) for key in keys]
         case ItemKind.QUEUE:
             return [SnapshotItem(kind, name) for name in sorted(snapshot.queues)]
         case ItemKind.NODE:
@@ -172,9 +164,7 @@ def _objects(whole: Objects, gone: Collection[SnapshotItem]) -> Objects:
     missing = {(item.record, item.key) for item in gone if item.kind is ItemKind.OBJECT}
     if not missing:
         return whole
-    return Objects(
-        {
-            record: {key: each for key, each in found.items() if (record, key) not in missing}
-            for record, found in whole.found.items()
-        }
-    )
+    return Objects({
+        record: {key: each for key, each in found.items() if (record, key) not in missing}
+        for record, found in whole.found.items()
+    })  # fmt: skip

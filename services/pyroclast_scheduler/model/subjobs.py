@@ -21,13 +21,10 @@ class SubJob:
     """A group of tasks of one job that is ready or not by itself, in a session.
 
     Attributes:
-        uid: the identity of the sub-job.
         group: a name that all sub-jobs of one policy share, by which they are counted.
         min_available: how many tasks must be allocated before the sub-job is ready.
         topology: the network topology that the sub-job requires; None if none.
         match_index: the value of the first label key if it is a number, else 0.
-        tasks: the tasks of the sub-job.
-        tally: the number of tasks in each status.
         allocated_hyper_node: the lowest hypernode that contains the allocated tasks; empty if none is allocated.
         nominated_hyper_node: the hypernode in which pods are evicted for the sub-job; empty if there is none.
     """
@@ -60,10 +57,7 @@ class SubJob:
 
 
 def divide(job: str, group: Group, tasks: Iterable[Task]) -> dict[str, SubJob]:
-    """Return the sub-jobs of a job by UID. `job`: the key of the job.
-
-    A job without parts and subgroup policies has one sub-job with all its tasks.
-    """
+    """Return the sub-jobs of a job by UID. A job without parts and subgroup policies has one with all its tasks."""
     spec = group.spec
     least_of = {} if spec.tree is None else {path[-1].name: path[-1].minimum for path in spec.tree.paths()}
     found: dict[str, SubJob] = {}

@@ -46,10 +46,7 @@ _TERMINAL: Final = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAIL
 
 
 def status_of(phase: str, *, node_name: str, is_deleting: bool) -> TaskStatus:
-    """Return the task status of a pod in `phase`.
-
-    An empty phase, which the API server has not defaulted yet, counts as Pending.
-    """
+    """Return the status of a pod in `phase`. An empty one, which the API server has not defaulted yet, counts as Pending."""
     if phase in _TERMINAL:
         return _TERMINAL[phase]
     if phase not in {"Pending", "Running", ""}:
@@ -135,10 +132,7 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 
 class Task:
-    """A pod in a session. `row`: the row of its node, −1 without a node.
-
-    `last`: status and row in the statement that was undone last; None if no statement was undone.
-    """
+    """A pod in a session. `row`: of its node, −1 without one. `last`: status and row in the statement that was undone last."""
 
     __slots__ = ("evicted_others", "facts", "last", "row", "status")
 

@@ -58,10 +58,7 @@ Spaces = Mapping[str, Mapping[str, str]]
 
 
 def own_terms(task: TaskFacts, raw: Iterable[Mapping[str, Any]], spaces: Spaces) -> list[Term]:
-    """Return the (anti-)affinity terms of `task`. `raw`: the terms in the form of the API.
-
-    `spaces`: the labels of all namespaces.
-    """
+    """Return the (anti-)affinity terms of `task`. `raw`: the terms in the form of the API. `spaces`: of all namespaces."""
     found = []
     for each in raw:
         is_preferred = "podAffinityTerm" in each
@@ -138,10 +135,7 @@ class HeldTerms:
         self._groups: dict[Group, dict[Slot, None]] = {}
 
     def add(self, term: Term, row: int, sign: int, *, is_change: bool = False) -> None:
-        """Count a pod with `term` that was placed on a node (1) or left the node (−1).
-
-        `is_change`: the counts are differences to earlier counts, so that a count of 0 is kept and a count may be negative.
-        """
+        """Count a pod with `term`. `is_change`: counts are differences to earlier ones: a count of 0 is kept."""
         slot = term.id, term.key, term.weight
         held = self._by_slot.get(slot)
         if held is None:
@@ -294,9 +288,9 @@ class TermCounts:
         return own_terms(task, raw, self._book.spaces)
 
     def matching(self, term: Term, *, but_leaving: bool = False) -> Ints:
-        """Return how many pods on each node match `term`. The caller must not change the array.
+        """Return how many pods on each node match `term`, without those that are being deleted if `but_leaving`.
 
-        `but_leaving`: pods that are being deleted are not counted.
+        The caller must not change the array.
         """
 
         def test(task: TaskFacts) -> bool:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
 
 
+class Trigger:
+    """A change after which a job is tried again."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class AnyChange:
+class AnyChange(Trigger):
     """Any change of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Room(Trigger):
     """The room on some node increases, and all nodes together have room for `pods` more pods of `shape`."""
 
     shape: Shape
@@ -23,12 +29,12 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class AnyRoom:
+class AnyRoom(Trigger):
     """The room on some node increases, in any resource."""
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(Trigger):
     """The set of possible victims for a pod of `shapes` of a job of `queue` changes.
 
     `only_own`: only victims in the same queue count.
@@ -40,7 +46,7 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class Labelled(Trigger):
     """A pod with the label `key`=`value` is placed on a node, leaves a node, or changes on a node."""
 
     key: str
@@ -48,22 +54,22 @@ class Labelled:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class Neighbours(Trigger):
     """A pod with anti-affinity terms leaves a node or changes there, or a node changes in more than its room."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimRelease:
+class ClaimRelease(Trigger):
     """A pod with PersistentVolumeClaims or ResourceClaims leaves a node."""
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRelease:
+class DeviceRelease(Trigger):
     """The allocation of a ResourceClaim ends, so that its devices are free."""
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectChange:
+class ObjectChange(Trigger):
     """An object that a plugin watches is created, changed or deleted.
 
     `record`: the type to which the object is decoded. `key`: namespace/name; empty for any object of the kind.
@@ -74,14 +80,14 @@ class ObjectChange:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueChange:
+class QueueChange(Trigger):
     """The queue `name` or one of its ancestors is created or deleted, or may use more resources."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class QueueUse:
+class QueueUse(Trigger):
     """The allocated or requested amounts of a queue or of its descendants change, or a limit changes.
 
     An empty `name` stands for any queue.
@@ -91,26 +97,10 @@ class QueueUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Trigger):
     """Retry the job once in `periods` schedule periods."""
 
     periods: int
-
-
-Trigger: TypeAlias = (
-    AnyChange
-    | Room
-    | AnyRoom
-    | Eviction
-    | Labelled
-    | Neighbours
-    | ClaimRelease
-    | DeviceRelease
-    | ObjectChange
-    | QueueChange
-    | QueueUse
-    | Pause
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,6 @@ def restored(state: State) -> Cache:
     """
     now = state.circumstances.now
     cache = Cache(state.scheduler_names, default_queue=state.default_queue, is_shared=state.is_shared, now=lambda: now)
-    jobs, held, refused = cache.jobs, cache.holds.held, cache.holds.refused
     cache.dimensions.add(state.dimensions)
     _take_nodes(cache, state)
     cache.undecodable_nodes = {Key("", name): why for name, why in state.undecodable_nodes.items()}
@@ -138,11 +137,11 @@ def restored(state: State) -> Cache:
         cache.assumptions.add(uid, AssumptionKind(kind), node, now)
     for pod in state.pods:
         cache.pod_changed(None, pod)
-    held.update(state.held)
-    refused.update(state.refused)
+    cache.holds.held.update(state.held)
+    cache.holds.refused.update(state.refused)
     for key, strangers in state.strangers.items():
-        known = {uid: Stranger(scheduler, key) for uid, scheduler in strangers.items()}
-        jobs.entry(cache.natives.belongs_to(key)).strangers.update(known)
+        entry = cache.jobs.entry(cache.natives.belongs_to(key))
+        entry.strangers |= {uid: Stranger(scheduler, key) for uid, scheduler in strangers.items()}
     for key, status in state.statuses.items():
         cache.groups.believe(key, status)
     cache.placed()  # calculates the problems of jobs
@@ -153,9 +152,8 @@ def restored(state: State) -> Cache:
 
 
 def _take_nodes(cache: Cache, state: State) -> None:
-    """Add the nodes in the order of their rows, which decides among equal scores."""
     known = {node.metadata.name: node for node in state.nodes}
-    for name in state.rows:
+    for name in state.rows:  # the order of the rows decides among equal scores
         if name in known:
             cache.node_changed(None, known[name])
         else:
@@ -164,18 +162,14 @@ def _take_nodes(cache: Cache, state: State) -> None:
 
 def _take_objects(cache: Cache, state: State) -> None:
     for kind, bodies in state.objects.items():
-        record = getattr(records, kind, None)
+        record: Any = getattr(records, kind, None)
         if record is None:
             raise NotReplayable(f"objects of kind {kind} are not known here")
         for body in bodies:
-            cache.object_changed(None, _converted(body, record))
-
-
-def _converted(body: Any, record: type[Any]) -> Any:  # noqa: ANN401 - JSON, and a record of that type
-    try:
-        return reading.convert(body, record, strict=False)
-    except msgspec.ValidationError as error:
-        raise NotReplayable(f"{record.__name__}: {error}") from error
+            try:
+                cache.object_changed(None, reading.convert(body, record, strict=False))
+            except msgspec.ValidationError as error:
+                raise NotReplayable(f"{kind}: {error}") from error
 
 
 def _ports(given: Circumstances, commits: list[Commit]) -> Ports:
