@@ -37,7 +37,6 @@ _LIMITS: Final = {
     "uint32": 2**32,
     "uint64": 2**64,
 }
-_GO_FORMS: Final = {dict: "map", list: "slice", str: "string", bool: "bool", float: "float64"}
 _PYTHON: Final[dict[str, type]] = {"string": str, "bool": bool, "float64": float, **dict.fromkeys(_INTEGERS, int)}
 _ZEROS: Final[dict[str, Json]] = {"string": "", "bool": False, "float64": 0, **dict.fromkeys(_INTEGERS, 0)}
 
@@ -72,36 +71,10 @@ Decoder: TypeAlias = Callable[[Json, _Run], Json]
 class _Mismatch(Exception):
     """A value of a wrong type. The caller, which knows the name of the message, writes the error text."""
 
-    def __init__(self, value: Json, wanted: str, form: str) -> None:
+    def __init__(self, value: Json, wanted: str) -> None:
         super().__init__()
         self.value = value
         self.wanted = wanted
-        self.form = form
-
-
-class WrongType(Undecodable):
-    """A value in a request body has the wrong type. The message is the text of the API for this error.
-
-    `form` is the expected type in the words of Go: struct, slice, map or a simple type.
-    """
-
-    def __init__(self, message: str, value: Json, wanted: str, form: str) -> None:
-        super().__init__(message)
-        self.value = value
-        self.wanted = wanted
-        self.form = form
-
-    def of_map(self) -> str:
-        """Return the error text that the API uses if the document was a map in memory instead of a body."""
-        given = _GO_FORMS.get(type(self.value), "int64")
-        if self.form == "struct":
-            return f"cannot restore struct from: {given}"
-        if self.form in {"map", "slice"}:
-            return f"cannot restore {self.form} from {given}"
-        is_close = given == "int64" or (given == "float64" and self.form in _INTEGERS)
-        return (
-            f"cannot convert {given} to {self.wanted}" if is_close and self.form != "bool" else f"unrecognized type: {self.form}"
-        )
 
 
 class _BadBytes(Undecodable):
@@ -112,7 +85,7 @@ def _mismatch(error: _Mismatch, run: _Run, holder: str) -> Undecodable:
     place = ".".join(step for step in run.path if isinstance(step, str))
     kind = _number_text(error) or go_kind(error.value)
     text = f"json: cannot unmarshal {kind} into Go struct field {holder}.{place} of type {error.wanted}"
-    return WrongType(text, error.value, error.wanted, error.form)
+    return Undecodable(text)
 
 
 def _number_text(error: _Mismatch) -> str:
@@ -152,11 +125,11 @@ def _scalar(kind: str, name: str) -> Decoder:
         own = value.__class__
         if own is python:
             if limit and not lowest <= value < limit:
-                raise _Mismatch(value, name, kind)
+                raise _Mismatch(value, name)
             return value
         if python is float and own is int:
             return value
-        raise _Mismatch(value, name, kind)
+        raise _Mismatch(value, name)
 
     return decode
 
@@ -187,7 +160,7 @@ def _int_or_string(value: Json, _run: _Run) -> Json:
 
 def _bytes(value: Json, _run: _Run) -> Json:
     if value.__class__ is not str:
-        raise _Mismatch(value, "[]uint8", "slice")
+        raise _Mismatch(value, "[]uint8")
     try:
         base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
@@ -240,7 +213,7 @@ def _list_of(item: Decoder, zero: Callable[[], Json], name: str, python: type | 
 
     def decode(value: Json, run: _Run) -> Json:
         if value.__class__ is not list:
-            raise _Mismatch(value, name, "slice")
+            raise _Mismatch(value, name)
         path = run.path
         path.append(0)
         for index, each in enumerate(value):
@@ -261,7 +234,7 @@ def _map_of(item: Decoder, zero: Callable[[], Json], name: str, python: type | N
 
     def decode(value: Json, run: _Run) -> Json:
         if value.__class__ is not dict:
-            raise _Mismatch(value, name, "map")
+            raise _Mismatch(value, name)
         for key, each in value.items():
             if each.__class__ is python:
                 continue
@@ -315,7 +288,7 @@ class Codec:
     def form(self, value: Json, run: _Run, untouched: Collection[str] = ()) -> Json:
         """Return `value` in its normalised form, see `decode`."""
         if value.__class__ is not dict:
-            raise _Mismatch(value, self.short, "struct")
+            raise _Mismatch(value, self.short)
         fields = self._fields if self._fields is not None else self._compile()
         gone: list[str] = []
         for name, each in value.items():

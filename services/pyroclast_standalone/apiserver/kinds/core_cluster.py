@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast.resources import quantity
 from pyroclast.rules import names
-from pyroclast.rules.errors import ErrorType, FieldError, forbidden, invalid, invalid_for, required, unsupported
+from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast.rules.podspecs.disks import check_claim_spec
-from pyroclast.rules.podspecs.internals import internal_form
-from pyroclast.rules.podspecs.requirements import amount_problems
-from pyroclast.rules.values import amount
 from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.kinds.pod_defaults import default_claim_spec
-from pyroclast_standalone.apiserver.kinds.rules import FieldPart, Rules, age_of, immutable, named, optional_choice
+from pyroclast_standalone.apiserver.kinds.rules import FieldPart, Rules, age_of, immutable
 
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
@@ -73,88 +69,24 @@ def _prepare_volume(document: dict[str, Any]) -> None:
     _protect(document, VOLUME_PROTECTION)
 
 
-def _check_volume(document: dict[str, Any]) -> list[FieldError]:
-    spec = document["spec"]
-    errors = [required(f"spec.{field}") for field in ("accessModes", "capacity") if not spec.get(field)]
-    own = "spec.capacity[storage]"
-    size = quantity.parse((spec.get("capacity") or {}).get("storage", "1"))
-    return errors if size > quantity.parse("0") else [*errors, invalid(own, str(size), "must be greater than zero")]
-
-
-PERSISTENT_VOLUME: Final = Rules(check=_check_volume, prepare=_prepare_volume)
-
-
-def _check_class(document: dict[str, Any]) -> list[FieldError]:
-    return [
-        *([] if document.get("provisioner") else [required("provisioner")]),
-        *optional_choice(document, "reclaimPolicy", ("Delete", "Retain"), ""),
-        *optional_choice(document, "volumeBindingMode", ("Immediate", "WaitForFirstConsumer"), ""),
-    ]
+PERSISTENT_VOLUME: Final = Rules(prepare=_prepare_volume)
 
 
 def _update_class(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
     fixed = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
-    return [*_check_class(new), *(error for field in fixed for error in immutable(new, old, field, field))]
+    return [error for field in fixed for error in immutable(new, old, field, field)]
 
 
-STORAGE_CLASS: Final = Rules(check=_check_class, check_update=_update_class)
+STORAGE_CLASS: Final = Rules(check_update=_update_class)
 
 
 _NO_FINALIZER: Final = "name is neither a standard finalizer name nor is it fully qualified"
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def _default_node(document: dict[str, Any]) -> None:
     status = document["status"]
     if "allocatable" not in status and status.get("capacity"):
         status["allocatable"] = dict(status["capacity"])
-
-
-def _check_taints(taints: list[dict[str, Any]], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(taints):
-        own = f"{path}[{index}]"
-        key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
-        errors += named(key, names.qualified_name, f"{own}.key")
-        if wrong := names.label_value(value):
-            errors.append(invalid(f"{own}.value", value, ";".join(wrong)))
-        if not effect:
-            errors.append(required(f"{own}.effect"))
-        elif effect not in _EFFECTS:
-            errors.append(unsupported(f"{own}.effect", effect, _EFFECTS))
-        if (key, effect) in seen:
-            shown = {**internal_form(taint, ("key", "value", "effect", "timeAdded")), "Value": value}
-            errors.append(FieldError(own, ErrorType.DUPLICATE, "taints must be unique by key and effect pair", shown))
-        seen.add((key, effect))
-    return errors
-
-
-def _check_resources(status: Mapping[str, Any]) -> list[FieldError]:
-    return [
-        error
-        for field in ("capacity", "allocatable")
-        for name, value in (status.get(field) or {}).items()
-        for error in invalid_for(f"status.{field}.{name}", value, amount_problems(name, amount(value)))
-    ]
-
-
-def _check_node(document: dict[str, Any]) -> list[FieldError]:
-    spec, status = document["spec"], document.get("status") or {}
-    return [*_check_taints(spec.get("taints") or [], "metadata.taints"), *_check_resources(status)]
-
-
-def _check_node_change(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    spec, before = new["spec"], old["spec"]
-    return [
-        *_check_taints(spec.get("taints") or [], "metadata.taints"),  # kube-apiserver checks them twice
-        *_check_node(new),
-        *(
-            forbidden(f"spec.{shown}", f'node updates may not change {field} except from "" to valid')
-            for field, shown in (("podCIDR", "podCIDRs"), ("providerID", "providerID"))
-            if before.get(field) and spec.get(field) != before[field]
-        ),
-    ]
 
 
 def _addresses(status: Mapping[str, Any], kind: str) -> str:
@@ -199,9 +131,6 @@ def _unschedulable(document: Mapping[str, Any]) -> str:
 
 NODE: Final = Rules(
     default=_default_node,
-    check=_check_node,
-    check_update=_check_node_change,
-    check_status=lambda new, _old: _check_node(new),
     keeps_status=True,
     fields={"spec.unschedulable": _unschedulable},
     cells=_node_cells,

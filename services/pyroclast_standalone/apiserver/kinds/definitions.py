@@ -11,22 +11,12 @@ import orjson
 from pyroclast.rules import names
 from pyroclast.rules.errors import MISSING, FieldError, forbidden, invalid, required, unsupported
 from pyroclast_standalone.apiserver.documents import jsonpath
-from pyroclast_standalone.apiserver.documents.field_sets import BadFieldPath, find_field
 from pyroclast_standalone.apiserver.documents.schema_check import check_schema
 from pyroclast_standalone.apiserver.documents.schema_rules import check_rules
 from pyroclast_standalone.apiserver.kinds.rules import Rules
 
-_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
-_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _NOT_FOR_NONE: Final = "should not be set when strategy is not set to Webhook"
 _PRESERVED: Final = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-_APPROVAL: Final = "api-approved.kubernetes.io"
-_UNAPPROVED: Final = (
-    f'protected groups must have approval annotation "{_APPROVAL}", see https://github.com/kubernetes/enhancements/pull/1111'
-)
-_NOT_SELECTABLE: Final = (
-    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
-)
 
 
 def _default_definition(document: dict[str, Any]) -> None:
@@ -45,43 +35,13 @@ def _prepare_definition(document: dict[str, Any]) -> None:
     document["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored[:1]}
 
 
-def _check_names(kinds: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for field in ("plural", "singular", "kind", "listKind"):
-        value = kinds.get(field, "")
-        if not value:
-            errors.append(required(f"{path}.{field}"))
-        elif wrong := names.dns_service_label(value.lower() if "ind" in field else value):
-            prefix = "may have mixed case, but should otherwise match: " if "ind" in field else ""
-            errors.append(invalid(f"{path}.{field}", value, prefix + ",".join(wrong)))
-    others = [
-        (f"{path}.{field}[{at}]", each)
-        for field in ("shortNames", "categories")
-        for at, each in enumerate(kinds.get(field) or ())
-    ]
-    return [*errors, *(invalid(own, each, ",".join(wrong)) for own, each in others if (wrong := names.dns_service_label(each)))]
-
-
 _NOT_SIMPLE: Final = "must be a simple json path starting with ."
 
 
-def _check_column(column: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors = [] if column.get("name") else [required(f"{path}.name")]
-    kind, text = column.get("type", ""), f"must be one of {','.join(_COLUMN_TYPES)}"
-    if not kind:
-        errors.append(required(f"{path}.type", text))
-    elif kind not in _COLUMN_TYPES:
-        errors.append(invalid(f"{path}.type", kind, text))
-    if (form := column.get("format")) and form not in _FORMATS:
-        errors.append(invalid(f"{path}.format", form, f"must be one of {','.join(_FORMATS)}"))
-    where = column.get("jsonPath")
-    if not where:
-        errors.append(required(f"{path}.JSONPath"))
-    elif not where.startswith("."):
-        errors.append(invalid(f"{path}.JSONPath", where, _NOT_SIMPLE))
-    elif not jsonpath.is_readable(where):
-        errors.append(invalid(f"{path}.JSONPath", where, "the embedded API server does not read such a path"))
-    return errors
+def _check_path(where: str, path: str) -> list[FieldError]:
+    if not where.startswith("."):
+        return [invalid(path, where, _NOT_SIMPLE) if where else required(path)]
+    return [] if jsonpath.is_readable(where) else [invalid(path, where, "the embedded API server does not read such a path")]
 
 
 def _check_scale(scale: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -90,24 +50,6 @@ def _check_scale(scale: Mapping[str, Any], path: str) -> list[FieldError]:
         for field, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status"))
         if not (value := scale.get(field, "")).startswith(f"{root}.")
     ]
-
-
-def _check_selectable(fields: list[dict[str, Any]], schema: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, each in enumerate(fields):
-        own = f"{path}[{index}].jsonPath"
-        value = each.get("jsonPath", "")
-        if not value:
-            errors.append(required(own))
-            continue
-        try:
-            found = find_field(value, schema)
-        except BadFieldPath as error:
-            errors.append(invalid(own, value, f"is an invalid path: {error}"))
-            continue
-        if found.get("type") not in {"string", "boolean", "integer"}:
-            errors.append(invalid(own, value, _NOT_SELECTABLE))
-    return errors
 
 
 def _part_paths(versions: list[dict[str, Any]]) -> dict[str, str]:
@@ -153,10 +95,12 @@ def _check_version(version: Mapping[str, Any], path: str, shared: Mapping[str, s
         own = f"{where('schema')}.openAPIV3Schema"
         errors += _check_schema(orjson.dumps(schema), own)
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        errors += _check_column(column, f"{where('additionalPrinterColumns')}[{index}]")
+        errors += _check_path(column.get("jsonPath", ""), f"{where('additionalPrinterColumns')}[{index}].JSONPath")
+    for index, each in enumerate(version.get("selectableFields") or ()):
+        errors += _check_path(each.get("jsonPath", ""), f"{where('selectableFields')}[{index}].jsonPath")
     if scale := (version.get("subresources") or {}).get("scale"):
         errors += _check_scale(scale, where("subresources"))
-    return [*errors, *_check_selectable(version.get("selectableFields") or [], schema or {}, where("selectableFields"))]
+    return errors
 
 
 def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
@@ -211,11 +155,8 @@ def _check_definition(document: dict[str, Any]) -> list[FieldError]:
         errors.append(unsupported("spec.scope", scope, ["Cluster", "Namespaced"]))
     if spec.get("preserveUnknownFields"):
         errors.append(invalid("spec.preserveUnknownFields", True, _PRESERVED))
-    approval = (document["metadata"].get("annotations") or {}).get(_APPROVAL)
-    if not approval and (group in {"k8s.io", "kubernetes.io"} or group.endswith((".k8s.io", ".kubernetes.io"))):
-        errors.append(required(f"metadata.annotations[{_APPROVAL}]", _UNAPPROVED))
     errors += _check_versions(spec.get("versions") or [])
-    errors += _check_names(kinds, "spec.names")
+    errors += [required(f"spec.names.{field}") for field in ("plural", "kind") if not kinds.get(field)]
     errors += _check_conversion(spec.get("conversion") or {}, "spec.conversion")
     return errors
 

@@ -13,7 +13,6 @@ from pyroclast.rules.errors import FieldError, forbidden, invalid, required
 from pyroclast_standalone.apiserver.documents import apply as server_side
 from pyroclast_standalone.apiserver.documents import json_patch, strategic, strict
 from pyroclast_standalone.apiserver.documents.errors import DocumentError, Undecodable
-from pyroclast_standalone.apiserver.documents.typed import WrongType
 from pyroclast_standalone.apiserver.requests import bodies, status
 from pyroclast_standalone.apiserver.requests.context import Context
 from pyroclast_standalone.apiserver.storage.registry import Resource
@@ -138,8 +137,6 @@ def _decoded(
     except Undecodable as error:
         if context.content_type == APPLY:
             raise
-        if context.content_type == STRATEGIC and isinstance(error, WrongType):
-            raise refused(error.of_map()) from None
         raise refused(error.message) from None
     if found := [*problems, *unknown]:
         if context.field_validation == "Strict":
