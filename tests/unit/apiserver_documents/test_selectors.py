@@ -40,33 +40,27 @@ def test_label_selector_matches_labels_by_its_requirements(text, want):
     assert parse_label_selector(text).matches(LABELS) is want
 
 
-NUMERIC = "for 'Gt', 'Lt' operators, the value must be an integer"
+SHAPE = " is not like a=b, a!=b, a in (b,c), a or !a"
 
 
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
-        ("a=b c", "found 'c', expected: ',' or 'end of string'"),
-        ("a,,b", "found ',', expected: identifier after ','"),
-        ("=a", "found '=', expected: !, identifier, or 'end of string'"),
-        ("a==!b", "unable to parse requirement: found '!', expected: identifier"),
-        ("x notin a", "unable to parse requirement: found 'a' expected: '('"),
-        ("a b c", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
-        ("rank>x", 'unable to parse requirement: values[0]: Invalid value: "x": ' + NUMERIC),
+        ("a in (", '"a in ("' + SHAPE),
+        ("a=b c", '"a=b c"' + SHAPE),
+        ("a,,b", '",b"' + SHAPE),
+        ("a=b,", '"a=b,"' + SHAPE),
+        ("b,a==!b", '"a==!b"' + SHAPE),
+        ("x notin a", '"x notin a"' + SHAPE),
+        ("a==1,(x)", '"(x)"' + SHAPE),
+        ("rank>x", """values[0]: Invalid value: "x": for 'Gt', 'Lt' operators, the value must be an integer"""),
+        ("-a", '<nil>: Invalid value: "-a": name part must consist'),
     ],
 )
 def test_malformed_label_selector_is_refused_with_the_reason(text, want):
     with pytest.raises(MalformedSelector) as refusal:
         parse_label_selector(text)
-    assert str(refusal.value) == want
-
-
-def test_invalid_label_key_is_refused_with_the_reason():
-    with pytest.raises(
-        MalformedSelector, match='unable to parse requirement: <nil>: Invalid value: "-a": name part must consist'
-    ):
-        parse_label_selector("-a")
+    assert str(refusal.value).startswith(f"unable to parse requirement: {want}")
 
 
 @given(KEYS, st.lists(VALUES, min_size=1, max_size=3), st.dictionaries(KEYS, VALUES))

@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from pyroclast.resources.go_text import go_quote
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import ANONYMOUS, User
 from pyroclast_standalone.apiserver.storage.store import Store
@@ -175,17 +174,6 @@ class Authenticator:
                     return None
                 extra |= {f"{_EXTRA}{kind}-name": [bound["name"]], f"{_EXTRA}{kind}-uid": [bound["uid"]]}
         return service_account_user(namespace, account["name"], stored.uid, extra)
-
-    def why_not(self, token: str, audiences: Sequence[str]) -> str:
-        """Return the reason why a token is invalid for `audiences`."""
-        try:
-            claims = self._signer.read(token, now=self._now())
-        except InvalidToken:
-            return "invalid bearer token"
-        if set(audiences) & set(claims["aud"]):
-            return "[invalid bearer token, service account token is not valid]"
-        shown = [f"[{' '.join(map(go_quote, each))}]" for each in (claims["aud"], audiences)]
-        return f"[invalid bearer token, token audiences {shown[0]} is invalid for the target audiences {shown[1]}]"
 
 
 def _of_certificate(certificate: Mapping[str, Any], encoded: bytes) -> User:

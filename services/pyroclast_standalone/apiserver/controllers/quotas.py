@@ -2,16 +2,109 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
+from pyroclast.resources import quantity
+from pyroclast.resources.pods import effective
+from pyroclast.resources.quantity import Quantity
 from pyroclast_standalone.apiserver.access.internal import KeyedWorker
-from pyroclast_standalone.apiserver.admission import limits
 from pyroclast_standalone.apiserver.admission.chain import Review
 from pyroclast_standalone.apiserver.storage.registry import Registry
 from pyroclast_standalone.apiserver.storage.store import ADDED, DELETED, Change, Collection, Store, Stored
 
 _RECOUNT_SECONDS: Final = 0.1  # between the end of an object and the recount, so that many ends cause one recount
-_FINISHED: Final = ("Succeeded", "Failed")
+
+Usage: TypeAlias = dict[str, Quantity]
+
+_ONE: Final = quantity.from_value(1)
+_COUNTED_BY_NAME: Final = {
+    "pods",
+    "services",
+    "configmaps",
+    "secrets",
+    "persistentvolumeclaims",
+    "replicationcontrollers",
+    "resourcequotas",
+}
+_SHORT: Final = {"cpu", "memory", "ephemeral-storage"}
+_FINISHED: Final = {"Succeeded", "Failed"}
+
+
+def _parse(resources: Mapping[str, Any] | None) -> Usage:
+    """Return the quantities of a resource list, by name of the resource."""
+    return {name: quantity.parse(value) for name, value in (resources or {}).items()}
+
+
+def _wire(usage: Usage) -> dict[str, str]:
+    """Return `usage` as a resource list of an API object."""
+    return {name: str(usage[name]) for name in sorted(usage)}
+
+
+def _shown(usage: Usage) -> str:
+    """Return `usage` as text for messages, such as `cpu=1,pods=2`."""
+    return ",".join(f"{name}={usage[name]}" for name in sorted(usage))
+
+
+def _add(total: Usage, more: Usage) -> None:
+    """Add `more` to `total` in place, for the names that `total` has."""
+    for name, value in more.items():
+        if name in total:
+            total[name] = total[name] + value
+
+
+def _usage_of(qualified: str, body: Mapping[str, Any]) -> Usage:
+    """Return the usage of one object of the resource `plural.group`. A finished pod only counts as an object."""
+    usage: Usage = {f"count/{qualified}": _ONE}
+    if qualified in _COUNTED_BY_NAME:
+        usage[qualified] = _ONE
+    spec = body.get("spec") or {}
+    match qualified:
+        case "pods":
+            return usage | _pod(spec) if not _is_finished(body) else {f"count/{qualified}": _ONE}
+        case "persistentvolumeclaims":
+            requests = (spec.get("resources") or {}).get("requests") or {}
+            if "storage" in requests:
+                usage["requests.storage"] = quantity.parse(requests["storage"])
+        case _:
+            pass
+    return usage
+
+
+def _is_finished(body: Mapping[str, Any]) -> bool:
+    return (body.get("status") or {}).get("phase") in _FINISHED
+
+
+def _pod(spec: Mapping[str, Any]) -> Usage:
+    usage: Usage = {}
+    for prefix in ("requests", "limits"):
+        for name, value in effective(spec, prefix).items():
+            usage[f"{prefix}.{name}"] = value
+            if prefix == "requests" and name in _SHORT:
+                usage[name] = value
+    return usage
+
+
+def _states(container: Mapping[str, Any], kind: str, resource: str) -> bool:
+    return resource in ((container.get("resources") or {}).get(kind) or {})
+
+
+def _missing_resources(spec: Mapping[str, Any], names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names of the containers that lack a constrained resource, by resource."""
+    missing: dict[str, list[str]] = {}
+    whole = spec.get("resources") or {}
+    if whole.get("requests") or whole.get("limits"):
+        return missing
+    for name in sorted(names):
+        kind, _, resource = name.rpartition(".")
+        kind = kind or "requests"
+        if resource not in _SHORT or kind not in {"requests", "limits"}:
+            continue
+        containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        without = {each["name"] for each in containers if not _states(each, kind, resource)}
+        if without:
+            missing[name] = sorted(without)
+    return missing
 
 
 class Quotas:
@@ -47,7 +140,7 @@ class Quotas:
         keys = self._quotas.keys(review.namespace)
         if not keys:
             return
-        wanted = limits.usage_of(review.resource.qualified, body)
+        wanted = _usage_of(review.resource.qualified, body)
         spent: list[tuple[str, dict[str, Any]]] = []
         for key in list(keys):
             quota = self._quotas.items[key].load()
@@ -57,12 +150,12 @@ class Quotas:
             for key, quota in spent:
                 self._store.put(self._quotas, key, quota)
 
-    def _fits(self, review: Review, body: dict[str, Any], wanted: limits.Usage, quota: dict[str, Any]) -> bool:
+    def _fits(self, review: Review, body: dict[str, Any], wanted: Usage, quota: dict[str, Any]) -> bool:
         """Return whether the quota applies to the object. If so, add the object to its status."""
         spec = quota["spec"]
-        hard = limits.parse(spec.get("hard"))
+        hard = _parse(spec.get("hard"))
         if review.resource.qualified == "pods":
-            missing = limits.missing_resources(body["spec"], hard)
+            missing = _missing_resources(body["spec"], hard)
             if missing:
                 text = "; ".join(f"{each} for: {','.join(names)}" for each, names in missing.items())
                 why = f"failed quota: {quota['metadata']['name']}: must specify {text}"
@@ -71,19 +164,19 @@ class Quotas:
         if not delta:
             return False
         state = quota.setdefault("status", {})
-        used = limits.parse(state.get("used"))
+        used = _parse(state.get("used"))
         for each in hard:
-            used.setdefault(each, limits.parse({each: "0"})[each])
+            used.setdefault(each, _parse({each: "0"})[each])
         over = {each: value for each, value in delta.items() if hard[each] < used[each] + value}
         if over:
             why = (
-                f"exceeded quota: {quota['metadata']['name']}, requested: {limits.shown(over)}, "
-                f"used: {limits.shown({each: used[each] for each in over})}, "
-                f"limited: {limits.shown({each: hard[each] for each in over})}"
+                f"exceeded quota: {quota['metadata']['name']}, requested: {_shown(over)}, "
+                f"used: {_shown({each: used[each] for each in over})}, "
+                f"limited: {_shown({each: hard[each] for each in over})}"
             )
             raise review.refusal(why)
-        limits.add(used, delta)
-        state["hard"], state["used"] = limits.wire(hard), limits.wire(used)
+        _add(used, delta)
+        state["hard"], state["used"] = _wire(hard), _wire(used)
         return True
 
     # --- counting -----------------------------------------------------------------------------------------------
@@ -94,21 +187,21 @@ class Quotas:
             return
         quota = stored.load()
         spec = quota["spec"]
-        hard = limits.parse(spec.get("hard"))
-        used = {name: limits.parse({name: "0"})[name] for name in hard}
+        hard = _parse(spec.get("hard"))
+        used = {name: _parse({name: "0"})[name] for name in hard}
         for collection in self._counted(hard):
             resource = self._registry.over(collection.name)
             if resource is None or not resource.namespaced:
                 continue
             for item in collection.select(stored.namespace):
                 body = item.load()
-                limits.add(used, limits.usage_of(resource.qualified, body))
-        state = {"hard": limits.wire(hard), "used": limits.wire(used)}
+                _add(used, _usage_of(resource.qualified, body))
+        state = {"hard": _wire(hard), "used": _wire(used)}
         if quota.get("status") != state:
             quota["status"] = state
             self._store.put(self._quotas, key, quota)
 
-    def _counted(self, hard: limits.Usage) -> list[Collection]:
+    def _counted(self, hard: Usage) -> list[Collection]:
         names: set[str] = set()
         for name in hard:
             if name.startswith("count/"):

@@ -23,7 +23,7 @@ from pyroclast_standalone.apiserver.documents.managed_fields import Owner, decod
 from pyroclast_standalone.apiserver.documents.schema import Node
 
 _NUMBERS = {"integer", "number"}
-_SCALARS = {"quantity", "int-or-string"}
+_WANTED = {**dict.fromkeys(_NUMBERS, "numeric (int or float)"), "string": "string", "boolean": "boolean"}
 
 
 def check_configuration(value: Json, schema: Node) -> list[str]:
@@ -79,30 +79,13 @@ def _check_items(values: list[Json], node: Node, path: str, problems: list[str])
 
 
 def _scalar(value: Json, primitive: str) -> str:
-    if isinstance(value, dict | list):
-        return f"expected {_wanted(primitive)}, got {go_value(value)}"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if primitive in _NUMBERS and not is_number:
-        return f"expected numeric (int or float), got {_go_type(value)}"
-    if primitive == "string" and not isinstance(value, str):
-        return f"expected string, got {_go_value(value)}"
-    if primitive == "boolean" and not isinstance(value, bool):
-        return f"expected boolean, got {go_value(value)}"
+    wanted = _WANTED.get(primitive, "any scalar")
+    if isinstance(value, dict | list) or not {"string": isinstance(value, str), "boolean": isinstance(value, bool)}.get(
+        primitive, is_number or primitive not in _NUMBERS
+    ):
+        return f"expected {wanted}, got {go_value(value)}"
     return ""
-
-
-def _wanted(primitive: str) -> str:
-    if primitive in _NUMBERS:
-        return "numeric (int or float)"
-    return "any scalar" if primitive in _SCALARS else primitive
-
-
-def _go_type(value: Json) -> str:
-    return "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "interface {}"
-
-
-def _go_value(value: Json) -> str:
-    return f"&value.valueUnstructured{{Value:{go_value(value)}}}"
 
 
 def merge_configuration(live: Object, applied: Object, schema: Node) -> Object:
@@ -219,9 +202,7 @@ def _below(key: str, node: Node) -> tuple[Node, bool]:
     return node.item, False
 
 
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _FORMER: Final = "before-first-apply"
-_KUBECTL: Final = "kubectl"
 
 
 def apply(
@@ -258,8 +239,6 @@ def apply(
         owners = update_owners([], {**schema.blank}, before, schema, former)
     applier = Owner(manager, "Apply", api_version, {}, now, subresource)
     after, result = _applied(before, applied, schema, owners, applier, force=force)
-    if manager == _KUBECTL and LAST_APPLIED in (after.get("metadata", {}).get("annotations") or {}):
-        after = _with_last_applied(after, applied)
     metadata = dict(after.get("metadata") or {})
     entries = encode(result)
     if entries:
@@ -313,7 +292,7 @@ def _applied(
         of_endpoint(change.added, schema, applier.subresource), of_endpoint(change.modified, schema, applier.subresource)
     )
     conflicts = [(owner, shared) for owner in others if (shared := field_sets.intersection(owner.fields, touched))]
-    if conflicts and not force and not _is_forgiven(before, schema, applier, conflicts):
+    if conflicts and not force:
         raise _conflict(conflicts)
     # 4. the owners afterwards: others lose what was changed or removed
     kept = []
@@ -338,38 +317,6 @@ def _pruned(merged: Object, schema: Node, last: FieldSet, owned_sets: Iterable[F
     left = with_named_fields(field_sets.of_document(pruned, schema), schema)
     gone = field_sets.intersection(field_sets.difference(everything, left), former)
     return dict(remove(merged, gone, schema))
-
-
-def _is_forgiven(before: Object, schema: Node, applier: Owner, conflicts: list[tuple[Owner, FieldSet]]) -> bool:
-    """Return whether all conflicting fields still have the values that client-side apply set."""
-    if applier.manager != _KUBECTL:
-        return False
-    text = (before.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
-    if not text:
-        return False
-    try:
-        former = json.loads(text)
-    except ValueError:
-        return False
-    if not isinstance(former, dict) or former.get("apiVersion") != applier.api_version:
-        return False
-    mine = field_sets.of_document(former, schema)
-    change = field_sets.compare(former, before, schema)
-    for each in (change.modified, change.added, change.removed):
-        mine = field_sets.difference(mine, each)
-    return all(not field_sets.difference(shared, mine) for _, shared in conflicts)
-
-
-def _with_last_applied(after: Object, applied: Object) -> Object:
-    annotations = {
-        name: value for name, value in (applied.get("metadata", {}).get("annotations") or {}).items() if name != LAST_APPLIED
-    }
-    metadata = {name: value for name, value in applied["metadata"].items() if name != "annotations"}
-    if annotations:
-        metadata["annotations"] = annotations
-    text = json.dumps({**applied, "metadata": metadata}, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
-    own = {**after["metadata"]["annotations"], LAST_APPLIED: text}
-    return {**after, "metadata": {**after["metadata"], "annotations": own}}
 
 
 def _shown(owner: Owner) -> str:

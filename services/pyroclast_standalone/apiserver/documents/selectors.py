@@ -17,11 +17,12 @@ FieldReaders: TypeAlias = Mapping[str, Callable[[Mapping[str, Any]], str]]
 
 _Test: TypeAlias = Callable[[Mapping[str, str]], bool]
 
-_TOKEN: Final = re.compile(r"\s*(==|!=|[=<>!(),]|[^\s=<>!(),]+|$)")
-_OPERATORS: Final = ("in", "notin", "=", "==", "!=", "gt", "lt")
-_SYMBOLS: Final = {"=": "=", "==": "=", "!=": "!=", ">": ">", "<": "<", "in": "in", "notin": "notin"}
-_PUNCTUATION: Final = {"==", "!=", "=", "<", ">", "!", "(", ")", ",", ""}
-_NO_START: Final = _PUNCTUATION - {"!"}
+_REQUIREMENT: Final = re.compile(
+    r"""\s*(?: !\s*(?P<absent>[^\s=<>!(),]+) | (?P<key>[^\s=<>!(),]+) \s*
+      (?: (?P<sign>==|!=|[=<>]) \s* (?P<value>[^\s=<>!(),]*) | (?P<word>in|notin) \s* \((?P<values>[^=<>!()]*)\) )? )
+    \s*(?: $ | ,(?=\s*\S))""",
+    re.VERBOSE,
+)
 
 
 def _labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
@@ -115,80 +116,25 @@ def _requirement(key: str, operator: str, values: Iterable[str]) -> _Test:
     return _test(key, operator, listed)
 
 
-class _Reader:
-    """A recursive-descent parser of label selectors."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens = [match.group(1) for match in _TOKEN.finditer(text)]
-        if not self._tokens or self._tokens[-1]:
-            self._tokens.append("")
-        self._at = 0
-
-    def peek(self) -> str:
-        return self._tokens[min(self._at, len(self._tokens) - 1)]
-
-    def take(self) -> str:
-        token = self.peek()
-        self._at += 1
-        return token
-
-    def requirements(self) -> list[_Test]:
-        tests: list[_Test] = []
-        while token := self.peek():
-            if token in _NO_START:
-                raise MalformedSelector(f"found '{token}', expected: !, identifier, or 'end of string'")
-            tests.append(self._requirement())
-            after = self.take()
-            if after == "":
-                break
-            if after != ",":
-                raise MalformedSelector(f"found '{after}', expected: ',' or 'end of string'")
-            if (following := self.peek()) in _NO_START:
-                raise MalformedSelector(f"found '{following}', expected: identifier after ','")
-        return tests
-
-    def _requirement(self) -> _Test:
-        absent = self.peek() == "!" and self.take() == "!"
-        key = self._identifier()
-        if wrong := names.qualified_name(key):
-            raise _refusal(str(invalid("<nil>", key, "; ".join(wrong))))
-        if absent or self.peek() in {"", ","}:
-            return _test(key, "!" if absent else "exists", ())
-        token = self.take()
-        if token not in _SYMBOLS:
-            raise _refusal(f"found '{token}', expected: {', '.join(_OPERATORS)}")
-        return _requirement(key, _SYMBOLS[token], self._values() if token in {"in", "notin"} else [self._value()])
-
-    def _identifier(self, expected: str = "identifier") -> str:
-        token = self.take()
-        if token in _PUNCTUATION:
-            raise _refusal(f"found '{token}', expected: {expected}")
-        return token
-
-    def _value(self) -> str:
-        return "" if self.peek() in {"", ","} else self._identifier()
-
-    def _values(self) -> list[str]:
-        opening = self.take()
-        if opening != "(":
-            raise _refusal(f"found '{opening}' expected: '('")
-        values: list[str] = []
-        while True:
-            values.append("" if self.peek() in {",", ")"} else self._identifier("',', ')' or identifier"))
-            closing = self.take()
-            if closing == ")":
-                return values
-            if closing != ",":
-                raise _refusal(f"found '{closing}', expected: ',' or ')'")
-
-
-def _refusal(why: str) -> MalformedSelector:
-    return MalformedSelector(f"unable to parse requirement: {why}")
-
-
 def parse_label_selector(text: str) -> LabelSelector:
     """Parse `a=b, c in (d,e), !f`."""
-    return LabelSelector(tuple(_Reader(text).requirements())) if text else LabelSelector()
+    tests: list[_Test] = []
+    at = 0
+    while at < len(text):
+        found = _REQUIREMENT.match(text, at)
+        if found is None:
+            raise MalformedSelector(
+                f"unable to parse requirement: {go_quote(text[at:])} is not like a=b, a!=b, a in (b,c), a or !a"
+            )
+        at, key = found.end(), found["absent"] or found["key"]
+        if wrong := names.qualified_name(key):
+            raise MalformedSelector(f"unable to parse requirement: {invalid('<nil>', key, '; '.join(wrong))}")
+        if operator := found["sign"] or found["word"]:
+            values = [found["value"]] if found["sign"] else [value.strip() for value in found["values"].split(",")]
+            tests.append(_requirement(key, "=" if operator == "==" else operator, values))
+        else:
+            tests.append(_test(key, "!" if found["absent"] else "exists", ()))
+    return LabelSelector(tuple(tests))
 
 
 _EXPRESSIONS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
