@@ -34,7 +34,7 @@ def test_yaml_bodies_are_decoded_or_refused_as_recorded(entry):
             parse_yaml(body)
         assert "\n" not in refusal.value.message
     else:
-        assert parse_yaml(body) == (entry["value"], entry["twice"])
+        assert parse_yaml(body) == entry["value"]
 
 
 @pytest.mark.parametrize("entry", recorded("patterns"), ids=lambda entry: entry["pattern"])
@@ -62,9 +62,6 @@ def test_duplicate_json_fields_are_reported_and_the_last_value_is_kept():
     assert problems == ['duplicate field "a"', 'duplicate field "b.c"', 'duplicate field "l[0].x"']
     assert parse_json(b'{"a":1,"a":2}', duplicates=False) == ({"a": 2}, [])
     assert strict_message([*problems[:1], 'unknown field "z"']) == 'strict decoding error: duplicate field "a", unknown field "z"'
-    assert strict_message(['line 2: key "a" already set in map']) == (
-        'strict decoding error: yaml: unmarshal errors:\n  line 2: key "a" already set in map'
-    )
 
 
 def test_deeply_nested_bodies_and_yaml_alias_bombs_are_refused():
@@ -73,14 +70,16 @@ def test_deeply_nested_bodies_and_yaml_alias_bombs_are_refused():
     with pytest.raises(Undecodable):
         parse_yaml(b"[" * 100_000)
     bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
-    with pytest.raises(Undecodable, match="excessive aliasing"):
+    with pytest.raises(Undecodable, match="no aliases of anchors"):
         parse_yaml(bomb.encode())
 
 
-def test_yaml_aliases_are_copies_of_their_anchor():
-    value, _ = parse_yaml(b"a: &x {b: 1}\nc: *x\n")
-    value["a"]["b"] = 2
-    assert value["c"] == {"b": 1}
+def test_yaml_body_keeps_times_and_keys_as_texts():
+    assert parse_yaml(b"a: 2026-01-01T00:00:00Z\n1: yes\nx: null\n---\nb: 2\n") == {
+        "a": "2026-01-01T00:00:00Z",
+        "1": True,
+        "x": None,
+    }
 
 
 @given(st.binary(max_size=60))

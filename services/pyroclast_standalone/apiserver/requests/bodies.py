@@ -56,7 +56,7 @@ def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
         if content_type == JSON:
             return strict.parse_json(context.body, duplicates=duplicates)
         if content_type in {YAML, "application/x-yaml", "text/yaml"}:
-            return strict.parse_yaml(context.body, duplicates=duplicates)
+            return strict.parse_yaml(context.body), []
         if content_type == PROTOBUF:
             from pyroclast_standalone.apiserver.documents import protobuf  # noqa: PLC0415 - only kubectl sends it
 

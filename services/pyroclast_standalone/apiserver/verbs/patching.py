@@ -152,13 +152,11 @@ def _untouched(document: Mapping[str, Any], live: Mapping[str, Any]) -> list[str
     return [name for name, part in document.items() if part is not None and part is live.get(name)]
 
 
-def _configuration(body: bytes) -> tuple[Any, list[str]]:
-    """Parse the applied configuration, which is YAML or, from most clients, JSON. Also return a sentence per duplicate key."""
+def _configuration(body: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """Parse the applied configuration, which is YAML or, from most clients, JSON."""
     if body.lstrip()[:1] == b"{":
         with contextlib.suppress(DocumentError):
-            value, twice = strict.parse_json(body)
-            if not twice:
-                return value, []
+            return strict.parse_json(body, duplicates=False)[0]
     return strict.parse_yaml(body)
 
 
@@ -172,7 +170,7 @@ def _shown(data: bytes, resource: Resource) -> str:
 
 def _apply(context: Context, resource: Resource, now: str, subresource: str) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
     try:
-        configuration, problems = _configuration(context.body)
+        configuration = _configuration(context.body)
     except DocumentError as error:
         raise status.bad_request(f"error decoding YAML: error converting YAML to JSON: {error.message}") from None
     if configuration is None:
@@ -199,7 +197,6 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
                 subresource=subresource,
             )
         )
-        _tell_twice(context, problems)
         try:
             return _decoded(context, resource, document)
         except Undecodable as error:
@@ -207,13 +204,3 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
             raise status.unreasoned(500, f"failed to convert new object to {kind}: {error.message}") from None
 
     return merged
-
-
-def _tell_twice(context: Context, problems: Sequence[str]) -> None:
-    """Reject or report duplicate keys of a configuration, as the request's field validation demands."""
-    if problems and context.field_validation == "Strict":
-        lines = "\n".join(f"  {problem}" for problem in problems)
-        raise status.bad_request(f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n{lines}")
-    if context.field_validation == "Warn":
-        for problem in problems:
-            context.warn(problem)
