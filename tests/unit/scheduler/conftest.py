@@ -2,16 +2,19 @@
 
 import asyncio
 import contextlib
+import time
 
+import msgspec
 import pytest
 
-from pyroclast.api import crds
+from pyroclast.api import crds, records
 from pyroclast.api.keys import TRACEPARENT
 from pyroclast.api.types import CRDS, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import load
+from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import gangs
 from pyroclast_scheduler.wiring import main
@@ -65,6 +68,26 @@ class Cluster:
             "spec": {"schedulerName": "volcano", "containers": [container]},
         }
         await self.client.create(PODS, body, namespace="default")
+
+    async def bind(self, pod, node):
+        """Bind a pod as another scheduler does."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+        await self.client.create(PODS, body, namespace="default", name=pod, subresource="binding")
+
+    async def known(self, pod, *nodes, now=time.monotonic):
+        """A cache that has read these nodes and one pod, and the pod's UID."""
+        cache = Cache(now=now)
+        for node in nodes:
+            cache.node_changed(None, msgspec.convert(await self.client.get(NODES, Key("", node)), records.Node, strict=False))
+        found = msgspec.convert(await self.client.get(PODS, Key("default", pod)), records.Pod, strict=False)
+        cache.pod_changed(None, found)
+        return cache, found.metadata.uid
+
+    async def make(self, kind, name, spec, *, annotations=None):
+        metadata = {"namespace": "default", "name": name, "annotations": annotations or {}}
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+        return await self.client.create(kind, body, namespace="default")
 
     async def places(self, prefix=""):
         pods, _ = await self.client.list(PODS)

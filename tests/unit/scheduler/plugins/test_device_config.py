@@ -5,26 +5,19 @@ import json
 from pyroclast.api.types import CONFIG_MAPS, NAMESPACES, NODES, PODS, Key
 from pyroclast.kube.http.client import PatchKind
 
-CONFIGURATION = {
-    "actions": "enqueue, allocate, backfill",
-    "tiers": [
-        {
-            "plugins": [
-                {"name": "gang"},
-                {"name": "predicates"},
-                {
-                    "name": "deviceshare",
-                    "arguments": {
-                        "deviceshare.VGPUEnable": True,
-                        "deviceshare.NodeLockEnable": True,
-                        "deviceshare.KnownGeometriesCMName": "cards",
-                        "deviceshare.KnownGeometriesCMNamespace": "gpu",
-                    },
-                },
-            ]
-        }
-    ],
-}
+CONFIGURATION = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: deviceshare
+    arguments:
+      deviceshare.VGPUEnable: true
+      deviceshare.NodeLockEnable: true
+      deviceshare.KnownGeometriesCMName: cards
+      deviceshare.KnownGeometriesCMNamespace: gpu
+"""
 KNOWN = {
     "models": ["A30"],
     "allowedGeometries": [{"group": "g", "geometries": [{"name": "2g.12gb", "memory": 12288, "count": 2}]}],
@@ -48,18 +41,13 @@ async def node_with_cards(cluster):
 async def pod(cluster, name):
     limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "5000"}
     container = {"name": "c", "image": "i", "resources": {"limits": limits, "requests": limits}}
-    body = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": {"scheduling.k8s.io/group-name": "g"}},
-        "spec": {"schedulerName": "volcano", "containers": [container]},
-    }
-    await cluster.client.create(PODS, body, namespace="default")
+    spec = {"schedulerName": "volcano", "containers": [container]}
+    await cluster.make(PODS, name, spec, annotations={"scheduling.k8s.io/group-name": "g"})
 
 
 async def test_the_config_map_sets_the_mig_geometry_and_the_node_lock_serialises_binds(cluster, tmp_path):
     file = tmp_path / "scheduler.conf"
-    file.write_text(json.dumps(CONFIGURATION))
+    file.write_text(CONFIGURATION)
     await cluster.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu"}})
     await cluster.client.create(CONFIG_MAPS, config_map("cards", [KNOWN]), namespace="gpu")
     await cluster.client.create(CONFIG_MAPS, config_map("others", []), namespace="gpu")

@@ -4,7 +4,7 @@ import pytest
 
 from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.http.client import PatchKind
-from tests.unit.scheduler.shell.test_service import all_bound
+from tests.unit.scheduler.shell.test_service import all_bound, queues_of
 
 FLAT = ("{name: proportion}", "{name: capacity}")
 TREE = "{name: capacity, enableHierarchy: true}"
@@ -26,17 +26,12 @@ def reserved_is(cluster, name, want):
     return look
 
 
-async def default_is_there(cluster):
-    queues, _ = await cluster.client.list(QUEUES)
-    return {"root", "default"} <= {queue["metadata"]["name"] for queue in queues}
-
-
 @pytest.mark.parametrize("quota", FLAT)
 async def test_queue_status_reports_the_unused_guarantee_as_reservation(cluster, tmp_path, quota):
     """What the queue uses itself is no longer kept; a guarantee that goes keeps nothing."""
     await cluster.node("n1", cpu="8")
     async with cluster.scheduler(**configured(tmp_path, quota)):
-        await cluster.until(lambda: default_is_there(cluster))
+        await cluster.until(lambda: queues_of(cluster))
         await cluster.queue("sure", guarantee={"resource": {"cpu": "6"}})
         await cluster.until(reserved_is(cluster, "sure", {"cpu": "6"}))
         await cluster.gang("large", 4, cpu="1")
@@ -53,7 +48,7 @@ async def test_queue_status_reports_the_unused_guarantee_as_reservation(cluster,
 async def test_usage_of_child_queues_reduces_the_reservation_of_the_parent_queue(cluster, tmp_path):
     await cluster.node("n1", cpu="8")
     async with cluster.scheduler(**configured(tmp_path, TREE)):
-        await cluster.until(lambda: default_is_there(cluster))
+        await cluster.until(lambda: queues_of(cluster))
         guarantee = {"resource": {"cpu": "6"}}
         await cluster.queue("above", parent="root", capability={"cpu": "8"}, guarantee=guarantee)
         await cluster.queue("sure", parent="above", guarantee=guarantee)

@@ -5,7 +5,7 @@ import json
 import msgspec
 
 from pyroclast.api import crds
-from pyroclast.api.types import CRDS, NUMATOPOLOGIES, POD_GROUPS, PODS, Key
+from pyroclast.api.types import CRDS, NUMATOPOLOGIES, PODS, Key
 from tests.scenarios.numa import numatopology
 
 CONFIGURATION = """
@@ -22,16 +22,11 @@ def body(free, policy):
     return {"apiVersion": NUMATOPOLOGIES.api_version, "kind": NUMATOPOLOGIES.kind, **found}
 
 
-def pod(name, cpu):
-    amounts = {"cpu": cpu, "memory": "1Gi"}
-    annotations = {"scheduling.k8s.io/group-name": "g", "volcano.sh/numa-topology-policy": "single-numa-node"}
+async def pod(cluster, name):
+    amounts = {"cpu": "4", "memory": "1Gi"}
     container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"namespace": "default", "name": name, "annotations": annotations},
-        "spec": {"schedulerName": "volcano", "containers": [container]},
-    }
+    annotations = {"scheduling.k8s.io/group-name": "g", "volcano.sh/numa-topology-policy": "single-numa-node"}
+    await cluster.make(PODS, name, {"schedulerName": "volcano", "containers": [container]}, annotations=annotations)
 
 
 async def test_a_bound_pod_gets_its_topology_decision_and_another_waits_for_free_numa_cpus(cluster, tmp_path):
@@ -40,14 +35,8 @@ async def test_a_bound_pod_gets_its_topology_decision_and_another_waits_for_free
             await cluster.client.create(CRDS, crd)
     await cluster.node("n", cpu="8")
     await cluster.client.create(NUMATOPOLOGIES, body({0: 3, 1: 4}, "single-numa-node"))
-    group = {
-        "apiVersion": POD_GROUPS.api_version,
-        "kind": POD_GROUPS.kind,
-        "metadata": {"namespace": "default", "name": "g"},
-        "spec": {"minMember": 1, "queue": "default"},
-    }
-    await cluster.client.create(POD_GROUPS, group, namespace="default")
-    await cluster.client.create(PODS, pod("a", "4"), namespace="default")
+    await cluster.gang("g", 0, minimum=1)
+    await pod(cluster, "a")
     path = tmp_path / "scheduler.yaml"
     path.write_text(CONFIGURATION)
 
@@ -63,7 +52,7 @@ async def test_a_bound_pod_gets_its_topology_decision_and_another_waits_for_free
         bound = await cluster.until(lambda: is_bound("a"))
         decision = bound["metadata"]["annotations"]["volcano.sh/topology-decision"]
         assert json.loads(decision) == {"numa": {"1": {"cpu": "4"}}}
-        await cluster.client.create(PODS, pod("b", "4"), namespace="default")
+        await pod(cluster, "b")
         (why,) = await cluster.until(lambda: waits("b"))
         assert why.startswith("0/1 nodes are unavailable: 1 container c cannot be assigned by numa.")
         shown = body({0: 4, 1: 0}, "single-numa-node")["spec"]

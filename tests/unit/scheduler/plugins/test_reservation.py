@@ -36,18 +36,16 @@ def full(world: World) -> World:
     return world
 
 
-def reserving() -> World:
-    """All nodes are full, and two of them are kept for a gang of two."""
-    world = full(World(arguments="{locksPerCycle: 2}"))
-    world.job("big", 2)
+def reserving(arguments: str = "{locksPerCycle: 2}", pods: int = 2, **options) -> World:
+    """All nodes are full, and some of them are kept for a gang."""
+    world = full(World(arguments=arguments))
+    world.job("big", pods, **options)
     world.step()
     return world
 
 
 def test_one_node_per_schedule_period_is_locked_until_the_waiting_job_fits():
-    world = full(World())
-    world.job("big", 2)
-    world.step()
+    world = reserving("{}")
     assert len(world.locked) == 1
     world.step()
     assert len(world.locked) == 2
@@ -99,10 +97,7 @@ def test_node_order_locks_the_node_with_most_capacity_or_most_idle_resources_fir
 
 
 def test_no_reservation_is_made_for_a_job_that_can_never_fit():
-    world = full(World())
-    world.job("giant", 5)
-    world.step()
-    assert not world.reservations
+    assert not reserving("{}", 5).reservations
 
 
 def test_the_reservation_target_is_the_annotated_job_or_else_the_one_with_highest_priority():
@@ -128,18 +123,14 @@ def test_target_scope_queue_gives_every_queue_a_separate_reservation_target():
 
 
 def test_nodes_are_locked_for_a_job_only_after_min_wait():
-    world = full(World(arguments="{minWait: 2h}"))
-    world.job("big", 2)
-    world.step()
+    world = reserving("{minWait: 2h}")
     assert not world.reservations
     world.step(seconds=7200)
     assert set(world.reservations) == {"t/big"}
 
 
 def test_one_target_locks_at_most_max_locked_share_of_the_nodes():
-    world = full(World(arguments="{locksPerCycle: all, maxLockedShare: 0.5}"))
-    world.job("big", 3)
-    world.step()
+    world = reserving("{locksPerCycle: all, maxLockedShare: 0.5}", 3)
     assert len(world.locked) == 2
 
 
@@ -153,9 +144,7 @@ def test_all_targets_together_lock_at_most_max_locked_share_of_the_nodes():
 
 
 def test_a_preemptive_reservation_evicts_lower_priority_pods_at_once():
-    world = full(World(arguments="{locksPerCycle: 2, preemptive: true}"))
-    world.job("big", 2, **{"class": 10})
-    world.step()
+    world = reserving("{locksPerCycle: 2, preemptive: true}", 2, **{"class": 10})
     assert len(world.evicted) == 2
     world.step()
     assert {"big-0", "big-1"} <= world.binds.keys()
@@ -196,22 +185,20 @@ def test_a_reservation_is_read_from_a_valid_annotation_only_by_its_own_scheduler
 
 
 def test_locked_nodes_stay_locked_after_a_restart():
-    world = full(World())
-    world.job("big", 2)
-    world.step()
+    world = reserving("{}")
     (state,) = world.reservations.values()
     world.job("big", 2, annotations={keys.RESERVATION: written(state)})
     world.reservations = None
     before = world.locked
     world.step()
     assert before <= world.locked
+    assert world.reservations["t/big"].since == state.since
+    assert world.notes.count(("t/big", "ReservationTarget")) == 1, "the scheduler before has chosen it"
 
 
 @pytest.mark.parametrize("is_new", [False, True], ids=["while it runs", "with a restart"])
 def test_reservations_are_released_when_the_plugin_is_no_longer_configured(is_new):
-    world = full(World())
-    world.job("big", 2)
-    world.step()
+    world = reserving("{}")
     (state,) = world.reservations.values()
     world.job("big", 2, annotations={keys.RESERVATION: written(state)})
     world.settings = deciding.configured('actions: "enqueue, allocate"')

@@ -54,9 +54,7 @@ async def test_a_queued_bind_is_dropped_when_its_node_is_deleted(cluster):
 async def test_a_pod_bound_by_another_client_keeps_that_node_and_is_not_reported_as_refused(cluster):
     refused = []
     async with waiting_bind(cluster, refused=lambda task, _why: refused.append(task.name)) as (cache, uid):
-        target = {"apiVersion": "v1", "kind": "Node", "name": "n2"}
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "g-w-0"}, "target": target}
-        await cluster.client.create(PODS, body, namespace="default", name="g-w-0", subresource="binding")
+        await cluster.bind("g-w-0", "n2")
     assert (cache.tasks[uid].node, cache.tasks[uid].status) == ("n2", TaskStatus.BOUND)
     assert refused == []
 
@@ -66,11 +64,7 @@ async def waiting_bind(cluster, *, refused=lambda _task, _why: None, lock=lambda
     """A bind of g-w-0 to n1 that waits while the block lasts; at its end it is sent or dropped, and what came of it is known."""
     await cluster.node("n1")
     await cluster.gang("g", 1)
-    cache = Cache()
-    cache.node_changed(None, msgspec.convert(await cluster.client.get(NODES, Key("", "n1")), records.Node, strict=False))
-    pod = msgspec.convert(await cluster.client.get(PODS, Key("default", "g-w-0")), records.Pod, strict=False)
-    cache.pod_changed(None, pod)
-    uid = pod.metadata.uid
+    cache, uid = await cluster.known("g-w-0", "n1")
     parts = cluster.client, cache, EventRecorder(cluster.client, "test"), SchedulerMetrics(CollectorRegistry())
     binder = Binder(*parts, refused=refused, lock=lock)
     await binder.take(Commit((Binds("default/g", ((uid, "n1"),)),)), Turn(), session=100.0)
@@ -166,9 +160,7 @@ def test_a_recreated_podgroup_is_not_paused():
 async def test_a_gang_released_after_refused_binds_is_not_placed_again_within_two_seconds(cluster):
     await cluster.node("n1", cpu="8")
     await cluster.gang("g", 2, phase="Inqueue")
-    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "g-w-0"}, "target": target}
-    await cluster.client.create(PODS, body, namespace="default", name="g-w-0", subresource="binding")
+    await cluster.bind("g-w-0", "n1")
     for _ in range(30):  # all that is tried until the gang is released, and more
         cluster.server.fail_next("create", "pods", 403)
 

@@ -30,7 +30,7 @@ async def test_pod_waiting_condition_is_written_after_a_delay_longest_for_incomp
     cluster, members, maker, silent, told
 ):
     await cluster.gang("g", 1, minimum=2)
-    cache, times = Cache(), Counter(now=1000.0)
+    (cache, uid), times = await cluster.known("g-w-0"), Counter(now=1000.0)
     group = msgspec.convert(await cluster.group("g"), records.PodGroup)
     if maker:
         owner = records.meta.OwnerReference(
@@ -38,9 +38,7 @@ async def test_pod_waiting_condition_is_written_after_a_delay_longest_for_incomp
         )
         group = msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, owner_references=(owner,)))
     cache.group_changed(None, group)
-    pod = msgspec.convert(await cluster.client.get(PODS, Key("default", "g-w-0")), records.Pod, strict=False)
-    cache.pod_changed(None, pod)
-    waiting = WaitingTask(cache.tasks[pod.metadata.uid], "Unschedulable", "why", members=members)
+    waiting = WaitingTask(cache.tasks[uid], "Unschedulable", "why", members=members)
     writer = Writer(cluster.client, cache, EventRecorder(cluster.client, "scheduler"), now=lambda: times["now"])
     writing = asyncio.create_task(writer.run())
 

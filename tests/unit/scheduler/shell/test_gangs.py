@@ -14,11 +14,29 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.shell.gangs import GangKeeper, to_release
 from tests.scenarios import objects
 from tests.unit.scheduler.deciding import configured, decided
+from tests.unit.scheduler.shell.test_service import all_bound
 
 WAITS = ContainerStatus(state=ContainerState(waiting=Waiting(reason="ContainerCreating")))
 RUNS = ContainerStatus()
 ENDED = ContainerStatus(state=ContainerState(terminated=Terminated(exit_code=1)))
 CRASHED = ContainerStatus(state=WAITS.state, last_state=ContainerState(terminated=Terminated(exit_code=1)), restart_count=1)
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_released"),
+    [
+        ({}, True),
+        ({"start": "2026-01-01T00:00:00Z"}, False),
+        ({"is_owned": False}, False),
+        ({"phase": "Running"}, False),
+        ({"is_bound": False}, False),
+    ],
+    ids=["never started", "started", "bare", "running", "under way"],
+)
+def test_only_bound_pods_with_a_controller_that_never_started_are_released(pod, is_released):
+    pod = {"start": None, "phase": "Pending"} | pod
+    status = records.PodStatus(phase=pod.pop("phase"), start_time=pod.pop("start"))
+    assert bool(to_release([task_with(status, **pod)])) is is_released
 
 
 @pytest.mark.parametrize(
@@ -38,12 +56,15 @@ def test_a_pod_is_released_only_if_its_container_statuses_show_that_none_ever_ra
     assert bool(to_release([task_with(status)])) is is_released
 
 
-def task_with(status):
+def task_with(status, *, is_owned=True, is_bound=True):
     cache = Cache()
-    pod = objects.pod(["p", "g", "n0", 1, "1Gi"])
+    pod = objects.pod(["p", "g", "n0" if is_bound else "-", 1, "1Gi"])
     owner = records.meta.OwnerReference(api_version="v1", kind="Job", name="j", uid="u", controller=True)
-    metadata = msgspec.structs.replace(pod.metadata, owner_references=(owner,))
+    metadata = msgspec.structs.replace(pod.metadata, owner_references=(owner,) * is_owned)
     cache.pod_changed(None, msgspec.structs.replace(pod, metadata=metadata, status=status))
+    if not is_bound:
+        cache.node_changed(None, objects.node(["n0", 4, "8Gi"]))
+        cache.pods.assume("t-p", "n0")
     return cache.tasks["t-p"]
 
 
@@ -84,12 +105,6 @@ def test_a_gang_is_released_once_it_was_incomplete_for_five_seconds():
     assert keeper.take(["t/g"], 12.9) == []
 
 
-async def bind(cluster, pod, node):
-    target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
-    await cluster.client.create(PODS, body, namespace="default", name=pod, subresource="binding")
-
-
 async def names(cluster):
     pods, _ = await cluster.client.list(PODS)
     return {pod["metadata"]["name"] for pod in pods}
@@ -106,7 +121,7 @@ async def test_gang_pods_bound_to_a_deleted_node_are_deleted_with_a_gangreleased
     await cluster.node("n2", cpu="8")
     await cluster.gang("g", 3)
     async with cluster.scheduler():
-        await cluster.until(lambda: all_bound(cluster))
+        await cluster.until(all_bound(cluster, "g-"))
         lost = [name for name, node in (await cluster.places()).items() if node == "n1"]
         await cluster.client.delete(NODES, Key("", "n1"))
 
@@ -120,14 +135,11 @@ async def test_gang_pods_bound_to_a_deleted_node_are_deleted_with_a_gangreleased
 async def test_pods_get_a_disruptiontarget_condition_with_reason_gangreleased_before_their_deletion(cluster, monkeypatch):
     """By that their controller knows that nobody evicted them."""
     await cluster.gang("g", 2)
-    cache = Cache()
-    cache.group_changed(None, msgspec.convert(await cluster.group("g"), records.PodGroup))
     await cluster.node("n")
-    cache.node_changed(None, msgspec.convert(await cluster.client.get(NODES, Key("", "n")), records.Node, strict=False))
-    await bind(cluster, "g-w-0", "n")
-    key = Key("default", "g-w-0")
-    cache.pod_changed(None, msgspec.convert(await cluster.client.get(PODS, key), records.Pod, strict=False))
-    delete, conditions = cluster.client.delete, []
+    await cluster.bind("g-w-0", "n")
+    cache, _ = await cluster.known("g-w-0", "n")
+    cache.group_changed(None, msgspec.convert(await cluster.group("g"), records.PodGroup))
+    key, delete, conditions = Key("default", "g-w-0"), cluster.client.delete, []
 
     async def deleted(*args, **kwargs):
         conditions.extend((await cluster.client.get(PODS, key))["status"]["conditions"])
@@ -139,20 +151,15 @@ async def test_pods_get_a_disruptiontarget_condition_with_reason_gangreleased_be
     assert (told["status"], told["reason"]) == ("True", "GangReleased")
 
 
-async def all_bound(cluster):
-    places = await cluster.places()
-    return places if places and all(places.values()) else None
-
-
 @pytest.mark.usefixtures("impatient")
 async def test_gang_pods_on_a_node_outside_the_node_selector_are_kept(cluster):
     await cluster.node("n1")
     await cluster.client.patch(NODES, Key("", "n1"), {"metadata": {"labels": {"pool": "batch"}}}, PatchKind.MERGE)
     await cluster.node("other")
     await cluster.gang("g", 2)
-    await bind(cluster, "g-w-0", "other")
+    await cluster.bind("g-w-0", "other")
     async with cluster.scheduler(**{"node-selector": "pool:batch"}):
-        await cluster.until(lambda: all_bound(cluster))
+        await cluster.until(all_bound(cluster, "g-"))
         await asyncio.sleep(3)
         assert await names(cluster) == {"g-w-0", "g-w-1"}
         assert await released(cluster) == []

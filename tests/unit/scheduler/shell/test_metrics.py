@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-import msgspec
 import numpy as np
 from prometheus_client import CollectorRegistry, generate_latest
 
-from pyroclast.api import records
-from pyroclast.api.types import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
+from pyroclast.api.types import POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
 from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import PatchKind
@@ -18,7 +16,6 @@ from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import load
 from pyroclast_scheduler import registry
-from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import seconds_of
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Binds, CardUse, Commit, Measures, Preparation, Write
@@ -33,6 +30,7 @@ from tests.scenarios import objects
 from tests.unit.scheduler.plugins.test_deviceshare import VIRTUAL, VIRTUAL_CARDS
 from tests.unit.scheduler.plugins.test_deviceshare import Cluster as Devices
 from tests.unit.scheduler.session.test_causes import decide
+from tests.unit.scheduler.shell.test_service import all_bound
 
 NAMES = ["cpu", "memory", "pods", "nvidia.com/gpu"]
 
@@ -179,14 +177,12 @@ async def test_every_specified_metric_is_set_and_series_of_deleted_jobs_and_queu
     urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
     await cluster.client.create(PRIORITY_CLASSES, urgent)
     await cluster.node("n1", cpu="4")
-    spec = {"weight": 1, "capability": {"cpu": "100", "memory": "100Gi", "pods": "100"}}
-    queue = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "q"}, "spec": spec}
-    await cluster.client.create(QUEUES, queue)
+    await cluster.queue("q", weight=1, capability={"cpu": "100", "memory": "100Gi", "pods": "100"})
     seen: set[str] = set()
     async with service(cluster, tmp_path / "one.conf", "capacity") as scheduler:
         await cluster.gang("low", 2, cpu="2", minimum=1, queue="q", phase="Inqueue")
         await cluster.gang("large", 2, cpu="9", queue="q", phase="Inqueue")
-        await cluster.until(lambda: all_placed(cluster, "low-"))
+        await cluster.until(all_bound(cluster, "low-"))
         await run(cluster, "low")
         await cluster.gang("high", 1, cpu="2", queue="q", phase="Inqueue", priority="urgent")
         metrics = scheduler.metrics
@@ -220,29 +216,19 @@ async def holds(value):
     return value
 
 
-async def all_placed(cluster, prefix):
-    places = await cluster.places(prefix)
-    return places and all(places.values())
-
-
 async def test_writes_before_a_bind_are_measured_as_prebind(cluster):
     await cluster.node("n1")
     await cluster.gang("g", 1)
-    cache, metrics = Cache(), SchedulerMetrics(CollectorRegistry())
-    node = await cluster.client.get(NODES, Key("", "n1"))
-    cache.node_changed(None, msgspec.convert(node, records.Node, strict=False))
-    pod = msgspec.convert(await cluster.client.get(PODS, Key("default", "g-w-0")), records.Pod, strict=False)
-    cache.pod_changed(None, pod)
+    (cache, uid), metrics = await cluster.known("g-w-0", "n1"), SchedulerMetrics(CollectorRegistry())
     parts = cluster.client, cache, EventRecorder(cluster.client, "test"), metrics
     binder = Binder(*parts, refused=lambda _task, _why: None, lock=lambda _node: ("", 0.0))
-    uid = pod.metadata.uid
-    write = Write(PODS, pod.key, {"metadata": {"annotations": {"prepared": "yes"}}})
+    write = Write(PODS, Key("default", "g-w-0"), {"metadata": {"annotations": {"prepared": "yes"}}})
     async with asyncio.TaskGroup() as group:
         work = group.create_task(binder.run())
         await binder.take(
             Commit((Binds("default/g", ((uid, "n1"),), {uid: (Preparation(writes=(write,)),)}),)), Turn(), session=0.0
         )
-        await cluster.until(lambda: all_placed(cluster, "g-"))
+        await cluster.until(all_bound(cluster, "g-"))
         work.cancel()
     assert stages(metrics.registry, "scheduling_stage_duration_milliseconds") == {"PreBind", "Bind"}
     assert stages(metrics.registry, "task_scheduling_latency_milliseconds") == {"Assumed", "PreBound", "Bound"}

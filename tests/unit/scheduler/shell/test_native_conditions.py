@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -120,10 +121,12 @@ class Server:
         self.patches: list[tuple[float, str, list[tuple[str, str, str, str]]]] = []
 
     async def patch(self, kind: ResourceType, key: Key, patch: dict[str, Any], how: PatchKind, **more: Any) -> dict[str, Any]:
-        if kind is not NATIVE_POD_GROUPS:
+        if kind not in {NATIVE_POD_GROUPS, COMPOSITE_POD_GROUPS}:
             return {}
         assert (how, more["subresource"]) == (PatchKind.STRATEGIC, "status")
         self.patches.append((asyncio.get_running_loop().time(), key.name, made(patch)))
+        if kind is COMPOSITE_POD_GROUPS:
+            return {}
         if len(self.patches) <= self.refusals:
             raise Unavailable(503, "ServiceUnavailable", "later")
         record = next(each for each in self.cache.natives.records() if each.key == key)
@@ -140,12 +143,18 @@ class Silent:
         """Nobody listens."""
 
 
+@contextlib.asynccontextmanager
+async def writing_to(server: Server) -> AsyncIterator[Writer]:
+    writer = Writer(server, server.cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
+    writing = asyncio.create_task(writer.run())
+    yield writer
+    await ended(writing)
+
+
 async def sessions(cache: Cache, server: Server, seconds: int) -> None:
     """A session every second, with what it finds out written."""
-    writer = Writer(server, cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
-    writing = asyncio.create_task(writer.run())
-    await taken(writer, cache, seconds)
-    await ended(writing)
+    async with writing_to(server) as writer:
+        await taken(writer, cache, seconds)
 
 
 async def taken(writer: Writer, cache: Cache, seconds: int) -> None:
@@ -210,16 +219,6 @@ def test_disruptiontarget_condition_stays_until_the_podgroup_runs_again():
     assert patch["status"]["conditions"] == [{"$patch": "delete", "type": "DisruptionTarget"}]
 
 
-class TreeServer(Server):
-    """Takes patches of CompositePodGroups as well."""
-
-    async def patch(self, kind: ResourceType, key: Key, patch: dict[str, Any], how: PatchKind, **more: Any) -> dict[str, Any]:
-        if kind is not COMPOSITE_POD_GROUPS:
-            return await super().patch(kind, key, patch, how, **more)
-        self.patches.append((asyncio.get_running_loop().time(), key.name, made(patch)))
-        return {}
-
-
 def whole(name: str = "g", **given: Any) -> records.NativePodGroup:
     """A gang of two that started, and of which all goes or nothing."""
     return natives.gang(name, 2, started=True, spec={"disruptionMode": {"all": {}}}, **given)
@@ -253,17 +252,15 @@ async def test_disruptiontarget_is_written_even_if_all_evicted_pods_are_deleted_
     members = [natives.pod(f"p{i}", node="n") for i in range(2)]
     for each in members:
         cache.pod_changed(None, each)
-    server = TreeServer(cache)
-    writer = Writer(server, cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
-    writing = asyncio.create_task(writer.run())
-    await taken(writer, cache, 2)
-    assert {name for _, name, _ in server.patches} == set(names), "that it has started was written just now"
-    server.refusals = len(server.patches) + refusals
-    writer.evicted(cache.tasks[members[0].metadata.uid])
-    for each in members:
-        cache.pod_changed(each, None)
-    await taken(writer, cache, 20)
-    await ended(writing)
+    server = Server(cache)
+    async with writing_to(server) as writer:
+        await taken(writer, cache, 2)
+        assert {name for _, name, _ in server.patches} == set(names), "that it has started was written just now"
+        server.refusals = len(server.patches) + refusals
+        writer.evicted(cache.tasks[members[0].metadata.uid])
+        for each in members:
+            cache.pod_changed(each, None)
+        await taken(writer, cache, 20)
     assert {name for _, name, said in server.patches if EVICTED in said} == set(names)
 
 
@@ -278,10 +275,7 @@ async def test_disruptiontarget_is_written_after_a_restart_while_preempted_pods_
         body["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
         cache.pod_changed(None, msgspec.convert(body, records.Pod))
     server = Server(cache)
-    writer = Writer(server, cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
-    writing = asyncio.create_task(writer.run())
-    await taken(writer, cache, 10)
-    await ended(writing)
+    await sessions(cache, server, 10)
     assert any(EVICTED in said for _, _, said in server.patches) == (reason == "PreemptionByScheduler")
 
 
@@ -292,17 +286,15 @@ async def test_a_recreated_podgroup_does_not_inherit_the_disruptiontarget_of_an_
     cache.natives.group_changed(None, before)
     cache.pod_changed(None, member)
     server = Server(cache)
-    writer = Writer(server, cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
-    writing = asyncio.create_task(writer.run())
-    await taken(writer, cache, 1)
-    writer.evicted(cache.tasks[member.metadata.uid])
-    cache.pod_changed(member, None)
-    cache.natives.group_changed(before, None)
-    cache.natives.group_changed(None, natives.gang("g", 2, uid="uid-again"))
-    cache.pod_changed(None, natives.pod("p1"))
-    server.patches.clear()
-    await taken(writer, cache, 20)
-    await ended(writing)
+    async with writing_to(server) as writer:
+        await taken(writer, cache, 1)
+        writer.evicted(cache.tasks[member.metadata.uid])
+        cache.pod_changed(member, None)
+        cache.natives.group_changed(before, None)
+        cache.natives.group_changed(None, natives.gang("g", 2, uid="uid-again"))
+        cache.pod_changed(None, natives.pod("p1"))
+        server.patches.clear()
+        await taken(writer, cache, 20)
     assert {each[0] for _, _, said in server.patches for each in said} == {"PodGroupInitiallyScheduled", "pyroclast.dev/Queued"}
 
 

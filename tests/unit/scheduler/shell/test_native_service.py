@@ -55,33 +55,33 @@ async def serve(cluster: Cluster, *versions: str, kind: ResourceType = NATIVE_PO
 
 
 async def make_group(cluster: Cluster, name: str, policy: dict[str, Any], **spec: Any) -> None:
-    body = {
-        "apiVersion": NATIVE_POD_GROUPS.api_version,
-        "kind": NATIVE_POD_GROUPS.kind,
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"schedulingPolicy": policy, **spec},
-    }
-    await cluster.client.create(NATIVE_POD_GROUPS, body, namespace="default")
+    await cluster.make(NATIVE_POD_GROUPS, name, {"schedulingPolicy": policy, **spec})
+
+
+async def make_composite(cluster: Cluster, least: int, **spec: Any) -> None:
+    await cluster.make(COMPOSITE_POD_GROUPS, "c", {"schedulingPolicy": {"gang": {"minGroupCount": least}}, **spec})
 
 
 async def make_pods(cluster: Cluster, group: str, numbers: range) -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    spec = {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": group}, "containers": [container]}
     for i in numbers:
-        requests = {"requests": {"cpu": "1", "memory": "1Gi"}}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"namespace": "default", "name": f"{group}-{i}"},
-            "spec": {
-                "schedulerName": "volcano",
-                "schedulingGroup": {"podGroupName": group},
-                "containers": [{"name": "c", "image": "i", "resources": requests}],
-            },
-        }
-        await cluster.client.create(PODS, body, namespace="default")
+        await cluster.make(PODS, f"{group}-{i}", spec)
 
 
 async def bound(cluster: Cluster, prefix: str) -> int:
     return sum(bool(node) for node in (await cluster.places(prefix)).values())
+
+
+async def is_event(cluster: Cluster, kind: ResourceType, reason: str = "Scheduled") -> bool:
+    events, _ = await cluster.client.list(EVENTS)
+    about = {(event["involvedObject"]["apiVersion"], event["involvedObject"]["kind"], event["reason"]) for event in events}
+    return (kind.api_version, kind.kind, reason) in about
+
+
+async def is_tried(cluster: Cluster) -> bool:
+    """Tried: this server takes no strategic patch of what is not built in; the tests on Kubernetes see what it says."""
+    return bool(cluster.server.requests()["patch", COMPOSITE_POD_GROUPS.plural])
 
 
 async def test_a_kubernetes_podgroup_is_bound_only_once_all_its_pods_exist(cluster: Cluster):
@@ -101,14 +101,9 @@ async def test_a_kubernetes_podgroup_is_bound_only_once_all_its_pods_exist(clust
             queue = await cluster.client.get(QUEUES, Key("", "default"))
             return (queue.get("status") or {}).get("allocated", {}).get("cpu") == "3"
 
-        async def is_told() -> bool:
-            events, _ = await cluster.client.list(EVENTS)
-            about = {(each["involvedObject"]["apiVersion"], each["reason"]) for each in events}
-            return (NATIVE_POD_GROUPS.api_version, "Scheduled") in about
-
         await cluster.until(is_whole)
         await cluster.until(is_counted)
-        await cluster.until(is_told)
+        await cluster.until(lambda: is_event(cluster, NATIVE_POD_GROUPS))
         listed, _ = await cluster.client.list(PODS)
         queues = [pod["metadata"]["annotations"].get("scheduling.volcano.sh/queue-name") for pod in listed]
         assert queues == ["default"] * 3
@@ -163,13 +158,7 @@ async def test_a_compositepodgroup_is_bound_whole_when_its_api_is_served_later(c
         await asyncio.sleep(1)
         assert await composite_kind_served(cluster.client) is None
         await serve(cluster, "v1alpha3", kind=COMPOSITE_POD_GROUPS)
-        body = {
-            "apiVersion": COMPOSITE_POD_GROUPS.api_version,
-            "kind": COMPOSITE_POD_GROUPS.kind,
-            "metadata": {"name": "c", "namespace": "default"},
-            "spec": {"schedulingPolicy": {"gang": {"minGroupCount": 3}}},
-        }
-        await cluster.client.create(COMPOSITE_POD_GROUPS, body, namespace="default")
+        await make_composite(cluster, 3)
         await asyncio.sleep(1)
         assert await bound(cluster, "") == 0
         await make_group(cluster, "k", {"basic": {}}, **parent)
@@ -178,40 +167,21 @@ async def test_a_compositepodgroup_is_bound_whole_when_its_api_is_served_later(c
         async def is_whole() -> bool:
             return await bound(cluster, "") == 3
 
-        async def is_told() -> bool:
-            events, _ = await cluster.client.list(EVENTS)
-            about = {(each["involvedObject"]["kind"], each["involvedObject"]["name"], each["reason"]) for each in events}
-            return (COMPOSITE_POD_GROUPS.kind, "c", "Scheduled") in about
-
-        async def is_written() -> bool:
-            """Tried: this server takes no strategic patch of what is not built in; the tests on Kubernetes see what it says."""
-            return bool(cluster.server.requests()["patch", COMPOSITE_POD_GROUPS.plural])
-
         await cluster.until(is_whole)
-        await cluster.until(is_told)
-        await cluster.until(is_written)
+        await cluster.until(lambda: is_event(cluster, COMPOSITE_POD_GROUPS))
+        await cluster.until(lambda: is_tried(cluster))
 
 
 async def test_a_compositepodgroup_that_is_its_own_parent_is_patched_and_not_bound(cluster: Cluster):
     await serve(cluster, "v1beta1")
     await serve(cluster, "v1alpha3", kind=COMPOSITE_POD_GROUPS)
     await cluster.node("n1")
-    body = {
-        "apiVersion": COMPOSITE_POD_GROUPS.api_version,
-        "kind": COMPOSITE_POD_GROUPS.kind,
-        "metadata": {"name": "c", "namespace": "default"},
-        "spec": {"schedulingPolicy": {"gang": {"minGroupCount": 1}}, "parentCompositePodGroupName": "c"},
-    }
-    await cluster.client.create(COMPOSITE_POD_GROUPS, body, namespace="default")
+    await make_composite(cluster, 1, parentCompositePodGroupName="c")
     await make_group(cluster, "g", {"gang": {"minCount": 1}}, parentCompositePodGroupName="c")
     await make_pods(cluster, "g", range(1))
 
-    async def is_written() -> bool:
-        """Tried, as above."""
-        return bool(cluster.server.requests()["patch", COMPOSITE_POD_GROUPS.plural])
-
     async with cluster.scheduler():
-        await cluster.until(is_written)
+        await cluster.until(lambda: is_tried(cluster))
         assert await bound(cluster, "") == 0
 
 

@@ -15,7 +15,6 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import TaskStatus, task_of
 from pyroclast_scheduler.session.outcome import WaitingTask
-from pyroclast_scheduler.shell.gangs import to_release
 from pyroclast_scheduler.shell.patches import group_patch, queue_patch, waiting_class, waiting_patch
 from tests.scenarios import objects
 
@@ -138,22 +137,3 @@ def test_waiting_pod_patch_sets_the_podscheduled_condition_and_nominatednodename
         "lastTransitionTime": "now",
     }
     assert found["status"]["nominatedNodeName"] == "n1"
-
-
-def test_only_bound_pods_with_a_controller_that_never_started_are_released():
-    owner = {"apiVersion": "v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
-
-    def task(name, *, owned=True, start=None, where=TaskStatus.BOUND):
-        body = msgspec.to_builtins(objects.pod([name, "g", "-", 1, "1Gi"]))
-        body["metadata"]["ownerReferences"] = [owner] if owned else []
-        body["status"]["startTime"] = start
-        return task_of(msgspec.convert(body, records.Pod), ShapeBook()).moved(where, "n1")
-
-    tasks = [
-        task("never-started"),
-        task("started", start="2026-01-01T00:00:00Z"),
-        task("bare", owned=False),
-        task("running", where=TaskStatus.RUNNING),
-        task("under-way", where=TaskStatus.BINDING),
-    ]
-    assert [each.name for each in to_release(tasks)] == ["never-started"]

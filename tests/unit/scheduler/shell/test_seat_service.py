@@ -22,14 +22,9 @@ def seats(name, size, cpu):
     return Seats(tasks=(TaskSeats(role="w", prefix=f"{name}-w-", count=size, pod=template_of(pod)),))
 
 
-async def group(cluster, name, size, *, cpu=1, minimum=None, text=None):
-    body = {
-        "apiVersion": POD_GROUPS.api_version,
-        "kind": POD_GROUPS.kind,
-        "metadata": {"namespace": "default", "name": name, "annotations": {keys.SEATS: text or encode(seats(name, size, cpu))}},
-        "spec": {"minMember": size if minimum is None else minimum, "queue": "default"},
-    }
-    await cluster.client.create(POD_GROUPS, body, namespace="default")
+async def group(cluster, name, size, *, cpu=1, text=None):
+    annotations = {keys.SEATS: text or encode(seats(name, size, cpu))}
+    await cluster.make(POD_GROUPS, name, {"minMember": size, "queue": "default"}, annotations=annotations)
 
 
 def placement(cluster, name):
@@ -47,20 +42,23 @@ def no_placement(cluster, name):
     return look
 
 
-async def create(cluster, name, index, node, *, cpu="1"):
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
-    body = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"namespace": "default", "name": f"{name}-w-{index}", "annotations": {GROUP: name, keys.TASK_SPEC: "w"}},
-        "spec": {"schedulerName": "volcano", "containers": [container], **({"nodeName": node} if node else {})},
-    }
-    await cluster.client.create(PODS, body, namespace="default")
+async def create(cluster, name, index, node):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    spec = {"schedulerName": "volcano", "containers": [container], **({"nodeName": node} if node else {})}
+    await cluster.make(PODS, f"{name}-w-{index}", spec, annotations={GROUP: name, keys.TASK_SPEC: "w"})
 
 
 async def reasons(cluster):
     events, _ = await cluster.client.list(EVENTS)
     return [event["reason"] for event in events]
+
+
+def withdrawn(cluster, why):
+    async def look():
+        found = await placement(cluster, "g")()
+        return found is not None and found.withdrawn == why
+
+    return look
 
 
 @pytest.fixture
@@ -170,11 +168,7 @@ async def test_seats_without_pods_are_withdrawn_and_their_capacity_is_released(c
         await group(cluster, "g", 4)
         assert (await cluster.until(placement(cluster, "g"))).withdrawn == ""
 
-        async def withdrawn():
-            found = await placement(cluster, "g")()
-            return found is not None and found.withdrawn == "Stalled"
-
-        await cluster.until(withdrawn)
+        await cluster.until(withdrawn(cluster, "Stalled"))
         await cluster.until(no_placement(cluster, "g"))  # nobody confirms
         await group(cluster, "h", 4)
         await cluster.until(placement(cluster, "h"))
@@ -195,12 +189,7 @@ async def test_seats_are_withdrawn_if_their_node_is_cordoned_tainted_or_deleted(
             taint = [{"key": "k", "effect": "NoSchedule"}]
             spec = {"unschedulable": True} if how == "cordoned" else {"taints": taint}
             await cluster.client.patch(NODES, Key("", "n1"), {"spec": spec}, PatchKind.MERGE)
-
-        async def withdrawn():
-            found = await placement(cluster, "g")()
-            return found is not None and found.withdrawn == "NodeLost"
-
-        await cluster.until(withdrawn)
+        await cluster.until(withdrawn(cluster, "NodeLost"))
 
 
 async def test_malformed_seats_get_a_seatsignored_event_and_pods_are_bound_as_usual(cluster):

@@ -1,8 +1,6 @@
 """The service against an API server: what it writes, how often, and what it does when things go wrong or it is killed."""
 
 import asyncio
-import contextlib
-import sys
 from collections import Counter
 
 import pytest
@@ -141,12 +139,10 @@ async def test_a_gang_started_at_minmember_gets_an_unschedulable_event_for_the_w
     async with cluster.scheduler():
         await cluster.until(phase_is(cluster, "g", "Running"))
 
-        async def told():
-            events, _ = await cluster.client.list(EVENTS)
-            return {event["reason"]: event["message"] for event in events if event["involvedObject"]["kind"] == "PodGroup"}
-
         async def unschedulable():
-            return (await told()).get("Unschedulable")
+            events, _ = await cluster.client.list(EVENTS)
+            of_group = (event for event in events if event["involvedObject"]["kind"] == "PodGroup")
+            return next((event["message"] for event in of_group if event["reason"] == "Unschedulable"), None)
 
         message = await cluster.until(unschedulable)
     assert message.startswith("2/4 tasks in gang unschedulable: pod group is ready"), message
@@ -167,10 +163,8 @@ async def test_a_refused_bind_is_tried_again_until_the_gang_is_whole(cluster):
 async def half_a_gang(cluster):
     """A gang of four with two pods bound, as a scheduler leaves it that ends between its binds."""
     await cluster.gang("g", 4)
-    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
     for i in range(2):
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": f"g-w-{i}"}, "target": target}
-        await cluster.client.create(PODS, body, namespace="default", name=f"g-w-{i}", subresource="binding")
+        await cluster.bind(f"g-w-{i}", "n1")
 
 
 async def test_half_a_gang_left_behind_is_completed_after_a_restart(cluster):
@@ -272,48 +266,3 @@ async def test_a_pod_of_higher_priority_preempts_a_pod_of_lower_priority(cluster
         await cluster.client.delete(PODS, key, grace_seconds=0)
         await cluster.until(all_bound(cluster, "high-"))
         assert len(await cluster.places("low-")) == 1
-
-
-@contextlib.asynccontextmanager
-async def process(cluster, *more):
-    """The scheduler as a process of its own, with `more` flags; killed without warning at the end."""
-    command = [
-        sys.executable,
-        "-m",
-        "pyroclast_scheduler",
-        "--kubeconfig",
-        str(cluster.server.kubeconfig),
-        "--leader-elect=false",
-        *more,
-    ]
-    child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL)
-    try:
-        yield child
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            child.kill()
-        await child.wait()
-
-
-async def test_gangs_left_half_bound_by_a_killed_scheduler_are_completed_by_the_next(cluster):
-    for i in range(4):
-        await cluster.node(f"n{i}", cpu="16")
-    for i in range(12):
-        await cluster.gang(f"g{i}", 4)
-
-    async def some():
-        return sum(map(bool, (await cluster.places()).values())) >= 3
-
-    slowly = ("--kube-api-qps=20", "--kube-api-burst=1")  # so that the kill meets binds under way
-    async with process(cluster, *slowly):
-        await cluster.until(some)
-    before = await cluster.places()
-    assert not all(before.values())
-
-    async def whole():
-        return all((await cluster.places()).values())
-
-    async with process(cluster):
-        await cluster.until(whole)
-    after = await cluster.places()
-    assert before.items() - {(name, None) for name in before} <= after.items()  # what was bound stays where it was

@@ -118,24 +118,19 @@ async def test_an_unusable_metrics_source_is_logged_and_yields_no_usage(metrics,
     assert says in str(events)
 
 
-@pytest.mark.parametrize("answer", [{}, {"status": "error", "error": "bad"}, {"status": "success", "data": []}])
-def test_a_prometheus_response_without_a_vector_raises_badanswer(answer):
-    with pytest.raises(BadAnswer):
-        read_prometheus(answer)
-
-
 def test_malformed_prometheus_rows_are_ignored():
     rows = [None, {"metric": {}}, {"metric": {"instance": "a:9100"}, "value": [0, "3"]}, {"metric": {"instance": 3}, "value": []}]
     assert read_prometheus({"status": "success", "data": {"result": rows}}) == {"a": 3.0}
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}"])
-def test_a_custom_metrics_response_without_a_list_raises_badanswer(body):
-    with pytest.raises(BadAnswer):
-        read_adaptor(body)
+UNUSABLE = {
+    read_prometheus: [{}, {"status": "error", "error": "bad"}, {"status": "success", "data": []}],
+    read_adaptor: [b"", b"[]", b"{}"],
+    read_elasticsearch: [{}, {"aggregations": None}, {"aggregations": {"nodes": {"buckets": [3]}}}],
+}
 
 
-@pytest.mark.parametrize("answer", [{}, {"aggregations": None}, {"aggregations": {"nodes": {"buckets": [3]}}}])
-def test_an_elasticsearch_response_without_averages_raises_badanswer(answer):
+@pytest.mark.parametrize(("read", "answer"), [(read, answer) for read, answers in UNUSABLE.items() for answer in answers])
+def test_a_response_without_measurements_raises_badanswer(read, answer):
     with pytest.raises(BadAnswer):
-        read_elasticsearch(answer)
+        read(answer)
