@@ -15,10 +15,7 @@ from pyroclast_scheduler.session.plugin_session import PluginSession
 
 
 class Cdp:
-    """The plugin cdp, which has no arguments.
-
-    The label, or else the annotation, `volcano.sh/cooldown-time` of a pod declares how long the pod is protected.
-    """
+    """The label, or else the annotation, `volcano.sh/cooldown-time` of a pod declares how long the pod is protected."""
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments
@@ -38,10 +35,7 @@ class Cdp:
 
 
 def protected_until(task: TaskFacts) -> float:
-    """Return until when a pod must not be evicted, in seconds since the epoch; 0 if it is not protected.
-
-    The time counts from the placement of the pod, not from the start of its containers.
-    """
+    """Return until when, counted from its placement, a pod must not be evicted (epoch seconds); 0 if it is not protected."""
     meta, status = task.pod.metadata, task.pod.status
     text = meta.labels.get(keys.COOLDOWN_TIME) or meta.annotations.get(keys.COOLDOWN_TIME, "")
     placed = next((each for each in status.conditions if each.type == "PodScheduled" and each.status == "True"), None)

@@ -95,10 +95,7 @@ class Hierarchy:
         self._is_current = False
 
     def compare(self, left: str, right: str) -> int:
-        """Return a negative number if queue `left` is served first, and a positive one for queue `right`.
-
-        Return 0 if the tree does not decide.
-        """
+        """Return a negative number if queue `left` is served first, a positive one for queue `right`, 0 if neither."""
         self._update()
         for one, other in zip(self._paths[left], self._paths[right], strict=False):
             if one.is_saturated != other.is_saturated:

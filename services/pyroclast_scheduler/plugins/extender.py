@@ -231,10 +231,7 @@ class ExtenderPlugin:
         self._settings = ExtenderSettings.of(arguments)
 
     def open(self, session: PluginSession) -> Extensions:
-        """Return the extensions for the configured hooks.
-
-        There are none if the extender does not respond to the opening request and is not ignorable.
-        """
+        """Return the extensions for the configured hooks; none if a needed extender does not respond to the opening request."""
         asking = _Asking(session, self._settings)
         uses = self._settings.verbs
         if "onSessionOpen" in uses:

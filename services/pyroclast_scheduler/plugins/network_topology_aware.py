@@ -98,10 +98,7 @@ class _Summed(dict[str, Ints]):
 
 
 def filling(allocatable: Ints, used: Ints, request: Ints, weights: Sequence[tuple[int, int]]) -> float:
-    """Return how full a hypernode would be with `request`, from 0 to 1, over the requested resources; 0 if it does not fit.
-
-    `weights`: pairs of row and weight.
-    """
+    """Return how full a hypernode would be with `request`, 0 to 1, by `weights` (row, weight); 0 if it does not fit."""
     total = whole = 0.0
     for row, weight in weights:
         if request[row] <= 0:
@@ -154,10 +151,7 @@ def normal(hyper_nodes: HyperNodes, sums: Sums, request: Ints, weights: Sequence
 
 
 def search_root(hyper_nodes: HyperNodes, inside: HyperNode, allocated: str, limit: int) -> HyperNode | None:
-    """Return the hypernode at or below `inside` at which the search starts; None if no hypernode may be used.
-
-    `allocated`: the hypernode that already contains pods of the job; empty if there is none.
-    """
+    """Return where at or below `inside` the search starts; None if no hypernode fits the one that contains pods already."""
     if not allocated:
         return inside
     allowed = [each for each in hyper_nodes.ancestors(allocated) if each.tier <= limit]
@@ -185,10 +179,7 @@ def gradient(
 
 
 def cut(found: Sequence[Sequence[HyperNode]], most: int) -> list[list[HyperNode]]:
-    """Return `most` hypernodes at most, the highest tiers first.
-
-    Of a tier that exceeds the number, the last ones are returned.
-    """
+    """Return `most` hypernodes at most, the highest tiers first, and of a tier that exceeds the number the last ones."""
     kept: list[list[HyperNode]] = []
     for tier in reversed(found):
         room = most - sum(map(len, kept))
@@ -256,10 +247,7 @@ class _Network:
         return cut(found, self._settings.most_evict_hyper_nodes) if purpose is Purpose.EVICT else found
 
     def order(self, job: Job, sub_job: SubJob, candidates: Sequence[HyperNode]) -> Floats:
-        """Return for each hypernode how full it would be with the whole sub-job.
-
-        Of the fullest hypernodes, those with tasks of the sub-job get a higher score.
-        """
+        """Return how full each hypernode would be with the whole sub-job; of the fullest, those with its tasks get more."""
         del job
         request = np.sum([self._session.plan(task.facts.shape).request for task in sub_job.tasks], axis=0)
         sums = self._sums
@@ -274,10 +262,7 @@ class _Network:
         return scores * (_BEST * self._settings.weight)
 
     def scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-        """Return scores by closeness for pods with a topology, and by fullness of hypernodes for others.
-
-        Return None if all candidates are in the same lowest hypernode.
-        """
+        """Return scores by closeness, or for pods without a topology by fullness; None if there is only one lowest hypernode."""
         if len(np.unique(self._lowest[candidates])) < 2:
             return None
         scale = _BEST * self._settings.weight

@@ -38,10 +38,7 @@ _Limits = Mapping[str, Amounts]
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The node groups that a queue requires, prefers, excludes or avoids.
-
-    Required and preferred groups differ only in the score.
-    """
+    """The node groups that a queue requires or prefers, which differ only in the score, and those that it excludes or avoids."""
 
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
@@ -54,10 +51,7 @@ class Wishes:
         return not (self.required or self.preferred or self.anti_required or self.anti_preferred)
 
     def accepts(self, group: str) -> bool:
-        """Whether pods may be placed in the group.
-
-        A group that is avoided (anti-preferred) is open, even if it is also excluded.
-        """
+        """Whether pods may be placed in the group. An avoided (anti-preferred) group is open, even if it is also excluded."""
         wanted = group in self.required or group in self.preferred
         return group in self.anti_preferred or (wanted and group not in self.anti_required)
 
@@ -164,10 +158,7 @@ class _Taken:
 
 
 def wishes_of(name: str, queues: Mapping[str, QueueFacts], *, inherits: bool) -> Wishes:
-    """Return the group affinity of queue `name`.
-
-    `inherits`: whether a queue without group affinity uses the group affinity of its nearest ancestor.
-    """
+    """Return the group affinity of queue `name`, or if it has none and `inherits`, that of its nearest ancestor."""
     seen: set[str] = set()
     while name in queues and name not in seen:
         seen.add(name)

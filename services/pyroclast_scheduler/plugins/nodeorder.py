@@ -45,10 +45,7 @@ _SOFT: Final = frozenset({"PreferNoSchedule"})
 
 
 def locality(shape: Shape, features: NodeFeatures, usable: Bools) -> Floats | None:
-    """Return a score from 0 to 100 per node by the sizes of its images; None if no node has any of them.
-
-    The size of an image is multiplied by the fraction of the nodes that have the image.
-    """
+    """Return a score (0 to 100) by image sizes, each times the fraction of nodes with the image; None if no node has any."""
     total = int(usable.sum())
     if not shape.images or not total:
         return None
@@ -209,10 +206,7 @@ def _most(after: Ints, nodes: _Nodes) -> Floats:
 
 
 def _balanced(plan: PlacementPlan, load: Load, nodes: _Nodes, gpu: int | None) -> Floats:
-    """Return how much more evenly cpu, memory and GPUs would be used with the pod than without.
-
-    All scores are equal for best effort.
-    """
+    """Return how much more evenly cpu, memory and GPUs would be used with the pod than without; equal for best effort."""
     has_gpu = gpu is not None and plan.asks_for(gpu)
     if not has_gpu and not plan.asks_for(CPU) and not plan.asks_for(MEMORY):
         return np.zeros(load.used.shape[1:])

@@ -20,10 +20,7 @@ _ENDLESS: Final = 1e100  # a larger factor has no further effect and could overf
 
 
 class Overcommit:
-    """Argument `overcommit-factor` (1.2): the multiple of the cluster up to which jobs are enqueued.
-
-    A value below 1 yields the default.
-    """
+    """Argument `overcommit-factor` (1.2, at least 1): the multiple of the cluster up to which jobs are enqueued."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._factor = arguments.number("overcommit-factor", _FACTOR, least=1)

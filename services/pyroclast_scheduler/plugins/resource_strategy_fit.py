@@ -29,10 +29,7 @@ _GIGA_PER_MILLI: Final = 10**6  # from gigabytes per device to bytes per thousan
 
 
 class Strategy(NamedTuple):
-    """The scoring of one resource.
-
-    `kind`: LEAST spreads pods, MOST fills nodes; any other kind scores 0, but its weight counts.
-    """
+    """The scoring of one resource. LEAST spreads pods, MOST fills nodes; any other kind scores 0, but its weight counts."""
 
     kind: str
     weight: float
@@ -74,10 +71,7 @@ def find(resource: str, known: Mapping[str, Strategy]) -> str | None:
 
 
 def of_pod(marks: Mapping[str, str]) -> dict[str, Strategy] | None:
-    """Return the strategies in the annotations of a pod, which replace the configuration; None if it has none.
-
-    The result is empty if the weights are not JSON.
-    """
+    """Return the strategies of a pod, which replace the configuration; None if it has none, empty if they are not JSON."""
     kind = marks.get(keys.RESOURCE_STRATEGY_SCORING_TYPE, "")
     if not kind:
         return None
@@ -184,10 +178,7 @@ class ResourceStrategyFit:
 
 
 class _Proportional:
-    """The cpu (cores) and memory (10^9 bytes) that must stay free for each free device.
-
-    `rates`: both amounts by resource name.
-    """
+    """The cpu (cores) and memory (10^9 bytes) that must stay free for each free device: `rates`, by resource name."""
 
     def __init__(self, session: PluginSession, rates: Mapping[str, tuple[float, float]]) -> None:
         self._columns = session.columns

@@ -23,12 +23,7 @@ _Amounts = Mapping[str, Quantity]
 
 
 class ResourceQuota:
-    """The plugin resourcequota, which has no arguments.
-
-    Resource names must be equal: a quota of `requests.cpu` limits a minimum of `requests.cpu`, not of `cpu`.
-
-    The scopes of quotas are ignored.
-    """
+    """A quota of `requests.cpu` limits a minimum of `requests.cpu`, not of `cpu`. The scopes of quotas are ignored."""
 
     watches = (Watch(RESOURCE_QUOTAS, records.ResourceQuota),)
 

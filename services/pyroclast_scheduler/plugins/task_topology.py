@@ -42,10 +42,7 @@ class Relations:
         return any(role in pair for pair in (*self.together, *self.apart))
 
     def priority(self, role: str) -> int:
-        """Return the importance of the role's relations.
-
-        Anti-affinity within the role has 4, affinity to others 3, affinity within the role 2, anti-affinity to others 1.
-        """
+        """Return the importance: anti-affinity within the role 4, affinity to others 3, within the role 2, the rest 1."""
         own = frozenset({role})
         joins, avoids = (any(role in pair and pair != own for pair in pairs) for pairs in (self.together, self.apart))
         return next((4 - at for at, holds in enumerate((own in self.apart, joins, own in self.together, avoids)) if holds), 0)
@@ -60,10 +57,7 @@ class Relations:
 
 
 def relations_of(annotations: Mapping[str, str], roles: Collection[str]) -> Relations | None:
-    """Return the relations in the `annotations` of a PodGroup; None if there are none.
-
-    A role that is named twice, or does not exist in the job, raises a ValueError that names the role.
-    """
+    """Return the relations in annotations; None if there are none. A ValueError names a role that is double or unknown."""
     together = _groups(annotations.get(keys.TASK_TOPOLOGY_AFFINITY, ""))
     apart = _groups(annotations.get(keys.TASK_TOPOLOGY_ANTI_AFFINITY, ""))
     order = [name.strip() for name in annotations.get(keys.TASK_TOPOLOGY_TASK_ORDER, "").split(",") if name.strip()]
@@ -149,10 +143,7 @@ class Buckets:
         return (-len(bucket.waiting), bucket.index, -self.relations.order.get(role, 0), -self.relations.priority(role))
 
     def scores(self, task: Task, free: Ints) -> Floats | None:
-        """Return how much of its bucket is on each node, or would fit beside `task`; None if the task has no bucket.
-
-        `free`: the free amounts, (dimensions, nodes).
-        """
+        """Return how much of its bucket is on each node, or would fit beside `task` into `free`; None without a bucket."""
         bucket = self._of.get(task.uid)
         if bucket is None or not self.largest:
             return None

@@ -85,10 +85,7 @@ def parse_window(text: str) -> Window:
 
 
 class Tdm:
-    """The plugin tdm.
-
-    Arguments: `tdm.revocable-zone.<zone>`, hours such as `22:00-6:30` in local time; `tdm.evict.period` (1m).
-    """
+    """Arguments: `tdm.revocable-zone.<zone>`, hours such as `22:00-6:30` in local time; `tdm.evict.period` (1m)."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._windows: dict[str, Window] = {}
@@ -165,10 +162,7 @@ class _Zones:
         return np.where(wanted[load.rows], _WANTED, 0.0)
 
     def victims(self, preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate]:
-        """Return running preemptable pods on nodes without a zone, within their budgets.
-
-        There are none for a preemptor that is preemptable or revocable itself.
-        """
+        """Return running preemptable pods outside zones, within their budgets; none for a preemptable or revocable preemptor."""
         del job
         if preemptor.facts.is_preemptable or is_revocable(preemptor.facts.shape.marks):
             return []

@@ -167,10 +167,7 @@ class _Book:
         return self._capacity
 
     def unseen(self, jobs: Mapping[str, JobFacts], since: float) -> list[TaskFacts]:
-        """Return the pods that measurements cannot show yet.
-
-        A job without such pods is not examined again before the job changes.
-        """
+        """Return the pods that measurements cannot show yet. A job without such pods is examined again when it changes."""
         before, self._shown = self._shown, {}
         found: list[TaskFacts] = []
         for key, facts in jobs.items():
@@ -238,10 +235,7 @@ class _Nodes:
         return np.where(capacity > 0, used, 0.0)
 
     def _count(self, tasks: Sequence[TaskFacts], rows: Rows) -> None:
-        """Add pods of one shape.
-
-        On one node the pods are added one after another, since each one increases the load for the next.
-        """
+        """Add pods of one shape, on one node one after another, since each one increases the load for the next."""
         left = np.arange(len(tasks))
         while len(left):
             _, first = np.unique(rows[left], return_index=True)

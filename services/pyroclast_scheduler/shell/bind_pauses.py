@@ -38,10 +38,7 @@ class BindPauses:
         return len(self._records)
 
     def refuse(self, job: str, uid: str, pod: str, now: float) -> float:
-        """Record that the bind of a pod was refused.
-
-        Return the seconds until the pod may be placed again, the same for all pods of a gang.
-        """
+        """Record a refused bind. Return the seconds until the gang's pods may be placed again."""
         record = self._record(job, uid)
         record.refused.add(pod)
         record.last = now
@@ -53,10 +50,7 @@ class BindPauses:
         return record.until - now
 
     def release(self, job: str, uid: str, now: float) -> float:
-        """Record that pods of an incomplete gang are deleted.
-
-        Return the seconds that the gang waits, 0 if no bind of it was refused.
-        """
+        """Record that pods of an incomplete gang are deleted. Return the seconds it waits, 0 if no bind was refused."""
         record = self._records.get(job)
         if record is None or record.uid != uid:
             return 0.0

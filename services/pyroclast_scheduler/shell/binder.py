@@ -109,10 +109,7 @@ class Binder:
         self._lock = lock
 
     async def take(self, commit: Commit, turn: Turn, *, session: float) -> None:
-        """Assume the binds of `commit` and send them. If one bind of a job cannot be assumed, all binds of that job are dropped.
-
-        `session`: when the session that made the decision started.
-        """
+        """Assume and send the binds of `commit`, of each job all or none. `session`: when the deciding session started."""
         now = time.time()
         for binds in commit.binds:
             tasks = [self._cache.tasks.get(uid) for uid, _ in binds.placed]
@@ -138,10 +135,7 @@ class Binder:
             self._room.clear()
 
     async def _assume(self, placed: Sequence[tuple[str, str]], turn: Turn) -> str | None:
-        """Assume all binds, given as (pod UID, node), or none, and return the reason.
-
-        Other tasks of the event loop can run meanwhile.
-        """
+        """Assume all binds (pod UID, node), or none, and return the reason. The event loop can run other tasks meanwhile."""
         for problem in self._cache.pods.assuming(placed):
             if problem is not None:
                 return problem
@@ -262,10 +256,7 @@ class Binder:
         return {} if is_said else {SCHEDULING_QUEUE_NAME: facts.queue}
 
     async def _bind(self, bind: _Bind) -> bool:
-        """Send one bind. Return whether the pod is bound.
-
-        A bind to a missing node is not sent, since the API server would accept it.
-        """
+        """Send one bind, and return whether the pod is bound. The API server would accept a bind to a missing node."""
         task = bind.task
         if not self._is_current(bind):
             return False

@@ -104,10 +104,7 @@ class Debounce(Generic[K, V]):
         return key in self._wishes
 
     def wish(self, key: K, value: V, now: float, *, hold: float = 0.0, mark: object = None, is_urgent: bool = False) -> None:
-        """Wish that `value` is written for `key` after `hold` seconds. A wish with an equal `mark` keeps its start time.
-
-        An urgent wish only keeps the shortest distance to the last write.
-        """
+        """Wish that `value` is written `hold` seconds after its `mark` changed; if urgent, with the shortest distance only."""
         wish = self._wishes.get(key)
         if wish is not None and wish.mark == mark:
             wish.value = value

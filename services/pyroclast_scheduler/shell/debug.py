@@ -16,10 +16,7 @@ from pyroclast_scheduler.replay.state import State, encoded
 
 
 async def page(cache: Cache, state: State) -> tuple[str, bytes]:
-    """Return content type and body of `/debug/snapshot`, created in a thread, since the size grows with the cluster.
-
-    The field `replay` contains the input of `python -m pyroclast_scheduler replay`.
-    """
+    """Return the page `/debug/snapshot`, made in a thread. Its field `replay` is input of `pyroclast_scheduler replay`."""
     return "application/json", await asyncio.to_thread(_body, cache.view(), cache.problems, state)
 
 

@@ -55,10 +55,7 @@ class Estimates:
         return self._estimator.start(key)
 
     def quality(self, queues: Collection[str]) -> dict[str, tuple[float, float]]:
-        """Return by queue the fraction of the last estimates that were right, and the width of their intervals.
-
-        Queues with too few scored estimates are left out.
-        """
+        """Return by queue with enough estimates the fraction that was right, and the width of their intervals."""
         calibration = self._estimator.calibration
         found = {queue: calibration.held(queue) for queue in queues}
         return {queue: (held, calibration.width(queue)) for queue, held in found.items() if held is not None}
@@ -138,10 +135,7 @@ def take_run_lengths(estimates: Estimates, old: records.ConfigMap | None, new: r
 
 
 class WaitingText:
-    """Makes the explanations of waiting jobs from the waiting book, which contains their causes.
-
-    `estimates`: the estimated starts, None if they are disabled.
-    """
+    """Makes the explanations of waiting jobs from the waiting book. `estimates`: of starts, None if they are disabled."""
 
     def __init__(self, book: WaitingBook, estimates: Estimates | None) -> None:
         self._book = book

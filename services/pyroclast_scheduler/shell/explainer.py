@@ -33,10 +33,7 @@ _AT_ONCE: Final = 250  # jobs whose numbers are checked in one step of about a m
 
 
 class Explainer:
-    """Only the thread of the event loop may use it.
-
-    `estimates`: the estimated starts, None if they are disabled. `text`: makes the explanations of PodGroups.
-    """
+    """Only the thread of the event loop may use it. `text`: makes the explanations of PodGroups."""
 
     def __init__(
         self,

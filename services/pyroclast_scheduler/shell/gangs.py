@@ -35,10 +35,7 @@ def to_release(tasks: Iterable[TaskFacts]) -> list[TaskFacts]:
 
 
 def _may_have_run(task: TaskFacts) -> bool:
-    """Whether a pod may have run, so that its deletion loses work.
-
-    It has not while the kubelet reports all containers as waiting.
-    """
+    """Whether a pod may have run, so that its deletion loses work: not while the kubelet reports all containers as waiting."""
     if not task.has_started:
         return False
     containers = (*task.pod.status.init_container_statuses, *task.pod.status.container_statuses)

@@ -45,10 +45,7 @@ class FaultReports:
         self._kinds = _ALWAYS
 
     def take(self, faults: frozenset[Fault], *, told: Collection[str] = ()) -> None:
-        """Report `faults`, which are all present faults.
-
-        `told`: keys of groups whose fault is reported as their cause of waiting.
-        """
+        """Report `faults`, all that exist. Those of the groups `told` are reported as their cause of waiting."""
         for fault in faults - self._reported:
             log.warning("object.invalid", kind=fault.kind.kind, namespace=fault.namespace, name=fault.name, reason=fault.reason)
             if fault.group in told and fault.event == _LEFT_OUT:
@@ -88,10 +85,7 @@ class SkippedPlugins:
 
 
 class Isolation:
-    """Finds the object or plugin that makes sessions fail, by repeating the session with subsets of the cluster.
-
-    `decide`: runs one session.
-    """
+    """Finds what makes sessions fail, by repeating them with `decide` over subsets of the cluster."""
 
     def __init__(self, cache: Cache, decide: _Decide, metrics: SchedulerMetrics) -> None:
         self._cache = cache

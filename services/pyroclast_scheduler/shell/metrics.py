@@ -107,10 +107,7 @@ class SchedulerMetrics:
                 self._opening += milliseconds if point == "OnSessionOpen" else 0.0
 
     def opened(self, milliseconds: float) -> None:
-        """Record that a session is finished.
-
-        `milliseconds`: the time for its snapshot, to which the time for opening plugins is added.
-        """
+        """Record that a session is finished, whose snapshot took so many milliseconds, to which opening plugins is added."""
         self.open_session.observe(milliseconds + self._opening)
         self._opening = 0.0
 

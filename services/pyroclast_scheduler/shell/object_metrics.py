@@ -203,10 +203,7 @@ class JobSeries(Collector):
         self._job(group)
 
     def placed(self, group: Group, now: float) -> float:
-        """Record that pods of the group were placed at `now`, in seconds since the epoch.
-
-        Return the milliseconds since the creation of the group.
-        """
+        """Record that pods of the group were placed. Return the milliseconds since its creation."""
         job = self._job(group)
         job.duration, job.last = max(0.0, now - job.start) * 1000, now
         return job.duration

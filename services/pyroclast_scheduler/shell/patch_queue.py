@@ -53,10 +53,7 @@ class Placements:
                 self._cache.seats.unclaim(key)
 
     def joined(self, group: Group, status: records.PodGroupStatus, patch: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return `patch` with the placement of the group's seats added; None if there is nothing to write.
-
-        `status`: the new status of the group. `patch`: the patch for this status.
-        """
+        """Return `patch` of the new `status` with the placement of the group's seats added; None if there is nothing to write."""
         key, meta, seats = str(group.key), group.metadata, self._cache.seats
         if key not in seats or status.phase is PodGroupPhase.PENDING:
             return patch
@@ -107,10 +104,7 @@ async def read_group(client: Client, key: str) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch for the object `about`. `lane`, `slot`: the debounce and the key of the wish.
-
-    `is_awaited`: whether the creation or placement of pods waits for it.
-    """
+    """A patch of `about` for the wish `slot` of `lane`. `is_awaited`: the creation or placement of pods waits for it."""
 
     kind: ResourceType
     about: Reference

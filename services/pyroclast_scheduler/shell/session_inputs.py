@@ -86,10 +86,7 @@ class HttpExtender:
     """The port that the plugin extender uses. Only http and https are allowed, and redirects are followed."""
 
     def post(self, url: str, body: bytes, *, timeout: float) -> bytes:
-        """Send a request and return the body of the response.
-
-        OSError: there was no response within `timeout` seconds, its status was not 200, or it was too large.
-        """
+        """Send a request and return the body of the response; OSError if there is none, or it is not 200 or too large."""
         if not url.startswith(("http://", "https://")):
             raise OSError(f"{url}: an address that begins with http:// or https:// is wanted")
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")  # noqa: S310 - checked

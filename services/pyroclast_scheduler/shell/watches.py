@@ -145,10 +145,7 @@ class _SharedChanges(Protocol):
 def watch(
     service: Service, taker: _SharedChanges, cache: Cache, settings: SchedulerSettings, client: Client, *, watched: _Watched
 ) -> None:
-    """Pass the changes of watches to the cache through `taker`.
-
-    Pods are watched last, so that their nodes and groups are known.
-    """
+    """Pass the changes of watches to the cache through `taker`. Pods are watched last, after their nodes and groups."""
     wanted = _labels(settings.node_selector)
     nodes = Informer(client, NODES, records.Node)
     nodes.on_change(lambda old, new: taker.node_changed(_kept(old, wanted), _kept(new, wanted)))

@@ -335,10 +335,7 @@ class Writer:
             self._alarm.set()
 
     def _wish_natives(self, job: str, now: float, *, is_again: bool = False) -> None:
-        """Plan the conditions of all objects that show the state of a job.
-
-        `is_again`: whether the job has been placed just now.
-        """
+        """Plan the conditions of all objects that show the state of a job. `is_again`: it has been placed just now."""
         keys = self._cache.natives.told_of(job)
         for key in keys:
             if key in self._evicted and (is_again if len(keys) == 1 else self._has_places(key)):
@@ -415,10 +412,7 @@ class Writer:
         self._cache.jobs.retry([patch.job])
 
     def _group_written(self, key: str, body: dict[str, Any] | None) -> None:
-        """Pass the response of a write to the cache, so that no session decides on an older state.
-
-        A PodGroup that a watch event has shown as deleted stays deleted.
-        """
+        """Pass a response to the cache, so that no session decides on an older state. What was deleted stays deleted."""
         known = self._cache.groups.written(key)
         group = None if body is None or known is None else readable(body, records.PodGroup)
         if known is not None and group is not None and known.metadata.uid == group.metadata.uid:

@@ -180,10 +180,7 @@ class DeviceQuota:
         return self._accounts.is_room(self._tree.rows[queue.name], task.facts)
 
     def retry_when(self, job: Job, tasks: Iterable[TaskFacts]) -> set[Trigger]:
-        """Return the triggers after which the queue may accept more of these tasks.
-
-        The triggers are changes of the claims, released devices, and changed use of the limited queues.
-        """
+        """Return the triggers by claims, released devices and limited queues after which the queue may accept more."""
         keys = {key for task in tasks for key in _keys(task)}
         if not keys:
             return set()

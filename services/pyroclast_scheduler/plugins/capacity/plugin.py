@@ -103,10 +103,7 @@ class Capacity:
 
 
 def _compare_branches(left: Sequence[tuple[int, Rank]], right: Sequence[tuple[int, Rank]]) -> int:
-    """Compare two paths of queues at the first queue in which they differ. The common part of the paths has no influence.
-
-    Two states of the same path are compared at the first queue whose rank has changed.
-    """
+    """Compare two paths at the first queue in which they differ, or states of one path at the first changed rank."""
     for (row, rank), (other_row, other_rank) in zip(left, right, strict=False):
         if row != other_row:
             return -1 if cast(Any, rank) < other_rank else 1
@@ -172,10 +169,7 @@ class _Queues:
         found.numbers["overused"] = {name: float(share > 1) for name, share in shares.items()}
 
     def rank(self, queue: Queue) -> Rank:
-        """Return the rank of a queue.
-
-        The higher priority is first, then leaves, then the smaller share at the level where the branches of two queues differ.
-        """
+        """Return the rank: priority, then leaves, then the smaller share at the level where the branches of two queues differ."""
         row = self._tree.rows[queue.name]
         path = (*self._tree.ancestors[row][::-1][1:], row)
         is_parent = row in self._tree.outside
@@ -259,10 +253,7 @@ class _Queues:
         return bool(((deserved >= demand.EPSILON) & (has <= deserved)).all())
 
     def evictable(self, eviction: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Return victims for a whole gang: all candidates in the same queue, or candidates of other queues.
-
-        Queues lose only pods beyond their deserved amounts to another queue.
-        """
+        """Return victims for a whole gang: all of the same queue, or what other queues have beyond their deserved amounts."""
         if not eviction.is_reclaim:
             return list(candidates)
         mine = self._tree.inside(eviction.job.facts.queue)

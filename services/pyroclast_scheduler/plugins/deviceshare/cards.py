@@ -142,11 +142,7 @@ def order(policy: str, card: Card) -> tuple[int, int]:
 
 
 def policy_score(policy: str, cards: Sequence[Card], claim: Claim) -> float:
-    """Return the score of a claim by policy.
-
-    Binpack: for each card the percentage of its memory that is used afterwards; a card without memory counts 0. Spread: 100 for
-    each card without users.
-    """
+    """Return the score by policy. Binpack: the percentages of memory used afterwards. Spread: 100 for each card without users."""
     by_name = {card.name: card for card in cards}
     found = [by_name[part.card] for part in claim.parts]
     if policy == "binpack":

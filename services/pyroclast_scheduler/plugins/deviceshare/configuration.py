@@ -26,10 +26,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A type of Ascend chip. `word`: its name in annotations.
-
-    `capacity`, `allocatable`: all memory and the shareable memory, in MiB.
-    """
+    """A type of Ascend chip; amounts of memory in MiB, `allocatable` of them shareable. `word`: its name in annotations."""
 
     word: str
     resource: str
@@ -64,10 +61,7 @@ class VgpuNames:
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfiguration:
-    """How cards can be shared and divided, and the resource names by which pods request them.
-
-    `known`: the first entry whose models match is used.
-    """
+    """How cards can be shared and divided: the resource names, and the geometries by model, of which the first match is used."""
 
     names: VgpuNames = VgpuNames()
     chips: tuple[Chip, ...] = ()

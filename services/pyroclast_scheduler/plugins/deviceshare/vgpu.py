@@ -190,10 +190,7 @@ def registered(text: str, geometries: Callable[[str], tuple[Geometry, ...]] = BU
 
 
 def encode(claim: Claim) -> str:
-    """Return containers divided by `;` and cards by `:`, each as `uuid,type,memory,cores`.
-
-    An instance is written as `uuid[instance]`.
-    """
+    """Return containers divided by `;` and cards by `:`, each as `uuid,type,memory,cores`, an instance as `uuid[instance]`."""
     return ";".join("".join(f"{_name(part)},NVIDIA,{part.memory},{part.cores}:" for part in parts) for parts in claim.containers)
 
 

@@ -41,10 +41,7 @@ class Inside:
 
 
 def read(record: records.Numatopology, layouts: dict[bytes, Layout]) -> Inside:
-    """Parse a Numatopology, or raise a ValueError that names the invalid field.
-
-    `layouts`: the layouts so far, which nodes of one model share.
-    """
+    """Parse a Numatopology, or raise a ValueError that names the field. `layouts`: those so far, shared by nodes of one model."""
     spec = record.spec
     key = _ENCODER.encode(spec.cpu_detail)
     layout = layouts.get(key)
@@ -126,10 +123,7 @@ def policy_refusal(profile: Profile, policy: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """The NUMA topology of all nodes, by row of the snapshot.
-
-    `by_row`: the structure of each node, None if it is unknown. `profiles`: a mask of the nodes of each profile.
-    """
+    """The NUMA topology of all nodes by row, None if it is unknown. `profiles`: a mask of the nodes of each profile."""
 
     by_row: Sequence[Inside | None]
     profiles: Mapping[Profile, Bools]
@@ -158,10 +152,7 @@ class Table:
         return [Refusal(mask, why, Code.ERROR, is_steady=True) for why, mask in masks.items()]
 
     def concerned(self, policy: str) -> Bools | None:
-        """Return a mask of the nodes that must be examined for pods with this NUMA policy; None if there are none.
-
-        The policy is empty for pods that have no NUMA policy.
-        """
+        """Return a mask of the nodes to examine for pods with this NUMA policy, empty for none; None if there are none."""
         masks = [
             mask
             for profile, mask in self.profiles.items()

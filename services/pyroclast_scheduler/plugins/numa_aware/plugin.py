@@ -149,10 +149,7 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
 
 
 class NumaAware:
-    """Places pods with exclusive CPUs on nodes whose topology manager admits them.
-
-    Argument `weight` (1): the weight of the score for few NUMA nodes.
-    """
+    """Places pods with exclusive CPUs on nodes that admit them. Argument `weight` (1): of the score for few NUMA nodes."""
 
     watches = (Watch(NUMATOPOLOGIES, records.Numatopology, is_of_node=True),)
 

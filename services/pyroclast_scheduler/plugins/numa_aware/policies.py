@@ -35,10 +35,7 @@ def best(room: Sequence[int], totals: Sequence[int], count: int) -> Hint:
 
 
 def narrowest(room: Sequence[int], count: int) -> int | None:
-    """Return the smallest set of NUMA nodes with `count` free CPUs; None if there is none.
-
-    Among equal sets, the one with the lowest numbers is returned.
-    """
+    """Return the smallest set of NUMA nodes, of equals the lowest, with `count` free CPUs; None if there is none."""
     if sum(room) < count:
         return None
     size = _fewest(room, count)

@@ -52,10 +52,7 @@ class Market:
     left: Mapping[CounterId, int] = field(default_factory=dict)
 
     def meet(self, wishes: Sequence[DeviceRequest], offers: Sequence[Offer]) -> list[Picked] | None:
-        """Return the first devices that satisfy all requests; None if there are none.
-
-        BadSelector: an expression is invalid or fails, or a class does not exist.
-        """
+        """Return the first devices that satisfy all requests; None if there are none. BadSelector: a selector or class is bad."""
         return _Search(self, wishes, offers).go_on(0, [])
 
 
@@ -161,10 +158,7 @@ def _has(device: records.Device, amounts: Mapping[str, Any]) -> bool:
 
 
 def _agree(constraint: Mapping[str, Any], one: Picked, picked: Sequence[Picked]) -> bool:
-    """Whether `one` satisfies the constraint with the devices chosen before.
-
-    A constraint requires that an attribute is equal for all devices, or different for any two.
-    """
+    """Whether `one` has, as its constraint asks, an attribute equal to or different from that of the devices chosen before."""
     beside = [each for each in picked if each.claim == one.claim and _names(constraint, each.request.partition("/")[0])]
     same, other = constraint.get("matchAttribute"), constraint.get("distinctAttribute")
     if same:

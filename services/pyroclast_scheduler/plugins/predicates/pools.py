@@ -77,10 +77,7 @@ def _compiled(expression: str) -> Program | str:
 
 
 def _seen(driver: str, device: records.Device, domains: set[str]) -> dict[str, Any]:
-    """Return the variable `device`: attributes and capacity by domain and name.
-
-    The domain is that of the driver if none is given.
-    """
+    """Return the variable `device`: attributes and capacity by domain and name. The default domain is that of the driver."""
     attributes: dict[str, dict[str, Any]] = {domain: {} for domain in (*domains, driver)}
     capacity: dict[str, dict[str, Any]] = {domain: {} for domain in (*domains, driver)}
     for name, entry in device.attributes.items():

@@ -197,10 +197,7 @@ class Storage:
         return mask
 
     def candidates(self, claim: records.PersistentVolumeClaim) -> list[records.PersistentVolume]:
-        """Return the volumes that `claim` could use, smallest first.
-
-        If a large enough volume is reserved for the claim, it is the only candidate.
-        """
+        """Return the volumes that `claim` could use, smallest first; only the reserved one if that is large enough."""
         by_class, reserved = self._sorted
         size = size_of((claim.spec.resources or {}).get("requests"))
         if size is None:

@@ -54,10 +54,7 @@ class _Choice:
 
 @dataclass(slots=True)
 class _Wishes:
-    """The claims of a pod in the present state.
-
-    `volumes`: the volumes of bound claims. `rows`: the nodes to which claims are tied. `delayed`: the claims that are still free.
-    """
+    """The claims of a pod: volumes of bound ones, rows of the nodes to which others are tied, and those still free."""
 
     volumes: list[str] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
@@ -65,10 +62,7 @@ class _Wishes:
 
 
 class Volumes:
-    """The filter for volumes: the nodes on which a pod can use its claims.
-
-    `patience`: for how many seconds a pod waits for its volumes after it got a node.
-    """
+    """The filter for volumes. `patience`: for how many seconds a pod waits for its volumes after it got a node."""
 
     def __init__(self, session: PluginSession, *, patience: float) -> None:
         self._session = session
@@ -289,10 +283,7 @@ def _size_rank(claim: records.PersistentVolumeClaim) -> tuple[int, str]:
 
 @dataclass(slots=True)
 class _Binding:
-    """The condition that a claim is bound.
-
-    If the claim loses the annotation with its node, no volume can be provisioned there.
-    """
+    """The condition that a claim is bound. Without the annotation with its node, no volume can be provisioned there any more."""
 
     uid: str
     name: str

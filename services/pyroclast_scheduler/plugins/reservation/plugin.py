@@ -27,10 +27,7 @@ PATIENCE: Final = 5
 
 
 def evict_lower(session: PluginSession, job: Job, rows: Sequence[int]) -> None:
-    """Evict pods of jobs with lower priority from `rows`, of any queue.
-
-    A gang that would be broken is evicted as a whole or not at all.
-    """
+    """Evict pods of jobs with lower priority from `rows`, of any queue; a gang as a whole or not at all."""
     residents = Residents(session)
     by_owner: dict[str, tuple[Job, list[Task]]] = {}
 
@@ -110,10 +107,7 @@ class _Book:
         self._renew()
 
     def target(self, jobs: Sequence[Job]) -> Job | None:
-        """Choose a target in every scope without one, or a more important one. Return a chosen job, None if there is none.
-
-        All waiting jobs are candidates, not only `jobs`.
-        """
+        """Choose a target among all waiting jobs in scopes without one, or with a less important one. Return a chosen job."""
         del jobs
         first: Job | None = None
         for chosen in choose(self._session, self._cluster, self._candidates, self.states, self._settings):

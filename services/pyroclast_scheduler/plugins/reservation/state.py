@@ -218,10 +218,7 @@ def _free(nodes: Nodes, locks: Sequence[Lock], need: Need) -> list[int]:
 def next_state(
     state: Reservation, nodes: Nodes, need: Need, settings: ReservationSettings, *, period: int, now: float
 ) -> Reservation:
-    """Return `state` after one step: infeasible and superfluous nodes are released, and missing ones are locked.
-
-    At most `settings.locks_per_period` nodes are locked in each schedule period `period`.
-    """
+    """Return `state` one step later: unfit and superfluous nodes are released, missing ones locked, limited per `period`."""
     kept = [lock for lock in state.locks if (row := nodes.rows.get(lock.node)) is not None and nodes.passing[row]]
     free = _free(nodes, kept, need)
     is_apart = need.was_refused and covers(nodes, free, need)  # room is not the reason, but for instance anti-affinity

@@ -155,10 +155,7 @@ def is_named(facts: JobFacts) -> bool:
 
 
 def weight(facts: JobFacts) -> Weight:
-    """Return the sort key of named jobs and priority; the lower is better.
-
-    Age decides among equal keys, but an older job does not replace an existing target.
-    """
+    """Return the sort key, lower is better: named jobs, then priority. An older job does not replace an existing target."""
     return (not is_named(facts), -facts.priority)
 
 
