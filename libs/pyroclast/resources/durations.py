@@ -46,6 +46,14 @@ def nanoseconds(text: str) -> int:
     return -int(total) if text[0] == "-" else int(total)
 
 
+def seconds(text: str) -> float | None:
+    """Return a duration in seconds; None if it is malformed."""
+    try:
+        return nanoseconds(text) / 1e9
+    except DurationError:
+        return None
+
+
 def shown(duration: int) -> str:
     """Return `duration` nanoseconds in the form of Go: `1h30m0s`, `1m12.5s`, `250ms`, `0s`."""
     sign, left = ("-", -duration) if duration < 0 else ("", duration)

@@ -47,8 +47,5 @@ class Sla:
 
 def _seconds(text: str) -> float | None:
     """Return a duration above 0 in seconds, None if `text` is not one."""
-    try:
-        amount = durations.nanoseconds(text)
-    except durations.DurationError:
-        return None
-    return amount / 1e9 if amount > 0 else None
+    seconds = durations.seconds(text)
+    return seconds if seconds is not None and seconds > 0 else None

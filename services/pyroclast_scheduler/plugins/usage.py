@@ -278,8 +278,5 @@ def _amount(resources: Mapping[str, str | int], name: str) -> int:
 
 
 def _interval(text: str) -> float:
-    try:
-        seconds = durations.nanoseconds(text) / 1e9
-    except durations.DurationError:
-        return _DEFAULT_INTERVAL
+    seconds = durations.seconds(text) or 0.0
     return seconds if seconds > 0 else _DEFAULT_INTERVAL

@@ -237,8 +237,5 @@ def _usage(measured: Measured, now: float) -> dict[str, NodeUsage]:
 
 
 def _interval(settings: Mapping[str, str]) -> float:
-    try:
-        seconds = durations.nanoseconds(settings.get("interval", "")) / 1e9
-    except durations.DurationError:
-        return _DEFAULT_SECONDS
+    seconds = durations.seconds(settings.get("interval", "")) or 0.0
     return seconds if seconds > 0 else _DEFAULT_SECONDS

@@ -19,14 +19,8 @@ ROOT = "root"
 class Tree:
     """The queues as arrays over (queues, dimensions), in the order of `rows`.
 
-    Attributes:
-        rows: the row of each queue by name.
-        guarantee: the guaranteed amounts.
-        deserved: the deserved amounts.
-        names: whether a queue names the dimension as deserved; for cpu and memory only if the amount is above 0.
-        limit: the largest amounts that a queue may use; infinite without a limit.
-        ancestors: the rows of the ancestors of each queue, from its parent to the root; empty in a flat tree.
-        outside: why no job of a queue can be placed, for queues that accept no jobs.
+    `names`: whether a queue names the dimension as deserved; for cpu and memory only if the amount is above 0. `limit`: infinite
+    without a limit. `ancestors`: from the parent to the root; empty in a flat tree. `outside`: why a queue accepts no jobs.
     """
 
     rows: Mapping[str, int]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Final
 
 LARGEST: Final = 8191  # the highest CPU number that a Linux kernel supports
@@ -41,24 +40,12 @@ def members(cpus: int) -> Iterator[int]:
         cpus ^= lowest
 
 
-def cpus_text(cpus: int) -> str:
-    """Return the shortest notation of a set."""
-    runs = [[cpu for _, cpu in run] for _, run in groupby(enumerate(members(cpus)), key=lambda pair: pair[1] - pair[0])]
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """The CPUs of a node by NUMA node, socket and core. Layouts are compared by identity, and nodes of one model share one.
 
-    Attributes:
-        numa_ids: the numbers of the NUMA nodes.
-        numa: the CPUs of each NUMA node, by ascending number. A set of NUMA nodes has the positions in this tuple as bits.
-        sockets: the CPUs of each socket, by ascending number.
-        cores: the CPUs of each core, by ascending number.
-        socket_of: the position of the socket of each core.
-        cpus: all CPUs.
-        totals: the number of CPUs of each NUMA node.
+    `numa`, `sockets`, `cores`: the CPUs of each, by ascending number. A set of NUMA nodes has the positions in `numa` as bits.
+    `socket_of`: the position of the socket of each core. `totals`: the number of CPUs of each NUMA node.
     """
 
     numa_ids: tuple[int, ...]

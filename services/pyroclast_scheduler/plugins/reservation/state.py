@@ -25,10 +25,7 @@ ALL: Final = -1
 
 def estimate(text: str, assumed: float | None) -> float | None:
     """Return the declared run time of a job in seconds, or `assumed` if none is declared; None if it is unknown."""
-    try:
-        seconds = durations.nanoseconds(text) / 1e9 if text else 0.0
-    except durations.DurationError:
-        return assumed
+    seconds = durations.seconds(text) or 0.0
     return seconds if seconds > 0 else assumed
 
 
@@ -138,13 +135,10 @@ def _share(arguments: Arguments) -> float:
 
 def _duration(arguments: Arguments, key: str) -> float | None:
     text = arguments.text(key, "")
-    if not text:
-        return None
-    try:
-        return durations.nanoseconds(text) / 1e9
-    except durations.DurationError:
+    seconds = durations.seconds(text)
+    if text and seconds is None:
         arguments.warnings.append(f"argument {key}: {text!r} is no duration such as 10m; it is left out")
-        return None
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)
