@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pyroclast.api import builtin, crd_files, crds
+from pyroclast.api import builtin, crd_files, crds, hyperjobs
+from pyroclast.api.crds import structural_schema
 from pyroclast_standalone.apiserver.documents.schema_rules import compile_rules
 
 BASES = Path(__file__).parents[3] / "charts" / "pyroclast" / "crd" / "bases"
@@ -304,3 +305,25 @@ def test_every_field_of_ours_is_described_and_typed_and_no_default_of_none_is_le
 def test_crd_generator_writes_one_file_for_each_kind(tmp_path):
     crd_files.main(tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(file.name for file in BASES.iterdir())
+
+
+def test_kinds_without_a_crd_have_a_schema_all_the_same():
+    schema = structural_schema(hyperjobs.HyperJob)
+    assert schema["properties"]["spec"]["type"] == "object"
+    assert schema["properties"]["status"]["description"]
+
+
+def test_a_hyper_job_is_made_of_jobs():
+    body = {"spec": {"replicatedJobs": [{"name": "a", "templateSpec": {"queue": "q"}, "splitPolicy": {"mode": "auto"}}]}}
+    job = hyperjobs.HyperJob.model_validate(body)
+    assert job.spec.replicated_jobs[0].template_spec.queue == "q"
+    assert job.spec.replicated_jobs[0].replicas == 1
+
+
+def test_model_accepts_python_field_names_and_dumps_api_field_names():
+    (model,) = (kind.model for kind in crds.KINDS if kind.resource.kind == "Command")
+    made = model(action="AbortJob", target={"api_version": "v", "kind": "Job", "name": "a", "uid": "u"})
+    assert made.model_dump(by_alias=True, exclude_none=True) == {
+        "action": "AbortJob",
+        "target": {"apiVersion": "v", "kind": "Job", "name": "a", "uid": "u"},
+    }

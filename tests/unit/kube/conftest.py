@@ -8,6 +8,7 @@ import structlog
 
 from pyroclast.kube.http.client import Client
 from tests.unit.kube.fault_server import FaultServer
+from tests.unit.kube.observed import Observed
 
 
 @pytest.fixture
@@ -17,8 +18,13 @@ async def server() -> AsyncIterator[FaultServer]:
 
 
 @pytest.fixture
-async def client(server: FaultServer) -> AsyncIterator[Client]:
-    async with server.client() as client:
+def observed() -> Observed:
+    return Observed()
+
+
+@pytest.fixture
+async def client(server: FaultServer, observed: Observed) -> AsyncIterator[Client]:
+    async with server.client(observer=observed) as client:
         yield client
 
 

@@ -10,7 +10,6 @@ from pyroclast.api.types import PODS, QUEUES, Key
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import (
     AlreadyExists,
-    ApiError,
     Conflict,
     ConnectionFailed,
     Expired,
@@ -283,11 +282,6 @@ async def test_a_request_on_a_closed_client_raises_connection_failed(server: Fau
         pass
     with pytest.raises(ConnectionFailed, match="closed"):
         await client.get(PODS, KEY, deadline=Deadline.after(0.05))
-
-
-async def test_retry_after_is_read_from_the_status_body() -> None:
-    error = ApiError.from_status(429, {"reason": "TooManyRequests", "details": {"retryAfterSeconds": 7}})
-    assert error.retry_after == 7.0
 
 
 async def test_request_urls_keep_the_server_path_and_percent_encode_names(server: FaultServer) -> None:

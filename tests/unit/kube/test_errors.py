@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api.records.pods import Pod
-from pyroclast.kube.basics.errors import LONGEST_RETRY_AFTER, ApiError, Expired, KubeError, is_terminating_namespace, is_transient
+from pyroclast.kube.basics.errors import LONGEST_RETRY_AFTER, ApiError, KubeError, is_terminating_namespace, is_transient
 from pyroclast.kube.watch.decode import Decoder
 from tests.counts import examples
 
@@ -76,8 +76,3 @@ def test_any_error_event_of_a_watch_raises_a_valid_kube_error(status: Any) -> No
 )
 def test_retry_after_seconds_are_bounded_and_ignored_when_not_a_number(asked: object, want: float | None) -> None:
     assert ApiError.from_status(429, {"details": {"retryAfterSeconds": asked}}).retry_after == want
-
-
-def test_a_410_error_event_raises_expired_with_its_message() -> None:
-    with pytest.raises(Expired, match="too old"):
-        DECODER.change(b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}')

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, Self
 
 import pytest
@@ -39,17 +39,6 @@ def gone(code: int = 410, reason: str = "Expired") -> dict[str, Any]:
     return event(
         "ERROR", {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "too old resource version"}
     )
-
-
-@pytest.fixture
-def observed() -> Observed:
-    return Observed()
-
-
-@pytest.fixture
-async def client(server: FaultServer, observed: Observed) -> AsyncIterator[Client]:
-    async with server.client(observer=observed) as client:
-        yield client
 
 
 Changes = list[tuple[str | None, str | None]]

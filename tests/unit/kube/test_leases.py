@@ -4,7 +4,7 @@ import asyncio
 import copy
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.deadline import Deadline
-from pyroclast.kube.basics.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
+from pyroclast.kube.basics.errors import AlreadyExists, Conflict, ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.lease.lease import LeaseLost
+from pyroclast.kube.lease.lease import LeaseLost, first_answer
 from pyroclast.kube.lease.record import LeaseView, Watcher, held_by, released
 from pyroclast.kube.lease.shards import ShardLeases, shard_of
 from tests.counts import examples
@@ -449,3 +449,77 @@ async def test_a_lease_to_be_handed_over_is_renewed_until_its_work_has_ended() -
     await asyncio.sleep(90)
     assert sorted(work.leading.values()) == ["a", "b"]
     await ended(first, second)
+
+
+LOST = ConnectionFailed("lost")
+CHANGED = Conflict(409, "Conflict", "changed")
+
+
+def asked(*script: tuple[float, str | Exception]) -> tuple[Callable[[], Coroutine[None, None, str]], list[str]]:
+    """Requests that each take so long and then answer or fail; what became of them."""
+    steps, log = iter(script), []
+
+    async def ask() -> str:
+        seconds, answer = next(steps)
+        log.append("begun")
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            log.append("cancelled")
+            raise
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return ask, log
+
+
+@pytest.mark.parametrize(
+    ("script", "took", "began", "answer"),
+    [
+        ([(1, "a")], 1, 0, "a"),
+        ([(4, "a"), (9, "b")], 4, 0, "a"),
+        ([(99, "a"), (1, "b")], 4, 3, "b"),
+        ([(99, "a"), (99, "b"), (1, "c")], 7, 6, "c"),
+        ([(8, "a"), (99, "b"), (99, "c")], 8, 0, "a"),
+        ([(5, LOST), (3, "b")], 6, 3, "b"),
+        ([(6, CHANGED), (6, "b"), (99, "c")], 9, 3, "b"),
+    ],
+)
+async def test_hedged_requests_return_the_first_success_and_cancel_the_rest(
+    script: list[tuple[float, str | Exception]], took: float, began: float, answer: str
+) -> None:
+    ask, log = asked(*script)
+    start = asyncio.get_running_loop().time()
+    when, found = await first_answer(ask, 3.0, 3)
+    assert (asyncio.get_running_loop().time() - start, when - start, found) == (pytest.approx(took), pytest.approx(began), answer)
+    ended = sum(seconds <= took - 3.0 * number for number, (seconds, _) in enumerate(script))
+    assert log.count("cancelled") == log.count("begun") - ended
+
+
+@pytest.mark.parametrize(
+    ("script", "took", "error"),
+    [
+        ([(1, LOST)], 1, LOST),
+        ([(4, LOST), (4, CHANGED)], 7, CHANGED),
+        ([(4, CHANGED), (4, LOST)], 7, CHANGED),
+        ([(4, CHANGED), (9, LOST)], 12, CHANGED),
+    ],
+)
+async def test_hedged_requests_that_all_fail_prefer_an_api_error_to_a_lost_connection(
+    script: list[tuple[float, str | Exception]], took: float, error: KubeError
+) -> None:
+    ask, _ = asked(*script)
+    start = asyncio.get_running_loop().time()
+    with pytest.raises(type(error)) as caught:
+        await first_answer(ask, 3.0, 3)
+    assert caught.value is error
+    assert asyncio.get_running_loop().time() - start == pytest.approx(took)
+
+
+async def test_cancelling_a_hedged_request_cancels_all_attempts() -> None:
+    ask, log = asked((99, "a"), (99, "b"))
+    asking = asyncio.ensure_future(first_answer(ask, 3.0, 2))
+    await asyncio.sleep(4)
+    await ended(asking)
+    assert log == ["begun", "begun", "cancelled", "cancelled"]

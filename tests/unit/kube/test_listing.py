@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import tracemalloc
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -23,17 +22,6 @@ from tests.unit.kube.observed import Observed
 from tests.unit.kube.test_informer import LIST, WATCH, Running, bookmark, event, gone, pod, pods
 
 STREAM = "STREAM /api/v1/pods"
-
-
-@pytest.fixture
-def observed() -> Observed:
-    return Observed()
-
-
-@pytest.fixture
-async def client(server: FaultServer, observed: Observed) -> AsyncIterator[Client]:
-    async with server.client(observer=observed) as client:
-        yield client
 
 
 def end(version: int) -> dict[str, Any]:

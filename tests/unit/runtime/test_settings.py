@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field, ValidationError
 
-from pyroclast.runtime.fields import CommaSeparated, Duration, FeatureGates, Names, split_address
+from pyroclast.runtime.fields import CommaSeparated, Duration, FeatureGates, Names, format_duration, parse_duration, split_address
+from pyroclast.runtime.flags import FlagError, FlagKind, read_flags
 from pyroclast.runtime.settings import LeaderElectionSettings, parse
 
 
@@ -179,3 +180,34 @@ def test_split_address_returns_host_and_port(text: str, want: tuple[str | None, 
 def test_split_address_rejects_invalid_addresses(text: str) -> None:
     with pytest.raises(ValueError, match="is not an address"):
         split_address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1h30m", 5400), ("250ms", 0.25), ("-2m", -120), ("0", 0), ("3us", 3e-6), ("3µs", 3e-6)]
+)
+def test_parse_duration_accepts_go_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+    assert parse_duration(format_duration(timedelta(seconds=seconds))) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "15", "s", "1x", "1s 2m", "soon", "--1s", "1s!", "9" * 400 + "h"])
+def test_parse_duration_rejects_invalid_texts(text: str) -> None:
+    with pytest.raises(ValueError, match=r"a duration such as 500ms, 15s or 1h30m|longer than can be counted"):
+        parse_duration(text)
+
+
+def test_a_duration_field_accepts_text_timedelta_and_zero_but_no_other_number() -> None:
+    class Model(BaseModel):
+        after: Duration
+
+    assert Model(after="1m").after == timedelta(minutes=1)  # type: ignore[arg-type]
+    assert Model.model_validate({"after": 0}).after == timedelta()
+    assert Model(after=timedelta(seconds=90)).model_dump_json() == '{"after":"1m30s"}'
+    with pytest.raises(ValidationError, match="is not a duration"):
+        Model.model_validate({"after": 5})
+
+
+def test_read_flags_accepts_logtostderr_and_skips_a_stderr_redirection() -> None:
+    assert read_flags(["--logtostderr", "--a=b", "2>&1"], {"a": FlagKind.VALUE}) == {"logtostderr": "true", "a": "b"}
+    with pytest.raises(FlagError):
+        read_flags(["2>&2"], {})

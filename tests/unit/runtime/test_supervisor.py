@@ -18,30 +18,6 @@ async def forever(log: list[str], name: str, *, stop: float = 0.0) -> None:
         log.append(name)
 
 
-async def test_tasks_stop_youngest_first() -> None:
-    log: list[str] = []
-    supervisor = Supervisor()
-    for name in ("cache", "queue", "worker"):
-        supervisor.spawn(name, forever(log, name, stop=1.0))
-    await asyncio.sleep(1)
-    assert await supervisor.stop(10) == []
-    assert log == ["worker", "queue", "cache"]
-    assert not supervisor.died.done()
-
-
-async def test_a_task_that_raises_is_reported_as_died_with_its_cause() -> None:
-    async def fail() -> None:
-        await asyncio.sleep(1)
-        raise ZeroDivisionError
-
-    supervisor = Supervisor()
-    supervisor.spawn("worker", fail())
-    died = await supervisor.died
-    assert str(died) == "worker died: ZeroDivisionError()"
-    assert isinstance(died.__cause__, ZeroDivisionError)
-    assert await supervisor.stop(1) == []
-
-
 async def test_a_task_that_returns_or_is_cancelled_is_reported_as_ended() -> None:
     async def end() -> None: ...
 
