@@ -40,10 +40,7 @@ TARGET: Final = "target"
 class Caches:
     """The informers of all controllers of this process, so that no object is cached twice.
 
-    Args:
-        client: the client of the API server.
-        clock: returns seconds from an arbitrary origin.
-        schedulers: names of Pyroclast's schedulers, whose pods without a Job are watched too. Empty when they are not watched.
+    `schedulers`: names of Pyroclast's schedulers, whose pods without a Job are watched too. Empty when they are not watched.
     """
 
     def __init__(self, client: Client, clock: Callable[[], float], schedulers: Sequence[str] = ()) -> None:
@@ -53,13 +50,9 @@ class Caches:
         self.jobs = Recent(Informer(client, JOBS, Job, indexers=by), clock)
         self.pods = Recent(Informer(client, PODS, Pod, label_selector=keys.JOB_NAME, indexers=of_job), clock, _owner_of)
         one = f"spec.schedulerName={schedulers[0]}" if len(schedulers) == 1 else ""  # a field selector cannot match several names
+        without_job, by_owner = f"!{keys.JOB_NAME}", {OWNER: controller_of}
         self.plain_pods: Informer[Pod] = Informer(
-            client,
-            PODS,
-            Pod,
-            label_selector=f"!{keys.JOB_NAME}",
-            field_selector=one,
-            indexers={OWNER: controller_of},
+            client, PODS, Pod, label_selector=without_job, field_selector=one, indexers=by_owner
         )
         self.groups = Recent(Informer(client, POD_GROUPS, PodGroup, indexers=of_group), clock)
         self.queues = Recent(Informer(client, QUEUES, Queue), clock)
@@ -87,10 +80,7 @@ class Caches:
         return QueueCache(self.queues.informer)
 
     def watch(self, informer: Informer[Any], *, optional: bool = False) -> None:
-        """Run `informer` too. For an informer that only some controllers need.
-
-        With `optional`, the cluster may not serve its kind.
-        """
+        """Run `informer` too, which only some controllers need. With `optional`, the cluster may not serve its kind."""
         informers = self.optional if optional else self.informers
         if informer not in informers:
             informers.append(informer)

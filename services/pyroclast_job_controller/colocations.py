@@ -84,13 +84,7 @@ _NAMESPACE: Final = "namespace"
 
 
 class ColocationController:
-    """Reconciles the annotations of pods. Watches no pods before the first configuration exists, as most clusters have none.
-
-    Args:
-        shared: clients, caches, clock and metrics of the process.
-        queue: the keys of pods.
-        start: runs an informer from now on.
-    """
+    """Reconciles the annotations of pods. `start` runs the informer of pods once a configuration exists."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], start: Callable[[Informer[Any]], object]) -> None:
         self._client = shared.client

@@ -65,11 +65,6 @@ class Orders(Generic[T]):
 
     A Command begins only after the previous one was deleted. So the status needs to name only one Command, and no earlier Command
     is repeated after a later one.
-
-    Args:
-        shared: clients, caches, clock and metrics of the process.
-        targets: the objects that the Commands may name.
-        queue: the keys of Commands.
     """
 
     def __init__(self, shared: Shared, targets: Targets[T], queue: ShardedQueue[Key]) -> None:
@@ -80,7 +75,8 @@ class Orders(Generic[T]):
     def of(self, target: T) -> tuple[Command, ...]:
         """Return the Commands to carry out on `target`, oldest first."""
         mine = sorted((command for command in self.naming(target.key) if is_meant(command, target)), key=_age)
-        if any(self.stage(command) is Stage.DONE or self.is_carried_out(command, target) for command in mine):
+        last = self._targets.last_command(target)
+        if any(self.stage(command) is Stage.DONE or command.metadata.uid == last for command in mine):
             return ()
         return tuple(takewhile(lambda command: self.stage(command) is Stage.THERE, mine))
 
@@ -111,10 +107,6 @@ class Orders(Generic[T]):
         """Return whether `command` names an object of this kind."""
         target, kind = command.target, self._targets.kind
         return target is not None and target.kind == kind.kind and target.api_version == kind.api_version
-
-    def is_carried_out(self, command: Command, target: T) -> bool:
-        """Return whether the status of `target` says that `command` was carried out."""
-        return self._targets.last_command(target) == command.metadata.uid
 
     def stage(self, command: Command) -> Stage:
         """Return the stage of `command`."""
@@ -164,14 +156,7 @@ ISSUED = "CommandIssued"
 
 
 class CommandController(Generic[T]):
-    """Passes the Commands for targets of one kind to their controller, and deletes the Commands that are done.
-
-    Args:
-        shared: clients, caches, clock and metrics of the process.
-        targets: the objects that the Commands may name.
-        orders: the stage of each Command.
-        queue: the keys of Commands.
-    """
+    """Passes the Commands for targets of one kind to their controller, and deletes the Commands that are done."""
 
     def __init__(self, shared: Shared, targets: Targets[T], orders: Orders[T], queue: ShardedQueue[Key]) -> None:
         self._client, self._commands, self._recorder = shared.client, shared.caches.commands, shared.recorder
@@ -223,7 +208,7 @@ class CommandController(Generic[T]):
         """Return whether the Command was carried out already or has no valid target. For the latter, an Event is recorded."""
         target = await self._find(command)
         if target is not None and is_meant(command, target):
-            return self._orders.is_carried_out(command, target)
+            return self._targets.last_command(target) == command.metadata.uid
         self._refuse(command, target)
         return True
 

@@ -93,15 +93,7 @@ _GATHERING: Final = 0.05
 
 
 class DiscoveryController:
-    """Reconciles HyperNodes with the sources.
-
-    The keys of its queue are names of sources, so no source is reconciled twice at a time.
-
-    Args:
-        shared: clients, caches, clock and metrics of the process.
-        queue: the names of sources to query.
-        watched: the informers of nodes, HyperNodes, and the configuration.
-    """
+    """Reconciles HyperNodes with the sources. The keys of its queue are names of sources."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: HyperNodeCaches) -> None:
         self._client, self._recorder, self._shards = shared.client, shared.recorder, shared.shards

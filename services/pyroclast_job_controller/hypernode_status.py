@@ -31,12 +31,7 @@ def configuration_key(name: str, namespace: str) -> Key:
 
 
 class HyperNodeCaches:
-    """The informers of the HyperNode controllers.
-
-    Args:
-        shared: runs the informers and has the client.
-        configuration: the key of the ConfigMap.
-    """
+    """The informers of the HyperNode controllers. `configuration`: the key of the ConfigMap."""
 
     def __init__(self, shared: Shared, configuration: Key) -> None:
         self.hyper_nodes = Recent(Informer(shared.client, HYPER_NODES, HyperNode), shared.clock)

@@ -44,11 +44,7 @@ class _Retry:
 class QueueController:
     """Reconciles Queues, level-triggered: its actions follow from the queue, its parent, its PodGroups and the Commands.
 
-    Args:
-        shared: clients, caches, clock and metrics of the process.
-        queue: the keys of Queues to reconcile.
-        orders: the Commands for Queues.
-        most_requeues: how often a refused Command is tried. -1 means without limit.
+    `most_requeues`: how often a refused Command is tried. -1 means without limit.
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], orders: Orders[Queue], *, most_requeues: int = 15) -> None:
@@ -114,7 +110,8 @@ class QueueController:
 
     async def _synchronise(self, queue: Queue) -> None:
         """Update the state from the PodGroups, then from the parent."""
-        queue = await self._with_parent(queue)
+        if queue.metadata.name != ROOT and not queue.spec.parent:
+            queue = await self._patch(queue, {"spec": {"parent": ROOT}})
         queue = await self._enter(queue, self._step(queue, Action.SYNC_QUEUE), Action.SYNC_QUEUE)
         parent = self._parent(queue)
         match queues.following_parent(queue, parent):
@@ -158,12 +155,6 @@ class QueueController:
         pause = pause_after(Cause.FAULT, tries)
         self._retries[key] = _Retry(uid, tries + 1, self._clock() + pause)
         self._queue.add_after(key, pause)
-
-    async def _with_parent(self, queue: Queue) -> Queue:
-        """Return `queue` with the root queue as parent, if it has no parent."""
-        if queue.metadata.name == ROOT or queue.spec.parent:
-            return queue
-        return await self._patch(queue, {"spec": {"parent": ROOT}})
 
     async def _open(self, queue: Queue, command: str = "") -> None:
         step = self._step(queue, Action.OPEN_QUEUE)
@@ -244,13 +235,9 @@ class QueueController:
         if old is None or old.status.state is not new.status.state:
             for other in self._caches.queues.informer.values():
                 if queues.parent_of(other) == new.metadata.name:
-                    self._retry_now(other.key)
+                    if (retry := self._retries.get(other.key)) is not None:  # the obstacle of a waiting Command may be gone
+                        self._retries[other.key] = replace(retry, due=self._clock())
                     self._queue.add(other.key)
-
-    def _retry_now(self, key: Key) -> None:
-        """Make a waiting Command due now, because its obstacle may be gone."""
-        if (retry := self._retries.get(key)) is not None:
-            self._retries[key] = replace(retry, due=self._clock())
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         for group, step in ((old, -1), (new, 1)):

@@ -35,11 +35,7 @@ _NODE: Final = "node"
 class ShardingController:
     """Reconciles all NodeShards with a single key, because the nodes are distributed together.
 
-    Args:
-        shared: clients, caches, clock and metrics of the process.
-        queue: the queue for the single key.
-        flags: the configuration while no ConfigMap has one.
-        configuration: the key of that ConfigMap.
+    `flags`: the configuration while the ConfigMap with the key `configuration` has none.
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], flags: Sharding, configuration: Key) -> None:

@@ -113,45 +113,36 @@ class JobActions:
                 assert_never(effect)
         return True
 
-    async def _carry_out_on_pods(self, facts: JobFacts, memory: JobMemory, effect: CreatePods | MarkPods | DeletePods) -> bool:
+    async def _create_pods(self, facts: JobFacts, memory: JobMemory, effect: CreatePods) -> tuple[Slot, ...]:
         job, forwarding = facts.job, preparation.forwards(facts)
         native = facts.group.metadata.annotations.get(keys.NATIVE_GROUP, "") if facts.group is not None else ""
-        if isinstance(effect, CreatePods) and any(slot.node for slot in effect.slots):
+        if any(slot.node for slot in effect.slots):
             seating = self._seats.seating(facts, memory, self._caches.groups.get)
             with seating.closing_when_refused():
                 left = await self._pods.carry_out(
                     job, effect, memory, forwarding=forwarding, seating=seating, native_group=native
                 )
             seating.memory.seated.update(Slot(slot.task, slot.index) for slot in effect.slots if slot not in left)
-            return self._is_complete(effect, left)
-        left = await self._pods.carry_out(job, effect, memory, forwarding=forwarding, native_group=native)
-        if isinstance(effect, CreatePods):
-            # the scheduler has no node for these seats
+        else:  # the scheduler has no node for these seats
+            left = await self._pods.carry_out(job, effect, memory, forwarding=forwarding, native_group=native)
             memory.seats(facts.group).seated.update(set(effect.slots).difference(left))
-        if isinstance(effect, DeletePods) and effect.gives_back:
-            log.info("gang.gave_back", job=str(job.key), pods=len(effect.victims))
-            memory.gave_back(facts.now)
-        return self._is_complete(effect, left)
+        return left
 
-    @staticmethod
-    def _is_complete(effect: CreatePods | MarkPods | DeletePods, left: Iterable[Slot]) -> bool:
-        return not left and not (isinstance(effect, CreatePods) and len(effect.slots) >= MOST_CREATED)
+    async def _carry_out_on_pods(self, facts: JobFacts, memory: JobMemory, effect: CreatePods | MarkPods | DeletePods) -> bool:
+        if isinstance(effect, CreatePods):
+            return not await self._create_pods(facts, memory, effect) and len(effect.slots) < MOST_CREATED
+        await self._pods.carry_out(facts.job, effect, memory, forwarding=preparation.forwards(facts))
+        if isinstance(effect, DeletePods) and effect.gives_back:
+            log.info("gang.gave_back", job=str(facts.job.key), pods=len(effect.victims))
+            memory.gave_back(facts.now)
+        return True
 
     async def really_gone(self, facts: JobFacts, vanished: Iterable[Occurrence]) -> list[Occurrence]:
-        """Return the occurrences of `vanished` whose pods do not exist any more.
-
-        Raises:
-            TransientError: some of the pods exist, and the watch will report them soon.
-            KubeError: the pods cannot be read.
-        """
+        """Return the occurrences of `vanished` whose pods do not exist any more; see `PodActions.really_gone`."""
         return await self._pods.really_gone(facts.job, vanished, forwarding=preparation.forwards(facts))
 
     async def write_status(self, job: Job, status: JobStatus) -> None:
-        """Write `status` to the API server if `job` is the newest version of the Job.
-
-        Raises:
-            Conflict: the API server has a newer version of the Job.
-        """
+        """Write `status` to the API server if `job` is the newest version of the Job; else raise Conflict."""
         meta = job.metadata
         patch = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -201,19 +192,15 @@ class JobActions:
             raise explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
 
     async def _create_claims(self, job: Job, positions: Iterable[int]) -> None:
-        for position in positions:
-            await self._create_claim(job, position)
-
-    async def _create_claim(self, job: Job, position: int) -> None:
-        manifest = preparation.claim_manifest(job, position)
-        try:
-            answer = await self._client.create(PERSISTENT_VOLUME_CLAIMS, manifest)
-        except AlreadyExists:
-            there = await self._client.get(PERSISTENT_VOLUME_CLAIMS, Key(job.metadata.namespace, manifest["metadata"]["name"]))
-            answer = _own(job, there, JobEventReason.PVC_ERROR)
-        except ApiError as error:
-            raise explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
-        self._caches.claims.put(record_of(answer, PersistentVolumeClaim))
+        for manifest in (preparation.claim_manifest(job, position) for position in positions):
+            key = Key(job.metadata.namespace, manifest["metadata"]["name"])
+            try:
+                answer = await self._client.create(PERSISTENT_VOLUME_CLAIMS, manifest)
+            except AlreadyExists:
+                answer = _own(job, await self._client.get(PERSISTENT_VOLUME_CLAIMS, key), JobEventReason.PVC_ERROR)
+            except ApiError as error:
+                raise explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
+            self._caches.claims.put(record_of(answer, PersistentVolumeClaim))
 
     def _keep_job(self, answer: dict[str, Any]) -> None:
         self._caches.jobs.put(record_of(answer, Job))

@@ -39,15 +39,8 @@ _NAMESPACE_PAUSES: Final = Backoff(5.0, 300.0)
 class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
     """Reconciles Jobs. A new Job takes three rounds of decisions.
 
-    Args:
-        shared: the client, the caches and other shared objects of the process.
-        actions: carries out effects.
-        memories: the memory of each Job.
-        orders: the pending Commands of users.
-        queue: the keys of Jobs to reconcile.
-        most_requeues: the number of tries before a refused Job is terminated; -1 for no limit.
-        lost_nodes: deletes terminating pods of lost nodes; None to wait for such pods.
-        own_schedulers: the names of the schedulers that this controller works with.
+    `most_requeues`: the number of tries before a refused Job is terminated; -1 for no limit. `lost_nodes`: deletes terminating
+    pods of lost nodes; None to wait for such pods. `own_schedulers`: the names of the schedulers that this controller works with.
     """
 
     def __init__(
@@ -142,8 +135,11 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         is_complete = True
         for effect in decision.effects:
             is_complete = await self._actions.carry_out(facts, memory, effect) and is_complete
-        if not is_complete:
-            return await self._interrupted(facts, memory)
+        if not is_complete:  # write the status of a Job with more pods to create, and let the other Jobs in the queue come first
+            if (job := self._current(facts.job.key, memory)) is not None:
+                present = self._facts(job, memory)
+                await self._write_status(present, memory, decide(present, idle=True).status)
+            return IN_TURN
         if not decision.conclusive:
             if not decision.effects:
                 self._done_with(facts, memory, decision)
@@ -155,14 +151,6 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             return NOW  # the work of the new phase begins at once
         self._wait(facts, memory, decision)
         return ON_CHANGE
-
-    async def _interrupted(self, facts: JobFacts, memory: JobMemory) -> Requeue:
-        """Write the status of a Job with more pods to create, and let the other Jobs in the queue come first."""
-        job = self._current(facts.job.key, memory)
-        if job is not None:
-            present = self._facts(job, memory)
-            await self._write_status(present, memory, decide(present, idle=True).status)
-        return IN_TURN
 
     def _caught_up(self, key: Key, memory: JobMemory) -> None:
         if not memory.vanished and not self._orphans.any_of(key):  # both are checked before the facts are collected

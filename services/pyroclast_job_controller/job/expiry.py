@@ -13,7 +13,7 @@ from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.http.batches import SharedReads
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.flow.jobs import is_owned, retries_of
+from pyroclast.lifecycle.flow.jobs import controlling_flow, is_owned, retries_of
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_job_controller.caches import Shared
 
@@ -79,10 +79,8 @@ class ExpiryController:
 
         If the Job were deleted before, the controller of flows, which may be down now, would never see the end of the Job.
         """
-        key = flow_of(job)
-        if key is None:
-            return True
-        return end_is_recorded(await self._flows.get(key), job)
+        key = controlling_flow(job)
+        return key is None or end_is_recorded(await self._flows.get(key), job)
 
     async def _flow(self, key: Key) -> JobFlow | None:
         try:
@@ -95,17 +93,8 @@ class ExpiryController:
             self._queue.add(new.key)
 
 
-def flow_of(job: Job) -> Key | None:
-    """Return the flow that controls `job`; None when no flow does."""
-    owner = job.metadata.controller
-    if owner is None or owner.kind != JOB_FLOWS.kind or owner.api_version != JOB_FLOWS.api_version:
-        return None
-    return Key(job.metadata.namespace, owner.name)
-
-
 def end_is_recorded(flow: JobFlow | None, job: Job) -> bool:
-    """Whether the status of `flow`, which controlled `job` at its creation, records how the finished `job` ended, or never needs
-    to.
+    """Whether the status of `flow` records how `job` ended, or never needs to.
 
     A flow no longer needs its Jobs if it was deleted, was created again under the same name, is being deleted, or has ended.
     """

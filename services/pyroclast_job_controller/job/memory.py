@@ -47,7 +47,7 @@ _HELD: Final = (Cause.QUOTA, Cause.LEFTOVER)
 
 @dataclass(slots=True)
 class JobMemory(Memory):
-    """The memory of the controller about one Job."""
+    """The memory of the controller about one Job. `Remembered` explains the fields that a decision reads."""
 
     given_up: RequestedAction | None = None
     """The requested termination of the Job after too many refusals; None when there is no such request."""
@@ -55,7 +55,6 @@ class JobMemory(Memory):
     prepared: int = 0
     removed: bool = False
     carried: Inherited | None = None
-    """The metadata of the Job that was last written to its PodGroup; None when unknown."""
     objects: dict[str, str] = field(default_factory=dict)
     """The uids of the plugin objects that this controller created, by kind and name."""
     recorded: dict[str, str] = field(default_factory=dict)
@@ -63,13 +62,11 @@ class JobMemory(Memory):
     quiet_since: float | None = None
     """When a status that differs only in created pods was first held back, in seconds by the monotonic clock; else None."""
     armed: tuple[Response, ...] = ()
-    """The responses whose delay is not over."""
     deleted: set[str] = field(default_factory=set)
     """The uids of pods that this controller deletes, until they are gone. Their deletion is no eviction."""
     vanished: list[Occurrence] = field(default_factory=list)
     """The occurrences of pods that left the watch without a deletion timestamp. Such a pod may only have lost its labels."""
     refused: str = ""
-    """The message of the last refusal; empty when the last try succeeded."""
     was_refused: bool = False
     """Whether the last try failed, for any cause."""
     cause: Cause | None = None
@@ -91,11 +88,8 @@ class JobMemory(Memory):
     seats_of: str = ""
     """The identity of the seats to which `seated`, `asked_since` and `seats_refused` apply."""
     seated: set[Slot] = field(default_factory=set)
-    """The seats for which a pod was created as the scheduler decided, on a node or without one."""
     asked_since: float | None = None
-    """When the controller requested seats that are not placed yet, in seconds since the epoch; None without a request."""
     seats_refused: str = ""
-    """Why no further pod is created on a seat, in one word; empty when pods are created on seats."""
     closed: int = 0
     """The number of consecutive tries that found the namespace terminating."""
     closed_until: float = 0.0
@@ -188,10 +182,7 @@ class JobMemories(Memories[Job, JobMemory]):
     """The memories of all Jobs."""
 
     def pause(self, key: Key) -> float:
-        """Return the seconds for which changes of the pods of the Job are coalesced.
-
-        The result is a multiple of the time of the last decision about the Job.
-        """
+        """Return the seconds for which changes of the pods are coalesced: a multiple of the time of the last decision."""
         memory = self.known(key)
         return max(_SHORTEST_PAUSE, min(_LOOKS_APART * memory.look_seconds, _LONGEST_PAUSE)) if memory else _SHORTEST_PAUSE
 
@@ -206,13 +197,15 @@ def facts_of(
     schedulers: Schedulers | None = None,
     own_schedulers: frozenset[str] = frozenset(),
 ) -> JobFacts:
-    """Return the facts about `job` at `now`, in seconds since the epoch.
+    """Return the facts about `job` at `now`. `JobFacts` explains the arguments; `commands`: the pending Commands for the Job.
 
-    `commands`: the pending Commands for the Job. `schedulers`: the running schedulers; None when unknown. `own_schedulers`: the
-    names of the schedulers that this controller works with.
+    A PodGroup whose name is the name of the Job, as in early versions of Volcano, counts only if `job` owns it.
     """
     job, namespace = members.named(job), job.metadata.namespace
-    group = _group_of(caches, job)
+    group = caches.groups.get(Key(namespace, members.group_name(job)))
+    if group is None:
+        legacy = caches.groups.get(Key(namespace, job.metadata.name))
+        group = legacy if legacy and members.is_ours(job, legacy.metadata) else None
     claims = (volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name)
     return JobFacts(
         job,
@@ -233,16 +226,3 @@ def facts_of(
 def _order_of(command: Command) -> RequestedAction:
     message = command.message or f"{command.action} was asked for by a command"
     return RequestedAction(command.action, JobReason.COMMAND_ISSUED, message, command.metadata.uid)
-
-
-def _group_of(caches: Caches, job: Job) -> PodGroup | None:
-    """Return the PodGroup of `job`; None when the Job has none.
-
-    A PodGroup whose name is the name of the Job, as in early versions of Volcano, is returned only if `job` owns it.
-    """
-    namespace = job.metadata.namespace
-    group = caches.groups.get(Key(namespace, members.group_name(job)))
-    if group is not None:
-        return group
-    legacy = caches.groups.get(Key(namespace, job.metadata.name))
-    return legacy if legacy and members.is_ours(job, legacy.metadata) else None

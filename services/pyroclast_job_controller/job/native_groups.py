@@ -26,13 +26,8 @@ log = structlog.get_logger()
 class NativePublisher:
     """Creates a native PodGroup for each Job before the Volcano PodGroup, whose annotation names the native PodGroup.
 
-    Args:
-        client: the client of the API server.
-        schedulers: the names of our schedulers. Jobs of other schedulers get no native PodGroup, because kube-scheduler would
-            schedule their pods as a gang.
-        record: records an Event on a Job.
-        clock: a monotonic clock, in seconds.
-        is_enabled: whether native PodGroups are created at all.
+    `schedulers`: the names of our schedulers. Jobs of other schedulers get no native PodGroup, because kube-scheduler would
+    schedule their pods as a gang. `record`: records an Event on a Job. `clock`: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -54,9 +49,6 @@ class NativePublisher:
         """Create the native PodGroup of `job`, and return `group`, the manifest of the Volcano PodGroup, with its name.
 
         `group` is returned unchanged when no native PodGroup is created.
-
-        Raises:
-            KubeError: the result of the creation is unknown, or the creation failed with a transient error.
         """
         kind = await self._served() if self._is_enabled else None
         if kind is None:
@@ -72,11 +64,7 @@ class NativePublisher:
         return {**group, "metadata": {**meta, "annotations": {**meta["annotations"], keys.NATIVE_GROUP: meta["name"]}}}
 
     async def resize(self, group: PodGroup | None, patch: dict[str, Any]) -> None:
-        """Set the minimum of the native PodGroup to the minimum in `patch`, which is a patch of the Volcano PodGroup `group`.
-
-        Raises:
-            KubeError: the write failed with a transient error, or its result is unknown.
-        """
+        """Set the minimum of the native PodGroup to the minimum in `patch`, which is a patch of the Volcano PodGroup `group`."""
         name = "" if group is None else group.metadata.annotations.get(keys.NATIVE_GROUP, "")
         minimum = (patch.get("spec") or {}).get("minMember")
         if group is None or not name or not minimum:

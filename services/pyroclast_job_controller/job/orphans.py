@@ -29,26 +29,15 @@ _AGAIN: Final = 30.0
 class LostNodes:
     """Deletes pods without a grace period when their deletion is overdue and their node does not exist or is not ready.
 
-    Such a pod may still run on the lost node, so this is off unless the administrator enables it.
-
-    Args:
-        client: the client of the API server.
-        recent: the cache of pods, which includes the writes of this controller.
-        after: the seconds after which a deletion is overdue.
+    Such a pod may still run on the lost node, so this is off unless the administrator enables it. `after`: the seconds after
+    which a deletion is overdue.
     """
 
     def __init__(self, client: Client, recent: Recent[Pod], after: float) -> None:
         self._client, self._recent, self._after = client, recent, after
 
     async def give_up(self, pods: Iterable[Pod], memory: JobMemory, now: float) -> float | None:
-        """Delete the overdue pods of lost nodes.
-
-        Returns:
-            When to check again, in seconds since the epoch; None when no pod is being deleted.
-
-        Raises:
-            KubeError: a node or pod could not be read or deleted; some pods may be deleted already.
-        """
+        """Delete the overdue pods of lost nodes. Return when to check again, in seconds since the epoch; None for never."""
         waiting = ends(pods, self._after)
         if not waiting:
             return None

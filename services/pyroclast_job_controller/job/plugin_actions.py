@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 
 import structlog
@@ -17,20 +18,11 @@ from pyroclast.kube.http.batches import at_once
 from pyroclast.kube.http.client import Client, Json, PatchKind
 from pyroclast.lifecycle.effects import Notice, warning
 from pyroclast.lifecycle.gang.members import is_ours
-from pyroclast.lifecycle.jobplugins import JobPlugin, PluginError, PluginObject
+from pyroclast.lifecycle.jobplugins import PluginError, PluginObject
 from pyroclast.lifecycle.merging import controller_reference, merge_patch
 from pyroclast_job_controller.blocked import Blocked, TransientError, explained, unusable
 from pyroclast_job_controller.job.memory import JobMemory
-from pyroclast_job_controller.plugins.use import (
-    body_of,
-    check,
-    make,
-    names_of,
-    objects_of,
-    plugins_of,
-    removed_at_end,
-    warnings_of,
-)
+from pyroclast_job_controller.plugins.use import body_of, check, make, names_of, plugins_of, translated
 
 log = structlog.get_logger()
 
@@ -52,8 +44,16 @@ class PluginActions:
             KubeError: a write failed or has no known result; some objects may exist already.
         """
         known = bool(memory.objects) or job.status.observed_generation > 0
-        plugins = _plugins(job)
-        wanted = _wanted(job, plugins)
+        with _usable():
+            plugins = plugins_of(job)
+            for plugin in plugins:
+                if plugin.flags.mistake:
+                    log.warning("plugin.argument", job=str(job.key), plugin=plugin.name, reason=plugin.flags.mistake)
+            check(plugins, job)
+            wanted: list[PluginObject] = []
+            for plugin in plugins:
+                with translated(plugin.name):
+                    wanted += plugin.objects(job)
         for item in wanted:
             try:
                 await self._ensure(job, memory, item, look_first=known)
@@ -61,7 +61,11 @@ class PluginActions:
                 raise explained(error, JobEventReason.PLUGIN_ERROR, _FAILED) from error
         if known and job.metadata.generation > 1:
             await self._shorten(job, wanted)
-        for text in _warnings(job, plugins):
+        texts: list[str] = []
+        for plugin in plugins:
+            with _usable(), translated(plugin.name):
+                texts += plugin.warnings(job)
+        for text in texts:
             self._record(job, warning(JobEventReason.VARIABLE_LEFT_OUT, text))
         memory.prepared, memory.removed = job.metadata.generation, False
 
@@ -131,33 +135,11 @@ class PluginActions:
             await self._client.patch(item.kind, key, {"metadata": lock, **patch}, PatchKind.MERGE)
 
 
-def _plugins(job: Job) -> list[JobPlugin]:
+@contextmanager
+def _usable() -> Iterator[None]:
+    """Raise Blocked for a plugin that cannot be used with the Job."""
     try:
-        plugins = plugins_of(job)
-    except PluginError as error:
-        raise unusable(error, _FAILED) from error
-    for plugin in plugins:
-        if plugin.flags.mistake:
-            log.warning("plugin.argument", job=str(job.key), plugin=plugin.name, reason=plugin.flags.mistake)
-    return plugins
-
-
-def _wanted(job: Job, plugins: Sequence[JobPlugin]) -> list[PluginObject]:
-    """Return the objects of all plugins.
-
-    Raises:
-        Blocked: a plugin cannot be used with `job`.
-    """
-    try:
-        check(plugins, job)
-        return [item for plugin in plugins for item in objects_of(plugin, job)]
-    except PluginError as error:
-        raise unusable(error, _FAILED) from error
-
-
-def _warnings(job: Job, plugins: Iterable[JobPlugin]) -> list[str]:
-    try:
-        return [warning for plugin in plugins for warning in warnings_of(plugin, job)]
+        yield
     except PluginError as error:
         raise unusable(error, _FAILED) from error
 
@@ -167,7 +149,9 @@ def _removable(job: Job) -> list[PluginObject]:
     items: list[PluginObject] = []
     for name in names_of(job):
         try:
-            items += removed_at_end(make(job, name), job)
+            plugin = make(job, name)
+            with translated(name):
+                items += plugin.removed_at_end(job)
         except PluginError as error:
             log.warning("plugin.unusable", job=str(job.key), plugin=name, reason=str(error))
     return items
@@ -175,10 +159,8 @@ def _removable(job: Job) -> list[PluginObject]:
 
 async def _manifest(job: Job, item: PluginObject) -> Json:
     meta = {"name": item.name, "namespace": job.metadata.namespace, "ownerReferences": [controller_reference(JOBS, job.metadata)]}
-    try:
+    with _usable():
         body = await asyncio.to_thread(body_of, item) if item.once else item.body
-    except PluginError as error:
-        raise unusable(error, _FAILED) from error
     return {"apiVersion": item.kind.api_version, "kind": item.kind.kind, "metadata": meta, **body}
 
 

@@ -74,13 +74,8 @@ class PodActions:
         *,
         waiting: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._client, self._creator, self._recent, self._observe_latency, self._gets_on = (
-            client,
-            creator,
-            recent,
-            observe_latency,
-            gets_on,
-        )
+        self._client, self._creator, self._recent = client, creator, recent
+        self._observe_latency, self._gets_on = observe_latency, gets_on
         self._creation_queue = CreationQueue(_AT_ONCE, waiting)
         self._creating: set[Key] = set()
 
@@ -100,11 +95,6 @@ class PodActions:
 
         `forwarding`: whether the queue forwards its Jobs to other clusters. `seating`: the seats on which pods are created
         directly; None without seats. `native_group`: the name of the native PodGroup of the gang; empty when there is none.
-
-        Raises:
-            Blocked: the API server refuses pods.
-            TransientError: a pod of an earlier Job with the same name is still being deleted.
-            KubeError: a write failed or has no known result.
         """
         match effect:
             case CreatePods():
@@ -215,7 +205,10 @@ class PodActions:
 
     async def _delete_all(self, job: Job, effect: DeletePods, memory: JobMemory) -> None:
         errors: list[KubeError] = []
-        memory.deleted.update(victim.uid for victim in effect.victims if self._is_there(job, victim))  # before the watch reports
+        for victim in effect.victims:  # before the watch reports the deletion
+            pod = self._recent.get(Key(job.metadata.namespace, victim.name))
+            if pod is not None and pod.metadata.uid == victim.uid:
+                memory.deleted.add(victim.uid)
         if effect.in_order:
             for victim in effect.victims:
                 errors += await at_once([victim], lambda one: self._delete(job, one))
@@ -223,11 +216,6 @@ class PodActions:
             errors = await at_once(effect.victims, lambda one: self._delete(job, one))
         self._raise(errors, JobEventReason.FAILED_DELETE, "Error deleting pods")
         log.info("pods.deleted", job=str(job.key), version=job.status.version, pods=len(effect.victims))
-
-    def _is_there(self, job: Job, victim: Victim) -> bool:
-        """Whether the cache has `victim`, so that the watch will report its deletion."""
-        pod = self._recent.get(Key(job.metadata.namespace, victim.name))
-        return pod is not None and pod.metadata.uid == victim.uid
 
     async def _create(self, job: Job, manifest: dict[str, Any]) -> Pod | None:
         """Create a pod and return it; None when the pod existed already."""
@@ -266,11 +254,7 @@ class PodActions:
     async def really_gone(self, job: Job, vanished: Iterable[Occurrence], *, forwarding: bool) -> list[Occurrence]:
         """Return the occurrences of `vanished` whose pods do not exist any more.
 
-        An existing pod gets back the labels by which the controller watches pods.
-
-        Raises:
-            TransientError: some of the pods exist, and the watch will report them soon.
-            KubeError: the pods cannot be read or written.
+        An existing pod gets back the labels by which the controller watches pods, and TransientError is raised.
         """
         gone, restored = [], []
         vanished = list(vanished)

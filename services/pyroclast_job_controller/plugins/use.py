@@ -51,18 +51,6 @@ def marks_of(job: Job) -> dict[str, str]:
     return {f"{PLUGIN_MARK}{name}": name for name in job.spec.plugins if name not in known() or known()[name].mark}
 
 
-def find(name: str) -> type[JobPlugin]:
-    """Return the plugin with that name.
-
-    Raises:
-        PluginError: no such plugin is installed.
-    """
-    try:
-        return known()[name]
-    except KeyError:
-        raise PluginError(f"failed to get plugin {name}") from None
-
-
 @cache
 def known() -> Mapping[str, type[JobPlugin]]:
     """Return all plugins by name. A built-in plugin overrides others of its name. A plugin whose import fails is omitted."""
@@ -76,11 +64,7 @@ def known() -> Mapping[str, type[JobPlugin]]:
 
 
 def plugins_of(job: Job) -> list[JobPlugin]:
-    """Return the plugins of `job` in the order in which they run.
-
-    Raises:
-        PluginError: a plugin is not installed or rejects its arguments.
-    """
+    """Return the plugins of `job` in the order in which they run."""
     return [make(job, name) for name in names_of(job)]
 
 
@@ -90,29 +74,10 @@ def make(job: Job, name: str) -> JobPlugin:
     Raises:
         PluginError: the plugin is not installed or rejects its arguments.
     """
-    plugin = find(name)
-    with _translated(name):
+    if (plugin := known().get(name)) is None:
+        raise PluginError(f"failed to get plugin {name}")
+    with translated(name):
         return plugin(job.spec.plugins[name])
-
-
-def objects_of(plugin: JobPlugin, job: Job) -> list[PluginObject]:
-    """Return the objects that `plugin` needs for `job`.
-
-    Raises:
-        PluginError: the plugin failed.
-    """
-    with _translated(plugin.name):
-        return plugin.objects(job)
-
-
-def removed_at_end(plugin: JobPlugin, job: Job) -> list[PluginObject]:
-    """Return the objects of `plugin` that are deleted after `job` has ended.
-
-    Raises:
-        PluginError: the plugin failed.
-    """
-    with _translated(plugin.name):
-        return plugin.removed_at_end(job)
 
 
 def check(plugins: Iterable[JobPlugin], job: Job) -> None:
@@ -123,20 +88,10 @@ def check(plugins: Iterable[JobPlugin], job: Job) -> None:
     """
     problems: list[str] = []
     for plugin in plugins:
-        with _translated(plugin.name):
+        with translated(plugin.name):
             problems += plugin.problems(job)
     if problems:
         raise PluginError("; ".join(problems))
-
-
-def warnings_of(plugin: JobPlugin, job: Job) -> list[str]:
-    """Return the warnings of `plugin` for users of `job`.
-
-    Raises:
-        PluginError: the plugin failed.
-    """
-    with _translated(plugin.name):
-        return plugin.warnings(job)
 
 
 def body_of(item: PluginObject) -> Manifest:
@@ -154,13 +109,9 @@ def body_of(item: PluginObject) -> Manifest:
 
 
 def adapted(plugins: Sequence[JobPlugin], job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
-    """Return pod `index` of `task` after each of `plugins` has changed `manifest`, one after the other.
-
-    Raises:
-        PluginError: a plugin failed.
-    """
+    """Return pod `index` of `task` after each of `plugins` has changed `manifest`, one after the other."""
     for plugin in plugins:
-        with _translated(plugin.name):
+        with translated(plugin.name):
             manifest = plugin.pod(job, task, index, manifest)
     return manifest
 
@@ -172,7 +123,7 @@ def _overlaid(below: Manifest, above: Manifest) -> Manifest:
 
 
 @contextmanager
-def _translated(name: str) -> Iterator[None]:
+def translated(name: str) -> Iterator[None]:
     """Raise a PluginError for each exception in this block, which may run code of a third party."""
     try:
         yield

@@ -38,10 +38,7 @@ _NAME: Final = "validatepodgroup.volcano.sh"
 class GroupAdmission:
     """Creates PodGroups after setting their defaults and checking them.
 
-    Args:
-        shared: the caches of queues and namespaces, and the client of the API server.
-        webhooks: paths of the webhooks that skip this account. The API server calls the other webhooks.
-        exempt: namespaces for whose objects no webhook is called.
+    `webhooks`: paths of the webhooks that skip this account. `exempt`: namespaces for whose objects no webhook is called.
     """
 
     def __init__(self, shared: Shared, webhooks: Collection[str], exempt: Collection[str]) -> None:
@@ -52,12 +49,7 @@ class GroupAdmission:
             shared.caches.watch(shared.caches.namespaces)
 
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Create the PodGroup. Return the answer of the API server.
-
-        Raises:
-            ApiError: the API server rejects the PodGroup, or its webhooks would reject it.
-            KubeError: the outcome of the write is unknown, or a queue that is not cached could not be read.
-        """
+        """Create the PodGroup. Raise ApiError also when a skipped webhook would reject it."""
         if (not self._mutates and self._queues is None) or manifest["metadata"]["namespace"] in self._exempt:
             return await self._client.create(POD_GROUPS, manifest)
         return await self._client.create(POD_GROUPS, await self._admitted(manifest), field_manager=self._client.user_agent)
@@ -85,13 +77,7 @@ log = structlog.get_logger()
 class PlainPodController:
     """Reconciles each pod when it appears, and again when its PodGroup was deleted.
 
-    Args:
-        shared: clients, caches, clock and metrics of the process.
-        queue: the keys of pods to reconcile.
-        owners: the workloads that own pods.
-        admission: sets defaults and checks the PodGroups.
-        schedulers: the names of Pyroclast's schedulers.
-        inherit: whether annotations of the pods' owners are used.
+    `schedulers`: the names of Pyroclast's schedulers. `inherit`: whether annotations of the pods' owners are used.
     """
 
     def __init__(
@@ -142,11 +128,14 @@ class PlainPodController:
         if plainpods.wants_group(pod, self._schedulers):
             if group is not None:
                 self._tell_of_queue(pod, await self._update(pod, _own(pod, group)))
-            elif not self._is_scaled_to_nothing(pod):
+            elif (workload := self._workload(pod)) is None or workload.size > 0:  # else nothing would delete a new group later
                 await self._create(pod, name)
             await self._annotate(pod, name)
-        elif self._has_lost_group(pod) and self._still_needs_group(pod):
-            await self._create(pod, name)
+        elif self._has_lost_group(pod):
+            workload = self._workload(pod)
+            is_needed = workload is not None and not workload.metadata.is_terminating and workload.size > 0
+            if pod.metadata.controller is None or is_needed:
+                await self._create(pod, name)
 
     async def _create(self, pod: Pod, name: str) -> None:
         gang = await self._owners.gang(pod.metadata)
@@ -209,18 +198,6 @@ class PlainPodController:
         """Return whether the group of `pod` was deleted."""
         there = Key(pod.metadata.namespace, plainpods.group_name(pod))
         return plainpods.is_in_own_group(pod, self._schedulers) and self._groups.get(there) is None
-
-    def _is_scaled_to_nothing(self, pod: Pod) -> bool:
-        """Return whether the workload of `pod` is scaled to zero, so that nothing would delete a new group later."""
-        workload = self._workload(pod)
-        return workload is not None and workload.size <= 0
-
-    def _still_needs_group(self, pod: Pod) -> bool:
-        """Return whether a deleted group must be created again: for a single pod, or while its workload still exists."""
-        if pod.metadata.controller is None:
-            return True
-        workload = self._workload(pod)
-        return workload is not None and not workload.metadata.is_terminating and workload.size > 0
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is None and new is not None and plainpods.wants_group(new, self._schedulers):

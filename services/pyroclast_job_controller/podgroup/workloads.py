@@ -59,14 +59,8 @@ class Owners:
         if owner is None or (owner.api_version, owner.kind) != (BATCH_JOBS.api_version, BATCH_JOBS.kind):
             return None
         known = self.workload(meta.namespace, owner)
-        if known is None:
-            try:
-                known = record_of(await self._client.get(BATCH_JOBS, Key(meta.namespace, owner.name)), records.BatchJob)
-            except ApiError as error:
-                if is_transient(error) and not isinstance(error, NotFound):
-                    raise
-                log.warning("owner.unreadable", owner=f"{owner.kind} {meta.namespace}/{owner.name}", reason=error.message)
-                return None
+        if known is None and (body := await self._live(BATCH_JOBS, meta.namespace, owner)) is not None:
+            known = record_of(body, records.BatchJob)
         return known.gang if isinstance(known, records.BatchJob) and known.metadata.uid == owner.uid else None
 
     async def _annotations(self, namespace: str, owner: OwnerReference) -> dict[str, str]:
@@ -75,25 +69,24 @@ class Owners:
         if known is not None:
             return dict(known.metadata.annotations)
         kind = _READ.get((owner.api_version, owner.kind))
-        if kind is None:
-            return {}
+        body = await self._live(kind, namespace, owner) if kind is not None else None
+        return body["metadata"].get("annotations") or {} if body is not None else {}
+
+    async def _live(self, kind: ResourceType, namespace: str, owner: OwnerReference) -> dict[str, Any] | None:
         try:
-            return (await self._client.get(kind, Key(namespace, owner.name)))["metadata"].get("annotations") or {}
+            return await self._client.get(kind, Key(namespace, owner.name))
         except ApiError as error:
             if is_transient(error) and not isinstance(error, NotFound):
                 raise
             log.warning("owner.unreadable", owner=f"{owner.kind} {namespace}/{owner.name}", reason=error.message)
-            return {}
+            return None
 
 
 class WorkloadController:
     """Deletes the PodGroup of a workload that is scaled to zero, and has it created again when the workload has pods.
 
-    Args:
-        shared: clients, caches, clock and metrics of the process.
-        queue: the keys of workloads. Workloads of several kinds with the same name are reconciled together.
-        owners: the workloads.
-        renew: called with the UID of a workload to reconcile the PodGroup of its pods.
+    Workloads of several kinds with the same name are reconciled together. `renew`: called with the UID of a workload to
+    reconcile the PodGroup of its pods.
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], owners: Owners, renew: Callable[[str], None]) -> None:

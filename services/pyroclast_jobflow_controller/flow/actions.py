@@ -70,58 +70,37 @@ class FlowActions:
         """Carry out the effects. Return the names of the created Jobs.
 
         A failure for one Job does not stop the other Jobs, and is recorded in the memory.
-
-        Raises:
-            KubeError: a write failed with a transient error, or its outcome is unknown.
         """
         flow = facts.flow
         made: list[str] = []
+        others = tuple(each for each in flow.metadata.finalizers if each != keys.FLOW_FINALIZER)
         for effect in effects:
-            match effect:
-                case AddFinalizer():
-                    await self._set_finalizers(flow, (*flow.metadata.finalizers, keys.FLOW_FINALIZER))
-                case ReleaseFlow():
-                    await self._set_finalizers(
-                        flow, tuple(each for each in flow.metadata.finalizers if each != keys.FLOW_FINALIZER)
-                    )
-                case CreateJob() | DeleteJob() | CancelJob():
-                    pass  # these run concurrently below
+            if isinstance(effect, AddFinalizer | ReleaseFlow):
+                added = (keys.FLOW_FINALIZER,) if isinstance(effect, AddFinalizer) else ()
+                await self._set_finalizers(flow, (*others, *added))
 
-        async def create(effect: CreateJob) -> None:
+        async def write(effect: CreateJob | DeleteJob | CancelJob) -> None:
             try:
-                if await self._create(flow, memory, effect, facts.now):
-                    made.append(effect.name)
+                match effect:
+                    case DeleteJob():
+                        await self._delete(flow, memory, effect)
+                    case CancelJob():
+                        await self._cancel(flow, memory, effect)
+                    case CreateJob() if await self._create(flow, memory, effect, facts.now):
+                        made.append(effect.name)
             finally:
                 self._gets_on(flow.key)
 
-        async def delete(effect: DeleteJob) -> None:
-            try:
-                await self._delete(flow, memory, effect)
-            finally:
-                self._gets_on(flow.key)
-
-        async def cancel(effect: CancelJob) -> None:
-            try:
-                await self._cancel(flow, memory, effect)
-            finally:
-                self._gets_on(flow.key)
-
-        cancellations = [effect for effect in effects if isinstance(effect, CancelJob)]
-        deletions = [effect for effect in effects if isinstance(effect, DeleteJob)]
+        errors = await at_once([effect for effect in effects if isinstance(effect, DeleteJob)], write)
+        errors += await at_once([effect for effect in effects if isinstance(effect, CancelJob)], write)
         creations = [effect for effect in effects if isinstance(effect, CreateJob)]
-        errors = await at_once(deletions, delete)
-        errors += await at_once(cancellations, cancel)
-        errors += await slow_start(creations, create, first=1 if memory.refused else 8)
+        errors += await slow_start(creations, write, first=1 if memory.refused else 8)
         if errors:
             raise errors[0]
         return made
 
     async def write_status(self, flow: JobFlow, memory: FlowMemory, status: FlowStatus) -> JobFlow:
-        """Write the status if `flow` is the newest version of the object. Return the flow with the new status.
-
-        Raises:
-            Conflict: the flow has changed.
-        """
+        """Write the status if `flow` is the newest version of the object. Return the flow with the new status."""
         meta = flow.metadata
         patch = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -136,11 +115,7 @@ class FlowActions:
         return flow
 
     async def exit_codes(self, flow: JobFlow, jobs: Sequence[Job]) -> dict[str, int | None]:
-        """Return the exit codes of `jobs` by name. The value is None when no pod of the Job reports an exit code.
-
-        Raises:
-            KubeError: the pods of a Job could not be read.
-        """
+        """Return the exit codes of `jobs` by name. The value is None when no pod of the Job reports an exit code."""
         found: dict[str, int | None] = {}
 
         async def ask(job: Job) -> None:
@@ -178,11 +153,7 @@ class FlowActions:
             self._caches.flows.put(record_of(answer, JobFlow))
 
     async def _create(self, flow: JobFlow, memory: FlowMemory, effect: CreateJob, now: float) -> bool:
-        """Create a Job. Return whether this call created it.
-
-        Raises:
-            KubeError: the error is transient, or the outcome is unknown.
-        """
+        """Create a Job. Return whether this call created it."""
         try:
             body = manifest(flow, effect)
         except PatchError as error:

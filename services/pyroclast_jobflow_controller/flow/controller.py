@@ -14,7 +14,7 @@ from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.effects import normal, warning
 from pyroclast.lifecycle.flow.decide import decide
 from pyroclast.lifecycle.flow.facts import CancelJob, FlowDecision, FlowFacts, ReleaseFlow
-from pyroclast.lifecycle.flow.jobs import is_owned
+from pyroclast.lifecycle.flow.jobs import controlling_flow, is_owned
 from pyroclast.runtime.reconciler import NOW, Reconciler, Requeue
 from pyroclast_jobflow_controller.caches import Caches, Shared
 from pyroclast_jobflow_controller.flow.actions import FlowActions
@@ -30,7 +30,7 @@ def facts_of(caches: Caches, flow: JobFlow, memory: FlowMemory, now: float) -> F
     for job in caches.jobs.members(str(flow.key)).values():
         if is_owned(flow, job):
             jobs[job.metadata.name] = job
-        elif not _is_of_flow(job):
+        elif controlling_flow(job) is None:  # a Job of another flow belongs to it alone, also when it is a deleted namesake
             labelled[job.metadata.name] = job
 
     def job_named(name: str) -> Job | None:
@@ -58,15 +58,6 @@ def facts_of(caches: Caches, flow: JobFlow, memory: FlowMemory, now: float) -> F
     )
 
 
-def _is_of_flow(job: Job) -> bool:
-    """Whether a JobFlow is the controller of `job`.
-
-    Such a Job belongs to that flow alone, also when the flow is a deleted namesake.
-    """
-    owner = job.metadata.controller
-    return owner is not None and owner.kind == JOB_FLOWS.kind and owner.api_version == JOB_FLOWS.api_version
-
-
 log = structlog.get_logger()
 
 _MOST_NAMED: Final = 10
@@ -76,14 +67,7 @@ _MOST_NAMED: Final = 10
 class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
     """Creates the Jobs of flows and writes the status of flows.
 
-    Args:
-        shared: clients, caches, clock and metrics of the process.
-        actions: the writes.
-        probes: the controller that probes pods.
-        memories: the memory of each flow.
-        queue: the keys of flows to reconcile.
-        most_requeues: the number of consecutive refusals after which an Event reports that a Job cannot be created. A negative
-            number means never.
+    `most_requeues`: the number of refusals in a row after which an Event reports that a Job cannot be created; negative: never.
     """
 
     ROUNDS = 12

@@ -36,7 +36,11 @@ class FlowMemory(Memory):
         Return whether any were removed. Then the flow needs another decision, because such a Job may have blocked its successor.
         """
         before = len(self.ghosts)
-        self.ghosts = {name: ghost for name, ghost in self.ghosts.items() if _is_news(ghost, told.get(name))}
+        self.ghosts = {
+            name: ghost
+            for name, ghost in self.ghosts.items()
+            if (job := told.get(name)) is None or (job is not ghost and job.metadata.uid == ghost.metadata.uid)
+        }
         return len(self.ghosts) < before
 
     def take(self, request: ProbeRequest, answer: ProbeAnswer) -> bool:
@@ -55,18 +59,8 @@ class FlowMemory(Memory):
 
     def forget_job(self, name: str) -> None:
         """Remove the state of earlier Jobs with the name `name`, after a new Job was created."""
-        self.refused.pop(name, None)
-        self.refusals.pop(name, None)
-        self.ghosts.pop(name, None)
-        self.exit_codes.pop(name, None)
-
-
-def _is_news(ghost: Job, told: Job | None) -> bool:
-    """Whether the status does not record the end of `ghost` yet.
-
-    `told` is the Job of that name in the status, None when the status has no such Job.
-    """
-    return told is None or (told is not ghost and told.metadata.uid == ghost.metadata.uid)
+        for memory in (self.refused, self.refusals, self.ghosts, self.exit_codes):
+            memory.pop(name, None)
 
 
 class FlowMemories(Memories[JobFlow, FlowMemory]):

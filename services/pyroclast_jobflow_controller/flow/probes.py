@@ -64,13 +64,7 @@ class _Course:
 class ProbeController:
     """Runs probes, as many at the same time as the queue has workers. A probe that hangs ends after the timeout of the settings.
 
-    Args:
-        client: the client of the API server, to read the addresses of pods.
-        reach: sends HTTP requests and opens TCP connections to pods.
-        memories: the state of each flow, in which the results are stored.
-        flows: the queue of flow keys; a flow is enqueued when its result changes.
-        queue: the keys of probes to run.
-        settings: the period and the success threshold.
+    `memories` stores the results. A flow is added to `flows` when its result changes. `queue` has the probes to run.
     """
 
     def __init__(
@@ -179,10 +173,8 @@ def _is_ready(pod: Pod) -> bool:
 class Reach:
     """Probes pods; an async context manager. Each result is the failure as a text, empty on success.
 
-    Args:
-        timeout: the limit in seconds for a whole probe.
-        local: whether loopback and link-local addresses are probed too. Pods that are processes of this machine have such
-            addresses. On a cluster they would give access to services of the machine itself.
+    `timeout`: the limit in seconds for a whole probe. `local`: whether loopback and link-local addresses are probed too. Pods
+    that are processes of this machine have such addresses. On a cluster they would give access to services of the machine.
     """
 
     def __init__(self, timeout: float, *, local: bool = False) -> None:

@@ -53,12 +53,14 @@ class FlowWatch:
         job = new or old
         if job is None or (old is not None and new is not None and _looks_the_same(old, new)):
             return
+        owner = job.metadata.controller
         for key in flows_of(job):
             memory = self._memories.known(key)
-            if old is None and memory is not None and _is_echo(memory, job):
-                continue  # the reconcile that created the Job knows it already
-            if new is None and memory is not None and _ended_for(memory, job):
-                memory.ghosts[job.metadata.name] = job
+            if memory is not None and owner is not None and owner.uid == memory.uid:
+                if old is None and job.status.state.phase is JobPhase.NEW:
+                    continue  # the reconcile that created the Job knows it already: only this controller creates such Jobs
+                if new is None and job.status.state.phase.is_finished:
+                    memory.ghosts[job.metadata.name] = job
             self._queue.add_after(key, self._delay(key, memory, is_urgent=new is None or new.status.state.phase.is_finished))
 
     def _delay(self, key: Key, memory: FlowMemory | None, *, is_urgent: bool) -> float:
@@ -75,18 +77,6 @@ class FlowWatch:
         flow = self._caches.flows.get(key)
         is_running = flow is not None and flow.status.state.phase is FlowPhase.RUNNING
         return max(delay, memory.pace.wait()) if is_running and not memory.graph.follows_progress else delay
-
-
-def _is_echo(memory: FlowMemory, job: Job) -> bool:
-    """Whether the event announces a Job that was just created for the flow. Only this controller creates such Jobs."""
-    owner = job.metadata.controller
-    return owner is not None and owner.uid == memory.uid and job.status.state.phase is JobPhase.NEW
-
-
-def _ended_for(memory: FlowMemory, job: Job) -> bool:
-    """Whether `job` belonged to the flow and had ended."""
-    owner = job.metadata.controller
-    return owner is not None and owner.uid == memory.uid and job.status.state.phase.is_finished
 
 
 def _looks_the_same(old: Job, new: Job) -> bool:

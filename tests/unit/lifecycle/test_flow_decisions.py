@@ -27,7 +27,7 @@ from pyroclast.lifecycle.flow.jobs import manifest
 from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
 from pyroclast.lifecycle.times import format_time
-from pyroclast_jobflow_controller.templates import job_of, made_from, template_from
+from pyroclast_jobflow_controller.templates import made_from
 from tests.unit.lifecycle.builders import NOW, decode
 
 SPEC = msgspec.Raw(b'{"tasks":[{"name":"t","template":{"spec":{"containers":[{"name":"c"}]}}}]}')
@@ -533,22 +533,6 @@ def test_a_patch_that_is_nested_too_deeply_is_refused_in_words() -> None:
     of = msgspec.structs.replace(flow(A).spec.flows[0], patch=msgspec.Raw(b'{"spec":' * 2000 + b"{}" + b"}" * 2000))
     with pytest.raises(PatchError, match="nested"):
         manifest(flow(A), CreateJob("f-a", of, SPEC))
-
-
-def test_conversion_between_job_and_job_template_keeps_the_spec_and_drops_runtime_fields() -> None:
-    meta = {"name": "t", "namespace": "n", "labels": {"l": "1"}, "annotations": {"a": "2"}}
-    template = {
-        "apiVersion": "flow.volcano.sh/v1alpha1",
-        "kind": "JobTemplate",
-        "metadata": meta,
-        "spec": {"maxRetry": 4, "tasks": []},
-    }
-    assert template_from(job_of(template)) == template
-    there = job_of(template, "j") | {"status": {"state": {"phase": "Running"}}}
-    there["metadata"] |= {"uid": "u", "resourceVersion": "7", "labels": {"l": "1", keys.CREATED_BY_JOB_FLOW: "n.f"}}
-    assert job_of(template_from(there)) == job_of(template, "j")
-    there["spec"] = {"volumes": [{"mountPath": "/d", "volumeClaim": {"x": 1}, "volumeClaimName": "j-pvc-abc"}]}
-    assert template_from(there)["spec"] == {"volumes": [{"mountPath": "/d", "volumeClaim": {"x": 1}}]}
 
 
 def test_template_status_lists_its_jobs_and_keeps_the_last_list_when_there_are_none() -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from pyroclast.api import keys
 from pyroclast.api.records import FlowJobPods, FlowJobStatus, Job, JobFlow
+from pyroclast.lifecycle.flow.jobs import controlling_flow
 from pyroclast.lifecycle.flow.status import followed
-from pyroclast_job_controller.job.expiry import end_is_recorded, flow_of
+from pyroclast_job_controller.job.expiry import end_is_recorded
 from tests.unit.lifecycle.builders import NOW, decode
 from tests.unit.lifecycle.test_flow_decisions import decided, entry, flow, job
 
@@ -71,9 +72,9 @@ def test_job_end_is_recorded_if_the_flow_status_has_it_or_the_flow_no_longer_nee
 
 
 def test_flow_of_a_job_is_its_controller_owner_and_not_its_label() -> None:
-    assert str(flow_of(job("f-a", "Completed"))) == "n/f"
+    assert str(controlling_flow(job("f-a", "Completed"))) == "n/f"
     labelled = decode({"metadata": {"name": "j", "namespace": "n", "labels": {keys.CREATED_BY_JOB_FLOW: "n.f"}}}, Job)
-    assert flow_of(labelled) is None
+    assert controlling_flow(labelled) is None
 
 
 def test_flow_status_written_after_a_job_finished_records_its_end() -> None:

@@ -38,12 +38,18 @@ def is_owned(flow: JobFlow, job: Job) -> bool:
     return owner is not None and owner.uid == flow.metadata.uid
 
 
+def controlling_flow(job: Job) -> Key | None:
+    """Return the flow that controls `job`; None when no flow does."""
+    owner = job.metadata.controller
+    is_flow = owner is not None and owner.kind == JOB_FLOWS.kind and owner.api_version == JOB_FLOWS.api_version
+    return Key(job.metadata.namespace, owner.name) if owner is not None and is_flow else None
+
+
 def flows_of(job: Job) -> Iterator[Key]:
     """Yield the flow whose status counts `job`: the flow that controls the Job, else the flow that its label names."""
     meta = job.metadata
-    owner = meta.controller
-    if owner is not None and owner.kind == JOB_FLOWS.kind and owner.api_version == JOB_FLOWS.api_version:
-        yield Key(meta.namespace, owner.name)
+    if (flow := controlling_flow(job)) is not None:
+        yield flow
     elif name := _named(meta.namespace, meta.labels.get(keys.CREATED_BY_JOB_FLOW, "")):
         yield Key(meta.namespace, name)
 

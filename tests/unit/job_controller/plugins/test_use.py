@@ -136,8 +136,8 @@ def test_third_party_plugin_is_loaded_from_an_entry_point(installed):
 def test_exception_in_a_third_party_plugin_becomes_a_plugin_error_with_its_name(installed):
     owner = job(plugins={"broken": []})
     (plugin,) = use.plugins_of(owner)
-    with pytest.raises(PluginError, match=r"^plugin broken failed: KeyError: 'nothing'$"):
-        use.objects_of(plugin, owner)
+    with pytest.raises(PluginError, match=r"^plugin broken failed: KeyError: 'nothing'$"), use.translated(plugin.name):
+        plugin.objects(owner)
     with pytest.raises(PluginError, match=r"^plugin broken failed: KeyError: 'nothing'$"):
         use.adapted([plugin], owner, owner.spec.tasks[0], 0, pods.build(owner, owner.spec.tasks[0], 0))
     with pytest.raises(PluginError, match=r"^plugin fussy failed: ValueError: not these$"):
