@@ -218,11 +218,7 @@ class UnknownZone(ValueError):
 
 @lru_cache(maxsize=1024)
 def zone_of(name: str) -> tzinfo:
-    """Return the time zone of that name. An empty name means UTC.
-
-    Raises:
-        UnknownZone: no time zone has that name.
-    """
+    """Return the time zone of that name. An empty name means UTC. Raises UnknownZone: no time zone has that name."""
     if not name:
         return UTC
     if name == "Local":

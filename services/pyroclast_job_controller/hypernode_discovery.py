@@ -47,8 +47,7 @@ class Credentials:
     def from_secret(cls, data: dict[str, str]) -> Credentials:
         """Read the credentials from the `data` of a Secret.
 
-        Raises:
-            UfmError: `username` or `password` is missing, or is not base64 of text.
+        Raises UfmError: `username` or `password` is missing, or is not base64 of text.
         """
         missing = [name for name in ("username", "password") if not data.get(name)]
         if missing:
@@ -62,8 +61,7 @@ class Credentials:
 async def fetch_ports(endpoint: str, credentials: Credentials, *, verify: bool = True) -> list[Port]:
     """Return the ports of the fabric. `endpoint` is host and port, with https as the default scheme.
 
-    Raises:
-        UfmError: UFM cannot be reached, refuses the request, or returns an invalid answer.
+    Raises UfmError: UFM cannot be reached, refuses the request, or returns an invalid answer.
     """
     url = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/") + _PATH
     login = base64.b64encode(f"{credentials.username}:{credentials.password}".encode()).decode()

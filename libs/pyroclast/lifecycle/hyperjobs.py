@@ -100,12 +100,13 @@ def manifest(hyper_job: HyperJob, part: HyperJobPart, namespace: str) -> dict[st
 
 def has_ended(hyper_job: HyperJob, name: str) -> bool:
     """Return whether the status says that the Job `name` has finished. Such a Job is not created again after its deletion."""
-    return any(name in each.job_states and each.job_states[name].phase.is_finished for each in _states(hyper_job))
+    rows = hyper_job.status.replicated_jobs_status
+    return any(name in row.job_states and row.job_states[name].phase.is_finished for row in rows)
 
 
 def status(hyper_job: HyperJob, jobs: Mapping[str, Job], problem: Problem | None, *, now: float) -> dict[str, Any]:
     """Return the merge patch of the status for the Jobs by name. Empty when the status is current."""
-    before = {name: state for each in _states(hyper_job) for name, state in each.job_states.items()}
+    before = {name: state for row in hyper_job.status.replicated_jobs_status for name, state in row.job_states.items()}
     states: dict[str, JobState] = {}
     rows = []
     for entry in hyper_job.spec.replicated_jobs:
@@ -130,10 +131,6 @@ def _wanted(hyper_job: HyperJob) -> int:
     return sum(max(0, entry.replicas) for entry in hyper_job.spec.replicated_jobs)
 
 
-def _states(hyper_job: HyperJob) -> tuple[Any, ...]:
-    return hyper_job.status.replicated_jobs_status
-
-
 def _state(job: Job | None, before: JobState | None) -> JobState | None:
     """Return the state of a Job. For a Job that was deleted after its end, return the state at its end. Otherwise None."""
     if job is not None:
@@ -142,13 +139,10 @@ def _state(job: Job | None, before: JobState | None) -> JobState | None:
 
 
 def _row(name: str, states: Mapping[str, JobState], jobs: Iterable[Job]) -> dict[str, Any]:
-    all_of_them = [job.status for job in jobs]
-    numbers = {
-        field: sum(getattr(each, field) for each in all_of_them)
-        for field in ("pending", "running", "succeeded", "failed", "terminating", "unknown")
-    }
-    written = {job: {key: value for key, value in msgspec.to_builtins(state).items() if value} for job, state in states.items()}
-    return {"name": name, "jobStates": written, **numbers}
+    statuses = [job.status for job in jobs]
+    counted = ("pending", "running", "succeeded", "failed", "terminating", "unknown")
+    numbers = {field: sum(getattr(each, field) for each in statuses) for field in counted}
+    return {"name": name, "jobStates": {job: _written(state) for job, state in states.items()}, **numbers}
 
 
 def _conditions(
@@ -180,12 +174,10 @@ def _condition(type_: str, holds: bool, why: Problem, known: Condition | None, n
 
 @dataclass(frozen=True, slots=True)
 class HyperFacts:
-    """The facts about a HyperJob at one moment.
+    """The facts about a HyperJob at one moment, with its Jobs by name.
 
-    Attributes:
-        jobs: its Jobs by name.
-        is_empty: whether the watch shows none of its Jobs any more.
-        namespaces: the namespaces that its entries name, by name. None for one that does not exist.
+    `is_empty`: whether the watch shows none of its Jobs any more. `namespaces`: the namespaces that its entries name, by name;
+    None for one that does not exist.
     """
 
     hyper_job: HyperJob
@@ -196,14 +188,10 @@ class HyperFacts:
 
 @dataclass(frozen=True, slots=True)
 class HyperDecision:
-    """The actions for a HyperJob, in this order: delete Jobs, write the finalizers, create the missing Jobs.
+    """The actions for a HyperJob, in this order: delete Jobs, write the finalizers, create the missing Jobs without a problem.
 
-    Attributes:
-        delete: the Jobs to delete.
-        finalizers: the finalizers to write. None when they stay unchanged.
-        missing: the Jobs to create, unless they have a problem.
-        problems: the problem of each Job that cannot be created, by its name.
-        problem: the problem of the HyperJob as a whole.
+    `finalizers`: None when they stay unchanged. `problems`: the problem of each Job that cannot be created, by its name.
+    `problem`: the problem of the HyperJob as a whole.
     """
 
     delete: tuple[Job, ...] = ()
@@ -276,14 +264,16 @@ def fitted(hyper_job: HyperJob, rows: Sequence[Row]) -> list[Row]:
     First the messages are omitted, then the reasons, then the times, and at last the Jobs that have not ended.
     """
     room = _MOST_STORED - len(msgspec.json.encode(hyper_job.spec))
-    found = list(rows)
-    for number in range(len(_OPTIONAL) + 1):
+    found = [dict(row) for row in rows]
+    for field in _OPTIONAL:
         if len(msgspec.json.encode(found)) <= room:
             return found
-        found = [{**row, "jobStates": _shortened(row["jobStates"], _OPTIONAL[: number + 1])} for row in found]
-    if len(msgspec.json.encode(found)) <= room:
-        return found
-    return [{**row, "jobStates": _ended(row["jobStates"])} for row in found]
+        for row in found:
+            row["jobStates"] = {name: _without(state, field) for name, state in row["jobStates"].items()}
+    if len(msgspec.json.encode(found)) > room:
+        for row in found:
+            row["jobStates"] = {name: state for name, state in row["jobStates"].items() if state["phase"] in _ENDS}
+    return found
 
 
 def status_patch(hyper_job: HyperJob, body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -319,9 +309,5 @@ def _set(path: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a JSON valu
     return {"op": "add", "path": path, "value": value}
 
 
-def _shortened(states: Mapping[str, Mapping[str, Any]], without: Sequence[str]) -> dict[str, Any]:
-    return {name: {key: value for key, value in state.items() if key not in without} for name, state in states.items()}
-
-
-def _ended(states: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: state for name, state in states.items() if state["phase"] in _ENDS}
+def _without(state: Mapping[str, Any], field: str) -> dict[str, Any]:
+    return {key: value for key, value in state.items() if key != field}

@@ -70,16 +70,14 @@ class JobPlugin:
     def objects(self, job: Job) -> list[PluginObject]:  # noqa: ARG002
         """Return the objects that must exist while `job` exists, in the order of their creation.
 
-        Raises:
-            PluginError: the Job lacks something that the plugin needs.
+        Raises PluginError: the Job lacks something that the plugin needs.
         """
         return []
 
     def removed_at_end(self, job: Job) -> list[PluginObject]:
         """Which of its objects the controller deletes when `job` ends or is stopped: all of them. The rest goes with the Job.
 
-        Raises:
-            PluginError: the Job lacks what the plugin needs.
+        Raises PluginError: the Job lacks what the plugin needs.
         """
         return self.objects(job)
 
@@ -97,7 +95,6 @@ class JobPlugin:
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
         """Return the manifest of pod `index` of `task`: a copy of `manifest` with the plugin's changes.
 
-        Raises:
-            PluginError: the Job lacks something that the plugin needs.
+        Raises PluginError: the Job lacks something that the plugin needs.
         """
         return manifest

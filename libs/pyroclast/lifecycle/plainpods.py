@@ -80,13 +80,10 @@ def merged(owners: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def manifest(pod: Pod, inherited: Mapping[str, str], gang: int | None = None) -> dict[str, Any]:
-    """Return the PodGroup to create for `pod`.
+    """Return the PodGroup to create for `pod`, or for the pods with which it shares the group.
 
-    Args:
-        pod: the pod, or one of the pods that share the group.
-        inherited: the annotations of its owners. Empty when they are not used.
-        gang: the number of pods that must start together by the `scheduling` of the pod's Job, see `BatchJob.gang`. An annotation
-            overrides it.
+    `inherited`: the annotations of its owners. `gang`: the number of pods that must start together by the `scheduling` of the
+    pod's Job, see `BatchJob.gang`; an annotation overrides it.
     """
     given, labels = pod.metadata.annotations, pod.metadata.labels
     said = inherited.get(keys.GROUP_MIN_MEMBER)

@@ -51,11 +51,9 @@ class SchedulerShare:
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """The shares of all schedulers, in the order in which they choose.
+    """The shares of all schedulers, in the order in which they choose. `period`: the seconds between two distributions.
 
-    Attributes:
-        period: the seconds between two distributions.
-        on_events: whether changes of nodes and pods also cause a distribution.
+    `on_events`: whether changes of nodes and pods also cause a distribution.
     """
 
     shares: tuple[SchedulerShare, ...]
@@ -66,8 +64,7 @@ class Sharding:
 def from_flags(texts: Sequence[str], *, period: float, on_events: bool) -> Sharding:
     """Parse `--scheduler-configs`. Each value is `name:type:minUtil:maxUtil:preferWarmup:minNodes:maxNodes`.
 
-    Raises:
-        ShardingError: a value is invalid.
+    Raises ShardingError: a value is invalid.
     """
     shares = []
     for text in texts or DEFAULT:
@@ -86,8 +83,7 @@ def from_flags(texts: Sequence[str], *, period: float, on_events: bool) -> Shard
 def read(data: Mapping[str, str], flags: Sharding) -> Sharding:
     """Parse the configuration in a ConfigMap. Missing fields have the values of `flags`.
 
-    Raises:
-        ShardingError: the configuration is invalid.
+    Raises ShardingError: the configuration is invalid.
     """
     import yaml  # noqa: PLC0415 - most installations have no such configuration
 
@@ -114,7 +110,10 @@ def _read_share(entry: object, where: str) -> SchedulerShare:
     if not isinstance(entry, dict):
         raise ShardingError(f"{where} must have name, type and policies")
     try:
-        policies = tuple(_read_policies(entry.get("policies") or ())) or _chain(
+        policies = tuple(
+            Policy(str(each.get("name") or ""), float(each.get("weight", 1.0)), dict(each.get("arguments") or {}))
+            for each in entry.get("policies") or ()
+        ) or _chain(
             float(entry.get("cpuUtilizationMin", 0.0)),
             float(entry.get("cpuUtilizationMax", 1.0)),
             int(entry.get("minNodes", 0)),
@@ -124,11 +123,6 @@ def _read_share(entry: object, where: str) -> SchedulerShare:
     except (TypeError, ValueError, AttributeError, OverflowError):
         raise ShardingError(f"{where}: weights, utilisation and numbers of nodes must be numbers") from None
     return _checked(SchedulerShare(str(entry.get("name") or ""), str(entry.get("type") or ""), policies), where)
-
-
-def _read_policies(entries: Iterable[Mapping[str, Any]]) -> Iterable[Policy]:
-    for entry in entries:
-        yield Policy(str(entry.get("name") or ""), float(entry.get("weight", 1.0)), dict(entry.get("arguments") or {}))
 
 
 def _chain(low: float, high: float, fewest: int, most: int | None, *, prefer_warm: bool) -> tuple[Policy, ...]:
@@ -203,7 +197,8 @@ def choose(shares: Sequence[SchedulerShare], nodes: Iterable[NodeLoad]) -> dict[
     left = sorted(nodes, key=lambda node: node.name)
     chosen: dict[str, tuple[str, ...]] = {}
     for share in shares:
-        fitting = [node for node in left if all(_accepts(policy, node) for policy in share.policies)]
+        ranges = [_limits(policy) for policy in share.policies if policy.name == RATE]
+        fitting = [node for node in left if all(low <= round(node.rate, 2) <= high for low, high in ranges)]
         fitting.sort(key=lambda node: -sum(policy.weight * _points(policy, node) for policy in share.policies))
         for policy in share.policies:
             if policy.name == LIMIT and "maxNodes" in policy.arguments:
@@ -231,13 +226,6 @@ def status(shard: NodeShard, desired: Sequence[str]) -> dict[str, Any]:
     if (tuple(add), tuple(remove)) == (shard.status.nodes_to_add, shard.status.nodes_to_remove):
         return {}
     return {"nodesToAdd": add, "nodesToRemove": remove}
-
-
-def _accepts(policy: Policy, node: NodeLoad) -> bool:
-    if policy.name != RATE:
-        return True
-    low, high = _limits(policy)
-    return low <= round(node.rate, 2) <= high
 
 
 def _points(policy: Policy, node: NodeLoad) -> float:

@@ -20,8 +20,7 @@ _UNUSUAL: Final = re.compile(
 def parse_time(text: str) -> float:
     """Return an RFC 3339 time in seconds since the epoch; a leap second equals the second after it.
 
-    Raises:
-        ValueError: `text` is not an RFC 3339 time.
+    Raises ValueError: `text` is not an RFC 3339 time.
     """
     try:
         moment = datetime.fromisoformat(text)
@@ -46,11 +45,7 @@ def format_time(seconds: float) -> str:
 
 
 def duration_seconds(text: str) -> float:
-    """Return the seconds of a Go duration such as `90s` or `1h30m`.
-
-    Raises:
-        DurationError: `text` is not a Go duration.
-    """
+    """Return the seconds of a Go duration such as `90s` or `1h30m`. Raises DurationError: `text` is not a Go duration."""
     return durations.nanoseconds(text) / 1e9
 
 

@@ -35,8 +35,7 @@ def addresses(job: Job, task: Task) -> list[str]:
 def hosts(job: Job, task: Task) -> list[Host]:
     """Return host name and subdomain of each pod of `task`. There is only one pair when the template sets the host name.
 
-    Raises:
-        PluginError: the Job has more than `MOST_HOSTS` pods.
+    Raises PluginError: the Job has more than `MOST_HOSTS` pods.
     """
     spec = template_of(task).get("spec") or {}
     if (total := total_replicas(job.spec)) > MOST_HOSTS:

@@ -26,11 +26,7 @@ class RayPlugin(JobPlugin):
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["ray"]
 
     def objects(self, job: Job) -> list[PluginObject]:
-        """Return the Service of the head.
-
-        Raises:
-            PluginError: the Job has no head.
-        """
+        """Return the Service of the head. Raises PluginError: the Job has no head."""
         head = self._head(job)
         selector = {
             keys.JOB_NAME: job.metadata.name,
@@ -44,11 +40,7 @@ class RayPlugin(JobPlugin):
         return [PluginObject(SERVICES, f"{job.metadata.name}-head-svc", {"spec": {"selector": selector, "ports": ports}})]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
-        """Set the command of the head's container or of a worker's container.
-
-        Raises:
-            PluginError: the Job has no head.
-        """
+        """Set the command of the head's container or of a worker's container. Raises PluginError: the Job has no head."""
         head = self._head(job)
         if task.name == head.name:
             name = self.flags.text("headContainer")

@@ -71,8 +71,7 @@ def plugins_of(job: Job) -> list[JobPlugin]:
 def make(job: Job, name: str) -> JobPlugin:
     """Return the plugin `name` with its arguments in `job`.
 
-    Raises:
-        PluginError: the plugin is not installed or rejects its arguments.
+    Raises PluginError: the plugin is not installed or rejects its arguments.
     """
     if (plugin := known().get(name)) is None:
         raise PluginError(f"failed to get plugin {name}")
@@ -81,11 +80,7 @@ def make(job: Job, name: str) -> JobPlugin:
 
 
 def check(plugins: Iterable[JobPlugin], job: Job) -> None:
-    """Check with `plugins` whether `job` can run.
-
-    Raises:
-        PluginError: the Job cannot run, or a plugin failed.
-    """
+    """Check with `plugins` whether `job` can run. Raises PluginError: the Job cannot run, or a plugin failed."""
     problems: list[str] = []
     for plugin in plugins:
         with translated(plugin.name):
@@ -97,8 +92,7 @@ def check(plugins: Iterable[JobPlugin], job: Job) -> None:
 def body_of(item: PluginObject) -> Manifest:
     """Return the body with which an object is created. Key generation is slow, so call this in a thread.
 
-    Raises:
-        PluginError: the body cannot be created.
+    Raises PluginError: the body cannot be created.
     """
     if item.once is None:
         return item.body

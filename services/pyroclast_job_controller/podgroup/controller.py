@@ -219,8 +219,7 @@ class PlainPodController:
 def _own(pod: Pod, group: PodGroup) -> PodGroup:
     """Return `group` if it was created for `pod` or a sibling: the answer was lost, or the watch is late.
 
-    Raises:
-        Blocked: a PodGroup of another owner has the name.
+    Raises Blocked: a PodGroup of another owner has the name.
     """
     if plainpods.is_group_of(pod, group):
         return group

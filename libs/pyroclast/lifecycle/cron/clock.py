@@ -142,13 +142,7 @@ class Missed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The scheduled time for which a CronJob must act. Times are in seconds since the epoch.
-
-    Attributes:
-        earliest: the time after which scheduled times count.
-        time: the latest due time. None when no time is due.
-        missed: how many times were missed.
-    """
+    """The latest due time of a CronJob, None when no time is due. `earliest`: the time after which scheduled times count."""
 
     earliest: float
     time: float | None
@@ -166,8 +160,7 @@ def due(clock: Clock, *, earliest: float, now: float, deadline: float | None = N
     `deadline` is the time in seconds after which a scheduled time is no longer due. The number of missed times is estimated from
     the distance between the first two times.
 
-    Raises:
-        ScheduleError: no two times are at least a second apart.
+    Raises ScheduleError: no two times are at least a second apart.
     """
     if deadline is not None:
         earliest = max(earliest, now - deadline)

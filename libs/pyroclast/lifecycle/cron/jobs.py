@@ -16,10 +16,7 @@ from pyroclast.lifecycle.times import format_time, parse_time
 
 
 def job_name(cron_job: CronJob, time: float) -> str:
-    """Return the name of the Job for `time`, in seconds since the epoch.
-
-    The name contains the minute, so that there is at most one Job for each minute.
-    """
+    """Return the name of the Job for `time`, in seconds since the epoch: there is at most one Job for each minute."""
     return f"{cron_job.metadata.name}-{int(time) // 60}"
 
 
@@ -27,6 +24,9 @@ def manifest(cron_job: CronJob, time: float, zone: tzinfo | None) -> dict[str, A
     """Return the Job to create for `time`. `zone` is the time zone of the CronJob, None when it names none."""
     template, meta = cron_job.spec.job_template, cron_job.metadata
     when = datetime.fromtimestamp(time, zone or UTC).isoformat().replace("+00:00", "Z")
+    annotations = {key: value for key, value in template.metadata.annotations.items() if key != keys.SUBMITTED_BY}
+    if by := meta.annotations.get(keys.SUBMITTED_BY):
+        annotations[keys.SUBMITTED_BY] = by
     return {
         "apiVersion": JOBS.api_version,
         "kind": JOBS.kind,
@@ -34,19 +34,11 @@ def manifest(cron_job: CronJob, time: float, zone: tzinfo | None) -> dict[str, A
             "name": job_name(cron_job, time),
             "namespace": meta.namespace,
             "labels": dict(template.metadata.labels),
-            "annotations": {**_passed_on(cron_job), keys.CRON_JOB_SCHEDULED_TIMESTAMP: when},
+            "annotations": {**annotations, keys.CRON_JOB_SCHEDULED_TIMESTAMP: when},
             "ownerReferences": [controller_reference(CRON_JOBS, meta)],
         },
         "spec": msgspec.json.decode(template.spec) if template.spec else {},
     }
-
-
-def _passed_on(cron_job: CronJob) -> dict[str, str]:
-    """Return the annotations of a Job: those of the template, with the submitter of the CronJob as the Job's submitter."""
-    annotations = {**cron_job.spec.job_template.metadata.annotations}
-    annotations.pop(keys.SUBMITTED_BY, None)
-    by = cron_job.metadata.annotations.get(keys.SUBMITTED_BY)
-    return {**annotations, keys.SUBMITTED_BY: by} if by else annotations
 
 
 def owner_of(job: Job) -> str:
@@ -110,7 +102,7 @@ class CronState:
 
     def with_job(self, job: Job) -> Self:
         """Return this state with `job` added as a running Job."""
-        return self.without(job.metadata.uid)._plus(reference(job))
+        return replace(self, active=(*self.without(job.metadata.uid).active, reference(job)))
 
     def acted_on(self, time: float) -> Self:
         """Return this state after the scheduled time `time` was acted on. Earlier times then no longer need a Job."""
@@ -121,17 +113,10 @@ class CronState:
         return any(each.uid == uid for each in self.active)
 
     def patch(self, cron_job: CronJob) -> dict[str, Any]:
-        """Return the merge patch that writes this state to the status of the CronJob.
-
-        The patch is empty when the status already equals this state. The patch fails with a conflict if `cron_job` has changed
-        meanwhile.
-        """
+        """Return the merge patch of the status, which fails with a conflict if `cron_job` has changed; empty for equal states."""
         if self == CronState.of(cron_job):
             return {}
         active = [{name: value for name, value in msgspec.to_builtins(each).items() if value} for each in self.active]
         last = format_time(self.last_schedule) if self.last_schedule is not None else None
         status = {"active": active or None, "lastScheduleTime": last, "lastSuccessfulTime": self.last_successful}
         return {"metadata": {"resourceVersion": cron_job.metadata.resource_version}, "status": status}
-
-    def _plus(self, job: ObjectReference) -> Self:
-        return replace(self, active=(*self.active, job))

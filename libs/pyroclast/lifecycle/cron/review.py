@@ -52,7 +52,7 @@ def review(cron_job: CronJob, jobs: Mapping[str, Job]) -> Review:
             continue  # the Job still runs, but the CronJob no longer owns it
         notices.append(warning("StaleReference", text))
         state = state.without(active.uid)
-    return Review(state, tuple(notices), tuple(_superfluous(cron_job, owned)))
+    return Review(state, tuple(notices), tuple(_beyond_history(cron_job, owned)))
 
 
 def _take(cron_job: CronJob, job: Job, state: CronState, notices: list[Notice]) -> CronState:
@@ -79,19 +79,18 @@ def _take(cron_job: CronJob, job: Job, state: CronState, notices: list[Notice]) 
     return state
 
 
-def _superfluous(cron_job: CronJob, owned: Iterable[Job]) -> Iterator[Job]:
+def _beyond_history(cron_job: CronJob, owned: Iterable[Job]) -> Iterator[Job]:
     """Yield the oldest finished Jobs beyond each history limit. Jobs that a user terminated by a Command are always kept."""
-    there = sorted((job for job in owned if not job.metadata.is_terminating), key=_age)
-    completed = [job for job in there if job.status.state.phase is JobPhase.COMPLETED]
-    failed = [job for job in there if job.status.state.phase is JobPhase.FAILED or _was_given_up(job)]
+    completed, failed = list[Job](), list[Job]()
+    for job in sorted((job for job in owned if not job.metadata.is_terminating), key=_age):
+        state = job.status.state
+        was_given_up = state.phase is JobPhase.TERMINATED and state.reason not in ("", JobReason.COMMAND_ISSUED)
+        if state.phase is JobPhase.COMPLETED:
+            completed.append(job)
+        elif state.phase is JobPhase.FAILED or was_given_up:
+            failed.append(job)
     yield from completed[: max(0, len(completed) - cron_job.spec.successful_jobs_history_limit)]
     yield from failed[: max(0, len(failed) - cron_job.spec.failed_jobs_history_limit)]
-
-
-def _was_given_up(job: Job) -> bool:
-    """Return whether a policy or repeated failures terminated the Job."""
-    state = job.status.state
-    return state.phase is JobPhase.TERMINATED and state.reason not in ("", JobReason.COMMAND_ISSUED)
 
 
 def _age(job: Job) -> tuple[bool, str, str]:
@@ -105,13 +104,9 @@ _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadline
 
 @dataclass(frozen=True, slots=True)
 class CronPlan:
-    """The actions for a CronJob and the time of its next reconcile.
+    """The actions for a CronJob: create the Job of `time`, if any, after the active Jobs of `replace` were deleted.
 
-    Attributes:
-        time: the scheduled time of the Job to create. None when no Job is created.
-        replace: the active Jobs that are deleted first.
-        again: the seconds until the next reconcile. None when none is needed.
-        notices: the Events to record.
+    `again`: the seconds until the next reconcile; None when none is needed.
     """
 
     time: float | None = None
@@ -122,13 +117,10 @@ class CronPlan:
 
 @dataclass(frozen=True, slots=True)
 class CronFacts:
-    """The facts about a CronJob at one moment.
+    """The facts about a CronJob at one moment, with the Jobs that it owns or that its status names.
 
-    Attributes:
-        jobs: the Jobs that the CronJob owns or that its status names, by name.
-        acted: the scheduled time that was acted on last, if the status may not contain it yet. Otherwise None.
-        clock: the schedule. None while the CronJob creates no Jobs.
-        notices: the Events about the schedule.
+    `acted`: the scheduled time that was acted on last, if the status may not contain it yet. `clock`: the schedule; None while
+    the CronJob creates no Jobs. `notices`: the Events about the schedule.
     """
 
     cron_job: CronJob

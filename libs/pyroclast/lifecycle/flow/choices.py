@@ -16,8 +16,7 @@ def condition_holds(facts: FlowFacts, node: Node, states: States) -> bool | None
 
     If `phase` is empty, the target must have completed. An unfinished phase counts only while the target is in that phase.
 
-    Raises:
-        ExpressionProblem: the expression has no value.
+    Raises ExpressionProblem: the expression has no value.
     """
     condition = node.entry.condition
     if condition is None:

@@ -52,8 +52,7 @@ def check(source: str, *, in_loop: bool) -> str:
 def holds(source: str, values: Mapping[str, Any], *, in_loop: bool = False) -> bool:
     """Whether the expression is true for `values`.
 
-    Raises:
-        ExpressionProblem: the expression does not compile, has no value, costs too much, or is not a boolean.
+    Raises ExpressionProblem: the expression does not compile, has no value, costs too much, or is not a boolean.
     """
     try:
         value = _compiled(source, in_loop).evaluate(values, budget=BUDGET)

@@ -83,8 +83,7 @@ _CONTAINERS: Final = ("initContainers", "containers")
 def manifest(flow: JobFlow, effect: CreateJob) -> dict[str, Any]:
     """Return the manifest of the Job to create; parts of the manifest are raw JSON.
 
-    Raises:
-        PatchError: the patch of the entry does not fit the template.
+    Raises PatchError: the patch of the entry does not fit the template.
     """
     labels, annotations = marks(flow, effect.entry.name)
     if by := flow.metadata.annotations.get(keys.SUBMITTED_BY):

@@ -108,8 +108,7 @@ def patched(template: Mapping[str, Json], patch: Json) -> dict[str, Json]:
 
     The changes are in `patch.spec`. If `patch.spec` is not set, they are in `patch.jobSpec`.
 
-    Raises:
-        PatchError: the patch does not fit the template.
+    Raises PatchError: the patch does not fit the template.
     """
     if not isinstance(patch, Mapping):
         raise PatchError("patch", f"must be an object, not {_kind(patch)}")
@@ -125,8 +124,7 @@ def patched(template: Mapping[str, Json], patch: Json) -> dict[str, Json]:
 def merged(spec: Mapping[str, Json], patch: Mapping[str, Json], path: str = "") -> dict[str, Json]:
     """Return `spec` of a Job with `patch` merged in; the arguments stay unchanged. A null in the patch removes the field.
 
-    Raises:
-        PatchError: the patch has the wrong shape, or an item lacks the key that it needs.
+    Raises PatchError: the patch has the wrong shape, or an item lacks the key that it needs.
     """
     if _is_deeper(patch, DEEPEST):
         raise PatchError(path, f"must not be nested deeper than {DEEPEST} levels")

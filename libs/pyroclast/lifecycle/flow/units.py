@@ -153,16 +153,11 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EntryState:
-    """The state of one entry.
+    """The state of one entry. `phase`: the phase of its Job; for a loop, the combined phase of its rounds.
 
-    Attributes:
-        stage: whether the entry waits, has started, is done, or was skipped.
-        phase: the phase of the entry's Job; for a loop, the combined phase of its rounds.
-        units: the entry's Jobs, without the rounds of a loop that were not created.
-        wanted: the Jobs that should be created now.
-        reason: why the entry waits or was skipped, as a code; None when it does neither.
-        message: why the entry waits or was skipped, as text.
-        chosen: the entries that the entry's `else` or `switch` chose; None when the choice is not made yet.
+    `units`: its Jobs, without the rounds of a loop that were not created. `wanted`: the Jobs that should be created now.
+    `reason` and `message`: why the entry waits or was skipped. `chosen`: the entries that its `else` or `switch` chose; None when
+    the choice is not made yet.
     """
 
     stage: Stage

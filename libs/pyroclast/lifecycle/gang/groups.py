@@ -30,16 +30,10 @@ class GroupClaim(NamedTuple):
 class GroupPart(msgspec.Struct, frozen=True, kw_only=True):
     """One part of a group. A leaf part has pods; every other part has further parts, its children.
 
-    Attributes:
-        name: the name that tasks and explanations use for the part; unique in the group.
-        minimum: how many pods of a leaf part must be allocated, or how many children must be ready, before the part
-            can start.
-        parts: the children of this part; empty for a leaf part.
-        topology_key: the key of a node label. All nodes of the part must have the same value of this label.
-            These nodes must also have one value of the label of the parent part.
-        evicts_whole: whether the pods of the part are evicted all together or not at all.
-        claims: the ResourceClaims that belong to the part and not to its pods.
-        consumer: the object for which `claims` are reserved, as a reference in the status of a claim.
+    `minimum`: how many pods of a leaf part must be allocated, or how many children must be ready, before the part can start.
+    `topology_key`: a label that has one value on all nodes of the part; they also have one value of the label of the parent
+    part. `evicts_whole`: whether the pods of the part are evicted all together or not at all. `claims`: the ResourceClaims that
+    belong to the part and not to its pods, reserved for `consumer`.
     """
 
     name: str
@@ -129,14 +123,10 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """One group of pods.
+    """One group of pods, described by an object of `kind`. Tasks and jobs refer to the group by `key`.
 
-    Attributes:
-        kind: the resource type of the object that describes the group, for Events and writes.
-        key: the name by which tasks and jobs refer to the group.
-        keeps_phase: whether the object has a phase and counts and may be annotated; otherwise the status exists in memory only.
-        warning: describes the pods of the group that are ignored; empty if none is.
-        said: the conditions in the object, if the object has no phase.
+    `keeps_phase`: whether the object has a phase and counts and may be annotated; otherwise the status exists in memory only.
+    `warning`: describes the pods of the group that are ignored. `said`: the conditions in an object without a phase.
     """
 
     kind: ResourceType

@@ -28,11 +28,7 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_ports(body: bytes) -> list[Port]:
-    """Return the ports in a response of UFM.
-
-    Raises:
-        ValueError: The response is not a list of ports.
-    """
+    """Return the ports in a response of UFM. Raises ValueError: the response is not a list of ports."""
     try:
         return msgspec.json.decode(body, type=list[Port])
     except msgspec.DecodeError as error:
@@ -92,8 +88,7 @@ class Source:
 def read_sources(data: Mapping[str, str] | None) -> dict[str, Source]:
     """Return the enabled sources by name. `data`: the data of the ConfigMap; None when there is no ConfigMap.
 
-    Raises:
-        ConfigurationError: The configuration cannot be read, or names an unknown source.
+    Raises ConfigurationError: the configuration cannot be read, or names an unknown source.
     """
     if data is None:
         return {}

@@ -24,11 +24,8 @@ def node_count(hyper_node: HyperNode, nodes: Mapping[str, Mapping[str, str]]) ->
 
 def member_names(hyper_node: HyperNode, nodes: Mapping[str, Mapping[str, str]]) -> set[str]:
     """Return the names of the members of `hyper_node`. `nodes`: labels by node."""
-    names: set[str] = set()
-    for member in hyper_node.spec.members:
-        if member.selector is not None:
-            names.update(_resolve(member.selector, nodes))
-    return names
+    given = (member.selector for member in hyper_node.spec.members if member.selector is not None)
+    return {name for selector in given for name in _resolve(selector, nodes)}
 
 
 def depends_on_nodes(hyper_node: HyperNode) -> bool:
@@ -94,11 +91,8 @@ def changes(found: Sequence[Found], there: Iterable[HyperNode], source: str) -> 
         elif patch := _patch(old, body):
             patches.append((old, patch))
     names = {each.name for each in found}
-    gone = [
-        each
-        for name, each in known.items()
-        if name not in names and each.metadata.labels.get(keys.NETWORK_TOPOLOGY_SOURCE) == source
-    ]
+    ours = (each for each in known.values() if each.metadata.labels.get(keys.NETWORK_TOPOLOGY_SOURCE) == source)
+    gone = [each for each in ours if each.metadata.name not in names]
     return Changes(tuple(create), tuple(patches), tuple(gone), tuple(foreign))
 
 

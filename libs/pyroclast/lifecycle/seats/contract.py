@@ -123,8 +123,7 @@ class Placement(Wire, frozen=True, kw_only=True):
 def nodes_of(seats: Seats, placement: Placement) -> dict[Seat, str]:
     """Return the node of each seat that has one; empty when the placement is for another generation.
 
-    Raises:
-        SeatsError: the placement has a seat that does not exist.
+    Raises SeatsError: the placement has a seat that does not exist.
     """
     if placement.generation != seats.generation:
         return {}
@@ -162,8 +161,7 @@ def placed(generation: int, nodes: Mapping[Seat, str]) -> Placement:
 def encode(value: Seats | Placement) -> str:
     """Return the text of the annotation; equal values have equal texts.
 
-    Raises:
-        SeatsError: the text is longer than an annotation may be.
+    Raises SeatsError: the text is longer than an annotation may be.
     """
     text = _ENCODER.encode({**compact(value), "version": value.version}).decode()
     if len(text) > LONGEST:
@@ -194,11 +192,7 @@ def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
 
 @lru_cache(512)  # called for every change of a pod of the gang
 def parse_seats(text: str) -> Seats:
-    """Parse an annotation with seats.
-
-    Raises:
-        SeatsError: the text is not valid.
-    """
+    """Parse an annotation with seats. Raises SeatsError: the text is not valid."""
     seats = _decoded(text, _SEATS)
     _require(seats.version == VERSION, f"version: {seats.version} is not known: {VERSION} is")
     _require(seats.generation >= 1, f"generation: {seats.generation} is below 1")
@@ -222,11 +216,7 @@ def parse_seats(text: str) -> Seats:
 
 @lru_cache(512)
 def parse_placement(text: str) -> Placement:
-    """Parse an annotation with a placement.
-
-    Raises:
-        SeatsError: the text is not valid.
-    """
+    """Parse an annotation with a placement. Raises SeatsError: the text is not valid."""
     placement = _decoded(text, _PLACEMENT)
     _require(placement.version == VERSION, f"version: {placement.version} is not known: {VERSION} is")
     _require(placement.generation >= 1, f"generation: {placement.generation} is below 1")
