@@ -33,11 +33,9 @@ T = TypeVar("T", bound=Record)
 
 @dataclass(frozen=True, slots=True)
 class Targets(Generic[T]):
-    """The objects of one kind that Commands may name, and the type of their records.
+    """The objects of one kind that Commands may name. `last_command` returns the UID of the Command that was carried out last.
 
-    Attributes:
-        last_command: returns the UID in the object's status of the Command that was carried out last.
-        look_at: enqueues the key of an object with a new Command.
+    `look_at` enqueues the key of an object with a new Command.
     """
 
     kind: ResourceType

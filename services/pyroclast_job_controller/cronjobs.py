@@ -69,10 +69,7 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         return CronFacts(record, self._jobs_of(record), memory.acted, clock, notices, self._now())
 
     async def _act(self, facts: CronFacts, memory: CronMemory, decision: CronDecision) -> Requeue:
-        """Write the results of the CronJob's Jobs, and create the Job that is due.
-
-        Return the time of the next reconcile, or None.
-        """
+        """Write the results of the CronJob's Jobs, and create the Job that is due."""
         cron_job, (found, planned) = facts.cron_job, decision
         self._record(cron_job, *found.notices)
         cron_job = await self._write(cron_job, memory, found.state)
@@ -98,7 +95,11 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         try:
             job = await self._create(cron_job, time)
         except ApiError as error:
-            self._record(cron_job, _refusal(cron_job, error))
+            refusal = warning("FailedCreate", f"Failed to create job: {error.message}")
+            if is_terminating_namespace(error):
+                text = f"Namespace {cron_job.metadata.namespace} is terminating, skipping job creation"
+                refusal = warning("NamespaceTerminating", text)
+            self._record(cron_job, refusal)
             if is_transient(error):
                 raise
             return min(_REFUSED, planned.again if planned.again is not None else _REFUSED)
@@ -201,12 +202,6 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
 def _standing(job: Job) -> tuple[bool, bool, str]:
     """Return the facts of a Job that matter to its CronJob."""
     return job.status.state.phase.is_finished, job.metadata.is_terminating, cron_jobs.owner_of(job)
-
-
-def _refusal(cron_job: CronJob, error: ApiError) -> Notice:
-    if is_terminating_namespace(error):
-        return warning("NamespaceTerminating", f"Namespace {cron_job.metadata.namespace} is terminating, skipping job creation")
-    return warning("FailedCreate", f"Failed to create job: {error.message}")
 
 
 _LOCAL_FILE: Final = Path("/etc/localtime")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -59,7 +59,8 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
     async def _act(self, facts: HyperFacts, memory: Memory, decision: HyperDecision) -> Requeue:
         """Create the missing Jobs, delete the surplus ones, and write the status."""
         hyper_job = facts.hyper_job
-        await self._delete_all(hyper_job.key, decision.delete)
+        if errors := await at_once(decision.delete, partial(self._delete, hyper_job.key)):
+            raise errors[0]
         if decision.finalizers is not None:
             meta = {"resourceVersion": hyper_job.metadata.resource_version, "finalizers": list(decision.finalizers)}
             hyper_job = await self._patch(hyper_job, {"metadata": meta})
@@ -111,29 +112,16 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         self._jobs.put(job)
         return None
 
-    async def _delete_all(self, key: Key, jobs: Sequence[Job]) -> None:
-        async def delete(job: Job) -> None:
-            await self._delete(job)
-            self._queue.gets_on(key)
-
-        errors = await at_once(jobs, delete)
-        if errors:
-            raise errors[0]
-
-    async def _delete(self, job: Job) -> None:
+    async def _delete(self, hyper_job: Key, job: Job) -> None:
         try:
             await self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Background")
         except NotFound:
             log.debug("hyperjob.job_gone", job=str(job.key))
         self._jobs.gone(job.key, job.metadata.uid)
+        self._queue.gets_on(hyper_job)
 
     async def _patch(
-        self,
-        hyper_job: HyperJob,
-        patch: _Patch,
-        *,
-        subresource: str = "",
-        how: PatchKind = PatchKind.MERGE,
+        self, hyper_job: HyperJob, patch: _Patch, *, subresource: str = "", how: PatchKind = PatchKind.MERGE
     ) -> HyperJob:
         try:
             answer = await self._client.patch(HYPER_JOBS, hyper_job.key, patch, how, subresource=subresource)

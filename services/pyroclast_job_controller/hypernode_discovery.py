@@ -49,8 +49,7 @@ class Credentials:
 
         Raises UfmError: `username` or `password` is missing, or is not base64 of text.
         """
-        missing = [name for name in ("username", "password") if not data.get(name)]
-        if missing:
+        if missing := [name for name in ("username", "password") if not data.get(name)]:
             raise UfmError(f"the Secret has no {' and no '.join(missing)}")
         try:
             return cls(*(base64.b64decode(data[name], validate=True).decode() for name in ("username", "password")))

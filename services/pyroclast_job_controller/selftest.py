@@ -65,20 +65,16 @@ async def run(client: Client, job: dict[str, Any], seconds: float) -> bool:
     except TimeoutError:
         _say(sys.stderr, f"{key} is {phase or 'not looked at'} after {seconds:g} s: {message}")
     finally:
-        await _delete(client, key)
+        try:
+            await client.delete(JOBS, key, propagation="Background")
+        except NotFound:
+            _say(sys.stderr, f"{key} was deleted by somebody else")
     return phase == JobPhase.COMPLETED
 
 
 def _say(out: TextIO, line: str) -> None:
     out.write(f"{line}\n")
     out.flush()
-
-
-async def _delete(client: Client, key: Key) -> None:
-    try:
-        await client.delete(JOBS, key, propagation="Background")
-    except NotFound:
-        _say(sys.stderr, f"{key} was deleted by somebody else")
 
 
 async def _main(namespace: str, image: str, scheduler: str, seconds: float) -> int:

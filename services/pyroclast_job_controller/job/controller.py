@@ -92,10 +92,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
                 self._queue.add_at(key, again)
 
     async def _catch_up(self, key: Key, memory: JobMemory) -> None:
-        """Remember occurrences of the pods and the PodGroup from the time without a controller.
-
-        Also check which pods that left the watch were really deleted.
-        """
+        """Remember occurrences from the time without a controller, and check which pods that left the watch were deleted."""
         job = self._current(key, memory) if memory.is_new or memory.vanished else None
         if job is None:
             return
@@ -120,15 +117,8 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         self._queue.add_at(key, memory.closed_until)
 
     def _facts(self, record: Job, memory: JobMemory) -> JobFacts:
-        return facts_of(
-            self._caches,
-            record,
-            memory,
-            self._orders.of(record),
-            self._now(),
-            schedulers=self._schedulers.current,
-            own_schedulers=self._own_schedulers,
-        )
+        orders, running, own = self._orders.of(record), self._schedulers.current, self._own_schedulers
+        return facts_of(self._caches, record, memory, orders, self._now(), schedulers=running, own_schedulers=own)
 
     async def _act(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> Requeue:
         memory.forget(decision.needless)  # before the effects, after which these occurrences may seem to need a response
@@ -163,10 +153,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             super()._out_of_rounds(key, decision)
 
     async def _write_status(self, facts: JobFacts, memory: JobMemory, status: JobStatus | None) -> bool:
-        """Write `status` unless it must wait; return whether the phase, the version or the retry count of the Job changed.
-
-        `status` is None when the status has not changed.
-        """
+        """Write `status` unless it must wait; return whether the phase, the version or the retry count of the Job changed."""
         if status is None:
             memory.quiet_since = None
             return False  # an unchanged status needs no write
@@ -184,15 +171,9 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         memory.quiet_since = None
         if status.state.phase is not old.state.phase:
             self._metrics.entered(facts.job.key, facts.job.spec.queue, status.state.phase)
-            log.info(
-                "job.phase",
-                job=str(facts.job.key),
-                old=old.state.phase.value,
-                new=status.state.phase.value,
-                reason=status.state.reason,
-                message=status.state.message,
-                version=status.version,
-            )
+            old_phase, new = old.state.phase.value, status.state
+            about = {"reason": new.reason, "message": new.message, "version": status.version}
+            log.info("job.phase", job=str(facts.job.key), old=old_phase, new=new.phase.value, **about)
         return moved
 
     def _done_with(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
@@ -221,10 +202,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             self._queue.add_at(facts.job.key, decision.recheck_at)
 
     async def _refused(self, key: Key, memory: JobMemory, refusal: Blocked) -> None:
-        """Record the refusal, update the status, and queue the Job for the next try.
-
-        Terminate the Job after too many refusals.
-        """
+        """Record the refusal, update the status, and queue the next try; terminate the Job after too many refusals."""
         counts = memory.was_stopped(refusal, self._now())
         job = self._current(key, memory)
         if job is None:
@@ -241,17 +219,13 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         if memory.seats_refused:
             self._queue.add(key)  # release the placement at once, not at the next try
         if counts and 0 <= self._most_requeues < memory.faults:
-            self._give_up(key, facts.job, memory, refusal)
+            memory.got_on()
+            message = f"Job failed on action {Action.SYNC_JOB} for retry limit reached"
+            self._record(facts.job, normal(JobEventReason.EXECUTE_ACTION, message))
+            memory.given_up = RequestedAction(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal))
+            self._queue.add(key)
             return
         self._queue.add_at(key, memory.next_try)
-
-    def _give_up(self, key: Key, job: Job, memory: JobMemory, refusal: Blocked) -> None:
-        """Request the termination of the Job."""
-        memory.got_on()
-        message = f"Job failed on action {Action.SYNC_JOB} for retry limit reached"
-        self._record(job, normal(JobEventReason.EXECUTE_ACTION, message))
-        memory.given_up = RequestedAction(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal))
-        self._queue.add(key)
 
     def _record_once(self, job: Job, memory: JobMemory, notice: Notice) -> None:
         if memory.recorded.get(notice.reason) != notice.message:

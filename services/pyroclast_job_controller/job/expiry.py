@@ -47,10 +47,16 @@ class ExpiryController:
         The Job is read from the API server before the deletion, because the watch may be late and its time may have changed.
         """
         known = self._caches.jobs.get(key)
-        job = await self._live(key) if known is not None and self._is_due(known) else None
-        if job is None or not self._is_due(job):
+        if known is None or not self._is_due(known):
             return
-        if not await self._end_is_recorded(job):
+        try:
+            job = record_of(await self._client.get(JOBS, key), Job)
+        except NotFound:
+            return
+        if not self._is_due(job):
+            return
+        flow = controlling_flow(job)  # its controller, which may be down now, must see the end of the Job
+        if flow is not None and not end_is_recorded(await self._flows.get(flow), job):
             log.info("job.deletion_deferred", job=str(key), reason="its flow does not record yet how it ended")
             self._queue.add_rate_limited(key)
             return
@@ -67,20 +73,6 @@ class ExpiryController:
         if due is not None and due > self._now():
             self._queue.add_at(job.key, due)
         return due is not None and due <= self._now()
-
-    async def _live(self, key: Key) -> Job | None:
-        try:
-            return record_of(await self._client.get(JOBS, key), Job)
-        except NotFound:
-            return None
-
-    async def _end_is_recorded(self, job: Job) -> bool:
-        """Whether the flow of `job` has recorded the end of `job`. True for a Job without a flow.
-
-        If the Job were deleted before, the controller of flows, which may be down now, would never see the end of the Job.
-        """
-        key = controlling_flow(job)
-        return key is None or end_is_recorded(await self._flows.get(key), job)
 
     async def _flow(self, key: Key) -> JobFlow | None:
         try:

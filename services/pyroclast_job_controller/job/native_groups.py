@@ -53,10 +53,7 @@ class NativePublisher:
         kind = await self._served() if self._is_enabled else None
         if kind is None:
             return group
-        problem = obstacle(job, self._schedulers)
-        if not problem:
-            problem = await self._create(job, manifest(job, kind), kind)
-        if problem:
+        if problem := obstacle(job, self._schedulers) or await self._create(job, manifest(job, kind), kind):
             message = f"The Job has no PodGroup of {kind.group}: {problem}"
             self._record(job, normal(JobEventReason.POD_GROUP_NOT_PUBLISHED, message))
             return group
@@ -160,17 +157,8 @@ def manifest(job: Job, kind: ResourceType) -> dict[str, Any]:
     owner = controller_reference(JOBS, job.metadata)
     del owner["blockOwnerDeletion"]  # a cluster may require the right to update finalizers of Jobs for this field
     labels = {keys.JOB_NAME: job.metadata.name, keys.SCHEDULING_QUEUE_NAME: job.spec.queue}
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {
-            "name": members.group_name(job),
-            "namespace": job.metadata.namespace,
-            "labels": labels,
-            "ownerReferences": [owner],
-        },
-        "spec": spec,
-    }
+    meta = {"name": members.group_name(job), "namespace": job.metadata.namespace, "labels": labels, "ownerReferences": [owner]}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
 
 
 def _priority_classes(job: Job) -> set[str]:

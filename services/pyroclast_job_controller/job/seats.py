@@ -100,18 +100,16 @@ class SeatPublisher:
         return Seating(templates, memory.seats(group), stands, lambda role: self._distrust(facts.job, role))
 
     async def _seats(self, job: Job, *, forwarding: bool) -> Seats:
-        way = refusal_of_job(job, schedulers=self._schedulers, forwarding=forwarding)
+        if (way := refusal_of_job(job, schedulers=self._schedulers, forwarding=forwarding)) is not None:
+            return Seats(way=way)
         tasks = []
-        for task in job.spec.tasks if way is None else ():
-            if not task.replicas:
-                continue
-            found = await self._template(job, task)
-            if isinstance(found, SeatRefusal):
-                way = found
-                break
+        for task in (task for task in job.spec.tasks if task.replicas):
+            template = await self._template(job, task)
+            if isinstance(template, SeatRefusal):
+                return Seats(way=template)
             prefix = members.pod_name(job.metadata.name, task.name, 0)[:-1]
-            tasks.append(TaskSeats(role=task.name, prefix=prefix, count=task.replicas, pod=found))
-        return Seats(tasks=tuple(tasks)) if way is None and tasks else Seats(way=way or SeatRefusal.SIZE)
+            tasks.append(TaskSeats(role=task.name, prefix=prefix, count=task.replicas, pod=template))
+        return Seats(tasks=tuple(tasks)) if tasks else Seats(way=SeatRefusal.SIZE)
 
     async def _template(self, job: Job, task: Task) -> PodTemplate | SeatRefusal:
         """Return the template of the pods of `task` for the scheduler, or why the task gets no seats."""
@@ -127,12 +125,8 @@ class SeatPublisher:
         answer = await self._answer(key, manifest, sent)
         if answer.pod is None:
             return answer.way or SeatRefusal.REFUSED
-        made = template_of(answer.pod)
-        return PodTemplate(
-            labels={**sent.labels, **answer.labels},
-            annotations={**sent.annotations, **answer.annotations},
-            spec=made.spec,
-        )
+        labels, annotations = {**sent.labels, **answer.labels}, {**sent.annotations, **answer.annotations}
+        return PodTemplate(labels=labels, annotations=annotations, spec=template_of(answer.pod).spec)
 
     async def _answer(self, key: bytes, manifest: dict[str, Any], sent: PodTemplate) -> _Answer:
         """Return the result for pods of `key`, from memory or from a dry run. Concurrent calls for one key share one dry run."""

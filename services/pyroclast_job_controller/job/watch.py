@@ -72,8 +72,7 @@ class JobWatch:
             return
         owner = group.metadata.controller
         if owner is None or owner.kind != JOBS.kind:
-            orphaned = orphans.job_of(group)
-            if orphaned is not None:
+            if (orphaned := orphans.job_of(group)) is not None:
                 self._queue.add(orphaned)
             return
         key = Key(group.metadata.namespace, owner.name)
@@ -114,16 +113,13 @@ def _is_at_rest(job: Job) -> bool:
 
 def pod_changed(old: Pod, new: Pod) -> bool:
     """Whether a pod changed in a field that decisions read. The node, the addresses and the conditions of the pod are ignored."""
-    return (
-        old.status.phase is not new.status.phase
-        or old.metadata.uid != new.metadata.uid
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or old.status.container_statuses != new.status.container_statuses
-        or old.status.init_container_statuses != new.status.init_container_statuses
-        or old.metadata.annotations != new.metadata.annotations
-        or old.metadata.labels != new.metadata.labels
-        or old.metadata.owner_references != new.metadata.owner_references
-    )
+    return _pod_facts(old) != _pod_facts(new)
+
+
+def _pod_facts(pod: Pod) -> tuple[object, ...]:
+    meta, status = pod.metadata, pod.status
+    containers = status.container_statuses, status.init_container_statuses
+    return status.phase, meta.uid, meta.deletion_timestamp, containers, meta.annotations, meta.labels, meta.owner_references
 
 
 def group_changed(old: PodGroup, new: PodGroup) -> bool:
@@ -131,17 +127,13 @@ def group_changed(old: PodGroup, new: PodGroup) -> bool:
 
     These are the admission, the newest condition, the phase Unknown, the spec, and the metadata that the controller writes.
     """
-    return (
-        podgroups.is_admitted(old) is not podgroups.is_admitted(new)
-        or old.metadata.uid != new.metadata.uid
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or old.metadata.finalizers != new.metadata.finalizers
-        or (new.status.phase is PodGroupPhase.UNKNOWN) is not (old.status.phase is PodGroupPhase.UNKNOWN)
-        or waits.newest_condition(old) != waits.newest_condition(new)
-        or old.spec != new.spec
-        or old.metadata.owner_references != new.metadata.owner_references
-        or old.metadata.annotations != new.metadata.annotations
-    )
+    return _group_facts(old) != _group_facts(new)
+
+
+def _group_facts(group: PodGroup) -> tuple[object, ...]:
+    meta, phase = group.metadata, (podgroups.is_admitted(group), _is_unknown(group))
+    written = meta.owner_references, meta.annotations
+    return phase, meta.uid, meta.deletion_timestamp, meta.finalizers, waits.newest_condition(group), group.spec, written
 
 
 def queue_changed(old: Queue, new: Queue) -> bool:

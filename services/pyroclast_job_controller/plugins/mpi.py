@@ -33,13 +33,11 @@ class MpiPlugin(JobPlugin):
 
         A list of workers that is too long for a variable is only in the file `/etc/volcano/TASK.host`.
         """
-        port = self.flags.number("port")
-        if task.name != self.flags.text("master"):
-            return change_containers(manifest, lambda container: with_port(container, _PORT_NAME, port))
-        workers = task_named(job, self.flags.text("worker"))
-        if workers is None:
+        is_master, workers = task.name == self.flags.text("master"), task_named(job, self.flags.text("worker"))
+        if is_master and workers is None:
             return manifest
+        port = self.flags.number("port")
         pod = change_containers(manifest, lambda container: with_port(container, _PORT_NAME, port))
-        if workers.name not in fit_variables(job):
+        if not is_master or workers is None or workers.name not in fit_variables(job):
             return pod  # the file of the plugin svc has the list
         return with_variables(pod, [variable("MPI_HOST", ",".join(addresses(job, workers)))])

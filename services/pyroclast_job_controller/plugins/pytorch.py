@@ -9,13 +9,7 @@ from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.containers import (
-    change_containers,
-    variable,
-    with_port,
-    with_variables,
-    with_wait,
-)
+from pyroclast_job_controller.plugins.containers import change_containers, variable, with_port, with_variables, with_wait
 from pyroclast_job_controller.plugins.hosts import address, task_named
 
 _PORT_NAME: Final = "pytorchjob-port"
@@ -67,12 +61,8 @@ class PytorchPlugin(JobPlugin):
             variables["RANK"] = "0"
         elif worker is not None and task.name == worker.name:
             variables["RANK"] = str(index + 1)
-            manifest = self._waiting(manifest, host, port)
+            if self.flags.is_set("wait-master-enabled"):
+                script = _WAIT.format(host=host, port=port, timeout=self.flags.number("wait-master-timeout"))
+                manifest = with_wait(manifest, "wait-for-master", self.flags.text("wait-master-image"), script)
         pod = change_containers(manifest, lambda container: with_port(container, _PORT_NAME, port), init=False)
         return with_variables(pod, [variable(name, value) for name, value in variables.items()], init=False)
-
-    def _waiting(self, pod: Manifest, host: str, port: int) -> Manifest:
-        if not self.flags.is_set("wait-master-enabled"):
-            return pod
-        script = _WAIT.format(host=host, port=port, timeout=self.flags.number("wait-master-timeout"))
-        return with_wait(pod, "wait-for-master", self.flags.text("wait-master-image"), script)

@@ -16,7 +16,7 @@ from tests.counts import IS_SOAK
 from .cluster import task
 from .memory_cluster import MemoryCluster, Replica, in_virtual_time, virtual_cluster
 from .memory_server import MemoryClient
-from .test_queue_orders import closed_family, make, order, state
+from .test_queue_orders import closed_family, made, make, order, ordered, state
 from .watched import Watched
 
 CHILD = Key("", "child")
@@ -112,8 +112,7 @@ async def closing_and_opening(cluster: MemoryCluster) -> Any:
         if kind == QUEUES.qualified:
             states.append(item["status"]["state"])
 
-    make(cluster, "child", "default")
-    await asyncio.sleep(1)
+    await made(cluster, "child", "default", seconds=1)
     cluster.server.on_write = note
     for action in ("CloseQueue", "OpenQueue"):
         order(cluster, action, "child")
@@ -200,11 +199,9 @@ async def test_executed_job_command_that_was_not_deleted_is_not_repeated_after_a
 
 @virtual_cluster()
 async def test_executed_queue_command_that_was_not_deleted_is_not_repeated_after_a_restart(cluster: MemoryCluster) -> None:
-    make(cluster, "child", "default")
-    await asyncio.sleep(1)
+    await made(cluster, "child", "default", seconds=1)
     undeletable(cluster)
-    order(cluster, "CloseQueue", "child")
-    await asyncio.sleep(LONG)
+    await ordered(cluster, "CloseQueue", "child", LONG)
     assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Closed", 1)
     cluster.server.patch(QUEUES, CHILD, {"status": {"state": "Open"}}, PatchKind.MERGE, "status")  # by an administrator
     await killed(cluster)
@@ -236,12 +233,10 @@ async def test_command_issued_during_pod_creation_is_executed_after_a_controller
 @virtual_cluster()
 async def test_open_queue_command_waiting_for_the_parent_queue_survives_a_controller_restart(cluster: MemoryCluster) -> None:
     closed_family(cluster)
-    order(cluster, "OpenQueue", "child")
-    await asyncio.sleep(5)
+    await ordered(cluster, "OpenQueue", "child", 5)
     await killed(cluster)
     await asyncio.sleep(2)
-    order(cluster, "OpenQueue", "parent")
-    await asyncio.sleep(LONG)
+    await ordered(cluster, "OpenQueue", "parent", LONG)
     assert state(cluster, "child") == "Open"
 
 
@@ -253,11 +248,9 @@ def withdraw(cluster: MemoryCluster) -> None:
 @virtual_cluster()
 async def test_open_queue_command_deleted_while_waiting_for_the_parent_queue_is_not_executed(cluster: MemoryCluster) -> None:
     closed_family(cluster)
-    order(cluster, "OpenQueue", "child")
-    await asyncio.sleep(5)
+    await ordered(cluster, "OpenQueue", "child", 5)
     withdraw(cluster)
-    order(cluster, "OpenQueue", "parent")
-    await asyncio.sleep(LONG)
+    await ordered(cluster, "OpenQueue", "parent", LONG)
     assert (state(cluster, "parent"), state(cluster, "child")) == ("Open", "Closed")
 
 
@@ -293,15 +286,12 @@ async def test_executed_command_that_a_stale_cache_still_lists_is_not_repeated_b
 
     other.client.watch = late  # type: ignore[method-assign,assignment]
     await other.start()
-    make(cluster, "child", "default")
-    await asyncio.sleep(1)
-    order(cluster, "CloseQueue", "child")
-    await asyncio.sleep(0)
+    await made(cluster, "child", "default", seconds=1)
+    await ordered(cluster, "CloseQueue", "child", 0)
     await asyncio.sleep(0.001)
     is_late[0] = True
     await asyncio.sleep(1)
-    order(cluster, "OpenQueue", "child")
-    await asyncio.sleep(1)
+    await ordered(cluster, "OpenQueue", "child", 1)
     assert not cluster.server.of(COMMANDS)
     assert len(other.shared.caches.commands) == 1
     await cluster.replica.give(0)
@@ -313,8 +303,7 @@ async def test_executed_command_that_a_stale_cache_still_lists_is_not_repeated_b
 
 @virtual_cluster()
 async def test_next_queue_command_is_executed_only_after_the_previous_one_could_be_deleted(cluster: MemoryCluster) -> None:
-    make(cluster, "child", "default")
-    await asyncio.sleep(1)
+    await made(cluster, "child", "default", seconds=1)
     delete, is_forbidden = cluster.replica.client.delete, [True]
 
     async def refused(kind: ResourceType, key: Key, **more: Any) -> Any:
@@ -324,8 +313,7 @@ async def test_next_queue_command_is_executed_only_after_the_previous_one_could_
 
     cluster.replica.client.delete = refused  # type: ignore[method-assign]
     for action in ("CloseQueue", "OpenQueue"):
-        order(cluster, action, "child")
-    await asyncio.sleep(LONG)
+        await ordered(cluster, action, "child", LONG)
     assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Closed", 2)
     is_forbidden[0] = False
     await asyncio.sleep(LONG)
@@ -335,8 +323,7 @@ async def test_next_queue_command_is_executed_only_after_the_previous_one_could_
 @virtual_cluster()
 async def test_queue_command_costs_one_queue_patch_and_each_command_one_deletion(cluster: MemoryCluster) -> None:
     cluster.job("j", task())
-    make(cluster, "child", "default")
-    await asyncio.sleep(5)
+    await made(cluster, "child", "default", seconds=5)
     cluster.server.writes.clear()
     order(cluster, "CloseQueue", "child")
     Watched(cluster).order("RestartPod")
@@ -352,12 +339,9 @@ async def test_superseded_queue_command_is_reported_in_an_event(cluster: MemoryC
     told: list[str] = []
     monkeypatch.setattr(EventRecorder, "event", lambda _, about, *words: told.append(words[-1]))
     closed_family(cluster)
-    order(cluster, "OpenQueue", "child")
-    await asyncio.sleep(5)
-    order(cluster, "CloseQueue", "child")
-    await asyncio.sleep(1)
-    order(cluster, "OpenQueue", "parent")
-    await asyncio.sleep(LONG)
+    await ordered(cluster, "OpenQueue", "child", 5)
+    await ordered(cluster, "CloseQueue", "child", 1)
+    await ordered(cluster, "OpenQueue", "parent", LONG)
     assert state(cluster, "child") == "Closed"
     assert "was given up for CloseQueue of command" in told[0]
     assert told[1].endswith("had no effect: the queue is Closed already")
@@ -366,8 +350,7 @@ async def test_superseded_queue_command_is_reported_in_an_event(cluster: MemoryC
 @virtual_cluster()
 async def test_forbidden_queue_command_is_retried_until_it_is_allowed_or_deleted(cluster: MemoryCluster) -> None:
     make(cluster, "child", "default")
-    make(cluster, "other", "default")
-    await asyncio.sleep(1)
+    await made(cluster, "other", "default", seconds=1)
 
     def fault(after: bool) -> KubeError | None:
         return None if after else Forbidden(403, "Forbidden", "you may not")
@@ -375,8 +358,7 @@ async def test_forbidden_queue_command_is_retried_until_it_is_allowed_or_deleted
     cluster.replica.client.fault = fault
     order(cluster, "CloseQueue", "other")
     (withdrawn,) = cluster.server.of(COMMANDS)
-    order(cluster, "CloseQueue", "child")
-    await asyncio.sleep(LONG)
+    await ordered(cluster, "CloseQueue", "child", LONG)
     assert len(cluster.server.of(COMMANDS)) == 2
     cluster.server.delete(COMMANDS, withdrawn)
     cluster.replica.client.fault = lambda _: None

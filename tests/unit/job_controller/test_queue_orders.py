@@ -34,6 +34,17 @@ def order(cluster: MemoryCluster, action: str, name: str) -> None:
     cluster.server.create(COMMANDS, authorized(action, target, generateName="c"))
 
 
+async def ordered(cluster: MemoryCluster, action: str, name: str, seconds: float) -> None:
+    """Order, and give the controller that time."""
+    order(cluster, action, name)
+    await asyncio.sleep(seconds)
+
+
+async def made(cluster: MemoryCluster, name: str, parent: str, state: str = "Open", *, seconds: float) -> None:
+    make(cluster, name, parent, state)
+    await asyncio.sleep(seconds)
+
+
 def state(cluster: MemoryCluster, name: str) -> Any:
     return cluster.server.of(QUEUES)[Key("", name)]["status"]["state"]
 
@@ -49,8 +60,7 @@ async def test_closing_queue_still_closes_after_a_refused_open_queue_command(clu
     hold(cluster, "child")
     make(cluster, "parent", "root", "Closed")
     make(cluster, "child", "parent", "Closing")
-    order(cluster, "OpenQueue", "child")
-    await asyncio.sleep(10)
+    await ordered(cluster, "OpenQueue", "child", 10)
     cluster.server.delete(POD_GROUPS, GROUP)
     await asyncio.sleep(10)
     assert state(cluster, "child") == "Closed"
@@ -65,8 +75,7 @@ async def test_podgroup_changes_do_not_use_up_the_retries_of_an_open_queue_comma
     for number in range(40):
         await asyncio.sleep(0.1)
         cluster.server.patch(POD_GROUPS, GROUP, {"status": {"phase": ("Pending", "Running")[number % 2]}}, PatchKind.MERGE)
-    order(cluster, "OpenQueue", "parent")
-    await asyncio.sleep(30)
+    await ordered(cluster, "OpenQueue", "parent", 30)
     assert state(cluster, "child") == "Open"
 
 
@@ -74,8 +83,7 @@ async def test_podgroup_changes_do_not_use_up_the_retries_of_an_open_queue_comma
 async def test_child_queue_closed_by_command_stays_closed_after_a_partly_failed_opening(cluster: MemoryCluster) -> None:
     make(cluster, "parent", "root")
     make(cluster, "child", "parent")
-    order(cluster, "CloseQueue", "parent")
-    await asyncio.sleep(5)
+    await ordered(cluster, "CloseQueue", "parent", 5)
     failures = [ServerError(500, "InternalError", "try again")] * 4
 
     def fault(_: bool) -> KubeError | None:
@@ -84,12 +92,10 @@ async def test_child_queue_closed_by_command_stays_closed_after_a_partly_failed_
         return failures.pop() if failures and marked and child["status"]["state"] == "Open" else None
 
     cluster.replica.client.fault = fault
-    order(cluster, "OpenQueue", "parent")
-    await asyncio.sleep(5)
+    await ordered(cluster, "OpenQueue", "parent", 5)
     assert state(cluster, "child") == "Open"
     cluster.replica.client.fault = lambda _: None
-    order(cluster, "CloseQueue", "child")
-    await asyncio.sleep(30)
+    await ordered(cluster, "CloseQueue", "child", 30)
     assert state(cluster, "child") == "Closed"
 
 
@@ -99,12 +105,9 @@ async def test_waiting_open_queue_command_is_superseded_by_close_queue_but_not_b
     cluster: MemoryCluster, action: str, want: str
 ) -> None:
     closed_family(cluster)
-    order(cluster, "OpenQueue", "child")
-    await asyncio.sleep(10)
-    order(cluster, action, "child")
-    await asyncio.sleep(1)
-    order(cluster, "OpenQueue", "parent")
-    await asyncio.sleep(30)
+    await ordered(cluster, "OpenQueue", "child", 10)
+    await ordered(cluster, action, "child", 1)
+    await ordered(cluster, "OpenQueue", "parent", 30)
     assert state(cluster, "child") == want
 
 
@@ -115,8 +118,7 @@ async def test_open_queue_command_is_dropped_with_an_event_after_too_many_refusa
     told: list[tuple[str, ...]] = []
     monkeypatch.setattr(EventRecorder, "event", lambda _, about, *words: told.append((about.name, *words)))
     closed_family(cluster)
-    order(cluster, "OpenQueue", "child")
-    await asyncio.sleep(160)
+    await ordered(cluster, "OpenQueue", "child", 160)
     assert not told
     await asyncio.sleep(10)
     why = "Failed to open queue child because its parent queue parent is closing or closed. Open the parent queue first."
@@ -125,12 +127,10 @@ async def test_open_queue_command_is_dropped_with_an_event_after_too_many_refusa
 
 @virtual_cluster()
 async def test_queue_command_is_executed_although_a_write_hits_a_conflict(cluster: MemoryCluster) -> None:
-    make(cluster, "q", "root")
-    await asyncio.sleep(1)
+    await made(cluster, "q", "root", seconds=1)
     conflicts = [Conflict(409, "Conflict", "the object has been modified")]
     cluster.replica.client.fault = lambda after: conflicts.pop() if conflicts and not after else None
-    order(cluster, "CloseQueue", "q")
-    await asyncio.sleep(10)
+    await ordered(cluster, "CloseQueue", "q", 10)
     assert not conflicts
     assert state(cluster, "q") == "Closed"
 
@@ -138,23 +138,18 @@ async def test_queue_command_is_executed_although_a_write_hits_a_conflict(cluste
 @virtual_cluster()
 async def test_open_queue_command_is_retried_until_the_parent_queue_exists(cluster: MemoryCluster) -> None:
     make(cluster, "c", "p")
-    order(cluster, "CloseQueue", "c")
-    await asyncio.sleep(5)
+    await ordered(cluster, "CloseQueue", "c", 5)
     assert state(cluster, "c") == "Closed"
-    order(cluster, "OpenQueue", "c")
-    await asyncio.sleep(5)
+    await ordered(cluster, "OpenQueue", "c", 5)
     assert state(cluster, "c") == "Closed"
-    make(cluster, "p", "root")
-    await asyncio.sleep(30)
+    await made(cluster, "p", "root", seconds=30)
     assert state(cluster, "c") == "Open"
 
 
 @virtual_cluster()
 async def test_parent_queue_that_is_created_closed_closes_its_child(cluster: MemoryCluster) -> None:
-    make(cluster, "c", "p")
-    await asyncio.sleep(5)
-    make(cluster, "p", "root", "Closed")
-    await asyncio.sleep(5)
+    await made(cluster, "c", "p", seconds=5)
+    await made(cluster, "p", "root", "Closed", seconds=5)
     assert state(cluster, "c") == "Closed"
     assert cluster.server.of(QUEUES)[Key("", "c")]["metadata"]["annotations"][keys.CLOSED_BY_PARENT] == "true"
 
@@ -170,8 +165,7 @@ async def test_last_command_in_the_queue_status_is_kept_when_the_parent_closes_t
         await asyncio.sleep(5)
     status = cluster.server.of(QUEUES)[Key("", "c")]["status"]
     assert status["lastCommand"]
-    order(cluster, "CloseQueue", "p")
-    await asyncio.sleep(5)
+    await ordered(cluster, "CloseQueue", "p", 5)
     assert cluster.server.of(QUEUES)[Key("", "c")]["status"] == {**status, "state": "Closed"}
 
 
@@ -188,9 +182,7 @@ async def test_last_command_in_the_queue_status_is_kept_when_the_parent_closes_t
 async def test_last_of_several_queue_commands_decides_the_state(
     cluster: MemoryCluster, orders: tuple[str, ...], want: str
 ) -> None:
-    make(cluster, "q", "root")
-    await asyncio.sleep(1)
+    await made(cluster, "q", "root", seconds=1)
     for action in orders:
-        order(cluster, action, "q")
-    await asyncio.sleep(2)
+        await ordered(cluster, action, "q", 2)
     assert state(cluster, "q") == want

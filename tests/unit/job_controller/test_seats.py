@@ -28,6 +28,12 @@ def published(cluster, name="j"):
     return parse_seats(text) if text else None
 
 
+async def gang(cluster, *tasks, **spec):
+    """A Job whose seats are published."""
+    cluster.job("j", *tasks, **spec)
+    await cluster.until(lambda: published(cluster))
+
+
 def place(cluster, nodes, name="j", *, withdrawn=""):
     """Let the gang in with this placement: (role, index) to node."""
     found = placed(published(cluster, name).generation, {Seat(*seat): node for seat, node in nodes.items()})
@@ -62,12 +68,10 @@ async def goes_the_present_way(cluster, way):
 
 @virtual_cluster(seats=True)
 async def test_pods_are_created_on_their_nodes_with_one_write_each(cluster):
-    cluster.job("j", task("a", 2), task("b", 1))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", 2), task("b", 1))
     assert [(each.role, each.prefix, each.count) for each in published(cluster).tasks] == [("a", "j-a-", 2), ("b", "j-b-", 1)]
     place(cluster, {("a", 0): "n1", ("a", 1): "n2", ("b", 0): "n2"})
-    await cluster.until(lambda: len(nodes(cluster)) == 3)
-    assert nodes(cluster) == {"j-a-0": "n1", "j-a-1": "n2", "j-b-0": "n2"}
+    await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": "n2", "j-b-0": "n2"})
     cluster.run_pods()
     await cluster.until(lambda: cluster.phase("j") == "Running")
     assert (writes(cluster, "dry run", PODS), writes(cluster, "create", PODS)) == (2, 3)
@@ -100,8 +104,7 @@ async def test_concurrent_jobs_of_one_pod_template_share_one_dry_run(cluster):
 
 @virtual_cluster(seats=True)
 async def test_gang_admitted_without_a_placement_gets_pods_without_a_node(cluster):
-    cluster.job("j", task("a", 2))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", 2))
     cluster.admit()
     await cluster.until(lambda: len(nodes(cluster)) == 2)
     assert set(nodes(cluster).values()) == {""}
@@ -109,11 +112,9 @@ async def test_gang_admitted_without_a_placement_gets_pods_without_a_node(cluste
 
 @virtual_cluster(seats=True)
 async def test_pod_without_a_node_in_the_placement_is_created_without_a_node(cluster):
-    cluster.job("j", task("a", 3, minAvailable=2))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", 3, minAvailable=2))
     place(cluster, {("a", 0): "n1", ("a", 2): "n1"})
-    await cluster.until(lambda: len(nodes(cluster)) == 3)
-    assert nodes(cluster) == {"j-a-0": "n1", "j-a-1": "", "j-a-2": "n1"}
+    await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": "", "j-a-2": "n1"})
 
 
 @virtual_cluster()
@@ -142,8 +143,7 @@ def sidecar(pod):
 @virtual_cluster(seats=True)
 async def test_published_seats_include_containers_that_admission_adds(cluster):
     cluster.server.admit = lambda kind, item: sidecar(item) if kind == PODS else item
-    cluster.job("j", task("a", 2))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", 2))
     assert [each.name for each in published(cluster).tasks[0].pod.spec.containers][-1] == "side"
     place(cluster, {("a", 0): "n1", ("a", 1): "n1"})
     await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": "n1"})
@@ -151,8 +151,7 @@ async def test_published_seats_include_containers_that_admission_adds(cluster):
 
 @virtual_cluster(seats=True)
 async def test_gang_falls_back_to_pods_without_a_node_when_admission_differs_from_the_dry_run(cluster):
-    cluster.job("j", task("a", 4))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", 4))
     cluster.server.admit = lambda kind, item: sidecar(item) if kind == PODS else item
     place(cluster, {("a", index): "n1" for index in range(4)})
     await cluster.until(lambda: len(nodes(cluster)) == 4 and set(nodes(cluster).values()) == {""})
@@ -168,8 +167,7 @@ async def test_gang_falls_back_to_pods_without_a_node_when_admission_differs_fro
 
 @virtual_cluster(seats=True)
 async def test_withdrawal_of_seats_is_confirmed_before_pods_are_created_without_a_node(cluster):
-    cluster.job("j", task("a", 3))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", 3))
 
     def admit(kind, item):
         if kind == PODS:
@@ -192,8 +190,7 @@ async def test_withdrawal_of_seats_is_confirmed_before_pods_are_created_without_
 
 @virtual_cluster(seats=True)
 async def test_gang_with_a_refused_pod_releases_all_its_seats(cluster):
-    cluster.job("j", task("a", 3))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", 3))
 
     def admit(kind, item):
         if kind == PODS and item["metadata"]["name"] == "j-a-2":
@@ -212,8 +209,7 @@ async def test_gang_with_a_refused_pod_releases_all_its_seats(cluster):
 
 async def started(cluster, *policies, size=2):
     """A gang that was placed before its pods existed and runs; the scheduler has taken its placement away."""
-    cluster.job("j", task("a", size), policies=list(policies))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", size), policies=list(policies))
     place(cluster, {("a", index): "n1" for index in range(size)})
     await cluster.until(lambda: len(nodes(cluster)) == size)
     cluster.run_pods()
@@ -233,6 +229,12 @@ def asked(cluster):
     """The seats that are asked for, by index, and the generation."""
     found = published(cluster)
     return sorted(seat.index for seat in found.wanted()), found.generation
+
+
+async def loses_a_pod(cluster, *, asking):
+    """A pod is deleted, and a seat for the next one is asked for in that generation."""
+    cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+    await cluster.until(lambda: asked(cluster) == ([1], asking))
 
 
 EVICTED = {"event": "PodEvicted", "action": "RestartPod"}
@@ -256,12 +258,10 @@ async def test_a_pod_that_is_made_again_gets_a_new_seat_each_time(cluster):
 @virtual_cluster(seats=True)
 async def test_recreated_pod_without_a_place_gets_no_node_and_the_next_requests_a_seat(cluster):
     await started(cluster, EVICTED)
-    cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
-    await cluster.until(lambda: asked(cluster) == ([1], 2))
+    await loses_a_pod(cluster, asking=2)
     place(cluster, {("a", 1): ""})
     await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
-    cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
-    await cluster.until(lambda: asked(cluster) == ([1], 3))
+    await loses_a_pod(cluster, asking=3)
 
 
 @virtual_cluster(seats=True)
@@ -365,19 +365,16 @@ async def test_a_job_that_starts_over_gets_new_seats(cluster):
 
 @virtual_cluster(seats=True)
 async def test_restarted_controller_uses_the_existing_placement(cluster):
-    cluster.job("j", task("a", 3))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", 3))
     await cluster.replica.kill()
     place(cluster, {("a", index): f"n{index}" for index in range(3)})
     await cluster.start_controller()
-    await cluster.until(lambda: len(nodes(cluster)) == 3)
-    assert nodes(cluster) == {"j-a-0": "n0", "j-a-1": "n1", "j-a-2": "n2"}
+    await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n0", "j-a-1": "n1", "j-a-2": "n2"})
 
 
 @virtual_cluster(seats=True)
 async def test_a_gang_that_is_scaled_before_it_is_placed_publishes_its_seats_anew(cluster):
-    cluster.job("j", task("a", 2))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", 2))
     scale(cluster, 3)
     await cluster.until(lambda: published(cluster).generation == 2)
     assert (published(cluster).tasks[0].count, published(cluster).asked) == (3, None)
@@ -387,8 +384,7 @@ async def test_a_gang_that_is_scaled_before_it_is_placed_publishes_its_seats_ane
 
 @virtual_cluster(seats=True)
 async def test_a_gang_that_is_scaled_while_its_pods_are_created_gives_its_seats_up(cluster):
-    cluster.job("j", task("a", 2))
-    await cluster.until(lambda: published(cluster))
+    await gang(cluster, task("a", 2))
     cluster.server.admit = refusing
     place(cluster, {("a", index): "n1" for index in range(2)})
     await asyncio.sleep(2)
