@@ -27,9 +27,9 @@ def prepared(queues, classes=2):
     return cache
 
 
-def waits(cache):
-    cache.group_changed(None, objects.pod_group(["waits", "q", 1, {"class": 1}]))
-    cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", 1, "1Gi", {"prio": 1}]))
+def waits(cache, queue="q", cpu=1):
+    cache.group_changed(None, objects.pod_group(["waits", queue, 1, {"class": 1}]))
+    cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", cpu, "1Gi", {"prio": 1}]))
 
 
 class World:
@@ -179,3 +179,21 @@ def test_preempt_results_found_without_a_plugin_are_discarded_when_it_is_enabled
     world.configuration = whole
     world.cache.recheck()
     assert world.session()[1] == {"j0-1"}
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+@pytest.mark.parametrize(("cpu", "want"), [(2, True), (3, False)])
+def test_victims_are_sought_only_on_nodes_that_are_large_enough(action, cpu, want, monkeypatch):
+    cache, rows = prepared(["low"]), set()
+    cache.queue_changed(None, objects.queue(["high", {"weight": 9}]))
+    for i in range(5):
+        cache.node_changed(None, objects.node([f"n{i}", 2, "8Gi"]))
+        cache.group_changed(None, objects.pod_group([f"runs{i}", "low", 1, {"phase": "Running"}]))
+        cache.pod_changed(None, objects.pod([f"runs{i}-0", f"runs{i}", f"n{i}", 2, "1Gi"]))
+    waits(cache, "low" if action == "preempt" else "high", cpu)
+    record(monkeypatch, rows)
+    tiers = (
+        "[plugins: [{name: priority}, {name: gang, enablePreemptable: false}], plugins: [{name: predicates}, {name: proportion}]]"
+    )
+    _, commits = committed(cache, configured(f"actions: allocate, {action}\ntiers: {tiers}"))
+    assert (bool(rows), bool(evicted(commits))) == (want, want)

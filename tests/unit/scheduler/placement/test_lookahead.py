@@ -152,21 +152,16 @@ class World:
             case ("job", j, minimum, cpus):
                 self.cache.group_changed(None, objects.pod_group([f"j{j}", "q", minimum, {"phase": "Pending"}]))
                 for i, cpu in enumerate(cpus):
-                    self.tell([f"j{j}-p-{i}", f"j{j}", "-", cpu, "1Gi"])
+                    row = [f"j{j}-p-{i}", f"j{j}", "-", cpu, "1Gi"]
+                    if row[0] not in self.pods:
+                        self.pods[row[0]] = objects.pod(row)
+                        self.cache.pod_changed(None, self.pods[row[0]])
             case ("end", j):
                 for name in [name for name in self.pods if name.startswith(f"j{j}-")]:
-                    task = self.cache.tasks[f"t-{name}"]
-                    if task.node:
-                        old = self.pods.pop(name)
-                        self.cache.pod_changed(old, None)
+                    if self.cache.tasks[f"t-{name}"].node:
+                        self.cache.pod_changed(self.pods.pop(name), None)
             case ("queue", capability):
                 self.cache.queue_changed(None, objects.queue(["q", {"capability": {"cpu": capability}}]))
-
-    def tell(self, row):
-        pod = objects.pod(row)
-        if row[0] not in self.pods:
-            self.pods[row[0]] = pod
-            self.cache.pod_changed(None, pod)
 
 
 EVENTS = st.one_of(

@@ -1,11 +1,13 @@
-"""The configuration file: the original's form, and refusals that say where and why."""
+"""The configuration file: the original's form, refusals that say where and why, and the command that checks a file."""
 
+import json
 import re
 from functools import partial
 
 import pytest
 
 from pyroclast.runtime.errors import StartFailure
+from pyroclast_scheduler.__main__ import main
 from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, BadConfiguration, UnknownName, parse
 from pyroclast_scheduler.shell import configfile
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
@@ -224,3 +226,43 @@ def test_misplaced_or_repeated_settings_give_warnings_with_their_line():
         "line 5: in configurations: args is unknown; did you mean arguments?",
         "line 6: arguments of action allocate were given before, and those count",
     )
+
+
+USABLE = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n"
+CHECKS = {
+    "usable": (USABLE, 0, {"error": "", "warnings": []}),
+    "a plugin that does not exist, skipped": (
+        USABLE + "  - name: magic\n",
+        0,
+        {"error": "", "warnings": ["line 5: Failed to get plugin magic."]},
+        "--skip-unknown-plugins",
+    ),
+    "not a mapping": ("- a", 1, {"error": "line 1: a mapping with actions and tiers is wanted", "warnings": []}),
+}
+
+
+@pytest.mark.parametrize("case", CHECKS.values(), ids=CHECKS.keys())
+def test_the_check_command_prints_errors_and_warnings_as_json_with_an_exit_status(tmp_path, capfdbinary, case):
+    text, want_status, want, *flags = case
+    file = tmp_path / "volcano-scheduler.conf"
+    file.write_text(text)
+    assert (main(["check", *flags, str(file)]), json.loads(capfdbinary.readouterr().out)) == (want_status, want)
+
+
+def test_the_check_command_names_the_nearest_plugin_for_one_that_does_not_exist(tmp_path, capfdbinary):
+    file = tmp_path / "volcano-scheduler.conf"
+    file.write_text(USABLE.replace("gang", "gnag"))
+    assert main(["check", str(file)]) == 1
+    assert json.loads(capfdbinary.readouterr().out)["error"].startswith(
+        "line 4: plugin 'gnag' does not exist; did you mean gang? (there are: binpack, capacity, "
+    )
+
+
+def test_the_check_command_exits_with_2_for_a_missing_file(tmp_path, capsys):
+    assert main(["check", str(tmp_path / "none")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_the_check_command_prints_its_usage_with_help(capsys):
+    assert main(["check", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: ")

@@ -1,5 +1,7 @@
 """What a session says of jobs that it could do nothing for: which changes are worth another look, and that none is missed."""
 
+from types import SimpleNamespace
+
 import msgspec
 import numpy as np
 import pytest
@@ -7,12 +9,10 @@ import pytest
 from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
+from pyroclast_scheduler.cycle import Culprit, find_culprit
 from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.triggers import AnyChange, AnyRoom, Eviction, Labelled, Neighbours, Pause, QueueUse, Room
-from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Vote
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import take
 from tests.unit.scheduler.deciding import committed, configured, decided, evicted, one_tier
@@ -155,21 +155,20 @@ def coupled(pod, affinity):
     return msgspec.convert(body, records.Pod)
 
 
-SPREAD = {
-    "spread": {"key": "kubernetes.io/hostname", "maxSkew": 1, "when": "ScheduleAnyway", "match": {"app": "x"}},
-}
+SPREAD = {"key": "kubernetes.io/hostname", "maxSkew": 1, "when": "ScheduleAnyway", "match": {"app": "x"}}
+ANTI = {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}
 
 
 @pytest.mark.parametrize(
     ("waiting", "resident", "want"),
     [
         ({}, {}, (False, None)),
-        ({}, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, (False, None)),
-        ({"labels": {"app": "x"}}, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, (False, set())),
+        ({}, ANTI, (False, None)),
+        ({"labels": {"app": "x"}}, ANTI, (False, set())),
         ({"affine": {"key": "kubernetes.io/hostname", "app": "x"}}, {}, (False, {("app", "x")})),
-        ({"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, {}, (False, {("app", "x")})),
-        (SPREAD | {"spread": {**SPREAD["spread"], "when": "DoNotSchedule"}}, {}, (False, {("app", "x")})),
-        (SPREAD, {}, (False, None)),
+        (ANTI, {}, (False, {("app", "x")})),
+        ({"spread": SPREAD | {"when": "DoNotSchedule"}}, {}, (False, {("app", "x")})),
+        ({"spread": SPREAD}, {}, (False, None)),
         ({"pvc": ["c"]}, {}, (False, None)),
     ],
 )
@@ -182,7 +181,6 @@ def test_retry_triggers_depend_on_other_pods_only_for_required_affinity_or_sprea
     assert (AnyChange() in rest.retry_when, minded(rest)) == want
 
 
-ANTI = {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}
 EVENTS = {
     "a pod that it minds goes": (lambda world: world.goes("near-0"), True),
     "a pod that nobody minds goes": (lambda world: world.goes("other-0"), False),
@@ -223,7 +221,7 @@ def test_preferred_affinity_terms_add_no_any_change_trigger():
 def test_deleting_a_pod_with_anti_affinity_retries_the_jobs_it_repelled():
     world = World()
     world.node("n", 4)
-    loner = objects.pod(["loner", "", "n", 0, 0, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}])
+    loner = objects.pod(["loner", "", "n", 0, 0, ANTI])
     world.cache.pod_changed(None, loner)
     world.job("j", 1, labels={"app": "x"})
     assert minded(world.settled()["j"]) == set()
@@ -316,19 +314,16 @@ def test_a_waiting_job_reports_queue_closed_when_its_full_queue_closes():
     assert "QueueClosed" in world.session()[2].statuses["t/j"].conditions[-1].message
 
 
-class Failing:
-    """A plugin that fails when it is asked about one job."""
+def failing(job):
+    """The vote of a plugin that fails when it is asked about one job."""
+    if job.facts.min_resources.get("cpu") == 21_000:
+        raise RuntimeError
+    return Vote.REJECT
 
-    def __init__(self, arguments):
-        del arguments
 
-    def open(self, session):
-        return Extensions(job_enqueueable=self.vote)
-
-    def vote(self, job):
-        if job.facts.min_resources.get("cpu") == 21_000:
-            raise RuntimeError
-        return Vote.REJECT
+def opening(opened):
+    """The factory of a plugin that registers `opened(session)`."""
+    return lambda _arguments: SimpleNamespace(open=opened)
 
 
 def test_a_waiting_job_on_which_a_plugin_fails_is_found_as_the_culprit():
@@ -338,12 +333,11 @@ def test_a_waiting_job_on_which_a_plugin_fails_is_found_as_the_culprit():
         world.job(f"j{i}", 1, group=pending(20 + i))
     world.settled()
     world.node("m", 1)
-    plugins = {**registry.plugins(), "overcommit": Failing}
+    plugins = {**registry.plugins(), "overcommit": opening(lambda _: Extensions(job_enqueueable=failing))}
 
     def fails(snapshot):
         try:
-            ports = Ports(objects.NOW)
-            run_cycle(snapshot, world.configuration, actions=registry.actions(), plugins=plugins, ports=ports, uid="u")
+            committed(snapshot, world.configuration, plugins=plugins)
         except RuntimeError:
             return True
         return False
@@ -364,25 +358,17 @@ ASKED = {
 def rest_with(extensions, actions="allocate, preempt"):
     """What is said of a job that fits nowhere, with a plugin that registers `extensions(session)`; and what is remembered."""
 
-    class Other:
-        def __init__(self, arguments):
-            del arguments
-
-        def open(self, session):
-            return extensions(session)
-
-    plugins = {**registry.plugins(), "other": Other}
+    plugins, memory = {**registry.plugins(), "other": opening(extensions)}, {}
     text = f"actions: '{actions}'\ntiers: [plugins: [{{name: other}}, {{name: predicates}}]]"
     world = World()
     world.node("n", 1)
     world.job("j", 2)
-    configuration = parse(text, actions=registry.actions(), plugins=plugins)
     for _ in range(2):
-        snapshot, ports = world.cache.snapshot(), Ports(objects.NOW)
-        outcome = run_cycle(snapshot, configuration, actions=registry.actions(), plugins=plugins, ports=ports, uid="u")
+        memory.clear()
+        outcome, _ = committed(world.cache, configured(text, plugins), plugins=plugins, memory=memory)
         take(world.cache, outcome)
     (rest,) = outcome.unschedulable
-    return rest.retry_when, ports.memory
+    return rest.retry_when, memory
 
 
 @pytest.mark.parametrize(("ask", "want"), ASKED.values(), ids=ASKED)
@@ -510,7 +496,7 @@ def test_a_job_beyond_its_quota_is_retried_when_the_labels_of_a_pod_it_repels_ch
     world.queue("others")
     world.cache.group_changed(None, objects.pod_group(["foe", "others", 1]))
     world.cache.pod_changed(None, app)
-    world.job("high", 2, group={"class": 1}, anti={"key": "kubernetes.io/hostname", "app": "x"})
+    world.job("high", 2, group={"class": 1}, **ANTI)
     assert AnyChange() not in world.settled()["high"].retry_when
     world.cache.pod_changed(app, objects.pod(["foe-0", "foe", "n", 1, "1Gi", {"labels": {"app": "y"}}]))
     assert evicted(committed(world.cache, world.configuration)[1]) == ["low-0"]
