@@ -242,10 +242,6 @@ class _Preemption:
             return True
         if fits(session, job, task, wish.plan, row):
             return False
-        return not any(_makes_room(victim, pod.spec.priority or 0) for victim in self.search.residents.going(row))
-
-
-def _makes_room(victim: Task, priority: int) -> bool:
-    """Whether `victim` is being deleted because a pod with that priority preempted it."""
-    pod = victim.facts.pod
-    return (pod.spec.priority or 0) < priority and pod.metadata.is_terminating and was_preempted(pod)
+        pods = (victim.facts.pod for victim in self.search.residents.going(row))
+        lower = (each for each in pods if (each.spec.priority or 0) < (pod.spec.priority or 0))
+        return not any(each.metadata.is_terminating and was_preempted(each) for each in lower)

@@ -58,9 +58,10 @@ class Demand:
             total = least_request(session, job, tree, pending)
             least = {uid: missing(job.sub_jobs[uid]) for uid in pending}
             firsts = [list(islice(tasks, least[uid])) for uid, tasks in pending.items() if least[uid] <= len(tasks)]
+        starts = (tuple(Counter(session.plan(task.facts.shape) for task in tasks).items()) for tasks in firsts)
         counted = total > 0
         counted[[CPU, MEMORY]] = True
-        return cls(total, counted, list(dict.fromkeys(_pods(session, each) for each in firsts)), _limits(session, firsts))
+        return cls(total, counted, list(dict.fromkeys(starts)), _limits(session, firsts))
 
 
 class DomainRoom:
@@ -158,10 +159,6 @@ class _Places:
 
 _ENDLESS: Final = 1 << 32
 """More pods than any node has."""
-
-
-def _pods(session: Session, tasks: Iterable[Task]) -> _Pods:
-    return tuple(Counter(session.plan(task.facts.shape) for task in tasks).items())
 
 
 def _limits(session: Session, firsts: Iterable[Iterable[Task]]) -> _Limits:

@@ -1,7 +1,4 @@
-"""Freeable amounts: what evictions could free on each node at most, as arrays over all nodes.
-
-Evictions in the session do not lower the amounts, so that a node which is excluded by them cannot be used in any state.
-"""
+"""Freeable amounts: what evictions could free on each node at most. A node that they exclude is of no use in any state."""
 
 from __future__ import annotations
 

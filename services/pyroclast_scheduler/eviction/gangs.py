@@ -37,7 +37,7 @@ from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import PendingTasks, pending_by_sub_job, required_parts
-from pyroclast_scheduler.session.extension_points import GangEviction, Preemptor, Purpose
+from pyroclast_scheduler.session.extension_points import Candidate, GangEviction, Preemptor, Purpose
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.part_placement import missing
 from pyroclast_scheduler.session.session import Session
@@ -110,14 +110,7 @@ _MOST_DOMAINS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class GangKind:
-    """The rules of one action.
-
-    Attributes:
-        name: the name of the action.
-        is_reclaim: whether victims are in other queues.
-        may_lose: whether pods of a job may be evicted for a starving job with that queue and priority.
-        may_go: whether a pod of a job may be evicted.
-    """
+    """The rules of one action: its name, whether victims are in other queues, the jobs that may lose pods, and these pods."""
 
     name: str
     is_reclaim: bool
@@ -140,10 +133,6 @@ class _Trial:
     simulate: Callable[[Sequence[Bundle]], _Plan | None]
     _bundles: Sequence[Bundle] = ()
     _applied: _Plan | None = None
-
-    def is_enough(self, bundles: Sequence[Bundle]) -> bool:
-        """Whether the eviction of `bundles` makes room for the job."""
-        return self.plan(bundles) is not None
 
     def plan(self, bundles: Sequence[Bundle]) -> _Plan | None:
         """Return the plan for `bundles`, applied; None, with everything undone, if they do not make room for the job."""
@@ -234,12 +223,12 @@ class _Search:
             room.leave(bundles[least])
             least += 1
         trial = _Trial(partial(self._simulate, domain))
-        number = shortest(least, len(bundles), lambda number: trial.is_enough(bundles[:number]))
+        number = shortest(least, len(bundles), lambda number: trial.plan(bundles[:number]) is not None)
         if number is None:
             return None
         for bundle in bundles[least:number]:
             room.leave(bundle)
-        plan = trial.plan(fewest(bundles[:number], room, trial.is_enough))
+        plan = trial.plan(fewest(bundles[:number], room, lambda some: trial.plan(some) is not None))
         if plan is None or is_step_forward(self.session, plan.statement.moves, is_reclaim=self.kind.is_reclaim):
             return plan
         plan.statement.discard()
@@ -255,21 +244,18 @@ class _Search:
             ):
                 by_job.setdefault(owner.facts.key, (owner, []))[1].append(task)
         found = [bundle for owner, tasks in by_job.values() for bundle in split(owner, tasks)]
-        pods = [(each.job, task) for each in found for task in each.tasks]
-        found = allowed(found, [each for each in pods if not self.residents.is_withheld(each, job)])
+        found = allowed(found, [each for each in _candidates(found) if not self.residents.is_withheld(each, job)])
         found = ordered(session, job, found, self.demand.total, is_reclaim=kind.is_reclaim)
-        candidates = [(each.job, task) for each in found for task in each.tasks]
-        wish = GangEviction(job, domain, kind.is_reclaim)
-        found = allowed(found, session.unified_evictable(wish, candidates)) if candidates else []
+        if found:
+            found = allowed(found, session.unified_evictable(GangEviction(job, domain, kind.is_reclaim), _candidates(found)))
         return [each for each in found if self.is_whole_allowed or not each.is_whole]
 
     def _simulate(self, domain: HyperNode, bundles: Sequence[Bundle]) -> _Plan | None:
         """Evict `bundles` and pipeline the pods of the job; None, with everything undone, if it is not pipelined afterwards."""
         session, job = self.session, self.job
         plan = _Plan(session.statement())
-        for bundle in bundles:
-            for task in bundle.tasks:
-                plan.statement.evict(bundle.job, session.plan(task.facts.shape), task, self.kind.name)
+        for owner, task in _candidates(bundles):
+            plan.statement.evict(owner, session.plan(task.facts.shape), task, self.kind.name)
         tree = job.facts.group.spec.tree
         if tree is not None:
             made = room_for_part(session, job, tree, partial(self._promise_part, domain))
@@ -332,3 +318,7 @@ class _Search:
                 return False
             tasks = tasks[len(batch.rows) :]
         return True
+
+
+def _candidates(bundles: Sequence[Bundle]) -> list[Candidate]:
+    return [(each.job, task) for each in bundles for task in each.tasks]

@@ -27,8 +27,7 @@ _UNLIMITED: Final = 1 << 50
 def room_for_part(session: Session, job: Job, part: GroupPart, make: Callable[[SubJob], Statement | None]) -> Statement | None:
     """Return the evictions and placements with which `part` can start; None, with everything undone, if it cannot.
 
-    `make`: does the same for a leaf part; returns None, without any change, if the part cannot start. No pod is evicted for a
-    part that cannot start.
+    `make` does the same for a leaf part. No pod is evicted for a part that cannot start.
     """
     if job.is_part_ready(part, pipelined=True):
         return session.statement()

@@ -151,10 +151,7 @@ class VictimSearch:
         return True
 
     def _is_placeable(self, wish: Wish, row: int) -> bool:
-        """Whether there is room for the task on node `row`. For reclaim, only requests count.
-
-        If the victims are in the same queue, the queue must be able to use the room.
-        """
+        """Whether there is room on node `row`, for reclaim by requests only; else the queue must be able to use the room."""
         session, plan = self._session, wish.plan
         if self._is_reclaim:
             return has_enough(session, plan, row, ())
@@ -164,10 +161,7 @@ class VictimSearch:
         return bool(session.allocatable(queue, plan, 1, wish.task)) and fits(session, wish.job, wish.task, plan, row)
 
     def _promising(self, wish: Wish, rows: Sequence[int]) -> Iterator[int]:
-        """Yield those of `rows` on which the task could fit after the jobs that may lose pods lost them.
-
-        Rows are yielded unchecked until it takes less time to ask which jobs may lose pods, or if `nodes` has checked them.
-        """
+        """Yield the rows on which the task could fit after jobs lost what they may, unchecked while asking jobs takes longer."""
         if wish.is_own or self._freeable.knows(_preemptor(wish)):
             yield from rows
             return

@@ -130,10 +130,7 @@ class Bundle:
 
 
 def split(job: Job, tasks: Sequence[Task]) -> list[Bundle]:
-    """Return two bundles: the pods among `tasks` that `job` can spare, and its other pods; the least important pods are spare.
-
-    If the job has fewer pods than its minimum, its gang is broken already and all pods are spare.
-    """
+    """Return the pods among `tasks` that `job` can spare, the least important ones, and the others. A broken job spares all."""
     listed = sorted(tasks, key=lambda task: (task.facts.priority, task.uid))
     surplus = job.tally.ready - job.facts.min_available
     if surplus < 0:

@@ -54,10 +54,7 @@ def evenness(
     candidates: Bools,
     defaults: Sequence[Mapping[str, Any]] = (),
 ) -> Floats | None:
-    """Return a score from 0 to 100 for each node by the soft spread constraints; None if there are none.
-
-    `defaults`: the constraints of a pod that has none of its own. A node without a label of a default constraint is rated too.
-    """
+    """Return a score from 0 to 100 for each node by the soft spread constraints, else by `defaults`; None if there are none."""
     is_default = not task.shape.spread
     raw_constraints = defaults if is_default else task.shape.spread
     constraints = list(_constraints(task, "ScheduleAnyway", census, raw_constraints))
@@ -91,7 +88,7 @@ def _constraints(
 def _included(task: TaskFacts, constraint: Mapping[str, Any], features: NodeFeatures) -> Bools:
     """Return the nodes whose pods count for `constraint`: by node selector and affinity of the pod, and by its tolerations.
 
-    The policies of the constraint decide which of the two are honoured. By default, only node selector and affinity are.
+    Its policies decide which of the two are honoured, by default only node selector and affinity.
     """
     included: Bools = features.selected({})
     if constraint.get("nodeAffinityPolicy", _HONOR) == _HONOR:

@@ -118,7 +118,7 @@ def _steady(
 ) -> Rows:
     """Return as many of the first `rows` as can be used while the relative scores of candidates keep their differences.
 
-    The set of candidates only shrinks, when nodes become full. A relation that is true at the end was true all the time.
+    Candidates only become fewer, so that a relation that is true at the end was true all the time.
     """
     before = relative(candidates)
     while len(rows) > 1:

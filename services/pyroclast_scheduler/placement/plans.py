@@ -11,6 +11,7 @@ scores can be chosen.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
@@ -294,19 +295,17 @@ class PlacementPlan:
 
     def place(self, first: Floats, count: int, *, future: bool, extra: Floats | None = None) -> Rows:
         """Return the rows of the best nodes for up to `count` pods, best first, see `greedy`. `extra` is added to the scores."""
-        room: Callable[[Rows], Ints] = lambda rows: self.room(rows, future=future)  # noqa: E731
 
         def scores(rows: Rows, depth: int) -> Floats:
             found = self.score(rows, depth, future=future)
             return found if extra is None else found + extra[rows][:, None]
 
-        return greedy(first, count, room, scores)
+        return greedy(first, count, partial(self.room, future=future), scores)
 
     def future_first(self) -> Floats:
         """Return for every node its score for one pipelined pod, NEVER for nodes without room."""
-        rows = np.flatnonzero(self.mask)
+        rows, result = np.flatnonzero(self.mask), np.full(self._columns.nodes, NEVER)
         rows = rows[self.room(rows, future=True) > 0]
-        result = np.full(self._columns.nodes, NEVER)
         if len(rows):
             result[rows] = self.score(rows, 1, future=True)[:, 0]
         return result

@@ -1,7 +1,4 @@
-"""Typed access to the arguments of plugins and actions, as lenient as Volcano.
-
-A missing key yields the default. A value of the wrong type or out of range yields the default too, and adds a warning.
-"""
+"""Typed access to the arguments of plugins and actions. As with Volcano, a wrong value means the default; a warning says so."""
 
 from __future__ import annotations
 

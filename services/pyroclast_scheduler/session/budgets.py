@@ -45,11 +45,7 @@ _NOT_FOR_ROOM: Final = frozenset({
 def others_wait(
     jobs: Mapping[str, Job], all_jobs: Mapping[str, JobFacts], waiting: WaitingPlaces | None, is_low: Callable[[str], bool]
 ) -> bool:
-    """Whether a job waits for room in a queue that is not `is_low`.
-
-    `jobs`: the jobs that the session examines. `all_jobs`: all jobs. `waiting`: the results of earlier sessions; None if there
-    are none.
-    """
+    """Whether a job waits for room in a queue that is not `is_low`, by this session or by earlier ones (`waiting`), if known."""
     if any(_waits(job.facts) and not is_low(job.facts.queue) and _is_for_room(waiting, job) for job in jobs.values()):
         return True
     if waiting is None:
@@ -235,11 +231,12 @@ class Budgets:
             found, now = self._committed.setdefault(standing.queue, {}), self._ports.now
             for facts in self._jobs_below(standing):
                 seconds = self._seconds(facts)
-                begun = _began(facts)
                 if seconds is None:
                     continue
                 if facts.sums.allocated:
-                    _add(found, standing, facts.sums.allocated, seconds if begun is None else max(0.0, begun + seconds - now))
+                    placed = (placed_at(task) for task in facts.tasks if task.status in ALLOCATED)
+                    begun = min((at for at in placed if at is not None), default=now)
+                    _add(found, standing, facts.sums.allocated, max(0.0, begun + seconds - now))
                 elif facts.phase is PodGroupPhase.INQUEUE:
                     _add(found, standing, facts.min_resources, seconds)
         return found
@@ -262,12 +259,6 @@ class Budgets:
                 found = whole + elsewhere * max(0.0, now - standing.since) / HOUR
             self._ran[key] = found
         return found
-
-
-def _began(facts: JobFacts) -> float | None:
-    """Return when the first pod of the job was placed, in seconds since the epoch."""
-    known = [begun for task in facts.tasks if task.status in ALLOCATED and (begun := placed_at(task)) is not None]
-    return min(known, default=None)
 
 
 def _add(total: dict[str, float], standing: BudgetStanding, amounts: Amounts | None, seconds: float | None) -> None:

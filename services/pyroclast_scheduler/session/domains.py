@@ -68,9 +68,9 @@ def best_domain(  # noqa: PLR0917
     fill: Callable[[Bools], Statement | None],
     is_ready: Callable[[], bool],
 ) -> tuple[Bools | None, int]:
-    """Return the nodes of the domain that accepts most pods, and the number of domains. Of equal domains the fullest is chosen.
+    """Return the nodes of the fullest of the domains that accept most pods, None if none accepts any, and the number of domains.
 
-    Each domain is tried with `fill`, and the trial is undone. The nodes are None if `fill` placed no pod in any domain.
+    Each domain is tried with `fill`, and the trial is undone.
     """
     best: tuple[tuple[bool, int, float, str], Bools] | None = None
     found = _domains(session, job, key, within)

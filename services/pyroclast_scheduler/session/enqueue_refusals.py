@@ -18,7 +18,7 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.causes import Cause, Shortage
-from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.dimensions import Amounts, Ints
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
@@ -207,6 +207,15 @@ def named_for(job: Job, other: JobFacts) -> str:
     return other.key if other.namespace == job.facts.namespace else "a gang of another namespace"
 
 
+def shortages(named: Sequence[tuple[str, int]], asked: Amounts, **amounts: Ints | Floats) -> list[Shortage]:
+    """Return the first requested resources beside `amounts`: vectors by the field of `Shortage`, where they are finite."""
+    found: list[Shortage] = []
+    for name, row in named[:_MOST]:
+        finite = {key: number(name, each[row]) for key, each in amounts.items() if each[row] < np.inf}
+        found.append(Shortage(name, number(name, asked[name]), **finite))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Amounts:
     """The requested and the available amounts of a job in the dimensions that are short. `named`: their names and rows."""
@@ -218,16 +227,7 @@ class _Amounts:
     limit: Floats
 
     def shortages(self) -> list[Shortage]:
-        return [
-            Shortage(
-                name,
-                number(name, self.asked[name]),
-                used=number(name, self.used[row]),
-                promised=number(name, self.promised[row]),
-                limit=number(name, self.limit[row]) if np.isfinite(self.limit[row]) else None,
-            )
-            for name, row in self.named[:_MOST]
-        ]
+        return shortages(self.named, self.asked, used=self.used, promised=self.promised, limit=self.limit)
 
 
 def _behind(session: PluginSession, job: Job, amounts: _Amounts, place: str, sentence: str) -> Cause | None:
@@ -265,10 +265,7 @@ def _above_cluster(session: PluginSession, asked: Amounts, named: Sequence[tuple
         has = ", ".join(spelled(name, total[row]) if total[row] else f"no {name}" for name, row in named)
         return f"never: it asks for {_listed(asked, named)} in all, and the cluster has {has}"
 
-    def short() -> list[Shortage]:
-        return [Shortage(name, number(name, asked[name]), limit=number(name, total[row])) for name, row in named[:_MOST]]
-
-    return Cause(PendingReason.ABOVE_CLUSTER, explain, sentence, short)
+    return Cause(PendingReason.ABOVE_CLUSTER, explain, sentence, partial(shortages, named, asked, limit=total))
 
 
 def _listed(asked: Amounts, named: Sequence[tuple[str, int]]) -> str:

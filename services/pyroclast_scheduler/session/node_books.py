@@ -28,10 +28,7 @@ _MOST_KINDS: Final = 64  # kinds of pods whose results are kept, the most recent
 
 
 class Refused(Exception):
-    """A node is infeasible for a pod, because too little is free of what a node book records.
-
-    `code`: UNSCHEDULABLE if evictions could make the node feasible.
-    """
+    """Too little is free on a node of what a node book records; `code` UNSCHEDULABLE if evictions could change that."""
 
     def __init__(self, reason: str, code: Code = Code.UNSCHEDULABLE) -> None:
         super().__init__(reason)
@@ -53,10 +50,7 @@ class _Results:
 
 
 class NodeBook(ABC, Generic[S, C]):
-    """The node book of one type of device: what the pods use on each node of a session.
-
-    `S`: the type of the state of a node. `C`: the type of the claim of a pod.
-    """
+    """What pods use of one type of device on each node: `S` is the type of its state, `C` that of the claim of a pod."""
 
     def __init__(self, session: PluginSession) -> None:
         self.session = session

@@ -1,7 +1,4 @@
-"""Places a gang that has parts: each part is placed whole or not at all, in its own topology domain if it requires one.
-
-Parts that lack the fewest pods come first, since they are the cheapest to start.
-"""
+"""Places a gang that has parts: each whole or not at all, in a topology domain if required, those that lack fewest pods first."""
 
 from __future__ import annotations
 
@@ -58,9 +55,9 @@ def place_parts(session: Session, job: Job, tasks: deque[Task]) -> Statement | N
     forget_errors(job)
     attempt = _PartPlacement(session, job, waiting)
     statement = attempt.place(tree, None)
-    if statement is not None and (session.job_ready(job) or session.job_pipelined(job)):
-        return statement
     if statement is not None:
+        if session.job_ready(job) or session.job_pipelined(job):
+            return statement
         statement.discard()
     job.fit_errors.update(attempt.errors)
     return None

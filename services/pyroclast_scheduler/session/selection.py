@@ -48,16 +48,10 @@ class Heap(Generic[T]):
 
 
 class EquivalentJobs:
-    """Selects jobs of each equivalence class for the session, one after another. A selected job is added to `jobs`.
+    """Selects jobs of each equivalence class, oldest first, one after another. A selected job is added to `jobs`.
 
-    `selected`: the keys of the selected jobs. `unexplained`: those of which the session knows no cause.
-
-    Args:
-        snapshot: contains the unschedulable jobs of each class, oldest first; facts that are not in `all_jobs` are outdated.
-        jobs: the jobs that the session examines.
-        others: jobs that the session created only to read them.
-        make: creates the job of a session from its facts.
-        is_distinct: whether the name of a job may decide its placement; then all jobs of the class are selected at once.
+    `selected`: the keys of these jobs. `unexplained`: those of which the session knows no cause. `others`: jobs made only to be read.
+    If `is_distinct`, the name of a job may decide its placement, so that its whole class is selected at once.
     """
 
     def __init__(

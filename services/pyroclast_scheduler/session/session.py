@@ -205,9 +205,8 @@ class Session(Rules):
         changed is alone, and so is a job with a held pod, as its refusal says nothing about other jobs.
         """
         held = self.snapshot.held
-        if job.is_changed or self.has_reservation(job) or self._do_names_matter(job):
-            return None
-        return None if held and any(task.uid in held for task in job.facts.tasks) else self.class_of(job)
+        is_alone = job.is_changed or self.has_reservation(job) or self._do_names_matter(job)
+        return None if is_alone or (held and any(task.uid in held for task in job.facts.tasks)) else self.class_of(job)
 
     def has_reservation(self, job: Job) -> bool:
         """Whether nodes are reserved for `job`, or were at the start of the session."""

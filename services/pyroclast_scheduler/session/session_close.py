@@ -181,10 +181,7 @@ def _phase(job: Job) -> PodGroupPhase:
 
 
 def _worded(old: Sequence[GroupCondition], new: Condition, cause: Cause | None, *, now: float) -> Condition:
-    """Return `new` with the summary of the cause in its message.
-
-    While sentence and reason stay the same, the numbers of the old message are kept for `_RENEWED` seconds.
-    """
+    """Return `new` with the summary of the cause. While only numbers differ, the old message is kept for `_RENEWED` seconds."""
     if cause is None or new.type != PodGroupConditionType.UNSCHEDULABLE:
         return new
     before = next((each for each in old if each.type == new.type and each.reason == new.reason), None)

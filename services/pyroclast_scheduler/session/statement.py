@@ -1,8 +1,7 @@
 """A statement: placements and evictions that are applied to the session and that are committed or undone together.
 
-The log has the rows and counts of each move and is undone backwards, so that an undo costs what was touched. Pods of a unit,
-such as the pods of a gang that is evicted whole, move together. `Moves` tells plugins and searches which of their results are
-outdated.
+The log has the rows and counts of each move and is undone backwards, so that an undo costs what was touched. `Moves` tells
+plugins and searches which of their results are outdated.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ def goes_whole(job: Job, task: Task) -> bool:
 
 def unit_of(job: Job, task: Task) -> list[Task]:
     """Return the pods that are evicted together with `task`, `task` first: itself unless its gang or part goes as a whole."""
-    name = _name(job, task)
-    if not name:
+    if not (name := _name(job, task)):
         return [task]
     return [task, *(each for each in _members(job, name) if each is not task and each.status in EVICTABLE)]
 
@@ -59,8 +57,7 @@ def agreed_whole(
 
 
 def _unit(job: Job, task: Task) -> _Unit | None:
-    name = _name(job, task)
-    return (job.facts.key, name) if name else None
+    return (job.facts.key, name) if (name := _name(job, task)) else None
 
 
 def _name(job: Job, task: Task) -> str:
@@ -93,14 +90,8 @@ class Move:
     """One step of a statement: tasks of one job and one shape change to `status`, each on its row.
 
     Attributes:
-        job: the job of the tasks.
-        plan: the placement plan of their shape.
-        tasks: the tasks.
-        rows: the row of the node of each task.
-        status: the new status.
         before: the status of each task before the move, the same for all.
-        nodes: each row of `rows` once.
-        counts: the number of tasks on each of `nodes`.
+        nodes, counts: each row of `rows` once, and the number of tasks on it.
         reason: the reason of an eviction.
         amount: the sum of the requests; not to be changed.
         change: the sum that quotas count, negative for evictions; not to be changed.

@@ -111,10 +111,7 @@ def explain(session: Session, job: Job, task: Task, plan: PlacementPlan, *, with
 
 
 def ranked(session: Session, job: Job, task: Task, plan: PlacementPlan, nodes: Bools, *, among: Bools) -> list[int]:
-    """Return the rows of `nodes` with the best score first, own nodes before those of other schedulers. Room is not checked.
-
-    `among`: the mask of all nodes whose scores are compared, `nodes` and others.
-    """
+    """Return the rows of `nodes`, own ones first, best score `among` these nodes first. Room is not checked."""
     rows = np.flatnonzero(nodes)
     if not len(rows):
         return []
@@ -183,7 +180,7 @@ def place(
     while tasks:
         is_live = session.reorder(tasks)
         plan = session.plan(tasks[0].facts.shape)
-        run = [tasks[0]] if is_live else _run(tasks)
+        run = [tasks[0]] if is_live else list(takewhile(partial(_alike, tasks[0]), tasks))
         count = session.allocatable(queue, plan, len(run), run[0])
         if count == 0:
             job.is_limited = True
@@ -216,13 +213,8 @@ class _TaskPlacement:
     """One trial to place tasks of a job or sub-job."""
 
     def __init__(self, session: Session, job: Job, sub_job: SubJob | None, within: Bools | None, hyper_node: str) -> None:
-        self.session = session
-        self.job = job
-        self.sub_job = sub_job
-        self.within = within
-        self.hyper_node = hyper_node
-        self.statement = session.statement()
-        self.has_placed = False
+        self.session, self.job, self.sub_job, self.within, self.hyper_node = session, job, sub_job, within, hyper_node
+        self.statement, self.has_placed = session.statement(), False
 
     def has_failed(self, role: str) -> bool:
         """Whether no node was feasible for a task of the same role in the same sub-job."""
@@ -231,14 +223,12 @@ class _TaskPlacement:
         return any(task.facts.role == role and task.uid in self.job.fit_errors for task in self.sub_job.tasks)
 
     def is_ready(self) -> bool:
-        if self.sub_job is None:
-            return self.session.job_ready(self.job)
-        return self.session.sub_job_ready(self.job, self.sub_job)
+        session, job, sub_job = self.session, self.job, self.sub_job
+        return session.job_ready(job) if sub_job is None else session.sub_job_ready(job, sub_job)
 
     def is_pipelined(self) -> bool:
-        if self.sub_job is None:
-            return self.session.job_pipelined(self.job)
-        return self.session.sub_job_pipelined(self.job, self.sub_job)
+        session, job, sub_job = self.session, self.job, self.sub_job
+        return session.job_pipelined(job) if sub_job is None else session.sub_job_pipelined(job, sub_job)
 
     def wanted(self, plan: PlacementPlan, available: int, *, is_alone: bool) -> int:
         """Return how many equal tasks are placed before another job: up to the minimum, or all if none waits."""
@@ -312,11 +302,6 @@ class _TaskPlacement:
         mask = np.zeros(len(self.session.names), dtype=np.bool_)
         mask[row] = True
         return mask
-
-
-def _run(tasks: deque[Task]) -> list[Task]:
-    """Return the equal tasks at the front of the queue."""
-    return list(takewhile(partial(_alike, tasks[0]), tasks))
 
 
 def _alike(a: Task, b: Task) -> bool:

@@ -99,7 +99,7 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
 def _beside_room(session: Session, job: Job, waiting: Sequence[Task], *, may_evict: bool) -> set[Trigger]:
     """Return the triggers of quotas, other pods and objects that keep `waiting` from being placed, whatever room nodes have.
 
-    `may_evict`: whether pods may be evicted for the tasks; quotas and nodes are then examined after the placement too.
+    If pods may be evicted for the tasks, quotas and nodes are examined after the placement too.
     """
     unlike = list(_unlike(waiting)) if job.fit_errors or may_evict else []
     queue = session.queues[job.facts.queue]

@@ -1,7 +1,6 @@
 """The cause of a waiting job, from the results of a session: a code of the closed list, with its numbers.
 
-A cause that says "never" is proved by the amounts of empty nodes, all of which can be read. A cause without a proof says "not
-now".
+A cause that says "never" is proved by the amounts of empty nodes, all of which can be read; others say "not now".
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from pyroclast_scheduler.session.session import Session
 
 _NO_NODE = Cause(PendingReason.NO_NODE_READY, lambda: "no node is ready")
 _NO_NODE_OF_SHARD = Cause(PendingReason.NO_NODE_READY, lambda: "no node of this scheduler's NodeShard is ready")
-_MOST = 4  # resources that a cause lists
 _LONGEST = 300  # characters of the reason for which a node cannot be read
 _BY_NODES = {  # the reasons that can deny for good what the nodes offer
     PendingReason.ABOVE_CLUSTER,
@@ -158,15 +156,7 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
     def short() -> list[Shortage]:
         named = session.dimensions.named(_asked(plan), plan.shape.request)
         limit = demand.capability(queue.facts.capability, session.dimensions)
-        return [
-            Shortage(
-                name,
-                number(name, plan.shape.request[name]),
-                used=number(name, float(has[row])),
-                limit=number(name, limit[row]) if np.isfinite(limit[row]) else None,
-            )
-            for name, row in named[:_MOST]
-        ]
+        return enqueue_refusals.shortages(named, plan.shape.request, used=has, limit=limit)
 
     return Cause(PendingReason.QUEUE_FULL, explain, short=short)
 
@@ -265,15 +255,7 @@ def _shortages(session: Session, plan: PlacementPlan, amounts: Ints, rows: Rows)
     has, request = np.maximum(amounts[:, rows], 0), plan.shape.request
     named = session.dimensions.named(_asked(plan), request)
     named.sort(key=lambda each: bool(has[each[1]].max(initial=0) >= plan.request[each[1]]))
-    return [
-        Shortage(
-            name,
-            number(name, request[name]),
-            free=number(name, has[row].sum()),
-            largest=number(name, has[row].max(initial=0)),
-        )
-        for name, row in named[:_MOST]
-    ]
+    return enqueue_refusals.shortages(named, request, free=has.sum(axis=1), largest=has.max(axis=1, initial=0))
 
 
 def _no_node(session: Session) -> Cause:
