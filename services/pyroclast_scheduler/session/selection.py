@@ -50,7 +50,7 @@ class Heap(Generic[T]):
 class EquivalentJobs:
     """Selects jobs of each equivalence class, oldest first, one after another. A selected job is added to `jobs`.
 
-    `selected`: the keys of these jobs. `unexplained`: those of which the session knows no cause. `others`: jobs made only to be read.
+    `selected`: the keys of these jobs. `unexplained`: those of which the session knows no cause. `others`: jobs made for reading.
     If `is_distinct`, the name of a job may decide its placement, so that its whole class is selected at once.
     """
 
