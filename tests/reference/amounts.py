@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 EPSILON = Fraction(1, 10)
-NOT_COUNTED = {"volcano.sh/vgpu-memory-percentage"}
-DEVICE_MEMORY = r"huawei\.com/Ascend.*-memory"
 ALWAYS = ("cpu", "memory")
 FACTORS = {"": 1, "m": Fraction(1, 1000), "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
@@ -23,7 +21,7 @@ def amounts(listed: Mapping | None) -> dict:
     """A resource list in stored units: cpu and other resources in thousandths, memory in bytes, pods as they are."""
     found = {}
     for name, text in (listed or {}).items():
-        if name.startswith(("count/", "requests.", "limits.")) or name in NOT_COUNTED or re.fullmatch(DEVICE_MEMORY, name):
+        if name.startswith(("count/", "requests.", "limits.")):
             continue
         found[name] = number(text) * (1 if name in {"memory", "pods"} else 1000)
     return found

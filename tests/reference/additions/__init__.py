@@ -2,8 +2,7 @@
 
 `ADDITIONS`: by name of the plugin, what puts it into a case, and the actions of which the case must have one. `volumes` is a
 part of predicates, `dry-run` a mode of preempt, `inner-queues` are trees of queues for capacity, with PodGroups where none may
-be; a case that has no place for them is passed over (False). `device-claims` are a part of predicates too, `mig` and `ascend` of
-deviceshare.
+be; a case that has no place for them is passed over (False). `device-claims` are a part of predicates too.
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ from random import Random
 
 from tests.reference import generator
 from tests.reference.additions import (
-    ascend,
     claims,
-    devices,
     evictions,
     queues,
     quotas,
@@ -31,9 +28,6 @@ ADDITIONS = {
     "inner-queues": (queues.add, {"enqueue", "allocate", "reclaim", "preempt", "gangreclaim", "gangpreempt"}),
     "resourcequota": (quotas.add, {"enqueue"}),
     "usage": (usage.add, {"allocate", "backfill", "preempt"}),
-    "deviceshare": (devices.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
-    "mig": (devices.add_mig, {"allocate", "preempt", "reclaim", "gangpreempt"}),
-    "ascend": (ascend.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "device-claims": (claims.add, {"enqueue", "allocate", "backfill"}),
     "rescheduling": (usage.add_rescheduling, {"preempt", "reclaim", "allocate"}),
     "reservation": (reserving.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),

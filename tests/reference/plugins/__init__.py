@@ -4,7 +4,6 @@ from .binpack import Binpack
 from .capacity import Capacity
 from .cdp import Cdp
 from .conformance import Conformance
-from .deviceshare import DeviceShare
 from .drf import Drf
 from .gang import Gang
 from .network_topology_aware import NetworkTopologyAware
@@ -40,7 +39,6 @@ PLUGINS = {
     "resource-strategy-fit": ResourceStrategyFit,
     "sla": Sla,
     "tdm": Tdm,
-    "deviceshare": DeviceShare,
     "cdp": Cdp,
     "pdb": Pdb,
     "rescheduling": Rescheduling,

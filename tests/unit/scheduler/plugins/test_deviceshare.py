@@ -86,6 +86,15 @@ def test_a_gpu_number_request_gets_that_many_whole_cards():
     assert bound == {"p": "0,1"}
 
 
+@pytest.mark.parametrize(
+    ("asks", "count"), [({}, 2), ({"volcano.sh/vgpu-memory-percentage": 50}, 4), ({"volcano.sh/vgpu-memory": 2}, 8)]
+)
+def test_a_virtual_gpu_takes_its_memory_or_percentage_and_else_the_whole_card(asks, count):
+    cluster = Cluster(VIRTUAL, [["n", 99, "99Gi", VIRTUAL_CARDS]])
+    pods = [[f"p{at}", "j", "-", 1, "1G", {"volcano.sh/vgpu-number": 1, **asks}] for at in range(9)]
+    assert len(cluster.session(*pods)) == count
+
+
 def test_a_card_stays_taken_before_the_pod_carries_its_annotation():
     cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi", CARDS]])
     asks = {"volcano.sh/gpu-memory": 5}

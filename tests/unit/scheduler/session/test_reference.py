@@ -9,10 +9,8 @@ from pyroclast_scheduler import registry
 from tests.reference import additions, networks
 from tests.reference.compare import differences, written
 from tests.reference.generator import covered, make
-from tests.reference.plugins.ascend import Ascend
 from tests.reference.plugins.cdp import Cdp
 from tests.reference.plugins.devices import Devices
-from tests.reference.plugins.deviceshare import DeviceShare
 from tests.reference.plugins.gang import Gang
 from tests.reference.plugins.pdb import Pdb
 from tests.reference.plugins.proportion import Proportion
@@ -26,7 +24,7 @@ from tests.reference.plugins.volumes import Volumes
 COUNT = 80
 COUNT_OF_EACH = 12
 SOAK = 10_000
-HELD_BY_TABLES = {"extender", "numa-aware"}
+HELD_BY_TABLES = {"deviceshare", "extender", "numa-aware"}
 """Plugins without a second implementation: tables of their own hold each of their rules."""
 
 
@@ -90,10 +88,6 @@ def test_the_comparison_detects_a_wrong_rule_in_the_reference(monkeypatch, plugi
         ("resourcequota", 2, ResourceQuota, "job_enqueueable", lambda self, job: 1),
         ("usage", 16, Usage, "node_order", lambda self, task, node: 0),
         ("usage", 2, Usage, "predicate", lambda self, task, node: ""),
-        ("deviceshare", 12, DeviceShare, "predicate", lambda self, task, node: ""),
-        ("mig", 3, DeviceShare, "is_cut", lambda self, node: False),
-        ("ascend", 0, DeviceShare, "predicate", DeviceShare.of_cards),
-        ("ascend", 192, Ascend, "is_connected", lambda self, cards: False),
         ("device-claims", 0, Devices, "filter", lambda self, task, node: ""),
         ("rescheduling", 4, Rescheduling, "victim_tasks", lambda self, running: []),
         ("reservation", 4, Reservation, "is_closed", lambda self, job, node: False),
