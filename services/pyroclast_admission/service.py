@@ -1,9 +1,10 @@
-"""Wiring of the admission service: caches, certificates and server."""
+"""Wiring of the admission service: caches, certificates, watched files and server."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,7 @@ from pyroclast.kube.basics.retry import jittered_backoff
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.watch.informer import Informer
+from pyroclast.rules.resourcegroups import ConfigurationError, ResourceGroup, read_groups
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.in_process.jobs import has_pod_resources
 from pyroclast.runtime.in_process.queues import QueueCache
@@ -29,12 +31,58 @@ from pyroclast_admission.authorization import Authorizer
 from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, QuotaCache, TemplateCache
 from pyroclast_admission.certificates.inject import BundleInjector
 from pyroclast_admission.engine import Engine, Overload, ReviewMetrics
-from pyroclast_admission.files import FileWatcher, parse_configuration
 from pyroclast_admission.handlers import WEBHOOKS, Mode
 from pyroclast_admission.known import Known, Options
 from pyroclast_admission.lookup import Fetcher
 from pyroclast_admission.server import WebhookServer
 from pyroclast_admission.settings import POD_LEVEL_RESOURCES, AdmissionSettings
+
+
+def parse_configuration(content: bytes) -> tuple[ResourceGroup, ...]:
+    """Return the resource groups of the file. ConfigurationError: it is not YAML, or not an admission configuration."""
+    import yaml  # noqa: PLC0415 - most installations have no such file
+
+    try:
+        document = yaml.safe_load(content)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"not YAML: {error}") from None
+    return read_groups(document)
+
+
+LOOK_EVERY_SECONDS: Final = 2.0
+"""How often the file is read. The kubelet updates a mounted ConfigMap within about a minute, so this period adds little."""
+
+
+class FileWatcher:
+    """Passes on the content of a file whenever it changes; when `use` raises ValueError, the previous content stays in effect.
+
+    A mounted volume swaps symbolic links, so the contents are compared.
+    """
+
+    def __init__(self, path: Path, use: Callable[[bytes], None]) -> None:
+        self._path, self._use = path, use
+        self._content: bytes | None = None
+
+    def load(self) -> None:
+        """Read the watched file now. OSError: it cannot be read. ValueError: `use` rejects the content."""
+        content = self._path.read_bytes()
+        if content != self._content:
+            self._use(content)
+            self._content = content
+
+    async def run(self) -> None:
+        """Read the file periodically until cancelled. Each new problem is logged once."""
+        complaint = ""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            try:
+                self.load()
+                complaint = ""
+            except (OSError, ValueError) as error:
+                if str(error) != complaint:
+                    complaint = str(error)
+                    log.warning("file.unusable", file=str(self._path), error=complaint)
+
 
 log = structlog.get_logger()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyroclast.api.keys import SCHEDULING_QUEUE_NAME
 from pyroclast.rules.errors import FieldError, forbidden, invalid
-from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, queue_not_found
+from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, QueueLookup, queue_not_found
 from pyroclast.rules.values import Json, amount, integer, mapping, mappings, text
 from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, broken, found, verdict_of
 
@@ -24,7 +24,6 @@ def check_topology(topology: Json, path: str) -> FieldError | None:
     return invalid(f"{path}.highestTierName", name, f"{BOTH_TIERS}; keep one of them")
 
 
-DEFAULT_QUEUE = "default"
 ROOT_GROUP_REFUSED = "can not submit PodGroup to root queue"
 NOT_NEGATIVE = "must be greater than or equal to 0"
 

@@ -47,11 +47,7 @@ RARE = {
     },
     "scheduler": {
         ("authentication.k8s.io", "tokenreviews", "create"): "asked where somebody elsewhere asks why a Job waits",
-        (
-            "authorization.k8s.io",
-            "subjectaccessreviews",
-            "create",
-        ): "asked where somebody elsewhere asks why a Job waits",
+        ("authorization.k8s.io", "subjectaccessreviews", "create"): "asked where somebody elsewhere asks why a Job waits",
         ("", "pods", "get"): "asked after a bind whose answer was lost",
         ("resource.k8s.io", "resourceclaims/binding", "patch"): "asked of whoever writes the status of a claim",
         ("", "persistentvolumes", "patch"): "asked when a claim gets a volume that is there, and no controller was faster",

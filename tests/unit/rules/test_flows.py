@@ -184,13 +184,17 @@ def test_name_warning_of_a_loop_is_about_the_job_with_the_longest_name() -> None
 
 STARTED = {"completedJobs": ["f-a"], "conditions": {"f-b": {"phase": "Waiting"}}}
 OLD = flow(entry("a"), entry("b", "a"), status=STARTED)
+FIXED = "jobflow updates may not change entries that have started: "
 UPDATES: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": (OLD, ""),
     "one more": (flow(entry("a"), entry("b", "a"), entry("c", "b")), ""),
     "one that waits is changed": (flow(entry("a"), entry("b", "a", patch={"spec": {}})), ""),
     "one that waits is removed": (flow(entry("a")), ""),
-    "one that has started is changed": (flow(entry("a", patch={"spec": {"maxRetry": 1}}), entry("b", "a")), "a (changed)"),
-    "one that has started is removed": (flow(entry("b")), "a (removed)"),
+    "one that has started is changed": (
+        flow(entry("a", patch={"spec": {"maxRetry": 1}}), entry("b", "a")),
+        f"{FIXED}a (changed)",
+    ),
+    "one that has started is removed": (flow(entry("b")), f"{FIXED}a (removed)"),
     "a ring": (flow(entry("a"), entry("b", "b")), "jobflow Flow is not DAG"),
 }
 

@@ -44,7 +44,8 @@ def check_spec(
     Without `queues` the spec is a template: rules that need the Job's final name or its queue are skipped.
     """
     tasks = [task for _, task in mappings(spec.get("tasks"))]
-    prelude = check_mpi_master(spec.get("plugins"), tasks, f"{path}.plugins") if tasks else _no_tasks(path)
+    no_tasks = found(NO_TASKS, required(f"{path}.tasks", f"{NO_TASKS}; a job needs at least one"))
+    prelude = check_mpi_master(spec.get("plugins"), tasks, f"{path}.plugins") if tasks else [no_tasks]
     rest = [
         *_check_topology(spec, path),
         *_check_tasks(tasks, path, name, named=queues is not None, pod_level_resources=options.pod_level_resources),
@@ -62,10 +63,6 @@ def check_spec(
         *check_class(spec, path, options),
     ]
     return [*prelude, *_extra(rest)] if prelude else rest
-
-
-def _no_tasks(path: str) -> list[Finding]:
-    return [found(NO_TASKS, required(f"{path}.tasks", f"{NO_TASKS}; a job needs at least one"))]
 
 
 def _check_topology(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:

@@ -27,8 +27,7 @@ def check_duration(value: Json, path: str) -> FieldError | None:
 
 def check_estimate(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
     """Return a fault when `runningEstimate` is not a duration."""
-    estimate = spec.get("runningEstimate")
-    error = check_duration(estimate, f"{path}.runningEstimate") if estimate is not None else None
+    error = check_duration(spec.get("runningEstimate"), f"{path}.runningEstimate")
     return [said_of_duration(error)] if error else ()
 
 
@@ -102,8 +101,8 @@ def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Fin
             if not said:
                 said.append(faults.pop(0))
             more += [Finding(f"{sentence};", (error,), extra=True) for sentence, error, _ in faults]
-        if policy.get("timeout") is not None:
-            more += _check_timeout(policy, f"{path}[{index}]")
+        if error := check_duration(policy.get("timeout"), f"{path}[{index}].timeout"):
+            more.append(said_of_duration(error))
     events = list(seen.events)
     if "*" in seen.events and len(events) > 1:
         known = events[: said[0][2]] if said else events
@@ -184,11 +183,6 @@ def _faults_with_exit_code(policy: Mapping[str, Any], where: str, seen: _Seen, i
     if action not in ACTIONS:
         faults.append((*_unknown(action, f"{where}.action", "invalid policy action", ACTIONS, said_path), known))
     return faults
-
-
-def _check_timeout(policy: Mapping[str, Any], where: str) -> Sequence[Finding]:
-    error = check_duration(policy.get("timeout"), f"{where}.timeout")
-    return [said_of_duration(error)] if error else ()
 
 
 def _events(policy: Mapping[str, Any]) -> list[str]:

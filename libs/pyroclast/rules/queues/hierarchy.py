@@ -119,7 +119,8 @@ def check_hierarchy(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]:
             yield broken("spec.parent", queue.parent, f"parent queue {queue.parent} not found: {queue_not_found(queue.parent)}")
         else:
             yield from _check_ancestors(queue, queues)
-            yield from _check_siblings(queue, parent, queues)
+            siblings = (child for child in queues.children(parent.name) if child.name != queue.name)
+            yield from _check_sums([*siblings, queue], parent, f"parent queue {parent.name}", queue)
     children = [child for child in queues.children(queue.name) if child.name != queue.name]
     if children:
         yield from _check_descendants(queue, children, queues)
@@ -151,11 +152,6 @@ def _nearest_capability(queue: QueueView, name: str, queues: QueueLookup) -> int
             return limit
         parent = view.parent
     return 0
-
-
-def _check_siblings(queue: QueueView, parent: QueueView, queues: QueueLookup) -> Iterator[Finding]:
-    family = [*(child for child in queues.children(parent.name) if child.name != queue.name), queue]
-    yield from _check_sums(family, parent, f"parent queue {parent.name}", queue)
 
 
 def _check_descendants(queue: QueueView, children: list[QueueView], queues: QueueLookup) -> Iterator[Finding]:
