@@ -15,7 +15,7 @@ import math
 import random
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -30,7 +30,6 @@ from pyroclast_scheduler.explaining.calibration import Calibration, Score
 from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
 from pyroclast_scheduler.session.configuration import parse
 from tests.bench import scheduler as bench
-from tests.bench import swf
 
 NODES: Final = 20
 CPU: Final = 16
@@ -46,6 +45,56 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
 """
+
+
+@dataclass(frozen=True)
+class TracedJob:
+    """A job as it was: seconds since the begin of the trace, run time, processors; `said`: the run time that it asked for."""
+
+    at: float
+    seconds: float
+    processors: int
+    queue: str
+    said: float | None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The jobs by the time of their submission, and the processors of the machine."""
+
+    jobs: tuple[TracedJob, ...]
+    processors: int
+
+
+def read_trace(lines: Iterable[str]) -> Trace:
+    """Read a trace in the Standard Workload Format: 18 numbers a job, -1 for unknown.
+
+    Jobs that never ran, or whose size nobody knows, are left out.
+
+    Raises:
+        ValueError: a line is none of the format.
+    """
+    found: list[TracedJob] = []
+    processors = 0
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text.startswith(";"):
+            name, _, value = text.lstrip("; ").partition(":")
+            if name.strip() == "MaxProcs" and value.split()[:1]:
+                processors = int(value.split()[0])
+        elif text:
+            fields = text.split()
+            if len(fields) != 18:
+                raise ValueError(f"line {number} has {len(fields)} fields; a job in the Standard Workload Format has 18")
+            at, seconds, allocated, requested, said = (float(fields[index]) for index in (1, 3, 4, 7, 8))
+            size = int(allocated if allocated > 0 else requested)
+            if seconds > 0 and size > 0:
+                queue = f"queue-{fields[14]}" if float(fields[14]) >= 0 else "queue"
+                found.append(TracedJob(at, seconds, size, queue, said if said > 0 else None))
+    found.sort(key=lambda job: job.at)
+    begin = found[0].at if found else 0.0
+    moved = tuple(TracedJob(job.at - begin, job.seconds, job.processors, job.queue, job.said) for job in found)
+    return Trace(moved, max(processors, *(job.processors for job in moved), 1) if moved else max(processors, 1))
 
 
 @dataclass(frozen=True)
@@ -71,7 +120,7 @@ class Day:
     seed: int = 14
     slower: tuple[float, float] | None = None
     pause: float = 60.0
-    trace: swf.Trace | None = None
+    trace: Trace | None = None
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -251,7 +300,7 @@ def main() -> int:
     days = [(f"load {load:.0%}", Day(load, options.hours * 3600)) for load in options.loads]
     if options.trace is not None:
         with options.trace.open(encoding="utf-8", errors="replace") as lines:
-            days = [(options.trace.name, Day(0.0, options.hours * 3600, trace=swf.read(lines)))]
+            days = [(options.trace.name, Day(0.0, options.hours * 3600, trace=read_trace(lines)))]
     is_well = True
     for title, day in days:
         for queue, held in sorted(live(day).items()):

@@ -13,7 +13,7 @@ import gc
 import math
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -88,38 +88,31 @@ async def snapshot(cache: Cache) -> Snapshot:
     return cache.snapshot()
 
 
-async def assuming(size: int, turns: Turns) -> None:
-    """A gang is taken as bound, pod by pod with pauses, and the next session begins."""
+async def assuming(size: int, turns: Turns, *, is_last_gone: bool = False) -> None:
+    """A gang is taken as bound, pod by pod with pauses, or taken back if its last pod is gone; the next session begins."""
     cache = cluster(5000)
     waiting(cache, "gang", size, millis=100)
     _, commits = cycle(cache)
     placed = [each for commit in commits for binds in commit.binds for each in binds.placed]
     assert len(placed) == size
-    turn = Turn()
-    async with turns.watched():
-        for problem in cache.pods.assuming(placed):
-            assert problem is None
-            if turn.is_over:
-                await turn.next()
-        await snapshot(cache)
-
-
-async def returning(size: int, turns: Turns) -> None:
-    """A gang is taken as bound until its last pod turns out to be gone: all of it is taken back, and the next session begins."""
-    cache = cluster(5000)
-    waiting(cache, "gang", size, millis=100)
-    _, commits = cycle(cache)
-    placed = [each for commit in commits for binds in commit.binds for each in binds.placed]
-    cache.pod_changed(cache.tasks[placed[-1][0]].pod, None)
-    turn = Turn()
-    problems = []
+    if is_last_gone:
+        cache.pod_changed(cache.tasks[placed[-1][0]].pod, None)
+    turn, problems = Turn(), []
     async with turns.watched():
         for problem in cache.pods.assuming(placed):
             problems.append(problem)
             if turn.is_over:
                 await turn.next()
         await snapshot(cache)
-    assert problems[-1] == "the pod is gone"
+    assert problems[-1] == ("the pod is gone" if is_last_gone else None)
+
+
+def queued(count: int, pods: int = 1, *, nodes: int = 100, step: int = 0) -> Cache:
+    """A cluster in which that many Jobs wait, each of whose pods asks for too much, and for `step` more than those before."""
+    cache = cluster(nodes)
+    for j in range(count):
+        waiting(cache, f"job{j}", pods, millis=100_000 + step * j)
+    return cache
 
 
 def at_rest(cache: Cache, *, is_wary: bool = False, are_alike: bool = False) -> None:
@@ -132,9 +125,7 @@ def at_rest(cache: Cache, *, is_wary: bool = False, are_alike: bool = False) -> 
 
 async def ranking(size: int, turns: Turns) -> None:
     """Jobs of one pod are there when the service starts; then a PriorityClass changes, on which all may depend."""
-    cache = cluster(100)
-    for j in range(size):
-        waiting(cache, f"job{j}", 1, millis=100_000)
+    cache = queued(size)
     async with turns.watched():
         await snapshot(cache)
     at_rest(cache)
@@ -145,9 +136,7 @@ async def ranking(size: int, turns: Turns) -> None:
 
 async def rousing(size: int, turns: Turns) -> None:
     """Jobs of one pod are at rest, and all must be looked at after a reload, a change of their queue, any change, and its end."""
-    cache = cluster(100)
-    for j in range(size):
-        waiting(cache, f"job{j}", 1, millis=100_000)
+    cache = queued(size)
     known, changed = queue("default"), msgspec.structs.replace(queue("default"), spec=records.QueueSpec(weight=7))
     for change, is_wary in (
         (cache.stale, False),
@@ -163,9 +152,7 @@ async def rousing(size: int, turns: Turns) -> None:
 
 async def asking(size: int, turns: Turns) -> None:
     """Jobs of one pod and one kind are at rest, and the oldest is asked at any change, which wakes it alone."""
-    cache = cluster(100)
-    for j in range(size):
-        waiting(cache, f"job{j}", 1, millis=100_000)
+    cache = queued(size)
     at_rest(cache, is_wary=True, are_alike=True)
     async with turns.watched():
         for i in range(3):
@@ -176,9 +163,7 @@ async def asking(size: int, turns: Turns) -> None:
 
 async def fitting(size: int, turns: Turns) -> None:
     """Jobs of as many shapes are at rest, and nodes may hold more: on some of them each might fit."""
-    cache = cluster(5000)
-    for j in range(size):
-        waiting(cache, f"job{j}", 1, millis=100_000 + j)
+    cache = queued(size, nodes=5000, step=1)
     at_rest(cache)
     async with turns.watched():
         for i in range(0, 5000, 5):
@@ -203,18 +188,14 @@ async def changing(size: int, turns: Turns) -> None:
 
 async def queueing(size: int, turns: Turns) -> None:
     """Pods wait in Jobs of 100, all of which the session must look at."""
-    cache = cluster(5000)
-    for j in range(size // 100):
-        waiting(cache, f"job{j}", 100, millis=100_000)
+    cache = queued(size // 100, 100, nodes=5000)
     async with turns.watched():
         await snapshot(cache)
 
 
 async def looking(size: int, turns: Turns) -> None:
     """`/debug/snapshot` of a cluster in which that many pods wait; its page is made in another thread."""
-    cache = cluster(5000)
-    for j in range(size // 100):
-        waiting(cache, f"job{j}", 100, millis=100_000)
+    cache = queued(size // 100, 100, nodes=5000)
     await snapshot(cache)
     async with turns.watched():
         await debug.page(cache, taken(cache, FILLING, Ports()))
@@ -232,12 +213,12 @@ async def deciding(size: int, turns: Turns) -> None:
 class Work:
     name: str
     sizes: Sequence[int]
-    run: Callable[[int, Turns], Awaitable[None]]
+    run: Callable[[int, Turns], Coroutine[None, None, None]]
 
 
 TABLE = {
     "assume": Work("a gang of N is assumed", (2500, 5000, 10_000), assuming),
-    "return": Work("a gang of N is taken back", (2500, 5000, 10_000), returning),
+    "return": Work("a gang of N is taken back", (2500, 5000, 10_000), partial(assuming, is_last_gone=True)),
     "change": Work("a Job of N pods changes", (12_500, 25_000, 50_000), changing),
     "wait": Work("N pods wait: snapshot", (25_000, 50_000, 100_000), queueing),
     "rank": Work("N Jobs: a PriorityClass changes", (25_000, 50_000, 100_000), ranking),

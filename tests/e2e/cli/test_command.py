@@ -67,15 +67,8 @@ def test_up_refuses_a_port_in_use_and_creates_no_files(tmp_path: Path) -> None:
 def test_command_exits_1_and_creates_no_data_directory_when_no_api_server_answers(tmp_path: Path, verb: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = f"https://127.0.0.1:{listener.getsockname()[1]}"
-    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [context],
-        "current-context": "c",
-    }
+    config = {"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "c", "cluster": {"server": server}}]}
+    config |= {"contexts": [{"name": "c", "context": {"cluster": "c"}}], "current-context": "c"}
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(json.dumps(config))
     manifests = ["examples/gang.yaml"] if verb == "run" else []

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.e2e.jobs.test_first_light import job, phase_of
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.shell import PROGRAMS, Shell
 
@@ -38,20 +39,18 @@ def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 
 def manifest(name: str, queue: str, *, cpu: str = "2", scheduler: str = "volcano", script: str = "sleep 600") -> str:
-    container = {
-        "name": "main",
-        "image": "busybox",
-        "command": ["sh", "-c", script],
-        "resources": {"requests": {"cpu": cpu}},
-    }
-    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    spec = {
-        "queue": queue,
-        "schedulerName": scheduler,
-        "minAvailable": 1,
-        "tasks": [{"name": "main", "replicas": 1, "template": template}],
-    }
-    return yaml.safe_dump({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
+    return job(name, command=["sh", "-c", script], cpu=cpu, queue=queue, schedulerName=scheduler)
+
+
+def as_account(cluster: Cluster, shell: Shell, namespace: str, name: str, file: Path) -> list[str]:
+    """The flags that have a program be a new service account."""
+    cluster.kubectl("create", "serviceaccount", name, "-n", namespace)
+    token = cluster.kubectl("create", "token", name, "-n", namespace).strip()
+    document = yaml.safe_load(Path(shell.environment["KUBECONFIG"]).read_text())
+    for user in document["users"]:
+        user["user"] = {"token": token}
+    file.write_text(yaml.safe_dump(document))
+    return ["--kubeconfig", str(file)]
 
 
 def test_vsub_submits_a_job_that_vjobs_lists_and_vcancel_of_a_missing_job_exits_255(shell: Shell, namespace: str):
@@ -162,14 +161,9 @@ def test_vcctl_waiting_watch_continues_after_an_api_server_restart(
 def test_vcctl_prints_one_forbidden_line_and_exits_1_without_permissions(
     cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path
 ):
-    cluster.kubectl("create", "serviceaccount", "nobody", "-n", namespace)
-    token = cluster.kubectl("create", "token", "nobody", "-n", namespace).strip()
-    document = yaml.safe_load(Path(shell.environment["KUBECONFIG"]).read_text())
-    for user in document["users"]:
-        user["user"] = {"token": token}
-    (tmp_path / "poor").write_text(yaml.safe_dump(document))
+    as_nobody = as_account(cluster, shell, namespace, "nobody", tmp_path / "poor")
     for arguments in (("waiting",), ("explain", "x"), ("nodes",)):
-        told = shell.run("vcctl", *arguments, "--kubeconfig", str(tmp_path / "poor"))
+        told = shell.run("vcctl", *arguments, *as_nobody)
         assert (told.returncode, told.stdout) == (1, "")
         (line,) = told.stderr.splitlines()
         assert "forbidden" in line
@@ -222,7 +216,7 @@ def test_vcctl_logs_follow_prints_each_line_once_over_container_and_api_server_r
     command = [str(PROGRAMS / "vcctl"), "logs", "job/tries", "-f", "--timestamps"]
 
     def restarts() -> int:
-        pod = cluster.get("pod", "tries-main-0", "-n", namespace)
+        pod = cluster.get("pod", "tries-worker-0", "-n", namespace)
         return int((pod["status"].get("containerStatuses") or [{}])[0].get("restartCount", 0))
 
     with (
@@ -230,7 +224,7 @@ def test_vcctl_logs_follow_prints_each_line_once_over_container_and_api_server_r
         subprocess.Popen(command, env=shell.environment, stdout=output, stderr=subprocess.PIPE) as process,
     ):
         wait_until(lambda: restarts() >= 2, "the pods to be restarted", seconds=90)
-        for prefix in ("[main-0]", "[main-1]"):
+        for prefix in ("[worker-0]", "[worker-1]"):
             wait_until(lambda prefix=prefix: seen.read_text().count(prefix) >= 9, f"the lines of three tries of {prefix}")
         cluster.outage(1.0)
         wait_until(lambda: shell.phase("tries") == "Running", "the server to be back")
@@ -239,7 +233,7 @@ def test_vcctl_logs_follow_prints_each_line_once_over_container_and_api_server_r
     assert (process.returncode, errors) == (0, b"")
     lines = seen.read_text().splitlines()
     assert len(lines) == len(set(lines)), "a line stands twice"
-    for prefix in ("[main-0]", "[main-1]"):
+    for prefix in ("[worker-0]", "[worker-1]"):
         words = [line.split()[2] for line in lines if line.startswith(prefix)]
         assert words[:9] == ["line-1", "line-2", "line-3"] * 3
 
@@ -253,26 +247,18 @@ def test_vcctl_explain_names_no_jobs_of_namespaces_the_user_cannot_read(
         for name, where in (("sesame", other), ("poppy", other), ("mine", namespace)):
             cluster.create(manifest(name, queue), where)
             wait_until(
-                lambda name=name, where=where: bool(cluster.get("vcjob", name, "-n", where).get("status", {}).get("state")),
+                lambda name=name, where=where: phase_of(cluster, where, name),
                 f"{name} to be seen",
             )
             time.sleep(1.1)  # those of one second are ordered by their UIDs
         rules = ["--verb=get,list,watch", "--resource=jobs.batch.volcano.sh,podgroups.scheduling.volcano.sh,pods,events"]
         cluster.kubectl("create", "role", "reader", "-n", namespace, *rules)
-        cluster.kubectl("create", "serviceaccount", "member", "-n", namespace)
+        as_member = as_account(cluster, shell, namespace, "member", tmp_path / "member")
         account = f"--serviceaccount={namespace}:member"
         cluster.kubectl("create", "rolebinding", "reader", "-n", namespace, "--role=reader", account)
-        token = cluster.kubectl("create", "token", "member", "-n", namespace).strip()
-        document = yaml.safe_load(Path(shell.environment["KUBECONFIG"]).read_text())
-        for user in document["users"]:
-            user["user"] = {"token": token}
-        (tmp_path / "member").write_text(yaml.safe_dump(document))
-        as_member = ["--kubeconfig", str(tmp_path / "member")]
         url = cluster.get("configmap", "pyroclast-scheduler", "-n", "pyroclast-system")["data"]["url"]
         wait_until(lambda: "before it" in shell.said("vcctl", "explain", "mine"), "a place in the queue")
-        wait_until(
-            lambda: "poppy" in shell.said("vcctl", "explain", "mine"), "the scheduler to name all to those who may see all"
-        )
+        wait_until(lambda: "poppy" in shell.said("vcctl", "explain", "mine"), "the scheduler to name those one may see")
         for arguments in ([], ["--board", url]):
             for form in ("table", "json", "yaml"):
                 told = shell.said("vcctl", "explain", "mine", *as_member, *arguments, "-o", form)

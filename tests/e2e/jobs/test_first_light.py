@@ -16,8 +16,10 @@ def phase_of(cluster: Cluster, namespace: str, job: str) -> str:
     return str(cluster.get("vcjob", job, "-n", namespace).get("status", {}).get("state", {}).get("phase", ""))
 
 
-def job(name: str, *, command: list[str], replicas: int = 1, min_available: int | None = None, **spec: Any) -> str:
-    container = {"name": "main", "image": "busybox:1.37", "command": command, "resources": {"requests": {"cpu": "100m"}}}
+def job(
+    name: str, *, command: list[str], replicas: int = 1, min_available: int | None = None, cpu: str = "100m", **spec: Any
+) -> str:
+    container = {"name": "main", "image": "busybox:1.37", "command": command, "resources": {"requests": {"cpu": cpu}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     return json.dumps(
         {

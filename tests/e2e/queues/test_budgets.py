@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pyroclast.api.budgets import read_spent
 from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
-from tests.e2e.jobs.test_first_light import job
+from tests.e2e.jobs.test_first_light import job, phase_of
 from tests.e2e.support.cluster import Cluster, running, wait_until
 
 UNKNOWN_SECONDS = 20
@@ -35,12 +34,8 @@ def budget(hours: float) -> str:
     return json.dumps({"period": "year", "limits": {"cpu": f"{hours}h"}})
 
 
-def phase(cluster: Cluster, name: str) -> str:
-    return str((cluster.get("vcjob", name, "-n", "default").get("status") or {}).get("state", {}).get("phase"))
-
-
 def message(cluster: Cluster, name: str) -> str:
-    return str((cluster.get("vcjob", name, "-n", "default").get("status") or {}).get("state", {}).get("message"))
+    return str(cluster.get("vcjob", name, "-n", "default").get("status", {}).get("state", {}).get("message"))
 
 
 def is_let_in(cluster: Cluster, job_name: str) -> bool:
@@ -55,10 +50,7 @@ def events(cluster: Cluster) -> set[str]:
 
 
 def submit(cluster: Cluster, name: str, seconds: int) -> None:
-    body: dict[str, Any] = json.loads(job(name, command=["sleep", str(seconds)], queue="team"))
-    container = body["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
-    container["resources"] = {"requests": {"cpu": "1"}}
-    cluster.create(json.dumps(body))
+    cluster.create(job(name, command=["sleep", str(seconds)], queue="team", cpu="1"))
 
 
 def spent(cluster: Cluster) -> float:
@@ -85,17 +77,17 @@ def test_queue_with_a_spent_budget_admits_no_gang_until_the_budget_is_raised_or_
     )
     assert "the next one begins at 20" in message(cluster, "second")
     wait_until(lambda: "BudgetNearlySpent" in events(cluster), "the queue to be told")
-    wait_until(lambda: phase(cluster, "first") == "Completed", "what runs to end by itself")
-    assert phase(cluster, "second") == "Pending"
+    wait_until(lambda: phase_of(cluster, "default", "first") == "Completed", "what runs to end by itself")
+    assert phase_of(cluster, "default", "second") == "Pending"
     assert not is_let_in(cluster, "second")
 
     cluster.kubectl("annotate", "queue", "team", "--overwrite", f"{QUEUE_BUDGET}={budget(9)}")
     wait_until(lambda: is_let_in(cluster, "second"), "it to be let in by a larger budget", seconds=LET_IN_SECONDS)
-    wait_until(lambda: phase(cluster, "second") == "Completed", "it to run once there is a larger budget")
+    wait_until(lambda: phase_of(cluster, "default", "second") == "Completed", "it to run once there is a larger budget")
     assert 'pyroclast_budget_spent_ratio{queue="team",resource="cpu"}' in cluster.metrics("scheduler")
 
     with cluster.standing_aside("recorder"):
         cluster.kubectl("annotate", "queue", "team", "--overwrite", f"{QUEUE_BUDGET}={budget(LIMIT)}")
         wait_until(lambda: "BudgetUnknown" in events(cluster), "the queue to be told that nobody counts", seconds=90)
         submit(cluster, "third", 1)
-        wait_until(lambda: phase(cluster, "third") == "Completed", "it to be let in although nobody counts")
+        wait_until(lambda: phase_of(cluster, "default", "third") == "Completed", "it to be let in although nobody counts")

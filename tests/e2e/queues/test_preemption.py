@@ -55,13 +55,11 @@ def test_job_of_higher_priority_preempts_pods_of_a_lower_priority_job(cluster: C
 
 
 def submit(cluster: Cluster, namespace: str, name: str, *, replicas: int, minimum: int) -> None:
-    manifest = json.loads(
-        job(name, command=["sleep", "600"], replicas=replicas, min_available=minimum, priorityClassName=f"{name}-{namespace}")
-    )
+    important = {"priorityClassName": f"{name}-{namespace}"}
+    manifest = json.loads(job(name, command=["sleep", "600"], replicas=replicas, min_available=minimum, cpu="1", **important))
     template = manifest["spec"]["tasks"][0]["template"]
-    template["spec"]["priorityClassName"] = f"{name}-{namespace}"
+    template["spec"] |= important
     template["metadata"] = {"annotations": {"volcano.sh/preemptable": "true"}}
-    template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
     cluster.create(json.dumps(manifest), namespace)
 
 

@@ -5,29 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.e2e.jobs.test_first_light import job
+from tests.e2e.jobs.test_first_light import job, phase_of
 from tests.e2e.support.cluster import Cluster, wait_until
 
 
 def submit(cluster: Cluster, namespace: str, name: str, *, pods: int, cpu: int, priority: str = "", **spec: Any) -> None:
-    manifest = json.loads(
-        job(
-            name,
-            command=["sleep", "600"],
-            replicas=pods,
-            min_available=pods,
-            **({"priorityClassName": priority} if priority else {}),
-        )
-    )
-    pod = manifest["spec"]["tasks"][0]["template"]["spec"]
-    pod |= {**spec, **({"priorityClassName": priority} if priority else {})}
-    pod["containers"][0]["resources"]["requests"]["cpu"] = str(cpu)
+    important: dict[str, Any] = {"priorityClassName": priority} if priority else {}
+    manifest = json.loads(job(name, command=["sleep", "600"], replicas=pods, cpu=str(cpu), **important))
+    manifest["spec"]["tasks"][0]["template"]["spec"] |= {**spec, **important}
     cluster.create(json.dumps(manifest), namespace)
-
-
-def phase(cluster: Cluster, namespace: str, name: str) -> str:
-    status = cluster.get("vcjob", name, "-n", namespace).get("status", {})
-    return str(status.get("state", {}).get("phase", ""))
 
 
 def group_phases(cluster: Cluster, namespace: str) -> list[str]:
@@ -45,7 +31,7 @@ def test_a_gang_that_no_node_accepts_keeps_no_room_from_the_next_one(cluster: Cl
         submit(cluster, namespace, "stuck", pods=capacity // 4, cpu=4, nodeSelector={"disk": "tape"})
         wait_until(lambda: "Inqueue" in group_phases(cluster, namespace), "the first gang to be let in")
         submit(cluster, namespace, "next", pods=capacity // 4, cpu=4)
-        wait_until(lambda: phase(cluster, namespace, "next") == "Running", "the next gang to run", seconds=60)
+        wait_until(lambda: phase_of(cluster, namespace, "next") == "Running", "the next gang to run", seconds=60)
     finally:
         cluster.kubectl("delete", "vcjob", "-n", namespace, "--all")
 
@@ -62,7 +48,7 @@ def test_unimportant_jobs_for_one_node_keep_an_important_one_from_no_other_node(
         wait_until(lambda: group_phases(cluster, namespace).count("Inqueue") >= 4, "the unimportant Jobs to be let in")
         where = {"kubernetes.io/hostname": free}
         submit(cluster, namespace, "high", pods=1, cpu=8, priority=classes["high"], nodeSelector=where)
-        wait_until(lambda: phase(cluster, namespace, "high") == "Running", "the important Job to run", seconds=60)
+        wait_until(lambda: phase_of(cluster, namespace, "high") == "Running", "the important Job to run", seconds=60)
     finally:
         cluster.kubectl("delete", "vcjob", "-n", namespace, "--all")
         for name in classes.values():

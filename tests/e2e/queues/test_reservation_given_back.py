@@ -27,10 +27,8 @@ def cluster(control_plane: str, tmp_path: Path) -> Iterator[Cluster]:
 
 def manifest(name: str, cpu: str, *, replicas: int, queue: str = "default", selector: dict[str, str] | None = None) -> str:
     """A gang whose pods take a node each."""
-    made = json.loads(job(name, command=["sleep", "600"], replicas=replicas, queue=queue))
-    spec = made["spec"]["tasks"][0]["template"]["spec"]
-    spec["containers"][0]["resources"]["requests"]["cpu"] = cpu
-    spec["nodeSelector"] = selector or {}
+    made = json.loads(job(name, command=["sleep", "600"], replicas=replicas, queue=queue, cpu=cpu))
+    made["spec"]["tasks"][0]["template"]["spec"]["nodeSelector"] = selector or {}
     return json.dumps(made)
 
 

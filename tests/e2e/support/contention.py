@@ -90,11 +90,10 @@ class Stream:
         if self.said and number is not None:
             estimate = {"runningEstimate": f"{int((seconds + LATENCY) * self.said[number % len(self.said)])}s"}
         made: dict[str, Any] = json.loads(
-            job(name, command=["sleep", str(seconds)], replicas=replicas, min_available=minimum, **estimate)
+            job(name, command=["sleep", str(seconds)], replicas=replicas, min_available=minimum, cpu=self._cpu, **estimate)
         )
         template = made["spec"]["tasks"][0]["template"]
         template["metadata"] = {"labels": {} if number is None else dict([SMALL.split("=")])}
-        template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = self._cpu
         return made
 
     def _create(self, items: list[dict[str, Any]]) -> None:

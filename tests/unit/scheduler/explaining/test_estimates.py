@@ -15,8 +15,7 @@ from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
 from pyroclast_scheduler.explaining.lengths import GRID, UNKNOWN, Basis, Lengths, kaplan_meier, keys_of, remaining
 from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario, seeds
 from pyroclast_scheduler.model.reservations import Lock, Reservation
-from tests.bench import swf
-from tests.bench.estimates import Day, live, told_over
+from tests.bench.estimates import Day, live, read_trace, told_over
 from tests.scenarios import objects
 from tests.unit.scheduler.session.test_causes import CAPACITY, decide
 
@@ -290,13 +289,13 @@ SWF = """; Version: 2.2
 
 def test_a_recorded_trace_is_played_and_scored():
     lines = [f"{n} {1000 + 60 * n} -1 600 32 -1 -1 32 {900 if n % 2 else -1} -1 1 1 1 -1 2 -1 -1 -1" for n in range(60)]
-    trace = swf.read([*SWF.splitlines(), *lines, "61 9 -1 -1 8 -1 -1 8 -1 -1 0 1 1 -1 2 -1 -1 -1"])
+    trace = read_trace([*SWF.splitlines(), *lines, "61 9 -1 -1 8 -1 -1 8 -1 -1 0 1 1 -1 2 -1 -1 -1"])
     assert (trace.processors, len(trace.jobs), trace.jobs[0].at, trace.jobs[1].said) == (64, 60, 0.0, 900.0)
     held = live(Day(0.0, seconds=4 * 3600.0, pause=300.0, trace=trace))
     assert set(held) == {"queue-2"}
     assert len(held["queue-2"].scores) > 20
     with pytest.raises(ValueError, match="line 1 has 2 fields"):
-        swf.read(["1 2"])
+        read_trace(["1 2"])
 
 
 @pytest.mark.timeout(600)
