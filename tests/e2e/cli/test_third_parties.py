@@ -262,35 +262,29 @@ async def test_podgroup_is_enqueued_before_pods_exist_and_training_operator_sync
     assert len(writes(cluster, namespace, before)) == SYNCS
 
 
-async def test_podgroup_replaced_without_defaults_keeps_its_queue_and_resource_version(
-    api: client.ApiClient, namespace: str, groups: Objects
-) -> None:
-    await groups.post(podgroup("bare", {"minMember": 1, "minResources": ENOUGH}))
-    there = await groups.reaches("bare", "Inqueue")
-    assert there["spec"]["queue"] == "default"
-    there["spec"] = {"minMember": 1, "minResources": ENOUGH}
-    replaced = await groups.put(there)
-    assert (replaced["spec"]["queue"], version_of(replaced)) == ("default", version_of(there))
-    await pod(api, namespace, "p", "bare")
-    await all_run(api, namespace, 1)
+@pytest.fixture
+def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
+    """A queue of the test's own."""
+    kind = {"apiVersion": "/".join(GROUPS), "kind": "Queue"}
+    cluster.create(json.dumps({**kind, "metadata": {"name": namespace}, "spec": {"weight": 1}}))
+    yield namespace
+    cluster.kubectl("delete", "podgroups", "--all", "-n", namespace)
 
 
 async def test_podgroup_replaced_without_a_queue_keeps_the_queue_of_its_namespace(
-    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects
+    cluster: Cluster, namespace: str, groups: Objects, queue: str
 ) -> None:
-    queue = {"apiVersion": "/".join(GROUPS), "kind": "Queue", "metadata": {"name": namespace}, "spec": {"weight": 1}}
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(queue))
-    cluster.kubectl("annotate", "namespace", namespace, f"scheduling.volcano.sh/queue-name={namespace}")
+    cluster.kubectl("annotate", "namespace", namespace, f"scheduling.volcano.sh/queue-name={queue}")
     deadline = time.monotonic() + SECONDS
-    while (made := await groups.post(podgroup("p", {"minMember": 1}), dry_run="All"))["spec"]["queue"] != namespace:
+    while (made := await groups.post(podgroup("p", {"minMember": 1}), dry_run="All"))["spec"]["queue"] != queue:
         assert time.monotonic() < deadline, "the webhook does not see the annotation"
         await asyncio.sleep(0.2)
     await groups.post(podgroup("p", {"minMember": 1, "minResources": ENOUGH}))
     there = await groups.reaches("p", "Inqueue")
     there["spec"] = {"minMember": 1, "minResources": ENOUGH}
     replaced = await groups.put(there)
-    assert (replaced["spec"]["queue"], version_of(replaced)) == (namespace, version_of(made := await groups.get("p")))
-    assert made["spec"]["queue"] == namespace
+    assert (replaced["spec"]["queue"], version_of(replaced)) == (queue, version_of(made := await groups.get("p")))
+    assert made["spec"]["queue"] == queue
 
 
 async def test_replacing_a_running_job_with_its_manifest_without_defaults_changes_no_spec(
@@ -317,15 +311,6 @@ async def is_counted(cluster: Cluster, groups: Objects, name: str, queue: str, *
             return
         assert time.monotonic() < deadline, (status, allocated)
         await asyncio.sleep(0.2)
-
-
-@pytest.fixture
-def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
-    """A queue of the test's own."""
-    kind = {"apiVersion": "/".join(GROUPS), "kind": "Queue"}
-    cluster.create(json.dumps({**kind, "metadata": {"name": namespace}, "spec": {"weight": 1}}))
-    yield namespace
-    cluster.kubectl("delete", "podgroups", "--all", "-n", namespace)
 
 
 async def test_kuberay_podgroup_created_with_a_status_runs_scales_up_and_shrinks(
@@ -428,15 +413,13 @@ async def test_trainer_repeated_apply_of_a_podgroup_changes_no_resource_version(
 
 
 async def test_pods_of_one_workflow_share_the_queue_of_the_first_pod_and_others_get_an_event(
-    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects
+    api: client.ApiClient, namespace: str, groups: Objects, queue: str
 ) -> None:
-    other = {"apiVersion": "/".join(GROUPS), "kind": "Queue", "metadata": {"name": namespace}, "spec": {"weight": 1}}
-    cluster.create(json.dumps(other))
     made = await client.CoreV1Api(api).create_namespaced_config_map(namespace, {"metadata": {"name": "workflow"}})
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "workflow", "uid": made.metadata.uid, "controller": True}
-    for name, queue in (("first", "default"), ("second", namespace)):
+    for name, asked in (("first", "default"), ("second", queue)):
         container = {"name": "c", "image": "busybox", "command": ["sleep", "600"]}
-        meta = {"name": name, "ownerReferences": [owner], "annotations": {"scheduling.volcano.sh/queue-name": queue}}
+        meta = {"name": name, "ownerReferences": [owner], "annotations": {"scheduling.volcano.sh/queue-name": asked}}
         spec = {"schedulerName": "volcano", "terminationGracePeriodSeconds": 0, "containers": [container]}
         await client.CoreV1Api(api).create_namespaced_pod(namespace, {"metadata": meta, "spec": spec})
         await all_run(api, namespace, 1 if name == "first" else 2)
@@ -453,7 +436,7 @@ async def test_pods_of_one_workflow_share_the_queue_of_the_first_pod_and_others_
         await asyncio.sleep(0.2)
     ((about, message),) = events
     assert about == "second"
-    assert message.startswith(f'queue "{namespace}" is not taken: ')
+    assert message.startswith(f'queue "{queue}" is not taken: ')
 
 
 async def test_watch_from_the_list_resource_version_yields_later_changes(api: client.ApiClient, namespace: str) -> None:

@@ -124,24 +124,28 @@ def test_only_one_of_two_gangs_starts_when_nodes_suffice_for_one(own: Cluster, n
         wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "their pods to go")
 
 
+def limited(queue: str, cpus: int) -> dict[str, object]:
+    kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+    return {**kind, "metadata": {"name": queue}, "spec": {"capability": {"cpu": str(cpus)}}}
+
+
+def is_counted(own: Cluster, queue: str, cpus: int) -> bool:
+    status = own.get("queue", queue).get("status") or {}
+    return str((status.get("allocated") or {}).get("cpu")) == str(cpus)
+
+
 @pytest.mark.parametrize("where", ["pod", "job", "namespace"])
 def test_queue_of_a_kubernetes_job_is_read_from_pod_template_job_or_namespace(
     own: Cluster, namespace: str, cpu: str, where: str
 ) -> None:
     queue = f"q-{namespace}"
-    queues = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
-    make(own, namespace, {**queues, "spec": {"capability": {"cpu": str(2 * int(cpu))}}})
+    make(own, namespace, limited(queue, 2 * int(cpu)))
     if where == "namespace":
         own.kubectl("annotate", "namespace", namespace, f"{QUEUE}={queue}")
     labels = {"labels": {QUEUE: queue}} if where == "pod" else {"job_labels": {QUEUE: queue}} if where == "job" else {}
     make(own, namespace, job("small", cpu, 2, gang(2), **labels))
     wait_until(lambda: len(nodes(own, namespace)) == 2, "the gang to start")
-
-    def is_counted() -> bool:
-        status = own.get("queue", queue).get("status") or {}
-        return str((status.get("allocated") or {}).get("cpu")) == str(2 * int(cpu))
-
-    wait_until(is_counted, "the queue to count it")
+    wait_until(lambda: is_counted(own, queue, 2 * int(cpu)), "the queue to count it")
     assert {pod["metadata"]["annotations"][QUEUE] for pod in own.get("pods", "-n", namespace)["items"]} == {queue}
     make(own, namespace, job("big", cpu, 2, gang(2), **labels))
     big = group_of(own, namespace, "big")
@@ -158,9 +162,7 @@ def test_disruption_mode_decides_whether_a_preempted_gang_loses_one_pod_or_all(
     own: Cluster, namespace: str, cpu: str, mode: str
 ) -> None:
     high = f"high-{namespace}"
-    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": high}, "value": 100}
-    make(own, namespace, priority)
-    make(own, namespace, job("low", cpu, 4, gang(4, disruptionMode={mode: {}})))
+    make(own, namespace, priority_class(high, 100), job("low", cpu, 4, gang(4, disruptionMode={mode: {}})))
     wait_until(lambda: len(nodes(own, namespace)) == 4, "the gang to start")
     low = group_of(own, namespace, "low")
     before = {pod["metadata"]["uid"] for pod in own.get("pods", "-n", namespace)["items"]}
@@ -176,8 +178,14 @@ def test_disruption_mode_decides_whether_a_preempted_gang_loses_one_pod_or_all(
 
 def test_gang_with_two_priorities_gets_the_error_of_kube_scheduler(own: Cluster, namespace: str, cpu: str) -> None:
     high = f"high-{namespace}"
-    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": high}, "value": 5}
-    make(own, namespace, priority, group("g", gang(2)), member("a", "g", cpu), member("b", "g", cpu, priorityClassName=high))
+    make(
+        own,
+        namespace,
+        priority_class(high, 5),
+        group("g", gang(2)),
+        member("a", "g", cpu),
+        member("b", "g", cpu, priorityClassName=high),
+    )
     wait_until(lambda: conditions(own, namespace), "the condition")
     text = "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 0"
     assert conditions(own, namespace)["PodGroupInitiallyScheduled"] == ("False", "SchedulerError", text)
@@ -238,8 +246,7 @@ def test_job_without_scheduler_name_and_queue_gets_those_of_its_namespace(own: C
     """Also its queue: only the Namespace says a word of either."""
     queue = f"q-{namespace}"
     make(own, namespace, *scheduler_manifests())
-    queues = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
-    make(own, namespace, {**queues, "spec": {"capability": {"cpu": str(3 * int(cpu))}}})
+    make(own, namespace, limited(queue, 3 * int(cpu)))
     own.kubectl("annotate", "namespace", namespace, f"{QUEUE}={queue}")
     own.kubectl("label", "namespace", namespace, f"{SCHEDULER_NAME}=volcano")
     plain = job("plain", cpu, 3, gang(3))
@@ -256,12 +263,7 @@ def test_job_without_scheduler_name_and_queue_gets_those_of_its_namespace(own: C
     wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
     assert {pod["spec"]["schedulerName"] for pod in own.get("pods", "-n", namespace)["items"]} == {"volcano"}
     wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
-
-    def is_counted() -> bool:
-        status = own.get("queue", queue).get("status") or {}
-        return str((status.get("allocated") or {}).get("cpu")) == str(3 * int(cpu))
-
-    wait_until(is_counted, "the queue to count it")
+    wait_until(lambda: is_counted(own, queue, 3 * int(cpu)), "the queue to count it")
 
 
 @pytest.mark.timeout(900)
