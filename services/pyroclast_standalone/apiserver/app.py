@@ -29,7 +29,7 @@ from pyroclast_standalone.apiserver.kinds import builtin_strategies
 from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
 from pyroclast_standalone.apiserver.storage.persist import JournalFailed, SqliteJournal
 from pyroclast_standalone.apiserver.storage.registry import Registry, ensure_objects
-from pyroclast_standalone.apiserver.storage.store import DEFAULT_RING_SIZE, Store, make_stored
+from pyroclast_standalone.apiserver.storage.store import Store, make_stored
 from pyroclast_standalone.apiserver.verbs.discovery import Discovery, Endpoints
 from pyroclast_standalone.apiserver.verbs.dispatch import Dispatcher
 from pyroclast_standalone.apiserver.verbs.logs import Logs
@@ -51,7 +51,6 @@ class Server:
         *,
         journal: SqliteJournal | None,
         audit: AuditLog | None = None,
-        ring_size: int = DEFAULT_RING_SIZE,
         faults: Faults | None = None,
         now: Callable[[], float] = time.time,
         schedulers: Sequence[str] = (),
@@ -60,7 +59,7 @@ class Server:
         revision = begin + _RESTART_GAP if begin else 1
         self.identity = identity
         self.now = now
-        self.store = Store(journal=journal, revision=revision, ring_size=ring_size)
+        self.store = Store(journal=journal, revision=revision)
         self.registry = Registry(self.store, builtin_strategies(), events.VIEWS)
         self.admission = Admission()
         self.definitions = crds.Definitions(self.store, self.registry, now)

@@ -31,7 +31,6 @@ class Mount(Wire, frozen=True, kw_only=True):
     name: str = ""
     mount_path: str = ""
     sub_path: str = ""
-    read_only: bool = False
 
 
 class Requirements(Wire, frozen=True, kw_only=True):
@@ -89,7 +88,6 @@ class PodSpec(Wire, frozen=True, kw_only=True):
     subdomain: str = ""
     host_network: bool = False
     host_aliases: tuple[Json, ...] = ()
-    enable_service_links: bool = True
     overhead: Quantities = _NOTHING
     readiness_gates: tuple[Json, ...] = ()
     init_containers: tuple[Container, ...] = ()

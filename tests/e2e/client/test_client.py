@@ -134,15 +134,6 @@ def test_unpickled_handle_raises_job_replaced_when_a_new_job_has_the_same_name(c
     assert client.job("twice").wait(150).uid != handle.uid
 
 
-def test_wait_raises_job_failed_when_the_job_is_deleted(client: pc.Client) -> None:
-    handle = client.submit(job(600)).wait(150, "running")
-    other = threading.Timer(0.5, handle.delete)
-    other.start()
-    with pytest.raises(errors.JobFailed, match="was deleted while it was waited for"):
-        handle.wait(150)
-    other.join()
-
-
 def test_wait_warns_or_raises_never_fits_when_the_job_can_never_be_placed(client: pc.Client) -> None:
     handle = client.submit(job(cpu="10000"))
     with pytest.warns(errors.PyroclastWarning) as told, pytest.raises(errors.TimedOut):

@@ -213,7 +213,7 @@ CASES: dict[str, tuple[type[errors.PyroclastError], Callable[[LocalClient, Path]
     "failed": (errors.JobFailed, job_failed, "Job default/bad", "`vcctl logs -N bad -n default` shows all lines"),
     "cancelled": (errors.JobFailed, cancelled, "Job default/cancelled", "submit it again"),
     "suspended": (errors.JobFailed, suspended, "Job default/suspended", "`resume()` lets it go on"),
-    "deleted": (errors.JobFailed, deleted, "Job default/deleted", "Submit it again"),
+    "deleted": (errors.JobFailed, deleted, "Job default/deleted was deleted while it was waited for", "Submit it again"),
     "evicted": (errors.Evicted, evicted, "Job default/evicted", "give it `retries`"),
     "raised": (errors.TaskError, task_error, "Job default/divided", "`logs(index=0)` has what it printed"),
     "too long": (errors.TimedOut, timed_out, "Job default/slow", "`explain()` says why"),

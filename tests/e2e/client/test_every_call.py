@@ -15,7 +15,6 @@ import yaml
 import pyroclast.client as pc
 from pyroclast.api.jobs import Job as Model
 from pyroclast.api.types import QUEUES
-from pyroclast_client import errors
 from pyroclast_client.loops import run
 from pyroclast_client.planes import LocalClient
 
@@ -97,46 +96,6 @@ def test_task_runs_as_gang_sweep_map_and_local_call(local: LocalClient) -> None:
     assert len(sweep.jobs) == 1  # there was nothing to repeat
     assert sorted(one.map([1.0, 2.0], in_order=False)) == [0.5, 2.0]
     assert train(2.0) == 2.0  # here
-
-
-@pc.task
-def extract(day: str) -> list[int]:
-    return [int(part) + number for part in day.split("-") for number in range(3)][:8]
-
-
-@pc.task
-def clean(part: int) -> int:
-    return part * 2
-
-
-@pc.task
-def fitted(parts: list[int]) -> int:
-    print("training")
-    return sum(parts)
-
-
-@pc.task
-def report() -> None:
-    print("reported")
-
-
-def test_flow_returns_the_same_value_remotely_and_locally(local: LocalClient, tmp_path: Path) -> None:
-    @pc.flow(store=f"file://{tmp_path}/x", keep=True)
-    def nightly(day: str) -> Any:
-        raw: Any = extract(day)  # a Node, not a value
-        parts: Any = clean.each(raw.items(8), parallel=4)
-        with pc.when(parts.succeeded):
-            fit = fitted(parts)
-        report.after(fit, any=True)()
-        return fit
-
-    assert nightly.to_yaml("2026-11-24") == nightly.to_yaml("2026-11-24")
-    f = nightly.run("2026-11-24")
-    f.wait()
-    assert f.result() == nightly.local("2026-11-24") == 2 * sum(extract("2026-11-24"))
-    assert f["fitted"].logs() == "training"
-    with pytest.raises(errors.Usage, match="nothing is left to do"):
-        f.retry()
 
 
 def test_task_on_a_local_control_plane_runs_with_the_current_interpreter(local: LocalClient) -> None:
