@@ -14,8 +14,6 @@ from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 
-__all__ = ["committed", "configured", "decided", "evicted", "one_tier", "placed"]
-
 
 def configured(text: str, plugins: Mapping[str, Any] | None = None) -> Configuration:
     """The configuration that a text says. `plugins`: others than all of ours."""

@@ -13,8 +13,6 @@ from pyroclast_scheduler.session.configuration import Configuration
 from tests.scenarios import objects
 from tests.unit.scheduler.deciding import configured
 
-__all__ = ["SETTINGS", "WITHOUT_ENQUEUE", "composite", "gang", "namespace", "pod", "settings", "world"]
-
 _TEXT = """
 actions: "{actions}"
 tiers:
@@ -53,27 +51,19 @@ def _metadata(name: str, age: float, given: Mapping[str, Any]) -> dict[str, Any]
 
 def gang(name: str = "g", minimum: int | None = 3, *, started: bool = False, **given: Any) -> records.NativePodGroup:
     """A PodGroup; `minimum` None: policy basic. `spec`, `labels`, `annotations`, `owner` (apiVersion, kind, uid) as given."""
-    policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {"minCount": minimum}}
-    conditions = [{"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled"}] if started else []
-    metadata = _metadata(name, 60, given)
-    body = {
-        "metadata": metadata,
-        "spec": {"schedulingPolicy": policy, **given.get("spec", {})},
-        "status": {"conditions": conditions},
-    }
-    return msgspec.convert(body, records.NativePodGroup)
+    initially = [{"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled"}] if started else []
+    return msgspec.convert(_group(name, "minCount", minimum, initially, given), records.NativePodGroup)
 
 
 def composite(name: str = "c", minimum: int | None = 2, **given: Any) -> records.CompositePodGroup:
     """A CompositePodGroup; `minimum` None: policy basic. `spec`, `uid` and `conditions` as given."""
-    policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {"minGroupCount": minimum}}
-    status = {"conditions": given.get("conditions", [])}
-    body = {
-        "metadata": _metadata(name, 60, given),
-        "spec": {"schedulingPolicy": policy, **given.get("spec", {})},
-        "status": status,
-    }
-    return msgspec.convert(body, records.CompositePodGroup)
+    return msgspec.convert(_group(name, "minGroupCount", minimum, given.get("conditions", []), given), records.CompositePodGroup)
+
+
+def _group(name: str, field: str, minimum: int | None, conditions: list[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {field: minimum}}
+    spec = {"schedulingPolicy": policy, **given.get("spec", {})}
+    return {"metadata": _metadata(name, 60, given), "spec": spec, "status": {"conditions": conditions}}
 
 
 def pod(name: str, group: str = "g", **given: Any) -> records.Pod:

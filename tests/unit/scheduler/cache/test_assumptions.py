@@ -37,6 +37,10 @@ class World:
     def task(self):
         return self.cache.tasks["t-p"]
 
+    @property
+    def used(self):
+        return int(self.cache.nodes.columns.used[0, 0])
+
     def tell(self, **fields):
         new = changed(self.pod, **fields)
         self.cache.pod_changed(self.pod, new)
@@ -58,6 +62,11 @@ CONFIRMED = {
     "going": {"metadata__deletionTimestamp": "2026-01-01T00:00:00Z"},
     "nominated": {"status__nominatedNodeName": "n1"},
 }
+END = {
+    "bound": lambda pods: pods.forget("t-p"),
+    "going": lambda pods: pods.restore("t-p"),
+    "nominated": lambda pods: pods.unnominate("t-p"),
+}
 KINDS = pytest.mark.parametrize("kind", ["bound", "going", "nominated"])
 
 
@@ -68,6 +77,7 @@ def test_an_assumption_holds_through_events_older_than_the_decision(kind):
     world.tell(**LATE[kind])
     assert STANDS[kind](world.task)
     assert len(world.cache.assumptions) == 1
+    assert world.used == (0 if kind == "nominated" else 2000)
 
 
 @KINDS
@@ -75,7 +85,9 @@ def test_an_event_that_confirms_the_decision_ends_the_assumption(kind):
     world = World(kind)
     world.tell(**CONFIRMED[kind])
     assert len(world.cache.assumptions) == 0
+    END[kind](world.cache.pods)  # too late to be taken back
     assert world.task.status is {"bound": TaskStatus.BOUND, "going": TaskStatus.RELEASING}.get(kind, TaskStatus.PENDING)
+    assert world.used == (0 if kind == "nominated" else 2000)
 
 
 @KINDS
@@ -83,14 +95,15 @@ def test_a_pod_deletion_ends_its_assumption_and_frees_the_node(kind):
     world = World(kind)
     world.cache.pod_changed(world.pod, None)
     assert len(world.cache.assumptions) == 0
-    assert (world.cache.nodes.columns.used == 0).all()
+    assert world.used == 0
 
 
 @KINDS
 def test_a_refused_write_undoes_the_assumption(kind):
     world = World(kind)
-    end = {"bound": world.cache.pods.forget, "going": world.cache.pods.restore, "nominated": world.cache.pods.unnominate}[kind]
-    end("t-p")
+    END[kind](world.cache.pods)
+    assert world.task.status is (TaskStatus.RUNNING if kind == "going" else TaskStatus.PENDING)
+    assert world.used == (2000 if kind == "going" else 0)
     assert not STANDS[kind](world.task)
     assert len(world.cache.assumptions) == 0
 

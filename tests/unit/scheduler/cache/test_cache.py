@@ -40,32 +40,6 @@ def used(cache, name, dimension=0):
     return int(snapshot.columns.used[dimension, snapshot.rows[name]])
 
 
-def test_an_assumed_bind_holds_until_the_watch_confirms_it(cache):
-    pod = objects.pod(["p", "g", "-", 2, "1Gi"])
-    cache.pod_changed(None, pod)
-    assert cache.pods.assume("t-p", "n1") is None
-    assert used(cache, "n1") == 2000
-    late = changed(pod, metadata__labels={"seen": "late"})
-    cache.pod_changed(pod, late)  # the watch tells something that happened before our bind
-    assert cache.tasks["t-p"].status is TaskStatus.BINDING
-    assert used(cache, "n1") == 2000
-    bound = changed(late, spec__nodeName="n1")
-    cache.pod_changed(late, bound)
-    assert cache.tasks["t-p"].status is TaskStatus.BOUND
-    cache.pods.forget("t-p")  # too late to be taken back
-    assert used(cache, "n1") == 2000
-    cache.pod_changed(bound, None)
-    assert used(cache, "n1") == 0
-
-
-def test_a_refused_bind_returns_the_pod_to_pending_and_frees_the_node(cache):
-    cache.pod_changed(None, objects.pod(["p", "g", "-", 2, "1Gi"]))
-    cache.pods.assume("t-p", "n1")
-    cache.pods.forget("t-p")
-    assert cache.tasks["t-p"].status is TaskStatus.PENDING
-    assert used(cache, "n1") == 0
-
-
 @pytest.mark.parametrize(
     ("node", "why"), [pytest.param("n9", "node n9 is gone", id="no-node"), pytest.param("n1", "not enough", id="no-room")]
 )

@@ -30,6 +30,13 @@ QUEUE = "scheduling.volcano.sh/queue-name"
 Tree = Mapping[str, Any]
 
 
+def low(cache: Cache, nodes: Sequence[str], **given: Any) -> None:
+    """A group with a running pod on each of these nodes, each of which may go."""
+    for i, node in enumerate(nodes):
+        cache.natives.group_changed(None, gang(f"low-{i}", 1, **given))
+        cache.pod_changed(None, pod(f"low-{i}", f"low-{i}", node=node))
+
+
 def topology(key: str) -> dict[str, Any]:
     return {"schedulingConstraints": {"topology": [{"key": key}]}}
 
@@ -137,33 +144,32 @@ def test_a_composite_podgroup_starts_with_its_minimum_of_complete_groups_or_not_
         assert {labels[node][key] for node in binds(cache).values()} == want
 
 
-def test_each_group_with_a_rack_constraint_is_bound_within_one_rack():
-    cache = world(RACKS)
-    add(cache, CASES["each group in a rack of its own"].tree)
-    nodes = binds(cache)
-    racks = [{RACKS[nodes[f"{name}-{i}"]][1]["rack"] for i in range(2)} for name in ("g", "h")]
-    assert all(len(each) == 1 for each in racks)
-
-
 TREE = {"c": (2, {}, {"g": (2, {}, 2), "h": (3, {}, 3)})}
 WHOLE = "CompositePodGroup c: 1 of 2 groups are complete"
 _EVENTS = ("c", "g", "h", "pods")
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(_EVENTS)), ids="-".join)
-def test_a_composite_podgroup_starts_once_complete_in_any_order_of_events(order: Sequence[str]):
+def test_a_composite_podgroup_starts_once_complete_and_is_deleted_in_any_order_of_events(order: Sequence[str]):
     cache = world({"n": 5})
+    at = {
+        "c": [(cache.natives.composite_changed, composite())],
+        "g": [(cache.natives.group_changed, gang("g", 2, spec={PARENT: "c"}))],
+        "h": [(cache.natives.group_changed, gang("h", 3, spec={PARENT: "c"}))],
+        "pods": [(cache.pod_changed, pod(f"{name}-{i}", name)) for name, size in (("g", 2), ("h", 3)) for i in range(size)],
+    }
     for i, each in enumerate(order):
-        if each == "c":
-            cache.natives.composite_changed(None, composite())
-        elif each == "pods":
-            for name, size in (("g", 2), ("h", 3)):
-                for number in range(size):
-                    cache.pod_changed(None, pod(f"{name}-{number}", name))
-        else:
-            spec = {"parentCompositePodGroupName": "c"}
-            cache.natives.group_changed(None, gang(each, 2 if each == "g" else 3, spec=spec))
+        for change, record in at[each]:
+            change(None, record)
         assert placed(cache) == ({"g": 2, "h": 3} if i == len(order) - 1 else {})
+    for each in order:
+        for change, record in at[each]:
+            change(record, None)
+        assert placed(cache) == {}
+    assert not cache.tasks
+    assert not cache.jobs.all_facts()
+    assert not [*cache.natives.records(), *cache.natives.trees.records()]
+    assert [cache.groups.current(key) for key in (KEY, native_key("t", "g"), native_key("t", "h"))] == [None] * 3
 
 
 @pytest.mark.parametrize(
@@ -274,27 +280,6 @@ def test_groups_of_a_deleted_composite_wait_and_start_when_it_is_recreated():
     assert {job.key for job in cache.snapshot().all_jobs.values()} == {KEY}
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(("c", "g", "h", "pods"))), ids="-".join)
-def test_a_composite_tree_deleted_in_any_order_leaves_nothing_in_the_cache(order: Sequence[str]):
-    cache = world({"n": 5})
-    add(cache, TREE)
-    assert placed(cache) == {"g": 2, "h": 3}
-    for each in order:
-        if each == "c":
-            cache.natives.composite_changed(composite(), None)
-        elif each == "pods":
-            for name, size in (("g", 2), ("h", 3)):
-                for number in range(size):
-                    cache.pod_changed(pod(f"{name}-{number}", name), None)
-        else:
-            cache.natives.group_changed(gang(each, 2 if each == "g" else 3, spec={PARENT: "c"}), None)
-        assert placed(cache) == {}
-    assert not cache.tasks
-    assert not cache.jobs.all_facts()
-    assert not [*cache.natives.records(), *cache.natives.trees.records()]
-    assert [cache.groups.current(key) for key in (KEY, native_key("t", "g"), native_key("t", "h"))] == [None] * 3
-
-
 def test_a_partly_bound_composite_is_completed_and_its_failed_pod_replaced():
     cache = world({"n": 5})
     add(cache, TREE)
@@ -373,9 +358,6 @@ def test_bound_pods_fix_the_topology_domains_of_their_group_and_composite():
     assert nodes["h-0"] == "a10"
 
 
-LOW = {"low": (2, {}, {"g": (1, {}, 0), "h": (1, {}, 0)})}
-
-
 @pytest.mark.parametrize(
     ("whole", "of_part", "want"),
     [({}, {}, {"g-0"}), (ALL, {}, {"g-0", "g-1", "h-0"}), ({}, ALL, {"g-0", "g-1"})],
@@ -421,9 +403,7 @@ def test_preemption_evicts_only_for_as_many_groups_as_the_composite_needs(
     action: str, nodes: int, minimum: int, parts: Tree, want: int
 ):
     cache = world({f"n{i}": 1 for i in range(nodes)})
-    for i in range(nodes):
-        cache.natives.group_changed(None, gang(f"low-{i}", 1))
-        cache.pod_changed(None, pod(f"low-{i}", f"low-{i}", node=f"n{i}"))
+    low(cache, [f"n{i}" for i in range(nodes)])
     add(cache, {"c": (minimum, {"priority": 9}, parts)}, priority=9)
     assert len(evicted(cache, action)) == want
 
@@ -439,9 +419,7 @@ RECLAIMS = {
 @pytest.mark.parametrize(("minimum", "parts", "want"), RECLAIMS.values(), ids=RECLAIMS.keys())
 def test_reclaim_evicts_only_for_as_many_groups_as_the_composite_needs(action: str, minimum: int, parts: Tree, want: int):
     cache = world({f"n{i}": 1 for i in range(4)}, *(["q" + each, {"deserved": {"cpu": "2"}}] for each in "ab"))
-    for i in range(4):
-        cache.natives.group_changed(None, gang(f"low-{i}", 1, labels={QUEUE: "qa"}))
-        cache.pod_changed(None, pod(f"low-{i}", f"low-{i}", node=f"n{i}"))
+    low(cache, [f"n{i}" for i in range(4)], labels={QUEUE: "qa"})
     add(cache, {"c": (minimum, {}, parts)}, labels={QUEUE: "qb"})
     assert len(evicted(cache, action)) == want
 
@@ -450,9 +428,7 @@ def test_reclaim_evicts_only_for_as_many_groups_as_the_composite_needs(action: s
 def test_reclaim_skips_a_group_that_exceeds_the_deserved_share_of_its_queue(action: str):
     """The part of one large pod lacks fewest pods, and asks for more than the queue deserves."""
     cache = world({"n": 4}, *(["q" + each, {"deserved": {"cpu": "2"}}] for each in "ab"))
-    for i in range(4):
-        cache.natives.group_changed(None, gang(f"low-{i}", 1, labels={QUEUE: "qa"}))
-        cache.pod_changed(None, pod(f"low-{i}", f"low-{i}", node="n"))
+    low(cache, ["n"] * 4, labels={QUEUE: "qa"})
     add(cache, {"c": (1, {}, {"g": (1, {}, 0), "h": (2, {}, 2)})}, labels={QUEUE: "qb"})
     cache.pod_changed(None, pod("g-0", "g", cpu=3, labels={QUEUE: "qb"}))
     assert len(evicted(cache, action)) == 2
@@ -469,8 +445,7 @@ def test_preemption_evicts_in_a_topology_domain_that_can_hold_the_composite():
 
 def test_a_composite_with_preemption_policy_never_evicts_no_pod():
     cache = world({"n": 1})
-    cache.natives.group_changed(None, gang("low", 1))
-    cache.pod_changed(None, pod("low-0", "low", node="n"))
+    low(cache, ["n"])
     add(cache, {"c": (1, {"priority": 9, "preemptionPolicy": "Never"}, {"g": (1, {}, 1)})}, priority=9)
     assert evicted(cache) == set()
 
@@ -502,12 +477,13 @@ def test_each_composite_and_group_of_a_tree_has_its_own_scheduling_condition():
     assert found["h"]["PodGroupInitiallyScheduled"] == ("False", "Unschedulable", "PodGroup h: 2 of 3 pods present")
 
 
-def test_a_replayed_capture_of_a_composite_binds_its_pods_to_the_same_nodes():
+def test_a_composite_with_racks_for_its_groups_binds_its_pods_to_the_same_nodes_in_a_replay():
     cache = world(RACKS)
     add(cache, CASES["each group in a rack of its own"].tree)
     cache.pod_changed(None, pod("x", "g", scheduler="default-scheduler"))
     cache.pod_changed(pod("x", "g", scheduler="default-scheduler"), None)
     state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW)))) + b"}")
     again = decided_again(state).binds
-    assert len(again) == 4
+    racks = [{RACKS[again[f"t/{name}-{i}"]][1]["rack"] for i in range(2)} for name in ("g", "h")]
+    assert [len(each) for each in racks] == [1, 1], "each group is in one rack"
     assert again == {f"t/{name}": node for name, node in binds(cache).items()}

@@ -7,16 +7,14 @@ from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.retries import WaitQueue
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes
 from pyroclast_scheduler.model.triggers import Room, UnschedulableJob
-from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects
 from tests.scenarios.taking import take, take_statuses
-from tests.unit.scheduler.deciding import committed, decided, one_tier
+from tests.unit.scheduler.deciding import committed, configured, decided, one_tier
 
 FILLING = ("priority", "gang", "predicates", "overcommit", "proportion", "nodeorder")
 
@@ -29,6 +27,22 @@ class World:
         self.cache = Cache()
         self.queue()
         self.nodes, self.pods = {}, {}
+
+    @classmethod
+    def preempting(cls, cpu, *plugins):
+        """A node of so many cpus, a priority of 1, and sessions that preempt."""
+        world = cls("allocate, preempt", ("priority", "gang", "predicates", *plugins))
+        world.cache.priority_changed(None, objects.priority_class(1))
+        world.node(cpu)
+        return world
+
+    def needs(self, name, count):
+        self.cache.group_changed(self.cache.groups.written(f"t/{name}"), objects.pod_group([name, "q", count]))
+
+    def waiting(self, *numbers, **options):
+        """Equal jobs that wait, the last one being the oldest."""
+        for i in numbers:
+            self.job(f"j{i}", 1, age=i, **options)
 
     def queue(self, **options):
         self.cache.queue_changed(None if not self.cache.queues else self.cache.queues["q"].record, objects.queue(["q", options]))
@@ -91,8 +105,7 @@ def full(jobs=5, **options):
     world.node(8)
     for i in range(8):
         world.job(f"runs{i}", 1, where="n", phase="Running")
-    for i in range(jobs):
-        world.job(f"j{i}", 1, age=i)
+    world.waiting(*range(jobs))
     world.settle()
     assert world.session() == (set(), set())
     return world
@@ -157,24 +170,14 @@ def test_only_the_oldest_of_equal_pending_jobs_is_examined_for_enqueue():
 def test_room_released_by_the_oldest_job_is_given_to_the_next_equal_job():
     world = full()
     world.ends("runs0-0")
+    assert world.cache.snapshot().candidates  # this session fails, and the next one examines the same jobs
     assert world.session()[1] == {"j4-0"}
     world.ends("j4-0")
-    world.session()
-    assert world.session()[1] | world.session()[1] <= {"j3-0"}
+    for _ in range(3):
+        world.session()
     assert world.cache.tasks["t-j3-0"].node == "n"
-
-
-def test_the_next_equal_job_is_bound_when_the_pod_of_the_oldest_is_deleted():
-    world = full()
-    world.ends("runs0-0", "j4-0")
-    assert world.session()[1] == {"j3-0"}
-
-
-def test_a_job_taken_by_a_failed_session_is_examined_by_the_next_session():
-    world = full()
-    world.ends("runs0-0")
-    assert world.cache.snapshot().candidates
-    assert world.session()[1] == {"j4-0"}
+    world.ends("runs1-0", "j2-0")  # the oldest that waits
+    assert world.session()[1] == {"j1-0"}
 
 
 def test_a_changed_waiting_reason_reaches_the_status_of_all_equal_jobs():
@@ -221,14 +224,11 @@ def test_a_job_repelled_by_pod_anti_affinity_does_not_block_equal_jobs(actions):
 
 
 def test_a_job_repelled_by_pod_anti_affinity_does_not_keep_equal_jobs_from_preempting():
-    world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
-    world.cache.priority_changed(None, objects.priority_class(1))
-    world.node(1)
+    world = World.preempting(1)
     world.job("runs", 1, where="n", phase="Running")
-    world.cache.group_changed(world.cache.groups.written("t/runs"), objects.pod_group(["runs", "q", 0]))
+    world.needs("runs", 0)
     world.cache.pod_changed(None, minding("j4"))
-    for i in (3, 4):
-        world.job(f"j{i}", 1, age=i, group={"class": 1})
+    world.waiting(3, 4, group={"class": 1})
     assert world.evicts() == ({"j3-0"}, {"runs-0"})
 
 
@@ -304,7 +304,7 @@ def test_preemptors_share_infeasible_nodes_only_for_a_bound_claim_that_is_not_ex
     if known is not None:
         cache.object_changed(None, known)
     cache.pod_changed(None, objects.pod(["p", "j", "-", 1, "1Gi", {"pvc": ["c"]}]))
-    configuration = parse("actions: allocate\ntiers: []", actions=registry.actions(), plugins=registry.plugins())
+    configuration = configured("actions: allocate\ntiers: []")
     session = Session(cache.snapshot(), configuration, registry.plugins(), Ports(objects.NOW))
     assert InfeasibleNodes(session)._claims(cache.tasks["t-p"]) == want
 
@@ -327,13 +327,10 @@ def test_only_the_oldest_of_equal_jobs_with_pod_anti_affinity_is_examined():
 
 
 def test_a_job_held_after_a_refused_bind_does_not_keep_equal_jobs_from_preempting():
-    world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
-    world.cache.priority_changed(None, objects.priority_class(1))
-    world.node(2)
+    world = World.preempting(2)
     world.job("runs", 1, where="n", phase="Running", group={"min": 0})
-    world.cache.group_changed(world.cache.groups.written("t/runs"), objects.pod_group(["runs", "q", 0]))
-    for i in (3, 4):
-        world.job(f"j{i}", 1, age=i, group={"class": 1})
+    world.needs("runs", 0)
+    world.waiting(3, 4, group={"class": 1})
     world.cache.pods.assume("t-j4-0", "n")
     world.cache.pods.forget("t-j4-0", is_refused=True)
     world.node(1)
@@ -354,31 +351,24 @@ def test_the_equivalence_class_depends_on_the_subgroups_of_a_job(label, is_same)
 
 
 def test_one_eviction_that_frees_queue_capability_serves_two_equal_jobs():
-    world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates", "proportion"))
-    world.cache.priority_changed(None, objects.priority_class(1))
+    world = World.preempting(4, "proportion")
     world.queue(capability={"cpu": 5})
-    world.node(4)
     world.job("stays", 1, where="n", phase="Running", group={"class": 1})
     for name in ("m", "o"):
         world.node(2, name, pods=1)
         world.job(f"on-{name}", 2, where=name, phase="Running")
-        world.cache.group_changed(world.cache.groups.written(f"t/on-{name}"), objects.pod_group([f"on-{name}", "q", 0]))
-    for i in (3, 4):
-        world.job(f"j{i}", 1, age=i, group={"class": 1})
+        world.needs(f"on-{name}", 0)
+    world.waiting(3, 4, group={"class": 1})
     promised, evicted = world.evicts()
     assert promised == {"j3-0", "j4-0"}
     assert len(evicted) == 1
 
 
 def test_a_running_podgroup_that_loses_a_pod_to_preemption_gets_phase_unknown():
-    world = World(actions="allocate, preempt", plugins=("priority", "predicates"))
-    world.configuration = parse(
-        "actions: 'allocate, preempt'\ntiers:\n- plugins: [{name: priority}]\n- plugins: [{name: gang}, {name: predicates}]",
-        actions=registry.actions(),
-        plugins=registry.plugins(),
+    world = World.preempting(2)
+    world.configuration = configured(
+        "actions: 'allocate, preempt'\ntiers:\n- plugins: [{name: priority}]\n- plugins: [{name: gang}, {name: predicates}]"
     )
-    world.cache.priority_changed(None, objects.priority_class(1))
-    world.node(2)
     world.job("runs", 1, size=2, where="n", group={"phase": "Running"}, phase="Running")
     world.settle()
     assert world.cache.groups.current("t/runs").status.phase == "Running"
@@ -389,17 +379,14 @@ def test_a_running_podgroup_that_loses_a_pod_to_preemption_gets_phase_unknown():
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_equal_jobs_keep_their_waiting_message_until_they_are_examined(size):
-    world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
-    world.cache.priority_changed(None, objects.priority_class(1))
-    world.node(2)
+    world = World.preempting(2)
     world.job("runs", 1, size=2, where="n", phase="Running")
-    world.cache.group_changed(world.cache.groups.written("t/runs"), objects.pod_group(["runs", "q", 2]))
-    for i in range(5):
-        world.job(f"j{i}", 1, age=i, size=size, group={"class": 1})
+    world.needs("runs", 2)
+    world.waiting(*range(5), size=size, group={"class": 1})
     world.settle()
     before = world.texts()
     assert world.session() == (set(), set())
-    world.cache.group_changed(world.cache.groups.written("t/runs"), objects.pod_group(["runs", "q", 2 - size]))
+    world.needs("runs", 2 - size)
     world.node(2)
     seen, _ = world.session()
     assert seen & {"j4", "j3"} == {"j4"}
@@ -484,14 +471,9 @@ def test_external_plugins_split_equivalence_classes_by_labels_unless_reads_label
     world.node(2)
     for i in range(3):
         world.job(f"j{i}", 3, labels={"run": f"r{i}"}, age=i)
-    configuration = parse(text, actions=registry.actions(), plugins=plugins)
-    outcome = run_cycle(
-        world.cache.snapshot(), configuration, actions=registry.actions(), plugins=plugins, ports=Ports(objects.NOW), uid="u"
-    )
-    take_statuses(world.cache, outcome)
-    outcome = run_cycle(
-        world.cache.snapshot(), configuration, actions=registry.actions(), plugins=plugins, ports=Ports(objects.NOW), uid="u"
-    )
+    configuration = configured(text, plugins)
+    take_statuses(world.cache, decided(world.cache, configuration, plugins=plugins)[0])
+    outcome, _ = decided(world.cache, configuration, plugins=plugins)
     assert len({rest.equivalence_class for rest in outcome.unschedulable}) == want
 
 

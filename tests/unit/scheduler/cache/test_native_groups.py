@@ -20,7 +20,11 @@ from tests.unit.scheduler.natives import SETTINGS, WITHOUT_ENQUEUE, gang, namesp
 
 KEY = native_key(objects.NAMESPACE, "g")
 ZONES = {f"{zone}{i}": (1, {"zone": zone}) for zone, size in (("a", 2), ("b", 4), ("c", 3)) for i in range(size)}
+ALL = {"disruptionMode": {"all": {}}}
 BY_ZONE = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
+
+
+NARROW = "TopologyTooNarrow: not now: no value of node label zone has nodes with room for the gang: 3 values"
 
 
 def binds(cache: Cache) -> dict[str, str]:
@@ -57,26 +61,12 @@ def test_a_gang_with_more_pods_than_room_binds_as_many_as_fit():
     assert len(binds(cache)) == 3
 
 
-def test_a_gang_without_room_for_its_minimum_does_not_start():
-    cache = world({"n": 2})
-    submit(cache, 3)
-    assert binds(cache) == {}
-    assert cause(cache).endswith("AboveCluster: never: it asks for 3 cpu in all, and the cluster has 2 cpu")
-
-
 def test_pods_wait_until_their_podgroup_exists():
     cache = world({"n": 3})
     add(cache, 3)
     assert binds(cache) == {}
     cache.natives.group_changed(None, gang())
     assert len(binds(cache)) == 3
-
-
-def test_a_gang_below_its_min_count_reports_how_many_pods_are_present():
-    cache = world({"n": 3})
-    submit(cache, 2)
-    assert binds(cache) == {}
-    assert cause(cache).endswith("PodsMissing: 2 of 3 pods present")
 
 
 def test_a_waiting_gang_follows_changes_of_its_min_count():
@@ -123,7 +113,7 @@ def test_a_gang_partly_bound_before_a_scheduler_restart_is_completed():
     assert binds(cache) == {"g-1": "n", "g-2": "n"}
 
 
-def test_pods_of_a_deleted_podgroup_wait_and_start_when_it_is_recreated():
+def test_pods_of_a_recreated_podgroup_start_and_leave_nothing_in_the_cache_once_deleted():
     cache = world({"n": 3})
     submit(cache, 3)
     cache.natives.group_changed(gang(), None)
@@ -131,14 +121,6 @@ def test_pods_of_a_deleted_podgroup_wait_and_start_when_it_is_recreated():
     cache.natives.group_changed(None, gang(uid="another"))
     assert len(binds(cache)) == 3
     assert cache.groups.gone() == {KEY}
-
-
-def test_a_podgroup_recreated_and_deleted_leaves_nothing_in_the_cache():
-    cache = world({"n": 3})
-    submit(cache, 3)
-    cache.natives.group_changed(gang(), None)
-    cache.natives.group_changed(None, gang(uid="another"))
-    assert len(binds(cache)) == 3
     cache.natives.group_changed(gang(uid="another"), None)
     for i in range(3):
         cache.pod_changed(pod(f"g-{i}"), None)
@@ -173,17 +155,11 @@ def test_a_gang_with_pods_of_two_schedulers_or_priorities_is_refused():
     assert "got 5 and 0" in cause(cache)
 
 
-def test_a_gang_is_placed_in_the_topology_domain_that_fits_most_of_its_pods():
+@pytest.mark.parametrize(("count", "zone"), [(4, "b"), (3, "c")], ids=["fits most pods", "fullest of equally fitting ones"])
+def test_a_gang_is_placed_in_the_best_fitting_topology_domain(count: int, zone: str):
     cache = world(ZONES | {"z": (9, {})})
-    submit(cache, 4, spec=BY_ZONE)
-    assert {node[0] for node in binds(cache).values()} == {"b"}
-    assert len(binds(cache)) == 4
-
-
-def test_a_gang_is_placed_in_the_fullest_of_equally_fitting_topology_domains():
-    cache = world(ZONES | {"z": (9, {})})
-    submit(cache, 3, spec=BY_ZONE)
-    assert {node[0] for node in binds(cache).values()} == {"c"}
+    submit(cache, count, spec=BY_ZONE)
+    assert [node[0] for node in binds(cache).values()] == [zone] * count
 
 
 def test_bound_pods_fix_the_topology_domain_of_their_gang():
@@ -208,18 +184,30 @@ def test_a_gang_with_bound_pods_in_two_topology_domains_is_refused():
     assert any(why in each.message for each in outcome.waiting)
 
 
-def test_a_gang_too_large_for_every_topology_domain_waits_with_topology_too_narrow():
-    cache = world(ZONES | {"z": (9, {})})
-    submit(cache, 5, 5, spec=BY_ZONE)
+@pytest.mark.parametrize(
+    ("nodes", "count", "minimum", "spec", "why"),
+    [
+        ({"n": 2}, 3, 3, {}, "AboveCluster: never: it asks for 3 cpu in all, and the cluster has 2 cpu"),
+        ({"n": 3}, 2, 3, {}, "PodsMissing: 2 of 3 pods present"),
+        (ZONES | {"z": (9, {})}, 5, 5, BY_ZONE, NARROW),
+    ],
+    ids=["no room for the minimum", "too few pods", "too large for every domain"],
+)
+def test_a_gang_that_cannot_start_waits_with_the_reason(
+    nodes: dict[str, Any], count: int, minimum: int, spec: dict[str, Any], why: str
+):
+    cache = world(nodes)
+    submit(cache, count, minimum, spec=spec)
     assert binds(cache) == {}
-    assert "TopologyTooNarrow: not now: no value of node label zone has nodes with room for the gang: 3 values" in cause(cache)
+    assert why in cause(cache)
 
 
-def started(cache: Cache, name: str, size: int, *, priority: int = 0, **spec: Any) -> None:
-    """A gang that runs on the nodes n0, n1, …, one pod on each."""
-    cache.natives.group_changed(None, gang(name, size, started=True, spec={"priority": priority, **spec}))
+def started(cache: Cache, name: str, size: int, *, at: str = "n", priority: int = 0, **given: Any) -> None:
+    """A gang that runs on the nodes n0, n1, …, one pod on each. `at`: of other names."""
+    spec = {"priority": priority, **given.pop("spec", {})}
+    cache.natives.group_changed(None, gang(name, size, started=True, spec=spec, **given))
     for i in range(size):
-        cache.pod_changed(None, pod(f"{name}-{i}", name, node=f"n{i}", priority=priority))
+        cache.pod_changed(None, pod(f"{name}-{i}", name, node=f"{at}{i}", priority=priority))
 
 
 def high(cache: Cache, size: int, **spec: Any) -> None:
@@ -231,7 +219,8 @@ def high(cache: Cache, size: int, **spec: Any) -> None:
 PREEMPTIONS: dict[str, tuple[dict[str, Any], int, dict[str, Any], int]] = {
     "no more pods than it needs": ({}, 2, {}, 2),
     "nobody if it would not start": ({}, 5, {}, 0),
-    "all of a group that goes whole": ({"disruptionMode": {"all": {}}}, 1, {}, 4),
+    "all of a group that goes whole": ({"spec": ALL}, 1, {}, 4),
+    "nobody of a PodGroup annotated as not preemptable": ({"annotations": {"volcano.sh/preemptable": "false"}}, 1, {}, 0),
     "nobody where it never preempts": ({}, 1, {"preemptionPolicy": "Never"}, 0),
 }
 
@@ -249,7 +238,7 @@ def test_preemption_by_a_gang_respects_its_size_its_policy_and_the_disruption_mo
 @pytest.mark.parametrize("critical", [False, True])
 def test_a_disruption_mode_all_podgroup_is_not_evicted_if_one_of_its_pods_is_critical(critical: bool):
     cache = world({f"n{i}": 1 for i in range(4)})
-    cache.natives.group_changed(None, gang("low", 2, started=True, spec={"disruptionMode": {"all": {}}}))
+    cache.natives.group_changed(None, gang("low", 2, started=True, spec=ALL))
     cache.pod_changed(None, pod("low-0", "low", node="n0"))
     protected = {"priorityClassName": "system-node-critical"} if critical else {}
     cache.pod_changed(None, pod("low-1", "low", node="n1", spec=protected))
@@ -263,9 +252,7 @@ def test_a_disruption_mode_all_podgroup_is_not_evicted_if_one_of_its_pods_is_cri
 def test_preemption_evicts_in_the_only_topology_domain_that_can_hold_the_gang():
     cache = world({f"{zone}{i}": (1, {"zone": zone}) for zone in "ab" for i in range(2)})
     for zone, priority in (("a", 200), ("b", 10)):
-        cache.natives.group_changed(None, gang(f"in-{zone}", 2, started=True, spec={"priority": priority}))
-        for i in range(2):
-            cache.pod_changed(None, pod(f"in-{zone}-{i}", f"in-{zone}", node=f"{zone}{i}", priority=priority))
+        started(cache, f"in-{zone}", 2, at=zone, priority=priority)
     cache.natives.group_changed(None, gang("single", 1, started=True))
     cache.pod_changed(cache.tasks["uid-in-a-0"].pod, None)
     cache.pod_changed(None, pod("single-0", "single", node="a0"))
@@ -273,20 +260,10 @@ def test_preemption_evicts_in_the_only_topology_domain_that_can_hold_the_gang():
     assert evicted(cache) == {"in-b-0", "in-b-1"}
 
 
-def test_pods_of_a_podgroup_annotated_not_preemptable_are_not_evicted():
-    cache = world({f"n{i}": 1 for i in range(2)})
-    annotations = {"volcano.sh/preemptable": "false"}
-    cache.natives.group_changed(None, gang("low", 2, started=True, annotations=annotations))
-    for i in range(2):
-        cache.pod_changed(None, pod(f"low-{i}", "low", node=f"n{i}"))
-    high(cache, 1)
-    assert evicted(cache) == set()
-
-
 def test_reclaim_evicts_a_disruption_mode_all_podgroup_as_a_whole():
     queues = [["q", {"deserved": {"cpu": 2}}], ["default", {"deserved": {"cpu": 0}, "reclaimable": True}]]
     cache = world({f"n{i}": 1 for i in range(3)}, *queues)
-    started(cache, "low", 3, disruptionMode={"all": {}})
+    started(cache, "low", 3, spec=ALL)
     submit(cache, 1, 1, labels={"scheduling.volcano.sh/queue-name": "q"})
     assert evicted(cache) == {"low-0", "low-1", "low-2"}
 
