@@ -256,41 +256,42 @@ class Full:
         self.cache.pod_changed(self.pods[name], new)
 
 
+def queue_changes(world):
+    world.cache.queue_changed(objects.queue(["q"]), objects.queue(["q", {"weight": 7}]))
+
+
+# a change, and whether it helps a job that waits for room, for evictions in its own queue, or for evictions anywhere
 CHANGES = {
-    "a pod comes that waits": lambda world: world.cache.pod_changed(None, objects.pod(["n", "new", "-", 1, "1Gi"])),
-    "a pod of its queue changes where it never fits": lambda world: world.changed("m", **{"volcano.sh/preemptable": "false"}),
-    "a pod of another queue changes where it could fit": lambda world: world.changed("t", **{"volcano.sh/preemptable": "false"}),
-    "a pod of another queue goes": lambda world: world.cache.pod_changed(world.pods["t"], None),
-    "a pod of its queue goes where it never fits": lambda world: world.cache.pod_changed(world.pods["m"], None),
-    "a queue changes": lambda world: world.cache.queue_changed(objects.queue(["q"]), objects.queue(["q", {"weight": 7}])),
-    "a node comes": lambda world: world.cache.node_changed(None, objects.node(["tiny", 1, "1Gi"])),
-    "a pod of its queue comes where it could fit": lambda world: world.cache.pod_changed(
-        None, objects.pod(["m2", "mine", "large", 1, "1Gi"])
+    "a pod comes that waits": (  # the queues' shares may be others
+        lambda world: world.cache.pod_changed(None, objects.pod(["n", "new", "-", 1, "1Gi"])), (False, False, True)
     ),
-}
+    "a pod of its queue changes where it never fits": (
+        lambda world: world.changed("m", **{"volcano.sh/preemptable": "false"}), (False, False, False)
+    ),
+    "a pod of another queue changes where it could fit": (  # it may not go any more
+        lambda world: world.changed("t", **{"volcano.sh/preemptable": "false"}), (False, False, False)
+    ),
+    "a pod of another queue goes": (  # there is room
+        lambda world: world.cache.pod_changed(world.pods["t"], None), (True, True, True)
+    ),
+    "a pod of its queue goes where it never fits": (  # its queue has less than before
+        lambda world: world.cache.pod_changed(world.pods["m"], None), (False, False, True)
+    ),
+    "a queue changes": (queue_changes, (True, True, True)),
+    "a node comes": (
+        lambda world: world.cache.node_changed(None, objects.node(["tiny", 1, "1Gi"])), (False, True, True)
+    ),
+    "a pod of its queue comes where it could fit": (
+        lambda world: world.cache.pod_changed(None, objects.pod(["m2", "mine", "large", 1, "1Gi"])), (False, False, True)
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("change", "want_own", "want_anybody"),
-    [
-        ("a pod comes that waits", False, True),  # the queues' shares may be others
-        ("a pod of its queue changes where it never fits", False, False),
-        ("a pod of another queue changes where it could fit", False, False),  # it may not go any more
-        ("a pod of another queue goes", True, True),  # there is room
-        ("a pod of its queue goes where it never fits", False, True),  # its queue has less than before
-        ("a queue changes", True, True),
-        ("a node comes", True, True),
-        ("a pod of its queue comes where it could fit", False, True),
-    ],
-)
-def test_a_job_waiting_for_evictions_is_retried_only_by_changes_that_may_help_it(change, want_own, want_anybody):
-    for only_own, want in (
-        (None, change in {"a pod of another queue goes", "a queue changes"}),
-        (True, want_own),
-        (False, want_anybody),
-    ):
+@pytest.mark.parametrize(("change", "wants"), CHANGES.values(), ids=CHANGES)
+def test_a_job_waiting_for_evictions_is_retried_only_by_changes_that_may_help_it(change, wants):
+    for only_own, want in zip((None, True, False), wants, strict=True):
         world = Full(only_own=only_own)
-        CHANGES[change](world)
+        change(world)
         assert ("waits" in world.woken()) is want, only_own
 
 
@@ -305,7 +306,7 @@ def huge():
     return world
 
 
-@pytest.mark.parametrize("change", [change for name, change in CHANGES.items() if name != "a queue changes"])
+@pytest.mark.parametrize("change", [change for change, _ in CHANGES.values() if change is not queue_changes])
 def test_a_job_too_large_for_every_node_is_not_retried_by_pod_or_small_node_changes(change):
     world = huge()
     change(world)

@@ -80,49 +80,52 @@ def on(node):
     return (TaskStatus.BINDING, node)
 
 
-def test_open_seats_of_a_podgroup_are_pending_tasks(cache):
-    cache.group_changed(None, group())
-    assert seats_of(cache) == {"g-w-0": OPEN, "g-w-1": OPEN}
+INQUEUE, RUNNING = PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING
+SHOWN = {
+    "open seats are pending tasks": ({}, [], {"g-w-0": OPEN, "g-w-1": OPEN}),
+    "placed seats use their node": ({"nodes": {0: "n1", 1: "n2"}, "phase": INQUEUE}, [], {"g-w-0": on("n1"), "g-w-1": on("n2")}),
+    "no placed seat whose pod existed before": ({"nodes": {0: "n1", 1: "n2"}, "phase": INQUEUE}, [1], {"g-w-0": on("n1")}),
+    "no open seats beside pods": ({}, [0], {}),
+    "no open seats past phase Pending": ({"phase": INQUEUE}, [], {}),
+    "no placement of another generation": ({"nodes": {0: "n1"}, "generation": 4}, [], {"g-w-0": OPEN, "g-w-1": OPEN}),
+}
+
+
+@pytest.mark.parametrize(("given", "pods", "want"), SHOWN.values(), ids=SHOWN)
+def test_the_seats_of_a_podgroup_that_are_tasks(cache, given, pods, want):
+    for index in pods:
+        cache.pod_changed(None, pod(index, node="n2"))
+    cache.group_changed(None, group(**given))
+    assert seats_of(cache) == want
     (facts,) = cache.snapshot().jobs
-    assert [task.role for task in facts.tasks] == ["w", "w"]
+    assert {task.role for task in facts.tasks} == ({"w"} if want or pods else set())
 
 
 def test_with_seat_placement_disabled_open_seats_are_no_tasks_but_placed_seats_count(clock):
     cache = made(clock, places=False)
     cache.group_changed(None, group())
     assert seats_of(cache) == {}
-    cache.group_changed(None, group(nodes={0: "n1", 1: "n1"}, phase=PodGroupPhase.INQUEUE))
+    cache.group_changed(None, group(nodes={0: "n1", 1: "n1"}, phase=INQUEUE))
     assert used(cache, "n1") == 4000
 
 
-def test_placed_seats_use_their_node_until_their_pods_exist(cache):
-    cache.group_changed(None, group(nodes={0: "n1", 1: "n2"}, phase=PodGroupPhase.INQUEUE))
-    assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n2")}
+def test_placed_seats_use_their_node_while_their_pods_do_not_exist(cache):
+    cache.group_changed(None, group(nodes={0: "n1", 1: "n2"}, phase=INQUEUE))
+    assert used(cache, "n1") == used(cache, "n2") == 2000
     cache.pod_changed(None, pod(0, node="n1"))
     assert seats_of(cache) == {"g-w-1": on("n2")}
     assert used(cache, "n1") == used(cache, "n2") == 2000
-
-
-def test_a_deleted_pod_restores_its_placed_seat_while_the_placement_exists(cache):
-    cache.group_changed(None, group(nodes={0: "n1"}, phase=PodGroupPhase.INQUEUE))
-    cache.pod_changed(None, pod(0, node="n1"))
     cache.pod_changed(pod(0, node="n1"), None)
-    assert seats_of(cache) == {"g-w-0": on("n1")}
+    assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n2")}
 
 
-def test_a_placed_seat_whose_pod_existed_before_the_podgroup_does_not_count(cache):
-    cache.pod_changed(None, pod(1, node="n2"))
-    cache.group_changed(None, group(nodes={0: "n1", 1: "n2"}, phase=PodGroupPhase.INQUEUE))
-    assert seats_of(cache) == {"g-w-0": on("n1")}
-
-
-def test_a_gang_with_pods_or_past_phase_pending_has_no_open_seats(cache):
+def test_the_seats_of_a_gang_are_open_while_it_has_no_pods_and_is_pending(cache):
     cache.group_changed(None, group())
     cache.pod_changed(None, pod(0))
     assert seats_of(cache) == {}
     cache.pod_changed(pod(0), None)
     assert len(seats_of(cache)) == 2
-    cache.group_changed(None, group(phase=PodGroupPhase.INQUEUE))
+    cache.group_changed(None, group(phase=INQUEUE))
     assert seats_of(cache) == {}
 
 
@@ -136,11 +139,11 @@ def claim(cache, nodes):
 def test_only_claimed_seats_count_while_the_placement_is_written(cache):
     cache.group_changed(None, group(3))
     claim(cache, {"g-w-0": "n1", "g-w-1": "n1"})
-    cache.groups.believe("t/g", msgspec.structs.replace(group().status, phase=PodGroupPhase.INQUEUE))
+    cache.groups.believe("t/g", msgspec.structs.replace(group().status, phase=INQUEUE))
     assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n1")}
     placement = parse_placement(cache.seats.placement("t/g"))
     assert placement.nodes == {"w": (("n1", 2),)}
-    cache.group_changed(None, group(3, nodes={0: "n1", 1: "n1"}, phase=PodGroupPhase.INQUEUE))
+    cache.group_changed(None, group(3, nodes={0: "n1", 1: "n1"}, phase=INQUEUE))
     assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n1")}
     assert cache.seats.claims() == []
 
@@ -156,20 +159,20 @@ def test_claimed_seats_are_open_again_after_a_failed_placement_write(cache):
 def test_a_placement_written_by_another_leader_overrides_claimed_seats(cache):
     cache.group_changed(None, group())
     claim(cache, {"g-w-0": "n1", "g-w-1": "n1"})
-    cache.group_changed(None, group(nodes={0: "n2", 1: "n2"}, phase=PodGroupPhase.INQUEUE))
+    cache.group_changed(None, group(nodes={0: "n2", 1: "n2"}, phase=INQUEUE))
     assert (used(cache, "n1"), used(cache, "n2")) == (0, 4000)
 
 
 def test_withdrawn_seats_use_their_node_until_the_withdrawal_is_confirmed(cache):
     withdrawn = msgspec.structs.replace(placed(1, {Seat("w", 0): "n1"}), withdrawn="Stalled")
-    cache.group_changed(None, group(placement=encode(withdrawn), phase=PodGroupPhase.INQUEUE))
+    cache.group_changed(None, group(placement=encode(withdrawn), phase=INQUEUE))
     assert used(cache, "n1") == 2000
-    cache.group_changed(None, group(seats=encode(Seats(generation=2, way="Stalled")), phase=PodGroupPhase.INQUEUE))
+    cache.group_changed(None, group(seats=encode(Seats(generation=2, way="Stalled")), phase=INQUEUE))
     assert used(cache, "n1") == 0
 
 
 def test_seats_of_a_deleted_podgroup_use_their_node_until_the_linger_time_ends(cache, clock):
-    there = group(nodes={0: "n1", 1: "n1"}, phase=PodGroupPhase.INQUEUE)
+    there = group(nodes={0: "n1", 1: "n1"}, phase=INQUEUE)
     cache.group_changed(None, there)
     cache.group_changed(there, None)
     clock.seconds += LINGER_SECONDS - 0.1
@@ -197,13 +200,8 @@ def test_invalid_seats_and_placements_are_ignored_and_reported_until_corrected(c
     assert cache.seats.problems == {}
 
 
-def test_a_placement_of_another_generation_is_ignored(cache):
-    cache.group_changed(None, group(nodes={0: "n1"}, generation=4))
-    assert seats_of(cache) == {"g-w-0": OPEN, "g-w-1": OPEN}
-
-
 def test_a_seat_placed_on_a_missing_node_counts_once_the_node_is_created(cache):
-    cache.group_changed(None, group(nodes={0: "n9"}, phase=PodGroupPhase.INQUEUE))
+    cache.group_changed(None, group(nodes={0: "n9"}, phase=INQUEUE))
     cache.node_changed(None, objects.node(["n9", 4, "8Gi"]))
     assert used(cache, "n9") == 2000
 
@@ -221,9 +219,6 @@ def test_a_native_podgroup_has_no_seats(cache):
     ours = cache.groups.current("t/g")
     assert has_seats(ours)
     assert not has_seats(msgspec.structs.replace(ours, keeps_phase=False))
-
-
-RUNNING = PodGroupPhase.RUNNING
 
 
 def running(cache, *indices, count=3):
@@ -272,7 +267,7 @@ def test_the_placement_names_a_node_or_none_for_each_requested_seat(cache):
 def test_a_placement_removal_patch_names_the_uid_and_resource_version_of_the_podgroup(cache, asked, left):
     """Else a scheduler that leads no more would take away the placement that the next one has written."""
     generation = 1 if asked is None else 2
-    there = group(1, phase=PodGroupPhase.INQUEUE, asked=asked, generation=generation, nodes={0: "n1"})
+    there = group(1, phase=INQUEUE, asked=asked, generation=generation, nodes={0: "n1"})
     cache.group_changed(None, there)
     cache.pod_changed(None, pod(0, node="n1"))
     found = cache.groups.current("t/g")
@@ -327,7 +322,7 @@ def test_a_deleted_podgroup_requests_no_seats(cache):
 
 def gang_named(name, node):
     """As `group`, of another name."""
-    made = group(nodes={0: node, 1: node}, phase=PodGroupPhase.INQUEUE)
+    made = group(nodes={0: node, 1: node}, phase=INQUEUE)
     texts = {key: text.replace('"g-w-', f'"{name}-w-') for key, text in made.metadata.annotations.items()}
     return changed(made, metadata__name=name, metadata__uid=name, metadata__annotations=texts)
 
