@@ -5,8 +5,8 @@ Only the thread of the cache may use them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from pyroclast.api import records
 from pyroclast.api.types import ResourceType
@@ -27,6 +27,31 @@ class Root(NamedTuple):
     obstacle: Hold | None = None
 
 
+_Record = TypeVar("_Record", records.NativePodGroup, records.CompositePodGroup)
+
+
+class _Level(Generic[_Record]):
+    """The objects of one kind by key, and by key of the parent that they name."""
+
+    def __init__(self) -> None:
+        self.rows: dict[_Key, tuple[_Record, ResourceType]] = {}
+        self.below: dict[_Key, dict[_Key, None]] = {}
+
+    def put(self, key: _Key, record: _Record | None, kind: ResourceType) -> None:
+        """Replace an object by `record`; None if it was deleted."""
+        known = self.rows.pop(key, None)
+        if known is not None:
+            parent = key[0], known[0].spec.parent_composite_pod_group_name
+            siblings = self.below.get(parent, {})
+            siblings.pop(key, None)
+            if not siblings:
+                self.below.pop(parent, None)
+        if record is not None:
+            self.rows[key] = record, kind
+            if record.spec.parent_composite_pod_group_name:
+                self.below.setdefault((key[0], record.spec.parent_composite_pod_group_name), {})[key] = None
+
+
 class GroupTrees:
     """The CompositePodGroups, and the PodGroups that name a parent.
 
@@ -35,40 +60,29 @@ class GroupTrees:
 
     def __init__(self) -> None:
         self.is_served = self.is_divided = False
-        self._composites: dict[_Key, tuple[records.CompositePodGroup, ResourceType]] = {}
-        self._leaves: dict[_Key, tuple[records.NativePodGroup, ResourceType]] = {}
-        self._composites_below: dict[_Key, dict[_Key, None]] = {}
-        self._leaves_below: dict[_Key, dict[_Key, None]] = {}
+        self._composites: _Level[records.CompositePodGroup] = _Level()
+        self._leaves: _Level[records.NativePodGroup] = _Level()
 
     def composite_changed(self, key: _Key, record: records.CompositePodGroup | None, kind: ResourceType) -> bool:
         """Handle that a CompositePodGroup changed or was deleted (None). Return False if it is older than the known one."""
         self.is_served = True
-        known = self._composites.pop(key, None)
-        if known is not None:
-            if record is not None and is_older(record, known[0]):
-                self._composites[key] = known
-                return False
-            _unlink(self._composites_below, key, known[0].spec.parent_composite_pod_group_name)
-        if record is not None:
-            self._composites[key] = record, kind
-            _link(self._composites_below, key, record.spec.parent_composite_pod_group_name)
+        known = self._composites.rows.get(key)
+        if known is not None and record is not None and is_older(record, known[0]):
+            return False
+        self._composites.put(key, record, kind)
         return True
 
     def leaf_changed(self, key: _Key, record: records.NativePodGroup | None, kind: ResourceType) -> None:
         """Handle that a PodGroup was created, changed or deleted (None)."""
-        known = self._leaves.pop(key, None)
-        if known is not None:
-            _unlink(self._leaves_below, key, known[0].spec.parent_composite_pod_group_name)
-        if record is not None and record.spec.parent_composite_pod_group_name:
-            self._leaves[key] = record, kind
-            _link(self._leaves_below, key, record.spec.parent_composite_pod_group_name)
+        has_parent = record is not None and record.spec.parent_composite_pod_group_name
+        self._leaves.put(key, record if has_parent else None, kind)
 
     def root(self, leaf: records.NativePodGroup) -> Root:
         """Return the root above a PodGroup that names a parent."""
         if self.is_divided:
             return _without_root(_DIVIDED)
         above = self.above(leaf)
-        highest = leaf if not above else self._composites[above[-1]][0]
+        highest = leaf if not above else self._composites.rows[above[-1]][0]
         parent = highest.spec.parent_composite_pod_group_name
         if not self.is_served:
             return _without_root(f"{_FIELD}: CompositePodGroup {parent} is not served by this scheduler; leave the field empty")
@@ -82,20 +96,20 @@ class GroupTrees:
         """Return the existing CompositePodGroups above a PodGroup, the lowest first."""
         composites: list[_Key] = []
         key = leaf.metadata.namespace, leaf.spec.parent_composite_pod_group_name
-        while key in self._composites and key not in composites:
+        while key in self._composites.rows and key not in composites:
             composites.append(key)
-            key = key[0], self._composites[key][0].spec.parent_composite_pod_group_name
+            key = key[0], self._composites.rows[key][0].spec.parent_composite_pod_group_name
         return composites
 
     def obstacle_above(self, key: _Key) -> Hold | None:
         """Return why no pod below a CompositePodGroup may be placed; None if there is no reason, or no PodGroup below it."""
         leaves = self.leaves_below(key)
-        return self.root(self._leaves[leaves[0]][0]).obstacle if leaves else None
+        return self.root(self._leaves.rows[leaves[0]][0]).obstacle if leaves else None
 
     def top(self, key: _Key) -> _Key:
         """Return the highest existing CompositePodGroup above `key`, or `key` if it has no parent."""
         seen = {key}
-        while (row := self._composites.get(key)) is not None:
+        while (row := self._composites.rows.get(key)) is not None:
             above = key[0], row[0].spec.parent_composite_pod_group_name
             if not above[1] or above in seen:
                 return key
@@ -109,46 +123,33 @@ class GroupTrees:
         waiting, seen = [key], {key}
         while waiting:
             each = waiting.pop()
-            leaves += self._leaves_below.get(each, ())
-            below = [below for below in self._composites_below.get(each, ()) if below not in seen]
+            leaves += self._leaves.below.get(each, ())
+            below = [below for below in self._composites.below.get(each, ()) if below not in seen]
             waiting += below
             seen.update(below)
         return leaves
 
     def node(self, key: _Key) -> Node:
         """Return the tree below a CompositePodGroup that is a root, with older groups first."""
-        record, kind = self._composites[key]
-        below: list[Child] = [self.node(each) for each in self._composites_below.get(key, ())]
-        below += [Leaf(*self._leaves[each]) for each in self._leaves_below.get(key, ())]
+        record, kind = self._composites.rows[key]
+        below: list[Child] = [self.node(each) for each in self._composites.below.get(key, ())]
+        below += [Leaf(*self._leaves.rows[each]) for each in self._leaves.below.get(key, ())]
         below.sort(key=lambda each: (each.record.metadata.creation_timestamp or "", each.name))
         return Node(record, kind, tuple(below))
 
     def composite(self, key: _Key) -> records.CompositePodGroup | None:
         """Return the CompositePodGroup of that namespace and name, None if it does not exist."""
-        row = self._composites.get(key)
+        row = self._composites.rows.get(key)
         return None if row is None else row[0]
 
     def alone(self, key: _Key) -> Node:
         """Return a CompositePodGroup without its descendants."""
-        return Node(*self._composites[key])
+        return Node(*self._composites.rows[key])
 
     def records(self) -> Iterator[records.CompositePodGroup]:
         """Return all CompositePodGroups."""
-        return (record for record, _ in self._composites.values())
+        return (record for record, _ in self._composites.rows.values())
 
 
 def _without_root(text: str, *, is_layout: bool = False) -> Root:
     return Root(None, Hold(PendingReason.LEFT_OUT, text, is_error=is_layout, is_layout=is_layout))
-
-
-def _link(below: dict[_Key, dict[_Key, None]], key: _Key, parent: str) -> None:
-    if parent:
-        below.setdefault((key[0], parent), {})[key] = None
-
-
-def _unlink(below: dict[_Key, dict[_Key, None]], key: _Key, parent: str) -> None:
-    children: Mapping[_Key, None] | None = below.get((key[0], parent))
-    if children is not None and key in children:
-        del below[key[0], parent][key]
-        if not children:
-            del below[key[0], parent]

@@ -17,14 +17,24 @@ from pyroclast.api.records.meta import Record
 from pyroclast_scheduler.model.objects import Objects
 
 
-class ReadAnnotations:
+class _Reads:
+    def __init__(self) -> None:
+        self._is_late = False
+
+    def is_late(self) -> bool:
+        """Whether something was first read after a change of it had been ignored. A second call returns False."""
+        was_late, self._is_late = self._is_late, False
+        return was_late
+
+
+class ReadAnnotations(_Reads):
     """The keys of the node annotations that plugins have read on any node."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._keys: set[str] = set()
         self._are_all_read = False
         self._passed_over: set[str] = set()
-        self._is_late = False
 
     def noting(self, node: Node) -> Node:
         """Return the node with annotations that record each read."""
@@ -51,11 +61,6 @@ class ReadAnnotations:
             return False
         self._passed_over |= changed
         return True
-
-    def is_late(self) -> bool:
-        """Whether a key was read for the first time after a change of it had been ignored. A second call returns False."""
-        was_late, self._is_late = self._is_late, False
-        return was_late
 
 
 class _Annotations(dict[str, str]):
@@ -105,14 +110,14 @@ _MOST_PASSED_OVER: Final = 100_000  # without a snapshot, as in a standby replic
 _Slot = tuple[type[Record], str]  # key: namespace/name, or namespace/ for all objects of a namespace, or empty for all
 
 
-class ReadObjects:
+class ReadObjects(_Reads):
     """The objects that were read since the last call but one of `forget_old`. Sessions and watches are different threads."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._new: set[_Slot] = set()
         self._old: set[_Slot] = set()
         self._passed_over: set[_Slot] = set()
-        self._is_late = False
 
     def note(self, record: type[Record], key: str) -> None:
         """Record that a session reads one object, all objects of a namespace, or all objects."""
@@ -129,11 +134,6 @@ class ReadObjects:
             self._is_late = True
         self._passed_over.update(slots)
         return any(slot in self._new or slot in self._old for slot in slots)
-
-    def is_late(self) -> bool:
-        """Whether an object was read for the first time that had changed since the snapshot. A second call returns False."""
-        was_late, self._is_late = self._is_late, False
-        return was_late
 
     def snapshot_taken(self) -> None:
         """Forget the changes so far, since the next session sees them."""

@@ -27,7 +27,7 @@ def reserved(job: Job, dimensions: Dimensions, *, less_allocated: bool) -> Float
     if minimum is None:
         return np.zeros(len(dimensions))
     rest = np.maximum(minimum - job.allocated, 0) if less_allocated else minimum
-    return np.maximum(rest - job.facts.behind_gates(dimensions), 0) if job.facts.gated else rest
+    return np.maximum(rest - job.facts.behind_gates(dimensions), 0) if job.facts.sums.gated else rest
 
 
 def short_rows(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints) -> list[int]:

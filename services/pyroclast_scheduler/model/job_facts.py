@@ -96,7 +96,9 @@ class JobFacts:
         self.is_preemptable = bool(parse_bool(text or ""))
         self.may_be_preempted = text is None or bool(parse_bool(text))
         self.promise = promise_to(group, self.min_resources, sums)
-        self.contribution = self._contribution()
+        allocated, least = sums.allocated, self.min_resources
+        elastic = allocated if least is None else beyond(allocated, least)
+        self.contribution = Contribution(queue, allocated, sums.pending, elastic, self.promise.amounts, self.promise.whole)
 
     @classmethod
     def of(cls, group: Group, tasks: Iterable[TaskFacts], *, priority: int = 0, queue: str = "") -> JobFacts:
@@ -163,19 +165,9 @@ class JobFacts:
         return seconds if seconds > 0 else None
 
     @property
-    def gated(self) -> Amounts:
-        """The requests of pods behind scheduling gates, without pods that have the queue's own gate only."""
-        return self.sums.gated
-
-    @property
     def releasing_on_node(self) -> int:
         """The number of tasks that are being deleted and still occupy their node."""
         return self.sums.releasing
-
-    def _contribution(self) -> Contribution:
-        allocated, least = self.sums.allocated, self.min_resources
-        elastic = allocated if least is None else beyond(allocated, least)
-        return Contribution(self.queue, allocated, self.sums.pending, elastic, self.promise.amounts, self.promise.whole)
 
     def allocated(self, dimensions: Dimensions) -> Floats:
         """Return the sum of the requests of allocated tasks. The caller must not change the vector."""
@@ -190,8 +182,8 @@ class JobFacts:
         return None if self.min_resources is None else self._vector("minimum", self.min_resources, dimensions)
 
     def behind_gates(self, dimensions: Dimensions) -> Floats:
-        """Return `gated` as a vector. The caller must not change the vector."""
-        return self._vector("gated", self.gated, dimensions)
+        """Return the requests of gated pods, see `TaskSums.gated`. The caller must not change the vector."""
+        return self._vector("gated", self.sums.gated, dimensions)
 
     def _vector(self, name: str, amounts: Amounts, dimensions: Dimensions) -> Floats:
         names, vector = self._vectors.get(name, (None, None))
