@@ -24,23 +24,10 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from tests.unit.kube.authority import Authority, serving
 from tests.unit.kube.fault_server import FaultServer, Got, answer, status
+from tests.unit.kube.test_config import kubeconfig
 
 V1 = "client.authentication.k8s.io/v1"
 ONE = "/api/v1/namespaces/ns/pods/p"
-
-
-def kubeconfig(folder: Path, server: str, user: dict[str, Any], **cluster: Any) -> str:
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "x",
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "u", "user": user}],
-    }
-    file = folder / "kubeconfig"
-    file.write_text(yaml.safe_dump(document))
-    return str(file)
 
 
 class Plugin:

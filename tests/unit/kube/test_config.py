@@ -19,13 +19,13 @@ from pyroclast.kube.http.connections import Connections, Request
 from tests.unit.kube.fault_server import FaultServer, answer
 
 
-def kubeconfig(path: Path, *, user: dict[str, Any] | None = None, **cluster: Any) -> str:
+def kubeconfig(path: Path, server: str = "https://127.0.0.1:6443/", user: dict[str, Any] | None = None, **cluster: Any) -> str:
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "here",
         "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443/", **cluster}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
         "users": [{"name": "u", "user": user or {}}],
     }
     file = path / "kubeconfig"

@@ -13,7 +13,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Table, create_engine, func, select, text
+from sqlalchemy import Connection, Table, func, select, text
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from pyroclast_recorder.database.batches import Batch, Cursor, merged
 from pyroclast_recorder.database.connections import DatabaseUnavailable, RowRefused, WrongUrl, check_url
@@ -260,35 +261,8 @@ async def test_only_states_replaced_before_the_limit_are_pruned(database: Databa
     assert [(row["uid"], row["at"]) for row in (await contents(database))[table.name]] == [("a", 5), ("a", 9), ("b", 3)]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def connection(request: pytest.FixtureRequest) -> Any:
-    """A connection to an empty schema, as migrations get it."""
-    if request.param == "sqlite":
-        engine = create_engine("sqlite://")
-        with engine.begin() as opened:
-            yield opened
-        engine.dispose()
-        return
-    url: str = request.getfixturevalue("postgres")
-
-    async def within(work: Any) -> Any:
-        from sqlalchemy.ext.asyncio import create_async_engine
-
-        engine = create_async_engine(check_url(url))
-        try:
-            async with engine.begin() as opened:
-                await opened.execute(text("CREATE SCHEMA IF NOT EXISTS empty"))
-                await opened.execute(text("SET LOCAL search_path TO empty"))
-                result = await opened.run_sync(work)
-                await opened.execute(text("DROP SCHEMA empty CASCADE"))
-                return result
-        finally:
-            await engine.dispose()
-
-    yield within
-
-
-async def test_migrations_match_the_table_definitions_and_can_be_downgraded(connection: Any) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_migrations_match_the_table_definitions_and_can_be_downgraded(kind: str, request: pytest.FixtureRequest) -> None:
     def check(opened: Connection) -> None:
         migrate(opened)
         migrate(opened)
@@ -300,10 +274,15 @@ async def test_migrations_match_the_table_definitions_and_can_be_downgraded(conn
             with pytest.raises(UnknownSchema, match=f"schema {version}, .*: .*{advice}"):
                 migrate(opened)
 
-    if callable(connection):
-        await connection(check)
-    else:
-        check(connection)
+    is_sqlite = kind == "sqlite"
+    engine = create_async_engine(check_url("sqlite:///:memory:" if is_sqlite else request.getfixturevalue("postgres")))
+    async with engine.begin() as opened:
+        for statement in () if is_sqlite else ("CREATE SCHEMA empty", "SET LOCAL search_path TO empty"):
+            await opened.execute(text(statement))
+        await opened.run_sync(check)
+        if not is_sqlite:
+            await opened.execute(text("DROP SCHEMA empty CASCADE"))
+    await engine.dispose()
 
 
 async def test_unreachable_database_error_is_one_line_without_the_password() -> None:

@@ -21,7 +21,6 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast.runtime.metrics import render
 from pyroclast_cli import programs
 from pyroclast_recorder.app import RecorderMetrics
-from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import (
     Row,
@@ -294,15 +293,16 @@ async def test_native_podgroup_run_is_stored_under_the_keys_the_scheduler_looks_
         given, status=msgspec.structs.replace(given.status, conditions=(*given.status.conditions, queued))
     )
     cache.natives.group_changed(None, given)
-    batch = Batch(database.cluster)
-    for table, _, row in native_rows(given, NOW, is_deleted=False):
-        batch.add(table, 1, {**row, "started": T0} if table is jobs else row)
+    rows = [
+        (table, 1, {**row, "started": T0} if table is jobs else row)
+        for table, _, row in native_rows(given, NOW, is_deleted=False)
+    ]
     for name, age in (("p-0", 30), ("p-1", 20)):
         container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1G", "example.com/gpu": "1"}}}
         each = natives.pod(name, "gang", node="n", age=age, spec={"containers": [container]})
         cache.pod_changed(None, each)
-        batch.add(pods, 1, pod_facts(each, NOW, is_deleted=False))
-    await database.write(batch, NOW)
+        rows.append((pods, 1, pod_facts(each, NOW, is_deleted=False)))
+    await write(database, rows, NOW)
     (run,) = await database.runs(0, 9)
     (facts,) = cache.snapshot().all_jobs.values()
     assert run["alike"].split(",") == [digest(key) for key in keys_of(facts)]

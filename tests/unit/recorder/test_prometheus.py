@@ -31,7 +31,7 @@ from pyroclast_recorder.settings import RecorderSettings
 from tests.e2e.observability.test_prometheus import ask, prometheus
 from tests.e2e.support.cluster import wait_until
 
-from .conftest import ON_SQLITE, NewDatabase
+from .conftest import ON_SQLITE, NewDatabase, write
 
 BEGIN = 1_795_521_600
 SECONDS = 600
@@ -201,24 +201,12 @@ async def test_prometheus_queries_are_repeated_after_a_failure_and_not_after_suc
 @ON_SQLITE
 async def test_hourly_usage_follows_metrics_api_samples_once_there_are_enough(database: Database) -> None:
     hour = BEGIN // HOUR * HOUR
-    batch = Batch(database.cluster)
-    batch.add(pods, 1, ended_pod("p", "w", job=None, finished=None, released_high=None, bound=hour))
-    await database.write(batch, hour + 10)
+    await write(database, [(pods, 1, ended_pod("p", "w", job=None, finished=None, released_high=None, bound=hour))], hour + 10)
     now = hour + HOUR + 600
 
-    async def write(mean: int, samples: int) -> None:
-        of_day = {
-            "pod": "p",
-            "resource": "cpu",
-            "since": hour,
-            "mean": mean,
-            "p95": 1,
-            "largest": 1,
-            "source": "metrics-server",
-        }
-        more = Batch(database.cluster)
-        more.add(pod_use, samples, {**of_day, "samples": samples})
-        await database.write(more, now)
+    async def sample(mean: int, samples: int) -> None:
+        row = {"pod": "p", "resource": "cpu", "since": hour, "mean": mean, "p95": 1, "largest": 1, "source": "metrics-server"}
+        await write(database, [(pod_use, samples, {**row, "samples": samples})], now)
 
     async def used() -> list[tuple[int, int]]:
         await database.settle(now)
@@ -226,14 +214,12 @@ async def test_hourly_usage_follows_metrics_api_samples_once_there_are_enough(da
             chosen = select(usage_hours).where(usage_hours.c.resource == "cpu").order_by(usage_hours.c.hour)
             return [(row["measured"], row["used"]) for row in (await connection.execute(chosen)).mappings()]
 
-    await write(500, 2)
+    await sample(500, 2)
     assert await used() == [(0, 0), (0, 0)], "two samples say nothing"
-    await write(500, 10)
+    await sample(500, 10)
     assert (await used())[1] == (2000 * 600, 500 * 600)
-    end = Batch(database.cluster)
-    end.add(pods, 2, ended_pod("p", "w", job=None, bound=hour, finished=now, released_high=now))
-    await database.write(end, now)
-    await write(700, 20)
+    await write(database, [(pods, 2, ended_pod("p", "w", job=None, bound=hour, finished=now, released_high=now))], now)
+    await sample(700, 20)
     assert await used() == [(2000 * HOUR, 700 * HOUR), (2000 * 600, 700 * 600)]
 
 

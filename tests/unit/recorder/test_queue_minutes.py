@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import aiohttp
@@ -116,18 +117,9 @@ async def test_queue_endpoint_returns_minutes_filtered_by_resource_time_and_limi
 ) -> None:
     async with Client(load_config("", master="http://127.0.0.1:1")) as nobody:
         batch = Batch(database.cluster)
-        for at in (0, 60, 120):
-            for name in ("red", "blue"):
-                for resource in ("cpu", "memory"):
-                    row = {
-                        "minute": NOON + at,
-                        "queue": name,
-                        "resource": resource,
-                        "allocated": at,
-                        "requested": 5,
-                        "waiting": 1,
-                    }
-                    batch.add(queue_minutes, 1, row)
+        for at, name, resource in itertools.product((0, 60, 120), ("red", "blue"), ("cpu", "memory")):
+            row = {"minute": NOON + at, "queue": name, "resource": resource, "allocated": at, "requested": 5, "waiting": 1}
+            batch.add(queue_minutes, 1, row)
         await database.write(batch, NOON)
 
         async def settle() -> None:

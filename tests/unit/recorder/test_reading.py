@@ -257,9 +257,7 @@ def test_reserved_amount_is_the_free_part_of_reserved_nodes_summed_per_second(
 
 
 async def test_usage_includes_pods_of_a_namespace_without_jobs(url: str, database: Database) -> None:
-    batch = Batch(database.cluster)
-    batch.add(pods, 1, pod("g-0", "", job=None, namespace="gangs", queue="gold", requests='{"cpu":1000}'))
-    await database.write(batch, NOW)
+    await write(database, [(pods, 1, pod("g-0", "", job=None, namespace="gangs", queue="gold", requests='{"cpu":1000}'))], NOW)
     items = (await get(url, "usage?by=namespace,queue"))["items"]
     assert [(each["queue"], each["asked"]) for each in items if each["namespace"] == "gangs"] == [("gold", 1000 * 1800)]
     (of_queue,) = (await get(url, "usage?queue=gold"))["items"]

@@ -17,6 +17,7 @@ from pyroclast.runtime.traces import ANNOTATION, PastSpan, Traces, context_withi
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import pods
+from pyroclast_recorder.following.sinks import Seen
 from pyroclast_recorder.following.spans import JobHistory, spans_of
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.reading.queries import tries
@@ -141,9 +142,15 @@ def job(phase: str, at: str, parent: str = PARENT) -> Job:
 async def see(
     tracer: JobTracer, database: Database, *versions: tuple[int, Job], commits: bool = True, deleted_at: int = 0
 ) -> None:
+    seen = [(version, tracer.rows_of(each, deleted_at, is_deleted=bool(deleted_at))) for version, each in versions]
+    await send(tracer, database, seen, commits=commits)
+
+
+async def send(tracer: JobTracer, database: Database, seen: Sequence[tuple[int, Seen]], *, commits: bool) -> None:
+    """Send the ends in rows, and write the rows if the recorder lives until then."""
     batch = Batch(database.cluster)
-    for version, each in versions:
-        for table, own, row in tracer.rows_of(each, deleted_at, is_deleted=bool(deleted_at)):
+    for version, rows in seen:
+        for table, own, row in rows:
             batch.add(table, version if own is None else own, row)
     await tracer.send_ends(batch)
     if commits:
@@ -263,13 +270,8 @@ def flow(phase: str, completed: str | None, **annotations: str) -> JobFlow:
 
 
 async def see_flow(tracer: JobTracer, database: Database, *seen: JobFlow, deleted_at: int = 0, commits: bool = True) -> None:
-    batch = Batch(database.cluster)
-    for each in seen:
-        for table, _, row in tracer.flow_rows(each, deleted_at, is_deleted=bool(deleted_at)):
-            batch.add(table, 1, row)
-    await tracer.send_ends(batch)
-    if commits:
-        await database.write(batch, 0)
+    rows = [(1, tracer.flow_rows(each, deleted_at, is_deleted=bool(deleted_at))) for each in seen]
+    await send(tracer, database, rows, commits=commits)
 
 
 @ON_SQLITE
