@@ -78,33 +78,6 @@ def test_queues_that_are_not_leaves_below_the_root_accept_no_jobs(rows, outside)
     assert {names[row] for row in found.outside} == outside
 
 
-def test_no_queue_tree_is_built_without_a_root_queue():
-    assert tree.hierarchical(queues(["a", {}]), TOTAL, DIMENSIONS) is None
-
-
-GRAND = [
-    ["root", {}],
-    ["ga", {"deserved": {"cpu": 2}}],
-    ["pa", {"parent": "ga", "deserved": {"cpu": 2}}],
-    ["la", {"parent": "pa", "deserved": {"cpu": 2}}],
-    ["gb", {"deserved": {"cpu": 3}}],
-    ["pb", {"parent": "gb", "deserved": {"cpu": 1}}],
-    ["lb", {"parent": "pb", "deserved": {"cpu": 1}}],
-]
-
-
-@pytest.mark.parametrize(("levels", "goes"), [(0, True), (1, True), (2, False)])
-def test_ancestor_queues_protect_a_victim_from_reclaim_up_to_the_configured_level(levels, goes):
-    found = tree.hierarchical(queues(*GRAND), TOTAL, DIMENSIONS)
-    assert found is not None
-    allocated = np.zeros(found.limit.shape, dtype=np.int64)
-    for name in ("root", "gb", "pb", "lb"):
-        allocated[found.rows[name], 0] = 2000
-    request = np.array([2000, 0, 1, 0, 0])
-    rule = Reclaiming(found, allocated, levels, found.rows["la"], request)
-    assert rule.takes(found.rows["lb"], request) is goes
-
-
 amounts = st.fixed_dictionaries({}, optional={"cpu": st.integers(0, 20), "x/gpu": st.integers(0, 9)})
 options = st.fixed_dictionaries({}, optional={"capability": amounts, "deserved": amounts, "guarantee": amounts})
 

@@ -19,11 +19,10 @@ from pyroclast_scheduler.plugins.deviceshare.vgpu import Vgpu, decode, encode, r
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.node_books import NodeBook, Refused
-from pyroclast_scheduler.session.ports import Ports
-from pyroclast_scheduler.session.session import Session
 from tests.counts import ONE_IN
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.unit.scheduler.deciding import committed, decided
 
 BY_MEMORY = {"deviceshare.GPUSharingEnable": True}
 BY_NUMBER = {"deviceshare.GPUNumberEnable": True}
@@ -53,12 +52,8 @@ class Cluster:
         for pod in pods:
             self.cache.pod_changed(None, objects.pod(pod))
         settings = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("predicates"), self.entry),))
-        commits: list = []
-        ports = Ports(objects.NOW, commits.append, memory=self.memory)
-        session = Session(self.cache.snapshot(), settings, registry.plugins(), ports, uid="session")
-        registry.actions()["allocate"](session, Arguments())
-        session.close_plugins()
-        self.warnings += session.report.warnings
+        outcome, commits = committed(self.cache, settings, memory=self.memory)
+        self.warnings += outcome.warnings
         found = {}
         for commit in commits:
             for binds in commit.binds:
@@ -73,17 +68,18 @@ def indices(bound: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {name: annotations["volcano.sh/gpu-index"] for name, annotations in bound.items()}
 
 
+def bound_cards(arguments, cards, *asks):
+    """The cards of pods of one session that ask for so much."""
+    pods = [[f"p{at}", "j", "-", 1, "1G", each] for at, each in enumerate(asks)]
+    return indices(Cluster(arguments, [["n", 8, "8Gi", cards]]).session(*pods))
+
+
 def test_pods_of_one_session_are_bound_until_the_memory_of_all_cards_is_used():
-    cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi", CARDS]])
-    pods = [[f"p{at}", "j", "-", 1, "1G", {"volcano.sh/gpu-memory": 4}] for at in range(5)]
-    bound = indices(cluster.session(*pods))
-    assert sorted(bound.values()) == ["0", "0", "1", "1"]
+    assert sorted(bound_cards(BY_MEMORY, CARDS, *[{"volcano.sh/gpu-memory": 4}] * 5).values()) == ["0", "0", "1", "1"]
 
 
 def test_a_gpu_number_request_gets_that_many_whole_cards():
-    cluster = Cluster(BY_NUMBER, [["n", 8, "8Gi", CARDS]])
-    bound = indices(cluster.session(["p", "j", "-", 1, "1G", {"volcano.sh/gpu-number": 2}]))
-    assert bound == {"p": "0,1"}
+    assert bound_cards(BY_NUMBER, CARDS, {"volcano.sh/gpu-number": 2}) == {"p0": "0,1"}
 
 
 @pytest.mark.parametrize(
@@ -105,18 +101,14 @@ def test_a_card_stays_taken_before_the_pod_carries_its_annotation():
 
 def test_an_unhealthy_card_is_not_assigned():
     broken = {**CARDS, "annotations": {"volcano.sh/gpu-unhealthy-ids": "0"}}
-    cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi", broken]])
-    assert indices(cluster.session(["p", "j", "-", 1, "1G", {"volcano.sh/gpu-memory": 5}])) == {"p": "1"}
+    assert bound_cards(BY_MEMORY, broken, {"volcano.sh/gpu-memory": 5}) == {"p0": "1"}
 
 
 def test_a_pod_without_device_requests_is_bound_to_a_node_without_cards():
     cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi"]])
     cluster.cache.pod_changed(None, objects.pod(["p", "j", "-", 1, "1G"]))
     settings = Configuration(("allocate",), ((PluginEntry("predicates"), cluster.entry),))
-    commits: list = []
-    session = Session(cluster.cache.snapshot(), settings, registry.plugins(), Ports(objects.NOW, commits.append), uid="s")
-    registry.actions()["allocate"](session, Arguments())
-    assert [node for commit in commits for binds in commit.binds for _, node in binds.placed] == ["n"]
+    assert decided(cluster.cache, settings)[1] == {"t-p": "n"}
 
 
 def test_a_bound_pod_gets_vgpu_annotations_for_the_device_agent():

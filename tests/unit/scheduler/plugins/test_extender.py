@@ -109,9 +109,10 @@ def test_the_node_with_the_highest_extender_score_is_chosen(server):
     assert allocated(server, prioritizeVerb="prioritize")[0] == {"p": "n2"}
 
 
+@pytest.mark.parametrize("verb", ["predicateVerb", "allocateFuncVerb"])
 @pytest.mark.parametrize(("ignorable", "binds"), [(True, {"p": "n1"}), (False, {})])
-def test_a_failed_extender_call_prevents_placement_unless_the_extender_is_ignorable(server, ignorable, binds):
-    got, session = allocated(server, predicateVerb="gone", ignorable=ignorable)
+def test_a_failed_extender_call_prevents_placement_unless_the_extender_is_ignorable(server, verb, ignorable, binds):
+    got, session = allocated(server, ignorable=ignorable, **{verb: "gone"})
     assert got == binds
     assert any("404" in warning for warning in session.report.warnings)
 
@@ -191,11 +192,6 @@ def test_an_allocation_rejected_by_the_extender_is_undone_and_the_reason_reporte
     assert told[:2] == [("allocate", "p0"), ("deallocate", "p0")]
     assert (("deallocate", "p1") in told) == (not binds)
     assert "no licence is left" in str(cause_of(session, session.jobs["t/j"]))
-
-
-@pytest.mark.parametrize(("ignorable", "bound"), [(True, {"p"}), (False, set())])
-def test_an_allocation_survives_a_failed_extender_call_only_if_the_extender_is_ignorable(server, ignorable, bound):
-    assert allocated(server, allocateFuncVerb="gone", ignorable=ignorable)[0].keys() == bound
 
 
 def test_an_ignorable_extender_can_still_reject_an_allocation(server):

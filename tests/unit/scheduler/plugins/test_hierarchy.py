@@ -62,16 +62,6 @@ def test_a_saturated_queue_is_ordered_after_its_sibling_but_does_not_make_their_
     assert tree.compare("mem", "e") < 0
 
 
-def test_a_branch_is_not_scaled_down_to_the_share_of_a_saturated_queue():
-    queues = [queue("few", "root/c/few", "1/1/1"), queue("many", "root/c/many", "1/1/1"), queue("e", "root/e", "1/1")]
-    leaves = [
-        leaf("jfew", "few", (100, 0), (100, 0)),
-        leaf("jmany", "many", (0, 4000), (0, 9000)),
-        leaf("je", "e", (0, 3000), (0, 9000)),
-    ]
-    assert Hierarchy(queues, leaves, TOTAL).compare("e", "many") < 0
-
-
 amounts = st.tuples(st.integers(0, 5000), st.integers(0, 5000))
 
 

@@ -119,20 +119,17 @@ def test_containers_get_mig_instances_until_the_card_is_full():
     assert sorted(bound.values()) == [f"a[group2-{number}],NVIDIA,20480,0:" for number in range(3)]
 
 
-def test_a_used_mig_instance_stays_taken_and_fixes_the_geometry_of_its_card():
-    there = cluster()
-    old = asking("old", 15000, node="n", annotations={"volcano.sh/vgpu-ids-new": "a[group2-1],NVIDIA,20480,0:"})
-    assert told(there.session(old, asking("new", 15000))) == {"new": "a[group2-0],NVIDIA,20480,0:"}
-
-
-def test_an_unused_card_gets_the_mig_geometry_that_fits_the_requested_memory():
-    assert told(cluster().session(asking("p", 81920))) == {"p": "a[group3-0],NVIDIA,81920,0:"}
-
-
-def test_an_unused_card_is_chosen_when_the_mig_geometry_in_use_is_too_small():
-    there = cluster("ab")
-    old = asking("old", 5, node="n", annotations={"volcano.sh/vgpu-ids-new": "b[group1-0],NVIDIA,10240,0:"})
-    assert told(there.session(old, asking("new", 15000))) == {"new": "a[group2-0],NVIDIA,20480,0:"}
+@pytest.mark.parametrize(
+    ("cards", "taken", "memory", "given"),
+    [
+        pytest.param("a", "a[group2-1],NVIDIA,20480,0:", 15000, "a[group2-0],NVIDIA,20480,0:", id="the geometry in use"),
+        pytest.param("a", "", 81920, "a[group3-0],NVIDIA,81920,0:", id="the geometry that fits"),
+        pytest.param("ab", "b[group1-0],NVIDIA,10240,0:", 15000, "a[group2-0],NVIDIA,20480,0:", id="an unused card"),
+    ],
+)
+def test_a_pod_gets_a_free_mig_instance_of_the_geometry_in_use_or_of_an_unused_card(cards, taken, memory, given):
+    old = [asking("old", 5, node="n", annotations={"volcano.sh/vgpu-ids-new": taken})] if taken else []
+    assert told(cluster(cards).session(*old, asking("new", memory))) == {"new": given}
 
 
 @pytest.mark.parametrize(

@@ -163,16 +163,20 @@ async def test_limit_and_offset_return_a_page_of_the_queue_order_and_the_total(c
     assert [row["ranks"]["priority"] for row in answer["items"]] == [-8.0, -7.0]
 
 
-@pytest.mark.parametrize("path", ["/explain/jobs/t/none", "/explain/jobs/t/big", "/explain/nothing", "/explain"])
-async def test_unknown_paths_and_jobs_that_do_not_wait_return_404(client, path):
-    assert (await asked(server_of(client), path))[0] == 404
+@pytest.mark.parametrize(
+    ("path", "method", "status"),
+    [
+        *[(path, "GET", 404) for path in ("/explain/jobs/t/none", "/explain/jobs/t/big", "/explain/nothing", "/explain")],
+        ("/explain/queues/q", "POST", 405),
+    ],
+)
+async def test_unknown_paths_and_jobs_that_do_not_wait_return_404_and_other_methods_405(client, path, method, status):
+    assert (await asked(server_of(client), path, method=method))[0] == status
 
 
-async def test_post_returns_405_and_too_many_concurrent_requests_return_429(client):
-    server = server_of(client)
-    assert (await asked(server, "/explain/queues/q", method="POST"))[0] == 405
+async def test_too_many_concurrent_requests_return_429(client):
     with patch.object(ExplainServer, "is_busy", new_callable=PropertyMock, return_value=True):
-        status, answer = await asked(server, "/explain/queues/q")
+        status, answer = await asked(server_of(client), "/explain/queues/q")
     assert status == 429
     assert str(AT_ONCE) in answer["message"]
 

@@ -153,20 +153,25 @@ async def at_work(part):
     await ended(work)
 
 
-async def test_a_bind_is_assumed_until_the_response_and_its_deadline_starts_then():
-    world = World(binder.WORKERS + 2)
-    await world.bind(*((i, f"n{i}") for i in range(binder.WORKERS + 2)))
-    async with at_work(world.binder) as settled:
-        assert len(world.server.asked) == binder.WORKERS
+@pytest.mark.parametrize("part", [binder, evictor], ids=["bind", "eviction"])
+async def test_a_bind_or_eviction_is_assumed_until_the_response_and_its_deadline_starts_then(part):
+    count = part.WORKERS + 2
+    world = World(count, placed=part is evictor)
+    if part is binder:
+        await world.bind(*((i, f"n{i}") for i in range(count)))
+    else:
+        world.evict(*range(count))
+    async with at_work(world.binder if part is binder else world.evictor) as settled:
+        assert len(world.server.asked) == part.WORKERS
         world.now = LATE
         assert world.overdue() == set()
         world.server.may_answer.set()
         await settled()
-    assert len(world.server.asked) == binder.WORKERS + 2
+    assert sum(verb != "told" for verb, _ in world.server.asked) == count
     world.now += DEADLINE_SECONDS - 1
     assert world.overdue() == set()
     world.now += 1
-    assert len(world.overdue()) == binder.WORKERS + 2
+    assert len(world.overdue()) == count
 
 
 @pytest.mark.parametrize("place", ["", "n1", "n0"], ids=["nowhere", "elsewhere", "there-again"])
@@ -194,21 +199,6 @@ async def test_a_late_error_of_a_superseded_bind_does_not_change_the_current_ass
         await settled()
     assert (world.cache.tasks["t-p0"].status, world.cache.tasks["t-p0"].node) == (TaskStatus.BINDING, "n1")
     assert world.refused == []
-
-
-async def test_an_eviction_is_assumed_until_the_response_and_its_deadline_starts_then():
-    world = World(evictor.WORKERS + 2, placed=True)
-    world.evict(*range(evictor.WORKERS + 2))
-    async with at_work(world.evictor) as settled:
-        world.now = LATE
-        assert world.overdue() == set()
-        world.server.may_answer.set()
-        await settled()
-    assert sum(verb == "deleted" for verb, _ in world.server.asked) == evictor.WORKERS + 2
-    world.now += DEADLINE_SECONDS - 1
-    assert world.overdue() == set()
-    world.now += 1
-    assert len(world.overdue()) == evictor.WORKERS + 2
 
 
 @pytest.mark.parametrize("is_again", [False, True], ids=["stays", "goes-after-all"])
