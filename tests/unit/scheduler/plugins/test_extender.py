@@ -20,6 +20,7 @@ from pyroclast_scheduler.session.waiting_causes import cause_of
 from pyroclast_scheduler.shell.session_inputs import LARGEST_ANSWER, HttpExtender
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.unit.scheduler.deciding import evicted, placed
 
 
 class Server:
@@ -74,8 +75,8 @@ def decided(server: Server, tables: dict[str, Any], action: str, **arguments: An
     session = Session(cache.snapshot(), settings, registry.plugins(), ports, uid="session")
     registry.actions()[action](session, Arguments())
     session.close_plugins()
-    binds = {cache.tasks[uid].name: node for commit in commits for binds in commit.binds for uid, node in binds.placed}
-    return binds, [each.task.name for commit in commits for each in commit.evictions], session
+    binds = {cache.tasks[uid].name: node for uid, node in placed(commits).items()}
+    return binds, evicted(commits), session
 
 
 def allocated(server: Server, **arguments: Any) -> tuple[dict[str, str], Session]:

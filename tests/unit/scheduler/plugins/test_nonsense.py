@@ -45,10 +45,6 @@ OF_PODS = [
 ]
 
 
-def settings_of(text):
-    return configured(text)
-
-
 def cycle(cache, configuration):
     outcome, binds = decided(cache, configuration)
     return outcome, {cache.tasks[uid].name for uid in binds}
@@ -71,7 +67,7 @@ def changed(record, **parts):
     return msgspec.convert(body, type(record), strict=False)
 
 
-CONFIGURATIONS = {name: settings_of(EVERYTHING % name) for name in ("VGPUEnable", "GPUSharingEnable", "GPUNumberEnable")}
+CONFIGURATIONS = {name: configured(EVERYTHING % name) for name in ("VGPUEnable", "GPUSharingEnable", "GPUNumberEnable")}
 
 
 @settings(max_examples=examples(60))
@@ -95,7 +91,7 @@ def test_a_pod_is_placed_despite_malformed_values_in_other_nodes_and_pods(data):
     assert "good-0" in placed
 
 
-USAGE = settings_of("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}, {name: usage}]}]")
+USAGE = configured("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}, {name: usage}]}]")
 
 
 def test_plugin_usage_ignores_unreadable_capacity_of_resources_it_does_not_need():
@@ -112,18 +108,14 @@ def test_plugin_usage_reports_unreadable_capacity_and_uses_allocatable_instead()
     cache.node_changed(None, changed(odd, status={"capacity": {"cpu": "9E", "memory": "x"}}))
     memory = {}
     for _ in range(2):
-        (fault,) = opened(cache, USAGE, memory).faults
+        (fault,) = decided(cache, USAGE, memory=memory)[0].faults
         assert (fault.kind.kind, fault.name) == ("Node", "odd")
         assert "status.capacity: cpu: 9E is out of range" in fault.reason
         assert "memory" in fault.reason
     row = cache.nodes.rows["odd"]
     assert memory["usage"].capacity(cache.snapshot().nodes)[:, row].tolist() == [4000, 8 * 2**30]
     cache.node_changed(None, odd)
-    assert not opened(cache, USAGE, memory).faults
-
-
-def opened(cache, configuration, memory):
-    return decided(cache, configuration, memory=memory)[0]
+    assert not decided(cache, USAGE, memory=memory)[0].faults
 
 
 @pytest.mark.parametrize("text", ["yesterday", "0001-01-01T00:00:00"])
@@ -140,7 +132,7 @@ def test_unreadable_amounts_of_a_resourcequota_are_reported_as_a_fault():
     cache = filled()
     quota = objects.resource_quota({"requests.cpu": "many", "pods": "4"}, {"requests.cpu": "1", "pods": "few"})
     cache.object_changed(None, quota)
-    configuration = settings_of("actions: enqueue\ntiers: [{plugins: [{name: resourcequota}]}]")
+    configuration = configured("actions: enqueue\ntiers: [{plugins: [{name: resourcequota}]}]")
     (fault,) = cycle(cache, configuration)[0].faults
     assert (fault.kind.kind, fault.namespace, fault.name) == ("ResourceQuota", "t", "quota")
     assert fault.reason == (
@@ -154,7 +146,7 @@ def test_an_invalid_hypernode_pattern_is_reported_in_every_session():
     members = [{"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}} for pattern in ("n.*", "n(")]
     body = {"metadata": {"name": "h", "uid": "h"}, "spec": {"tier": 1, "members": members}}
     cache.object_changed(None, msgspec.convert(body, records.HyperNode))
-    configuration = settings_of("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: network-topology-aware}]}]")
+    configuration = configured("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: network-topology-aware}]}]")
     for _ in range(2):
         (fault,) = cycle(cache, configuration)[0].faults
         assert (fault.kind.kind, fault.name) == ("HyperNode", "h")

@@ -125,22 +125,22 @@ def a_node_leaves() -> World:
     return world
 
 
-def its_queue_is_closed() -> World:
+def its_queue_changes(*state: str, **options) -> World:
     world = reserving()
-    world.cache.queue_changed(queue("q"), queue("q", "Closed"))
+    world.cache.queue_changed(queue("q"), queue("q", *state, **options))
     return world
 
 
-def its_queue_is_limited() -> World:
-    world = reserving()
-    world.cache.queue_changed(queue("q"), queue("q", capability={"cpu": 15}))
-    return world
+WAYS = {
+    "its pods never come": pods_never_come,
+    "its pods are gated": pods_are_gated,
+    "a node leaves": a_node_leaves,
+    "its queue is closed": lambda: its_queue_changes("Closed"),
+    "its queue is limited": lambda: its_queue_changes(capability={"cpu": 15}),
+}
 
 
-WAYS = (pods_never_come, pods_are_gated, a_node_leaves, its_queue_is_closed, its_queue_is_limited)
-
-
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_reservation_whose_job_cannot_start_is_released_with_an_event_and_not_renewed(way):
     world = way()
     for number in range(2):

@@ -74,6 +74,14 @@ class Service:
             now=lambda: objects.NOW,
         )
 
+    def jobs(self, *names):
+        for name in names:
+            self.job(name)
+
+    async def cycles(self, count):
+        """So many cycles, each of which ended well, or found whom to leave out."""
+        assert [await self.cycle() for _ in range(count)] == [True] * count
+
     def job(self, name, size=1):
         self.cache.group_changed(None, objects.pod_group([name, "q", size, {"phase": "Inqueue"}]))
         for i in range(size):
@@ -107,6 +115,11 @@ class Service:
         self.outcomes.append(outcome)
         take_statuses(self.cache, outcome)
 
+    def expect_event(self, *about):
+        ((kind, name, reason, message),) = self.recorder.said
+        assert (kind, name, reason) == (*about[:2], "LeftOut")
+        assert about[2] in message
+
     def shown(self, kind):
         return self.metrics.registry.get_sample_value("pyroclast_objects_left_out", {"kind": kind})
 
@@ -129,8 +142,7 @@ async def test_a_session_failure_that_does_not_recur_leaves_no_object_out():
         return Extensions()
 
     service = Service(picky)
-    for i in range(4):
-        service.job(f"j{i}")
+    service.jobs("j0", "j1", "j2", "j3")
     assert not await service.cycle()
     assert service.left_out == []
     assert await service.cycle()
@@ -140,9 +152,8 @@ async def test_a_session_failure_that_does_not_recur_leaves_no_object_out():
 
 async def test_each_of_several_failing_jobs_is_left_out_and_good_jobs_are_placed():
     service = Service(order_that_fails_for("b1", "b2"))
-    for name in ("a", "b1", "b2", "c"):
-        service.job(name)
-    assert [await service.cycle() for _ in range(3)] == [True] * 3
+    service.jobs("a", "b1", "b2", "c")
+    await service.cycles(3)
     assert service.left_out == ["podgroup t/b1", "podgroup t/b2"]
     assert service.placed == {"a-0", "c-0"}
     assert service.shown("PodGroup") == 2
@@ -163,14 +174,11 @@ async def test_a_node_that_fails_with_every_job_is_left_out_instead_of_the_jobs(
 
     service = Service(picky)
     service.cache.node_changed(None, objects.node(["bad", 8, "8Gi"]))
-    for i in range(4):
-        service.job(f"j{i}")
-    assert [await service.cycle() for _ in range(2)] == [True] * 2
+    service.jobs("j0", "j1", "j2", "j3")
+    await service.cycles(2)
     assert service.left_out == ["node bad"]
     assert len(service.placed) == 4
-    ((kind, name, reason, message),) = service.recorder.said
-    assert (kind, name, reason) == ("Node", "bad", "LeftOut")
-    assert "ArithmeticError: bad" in message
+    service.expect_event("Node", "bad", "ArithmeticError: bad")
     assert service.shown("Node") == 1
 
 
@@ -191,9 +199,7 @@ async def test_an_idle_running_job_that_makes_sessions_fail_is_left_out_with_an_
     assert service.left_out == ["podgroup t/old"]
     failing.clear()
     assert await service.cycle()
-    ((kind, name, reason, message),) = service.recorder.said
-    assert (kind, name, reason) == ("PodGroup", "old", "LeftOut")
-    assert "ArithmeticError: old" in message
+    service.expect_event("PodGroup", "old", "ArithmeticError: old")
 
 
 async def test_a_running_podgroup_of_a_missing_queue_gets_one_leftout_event_and_is_counted():
@@ -202,9 +208,7 @@ async def test_a_running_podgroup_of_a_missing_queue_gets_one_leftout_event_and_
     service.cache.group_changed(None, objects.pod_group(["over", "nowhere", 1, {"phase": "Completed"}]))
     for _ in range(2):
         assert await service.cycle()
-    ((kind, name, reason, message),) = service.recorder.said
-    assert (kind, name, reason) == ("PodGroup", "lost", "LeftOut")
-    assert "queue nowhere does not exist" in message
+    service.expect_event("PodGroup", "lost", "queue nowhere does not exist")
     assert service.shown("PodGroup") == 1
     service.cache.queue_changed(None, objects.queue(["nowhere"]))
     assert await service.cycle()
@@ -224,7 +228,7 @@ async def test_a_hypernode_that_makes_a_plugin_fail_is_left_out_until_it_changes
     for name in ("a", "bad", "c"):
         service.cache.object_changed(None, objects.hyper_node(name, 1, ["n0"], {}))
     service.job("j")
-    assert [await service.cycle() for _ in range(2)] == [True] * 2
+    await service.cycles(2)
     assert service.left_out == ["hypernode bad"]
     assert service.placed == {"j-0"}
     assert service.shown("HyperNode") == 1
@@ -245,7 +249,7 @@ async def test_a_plugin_that_cannot_be_opened_at_all_is_skipped_and_tried_again(
     periods = [0]
     monkeypatch.setattr(service.inputs, "periods", lambda: periods[0])
     service.job("j")
-    assert [await service.cycle() for _ in range(2)] == [True] * 2
+    await service.cycles(2)
     assert service.left_out == []
     assert service.placed == {"j-0"}
     (warning,) = service.warned
@@ -277,7 +281,7 @@ async def test_all_jobs_are_examined_again_when_a_skipped_plugin_opens_again(mon
     monkeypatch.setattr(service.inputs, "periods", lambda: periods[0])
     for name, size in (("a", 20), ("b", 30), ("c", 40)):
         service.job(name, size)
-    assert [await service.cycle() for _ in range(4)] == [True] * 4
+    await service.cycles(4)
     assert service.outcomes[-1].seen == set()
     opens[0] = True
     periods[0] = 1000
@@ -320,8 +324,7 @@ async def test_a_failure_that_ends_during_the_search_leaves_no_object_out(asked)
         return Extensions()
 
     service = Service(picky)
-    for i in range(4):
-        service.job(f"j{i}")
+    service.jobs("j0", "j1", "j2", "j3")
     while not await service.cycle():
         assert service.left_out == []
     assert service.left_out == []

@@ -46,9 +46,7 @@ async def test_scheduler_creates_default_queues_and_binds_a_gang_with_few_writes
         assert requests["create", "pods"] == 4 + 4  # ours to make them, one bind each
         assert requests["patch", "podgroups"] <= 4
         assert requests["patch", "pods"] == 0
-        group = await cluster.group("g")
-        conditions = {each["type"]: each for each in group["status"]["conditions"]}  # a slow arrival leaves Unschedulable too
-        scheduled = conditions["Scheduled"]
+        scheduled = await scheduled_of(cluster, "g")
         assert (scheduled["status"], scheduled["reason"]) == ("True", "tasks in gang are ready to be scheduled")
 
 
@@ -61,8 +59,7 @@ async def test_scheduled_condition_of_a_traced_gang_names_the_session_that_place
         await cluster.until(all_bound(cluster, "g-"))
         await cluster.until(phase_is(cluster, "g", "Running"))
         await cluster.until(lambda: quiet(cluster))
-        conditions = (await cluster.group("g"))["status"]["conditions"]
-        (scheduled,) = [each for each in conditions if each["type"] == "Scheduled"]
+        scheduled = await scheduled_of(cluster, "g")
         assert decisions.parse(scheduled["message"]) == decisions.Decision(scheduled["transitionID"], 2)
 
 
@@ -82,6 +79,12 @@ async def test_a_bound_gang_gets_one_event_labelled_with_its_group_name_and_no_p
         assert (event["reason"], event["involvedObject"]["kind"]) == ("Scheduled", "Pod")
         requests = cluster.server.requests()
         assert (requests["create", "pods"], requests["patch", "pods"], requests["update", "pods"]) == (3 + 3, 0, 0)
+
+
+async def scheduled_of(cluster, name):
+    """The condition Scheduled of a gang. A slow arrival leaves Unschedulable too."""
+    conditions = (await cluster.group(name))["status"]["conditions"]
+    return next(each for each in conditions if each["type"] == "Scheduled")
 
 
 async def allocated_is(cluster, want):
