@@ -48,10 +48,7 @@ class Relations:
         return next((4 - at for at, holds in enumerate((own in self.apart, joins, own in self.together, avoids)) if holds), 0)
 
     def balance(self, role: str, others: Mapping[str, int], *, only_apart: bool = False) -> int:
-        """Return the number of tasks in `others` that a task of `role` should join, less those that it should avoid.
-
-        `others`: the number of tasks by role. `only_apart`: only tasks to be avoided count.
-        """
+        """Return the number of tasks in `others`, by role, that a task of `role` should join, less those that it should avoid."""
         pairs = ((frozenset({role, other}), count) for other, count in others.items())
         return sum(count * ((pair in self.together and not only_apart) - (pair in self.apart)) for pair, count in pairs)
 

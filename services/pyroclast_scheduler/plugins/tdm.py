@@ -39,10 +39,7 @@ _NOT_ALLOWED: Final = "not allow to dispatch to revocable node"
 
 
 def most_evictions(job: Job) -> int:
-    """Return the number that the budget allows, or 1 without a budget.
-
-    A job that runs fewer pods than the minimum of its budget loses none, although Volcano would evict one.
-    """
+    """Return the number that the budget allows, 1 without a budget, and other than Volcano 0 if the job runs too few."""
     annotations = job.facts.group.metadata.annotations
     tasks = len(job.facts.tasks)
     running = job.tally[TaskStatus.RUNNING]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -34,10 +34,7 @@ _SECONDS: Final = 30.0
 
 
 class Evictor:
-    """Receives commits of sessions and evicts their victims; `run` must be running. Only the thread of the event loop may use it.
-
-    `evicted`: called with each evicted pod that belongs to a group.
-    """
+    """Evicts the victims in commits; `run` must be running. `evicted`: called with each evicted pod that belongs to a group."""
 
     def __init__(
         self,
@@ -92,7 +89,10 @@ class Evictor:
             self._evicted(task)
         deadline = Deadline.after(_SECONDS)
         try:
-            body = _told(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}
+            now = format_time(time.time())
+            preempted = f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+            conditions = [condition("Ready", "False", "Evict", why, now), disruption(DisruptionReason.PREEMPTION, preempted, now)]
+            body = {"metadata": {"uid": task.uid}, "status": {"conditions": conditions}}
             await self._client.patch(PODS, key, body, PatchKind.STRATEGIC, subresource="status", deadline=deadline)
             await self._client.delete(PODS, key, uid=task.uid, deadline=deadline)
         except (NotFound, Conflict):
@@ -116,13 +116,3 @@ class Evictor:
         facts = ((key, self._cache.jobs.facts(key)) for key in eviction.preemptors)
         named = [f"{key} in queue {job.queue}" if job is not None and job.queue else key for key, job in facts]
         return f" for {', '.join(named)}" if named else ""
-
-
-def _told(why: str, scheduler: str) -> dict[str, Any]:
-    now = format_time(time.time())
-    preempted = f"{scheduler}: preempting to accommodate a higher priority pod"
-    conditions = [
-        condition("Ready", "False", "Evict", why, now),
-        disruption(DisruptionReason.PREEMPTION, preempted, now),
-    ]
-    return {"status": {"conditions": conditions}}

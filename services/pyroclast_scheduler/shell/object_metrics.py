@@ -180,10 +180,7 @@ class _Job(msgspec.Struct, gc=False):
 
 
 class JobSeries(Collector):
-    """The metrics of single jobs, calculated when they are scraped.
-
-    Four gauges of the library for each of 10,000 jobs would need 30 MB, and half of the time of a placement.
-    """
+    """The metrics of jobs, calculated when scraped: gauges of 10,000 jobs need 30 MB, and half of the time of a placement."""
 
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self._metrics = metrics

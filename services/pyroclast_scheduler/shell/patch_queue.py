@@ -116,16 +116,6 @@ class Patch:
     is_status: bool = True
     is_awaited: bool = False
 
-    @property
-    def key(self) -> Key:
-        """The key of the object."""
-        return Key(self.about.namespace, self.about.name)
-
-    @property
-    def subresource(self) -> str:
-        """The subresource to which the patch is sent; PodGroups have none."""
-        return "status" if self.is_status and self.kind is not POD_GROUPS else ""
-
 
 class PatchQueue:
     """The patches to be sent. An object that the API server refused permanently is patched again at growing intervals."""
@@ -150,9 +140,10 @@ class PatchQueue:
 
     async def send(self, patch: Patch) -> dict[str, Any] | None:
         """Send a patch and return the new state of the object; None if the write failed."""
-        kind, key, deadline = patch.kind, patch.key, Deadline.after(_SECONDS)
+        kind, key, deadline = patch.kind, Key(patch.about.namespace, patch.about.name), Deadline.after(_SECONDS)
+        subresource = "status" if patch.is_status and kind is not POD_GROUPS else ""
         try:
-            body = await self._client.patch(kind, key, patch.body, patch.how, subresource=patch.subresource, deadline=deadline)
+            body = await self._client.patch(kind, key, patch.body, patch.how, subresource=subresource, deadline=deadline)
         except NotFound:
             log.debug("object.gone", kind=kind.kind, key=str(key))
         except KubeError as error:  # the next session detects the difference again

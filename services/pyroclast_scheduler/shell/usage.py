@@ -50,10 +50,7 @@ class BadAnswer(Exception):
 
 
 async def asked(session: aiohttp.ClientSession, settings: Mapping[str, str], path: str, **request: Any) -> dict[str, Any]:  # noqa: ANN401 - aiohttp's
-    """Return the JSON object of the response to a POST to `address` + `path`; BadAnswer if there is none.
-
-    The setting `tls.insecureSkipVerify: "true"` accepts any certificate.
-    """
+    """Return the JSON object of the response to a POST to `path`, or raise BadAnswer. Certificates may be left unchecked."""
     url = settings["address"].rstrip("/") + path
     verify = settings.get("tls.insecureSkipVerify", "").lower() != "true"
     async with session.post(url, ssl=verify, **request) as response:
@@ -165,10 +162,7 @@ def read_adaptor(body: bytes) -> dict[str, float]:
 
 
 class Collector:
-    """The last measurements of all nodes. `configuration`: returns the active configuration, read before each collection.
-
-    Earlier measurements stay if a source fails. Their age is in `NodeUsage.measured`.
-    """
+    """The last measurements of all nodes, which stay if a source fails. `configuration`: read before each collection."""
 
     def __init__(
         self, client: Client, configuration: Callable[[], Configuration], *, now: Callable[[], float] = time.time

@@ -6,7 +6,7 @@ The API of native PodGroups may be enabled while the scheduler runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Protocol
 
 import structlog
@@ -146,7 +146,8 @@ def watch(
     service: Service, taker: _SharedChanges, cache: Cache, settings: SchedulerSettings, client: Client, *, watched: _Watched
 ) -> None:
     """Pass the changes of watches to the cache through `taker`. Pods are watched last, after their nodes and groups."""
-    wanted = _labels(settings.node_selector)
+    pairs = (each.partition(":") for each in settings.node_selector)
+    wanted = frozenset((label.strip(), value.strip()) for label, _, value in pairs)
     nodes = Informer(client, NODES, records.Node)
     nodes.on_change(lambda old, new: taker.node_changed(_kept(old, wanted), _kept(new, wanted)))
     nodes.on_fault(lambda _: cache.stale())
@@ -192,7 +193,10 @@ class PluginWatches:
     def ensure(self, settings: configuration.Configuration) -> None:
         """Start the watches that plugins of `settings` need and that do not exist yet."""
         entries = [entry for tier in settings.tiers for entry in tier if entry.name in self._plugins]
-        for watch in (each for entry in entries for each in self._asked(entry)):
+        plugins = [(self._plugins[entry.name], Arguments(entry.arguments)) for entry in entries]
+        always = [watch for plugin, _ in plugins for watch in getattr(plugin, "watches", ())]
+        further = [watch for plugin, given in plugins for watch in getattr(plugin(given), "further_watches", ())]
+        for watch in always + further:
             if watch not in self._watched and watch.kind not in self._unknown:
                 self._watched.add(watch)
                 self._cache.objects.kinds[watch.record] = watch.kind
@@ -204,22 +208,10 @@ class PluginWatches:
                 informer.on_change(self._cache.node_object_changed if watch.is_of_node else self._cache.object_changed)
                 self._service.watch(informer)
 
-    def _asked(self, entry: configuration.PluginEntry) -> Sequence[Watch]:
-        """Return the watches that a plugin always needs, and those that it needs with these arguments."""
-        plugin = self._plugins[entry.name]
-        always: Sequence[Watch] = getattr(plugin, "watches", ())
-        further: Sequence[Watch] = getattr(plugin(Arguments(entry.arguments)), "further_watches", ())
-        return [*always, *further]
-
 
 def _observe(old: records.Pod | None, new: records.Pod | None, names: Collection[str], watched: _Watched) -> None:
     if new is not None and new.spec.scheduler_name in names:
         watched(old, new)
-
-
-def _labels(selectors: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    """Return the labels of `--node-selector`, which are written as label:value."""
-    return frozenset((label.strip(), value.strip()) for label, _, value in (each.partition(":") for each in selectors))
 
 
 def _kept(node: records.Node | None, wanted: frozenset[tuple[str, str]]) -> records.Node | None:

@@ -40,10 +40,7 @@ class NodeCpus:
 
 
 class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
-    """The free CPUs of nodes. The claim of a pod has the CPUs of each of its containers.
-
-    Evicted pods keep their CPUs, which are free once the Numatopology of the node shows it.
-    """
+    """The free CPUs of nodes; a claim has those of each container. Evicted pods keep theirs until the Numatopology frees them."""
 
     def __init__(self, session: PluginSession) -> None:
         super().__init__(session)

@@ -100,10 +100,7 @@ def assigned(policy: str, layout: Layout, free: int, counts: Sequence[int]) -> t
 
 
 def examined(policy: str, layout: Layout, free: int, counts: Sequence[int]) -> Examined:
-    """Return whether a pod would be admitted, without calculating the CPUs of its last container.
-
-    A container that is admitted without CPUs counts as spread over the whole node.
-    """
+    """Return whether a pod would be admitted. A container that is admitted without CPUs counts as spread over the whole node."""
     touched = 0
     last = max((at for at, count in enumerate(counts) if count), default=-1)
     for at, count in enumerate(counts):

@@ -106,10 +106,7 @@ class Cluster:
         )
 
     def ends(self, job: Job, rows: Iterable[int], assumed: float | None) -> tuple[list[tuple[int, float | None]], str]:
-        """Return when the last pod of other jobs on each node ends by estimates, and a text about the first exceeded estimate.
-
-        The end of a node is None if a pod has no estimate. The text is empty if no estimate is exceeded.
-        """
+        """Return the end of the last pod of other jobs on each node (None: unknown), and a text about the first late estimate."""
         now = self._session.ports.now
         found: list[tuple[int, float | None]] = []
         late = ""

@@ -30,10 +30,7 @@ def estimate(text: str, assumed: float | None) -> float | None:
 
 
 def expected_end(started: float, seconds: float, now: float) -> tuple[float, bool]:
-    """Return when a job ends that started at `started` and declared `seconds`, and whether it has exceeded that.
-
-    The run time of a job that exceeds its estimate is doubled, so that the promise changes rarely.
-    """
+    """Return when a job that declared `seconds` ends, doubled when it exceeds them, and whether it has exceeded them."""
     end = started + seconds
     is_late = end + _GRACE < now
     while end + _GRACE < now:
@@ -152,10 +149,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The amounts that a target still needs, as a vector, and the pods if they exist, the largest first.
-
-    `was_refused`: the quota has room, and still no nodes were found in this session.
-    """
+    """The amounts that a target still needs, and its pods, the largest first. `was_refused`: the quota has room, but no node."""
 
     total: Floats
     pieces: tuple[Piece, ...] = ()
