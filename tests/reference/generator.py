@@ -312,3 +312,16 @@ def covered(case: dict) -> set[tuple[str, str]]:
     profile = case["profile"]
     plugins = [head.partition("(")[0] for tier in profile["tiers"] for listing in tier for head in listing]
     return {(action, plugin) for action in profile["actions"] for plugin in plugins}
+
+
+def put(random: Random, case: dict, name: str, flags: list[str], arguments: dict | None = None) -> None:
+    """Add a plugin to some tier of the profile, at some place."""
+    tier = random.choice(case["profile"]["tiers"])
+    tier.insert(random.randint(0, len(tier)), {name: flags})
+    if arguments:
+        case.setdefault("arguments", {})[name] = arguments
+
+
+def options(row: list) -> dict:
+    """The options of a pod, to be changed."""
+    return row[5]

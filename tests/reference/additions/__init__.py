@@ -11,10 +11,8 @@ from random import Random
 
 from tests.reference import generator
 from tests.reference.additions import (
-    claims,
     evictions,
     queues,
-    quotas,
     reserving,
     topologies,
     usage,
@@ -25,10 +23,10 @@ ADDITIONS = {
     "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),
     "cdp": (evictions.add_cdp, {"preempt", "reclaim"}),
     "dry-run": (evictions.add_dry_run, {"preempt"}),
-    "inner-queues": (queues.add, {"enqueue", "allocate", "reclaim", "preempt", "gangreclaim", "gangpreempt"}),
-    "resourcequota": (quotas.add, {"enqueue"}),
+    "inner-queues": (queues.add_inner, {"enqueue", "allocate", "reclaim", "preempt", "gangreclaim", "gangpreempt"}),
+    "resourcequota": (queues.add_quotas, {"enqueue"}),
     "usage": (usage.add, {"allocate", "backfill", "preempt"}),
-    "device-claims": (claims.add, {"enqueue", "allocate", "backfill"}),
+    "device-claims": (volumes.add_devices, {"enqueue", "allocate", "backfill"}),
     "rescheduling": (usage.add_rescheduling, {"preempt", "reclaim", "allocate"}),
     "reservation": (reserving.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "task-topology": (topologies.add, {"allocate", "preempt", "reclaim"}),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.reference.generator import APPS
-
-from .parts import options, put
+from tests.reference.generator import APPS, options, put
 
 COOLDOWN = "volcano.sh/cooldown-time"
 

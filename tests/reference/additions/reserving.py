@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from random import Random
 
+from tests.reference.generator import options, put
 from tests.scenarios.objects import NOW
-
-from .parts import options, put
 
 PREFIX = "scheduling.volcano.sh/"
 ACTIONS = [

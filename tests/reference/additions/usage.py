@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from .parts import options, put
+from tests.reference.generator import options, put
 
 
 def add_rescheduling(random: Random, case: dict) -> None:

@@ -2,18 +2,16 @@
 
 from .binpack import Binpack
 from .capacity import Capacity
-from .cdp import Cdp
-from .conformance import Conformance
 from .drf import Drf
 from .gang import Gang
 from .network_topology_aware import NetworkTopologyAware
 from .nodegroup import NodeGroup
 from .nodeorder import NodeOrder
 from .overcommit import Overcommit
-from .pdb import Pdb
 from .predicates import Predicates
 from .priority import Priority
 from .proportion import Proportion
+from .protections import Cdp, Conformance, Pdb
 from .rescheduling import Rescheduling
 from .reservation import Reservation
 from .resource_strategy_fit import ResourceStrategyFit

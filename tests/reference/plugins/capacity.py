@@ -18,8 +18,7 @@ from tests.reference.amounts import (
 )
 from tests.reference.model import Queue
 
-from .queue_lack import lowered
-from .queue_sums import UNLIMITED, QueueSums, filled, flat_limit
+from .queue_sums import UNLIMITED, QueueSums, filled, flat_limit, lowered
 
 
 class Capacity:

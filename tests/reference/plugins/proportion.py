@@ -4,8 +4,7 @@ from fractions import Fraction
 
 from tests.reference.amounts import EPSILON, capped, exceeded, exceeding, is_empty, larger, less_equal, minus, names, plus, share
 
-from .queue_lack import lowered
-from .queue_sums import QueueSums, flat_limit
+from .queue_sums import QueueSums, flat_limit, lowered
 
 
 class Proportion:

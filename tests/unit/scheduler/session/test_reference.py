@@ -9,11 +9,10 @@ from pyroclast_scheduler import registry
 from tests.reference import additions, networks
 from tests.reference.compare import differences, written
 from tests.reference.generator import covered, make
-from tests.reference.plugins.cdp import Cdp
 from tests.reference.plugins.devices import Devices
 from tests.reference.plugins.gang import Gang
-from tests.reference.plugins.pdb import Pdb
 from tests.reference.plugins.proportion import Proportion
+from tests.reference.plugins.protections import Cdp, Pdb
 from tests.reference.plugins.rescheduling import Rescheduling
 from tests.reference.plugins.reservation import Reservation
 from tests.reference.plugins.resourcequota import ResourceQuota
