@@ -164,13 +164,7 @@ def make_shared(service: Service, client: Client, recorder: EventRecorder, setti
 
 def build(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     """Return the controllers that the settings select."""
-    makers = {
-        JOB: _jobs,
-        QUEUE: _queues,
-        POD_GROUP: _plain_pods,
-        GC: _expiry,
-        **MAKERS,
-    }
+    makers = {JOB: _jobs, QUEUE: _queues, POD_GROUP: _plain_pods, GC: _expiry, **MAKERS}
     enabled = [make for name, make in makers.items() if is_enabled(name, settings.controllers)]
     return [controller for make in enabled for controller in make(service, settings, shared)]
 

@@ -18,6 +18,7 @@ from pyroclast.lifecycle.job import delays, job_events, tracked_pods, waits
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.status import is_quiet
+from pyroclast.lifecycle.times import format_duration
 from pyroclast.resources.backoff import Backoff
 from pyroclast.runtime.reconciler import IN_TURN, NOW, ON_CHANGE, Reconciler, Requeue
 from pyroclast_job_controller.blocked import Blocked, NamespaceTerminating, TransientError
@@ -197,7 +198,8 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
 
     def _arm(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         for response in memory.arm(decision.armed):
-            self._record(facts.job, waits.delay_notice(response))
+            message = f"Execute action {response.action} after {format_duration(response.delay)}"
+            self._record(facts.job, normal(JobEventReason.EXECUTE_ACTION, message))
         if decision.recheck_at is not None:
             self._queue.add_at(facts.job.key, decision.recheck_at)
 

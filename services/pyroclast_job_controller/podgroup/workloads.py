@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
@@ -104,7 +104,10 @@ class WorkloadController:
 
     async def reconcile(self, key: Key) -> None:
         """Create or delete the PodGroups of the workloads with that key according to their size."""
-        for workload in self._of(key):
+        for informer in self._owners.informers.values():
+            workload = informer.get(key)
+            if workload is None:
+                continue
             group = self._groups.get(Key(key.namespace, plainpods.workload_group(workload)))
             if workload.metadata.is_terminating:
                 continue
@@ -121,12 +124,6 @@ class WorkloadController:
             else:
                 log.info("podgroup.deleted", podgroup=str(group.key), reason="scaled to zero")
             self._groups.gone(group.key, group.metadata.uid)
-
-    def _of(self, key: Key) -> Iterator[Workload]:
-        for informer in self._owners.informers.values():
-            workload = informer.get(key)
-            if workload is not None:
-                yield workload
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
         if new is not None and (old is None or old.size != new.size):

@@ -151,7 +151,6 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
         for name, refused in memory.refused.items():
             if memory.refusals.get(name) == self._most_requeues + 1 and self._most_requeues >= 0:
                 memory.refusals[name] += 1
-                cause = (
-                    f"sync jobflow {flow.metadata.name} failed for {refused.message}, event is OutOfSync, action is SyncJobFlow"
-                )
-                self._record(flow, warning("SyncJobFlow", f"SyncJobFlow JobFlow failed for {cause}"))
+                cause = f"sync jobflow {flow.metadata.name} failed for {refused.message}"
+                message = f"SyncJobFlow JobFlow failed for {cause}, event is OutOfSync, action is SyncJobFlow"
+                self._record(flow, warning("SyncJobFlow", message))

@@ -82,10 +82,6 @@ class FlowWatch:
 def _looks_the_same(old: Job, new: Job) -> bool:
     """Whether no field changed that the flow depends on."""
     before, after = old.metadata, new.metadata
-    return (
-        old.status == new.status
-        and before.uid == after.uid
-        and before.labels == after.labels
-        and before.owner_references == after.owner_references
-        and before.is_terminating == after.is_terminating
-    )
+    if old.status != new.status or before.is_terminating != after.is_terminating:
+        return False
+    return (before.uid, before.labels, before.owner_references) == (after.uid, after.labels, after.owner_references)

@@ -161,6 +161,11 @@ class Cluster:
         }
         await self.client.create(JOBS, body)
 
+    async def running(self, name: str, *tasks: dict[str, Any], **spec: Any) -> None:
+        """Make a Job, and wait until it runs."""
+        await self.job(name, *tasks, **spec)
+        await self.reaches(name, "Running")
+
     async def phase(self, name: str) -> str:
         job = await self.client.get(JOBS, Key(NS, name))
         return str((job.get("status") or {}).get("state", {}).get("phase", ""))

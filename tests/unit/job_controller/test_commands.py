@@ -23,8 +23,7 @@ async def contains(cluster, words):
 
 
 async def test_a_command_whose_deletion_got_no_answer_is_carried_out_once(cluster, monkeypatch):
-    await cluster.job("j")
-    await cluster.reaches("j", "Running")
+    await cluster.running("j")
     client, lost = cluster.controller_client, []
     delete = client.delete
 
@@ -44,8 +43,7 @@ async def test_a_command_whose_deletion_got_no_answer_is_carried_out_once(cluste
 
 
 async def test_command_deleted_before_its_execution_is_not_executed(cluster, monkeypatch):
-    await cluster.job("j")
-    await cluster.reaches("j", "Running")
+    await cluster.running("j")
     client, asked = cluster.controller_client, []
     get = client.get
 
@@ -58,8 +56,7 @@ async def test_command_deleted_before_its_execution_is_not_executed(cluster, mon
     monkeypatch.setattr(client, "get", withdrawn)
     await command(cluster, "AbortJob")
     await cluster.until(lambda: true_of(asked))
-    await cluster.job("k")
-    await cluster.reaches("k", "Running")
+    await cluster.running("k")
     assert await cluster.phase("j") == "Running"
 
 
@@ -72,8 +69,7 @@ async def none_left(cluster):
 
 
 async def test_command_with_the_uid_of_an_earlier_job_is_reported_deleted_and_not_executed(cluster):
-    await cluster.job("j")
-    await cluster.reaches("j", "Running")
+    await cluster.running("j")
     await command(cluster, "AbortJob", uid="of-before")
     await said(cluster, "was not carried out: it is for the Job with uid of-before, which had this name before")
     assert await cluster.phase("j") == "Running"
@@ -91,8 +87,7 @@ async def test_command_for_a_missing_job_gets_an_event_on_the_command(cluster):
     [("ResumeJob", "means nothing to a Job that is Running"), ("Explode", "that is no action of a Job, which are AbortJob")],
 )
 async def test_command_without_effect_on_a_job_is_reported_in_an_event(cluster, action, words):
-    await cluster.job("j")
-    await cluster.reaches("j", "Running")
+    await cluster.running("j")
     await command(cluster, action)
     await said(cluster, f"Job: {action} had no effect: ")
     assert await contains(cluster, words)

@@ -49,8 +49,7 @@ async def command(cluster, action, kind=JOBS, name="j", uid=""):
 async def test_completed_job_leaves_only_its_pods(cluster):
     cluster.holding.add("all")
     cluster.server.forget_requests()
-    await cluster.job("j", task("l", 1), task("w", 3), plugins={"svc": [], "env": []})
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task("l", 1), task("w", 3), plugins={"svc": [], "env": []})
     assert await plugin_objects(cluster) == [["j-svc"], ["j"], ["j"]]
     pod = await cluster.client.get(PODS, Key(NS, "j-w-2"))
     assert {each["name"] for each in pod["spec"]["containers"][0]["env"]} >= {"VC_TASK_INDEX", "VC_W_HOSTS", "VC_L_NUM"}
@@ -178,8 +177,7 @@ async def test_namespace_with_a_job_is_deleted_and_a_job_elsewhere_completes(clu
 
 async def test_changed_job_annotations_reach_the_podgroup_and_foreign_edits_there_are_kept(cluster):
     cluster.holding.add("all")
-    await cluster.job("j")
-    await cluster.reaches("j", "Running")
+    await cluster.running("j")
     note = {"metadata": {"annotations": {"sla-waiting-time": "1h"}, "labels": {"team": "t"}}}
     await cluster.client.patch(JOBS, Key(NS, "j"), note, PatchKind.MERGE)
 

@@ -31,8 +31,7 @@ async def running_job(cluster, ready):
         await node(cluster, "n1", ready)
     rows = task(replicas=2)
     rows["template"]["spec"] |= {"terminationGracePeriodSeconds": GRACE, "nodeName": "n1"}
-    await cluster.job("j", rows)
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", rows)
 
 
 @pytest.mark.parametrize("ready", [None, "Unknown", "False"])

@@ -23,8 +23,7 @@ HOLD = {"metadata": {"finalizers": ["example.com/hold"]}}
 
 
 async def test_podgroup_held_by_a_finalizer_is_reported_and_recreated_after_its_removal(cluster):
-    await cluster.job("j", task(replicas=2))
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task(replicas=2))
     group = Key(NS, (await cluster.names(POD_GROUPS))[0])
     await cluster.client.patch(POD_GROUPS, group, HOLD, PatchKind.MERGE)
     cluster.server.forget_requests()
@@ -43,8 +42,7 @@ async def test_podgroup_held_by_a_finalizer_is_reported_and_recreated_after_its_
 
 
 async def test_a_pod_that_lost_its_labels_gets_them_back(cluster):
-    await cluster.job("j", task(replicas=2))
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task(replicas=2))
     key = Key(NS, "j-a-0")
     before = (await cluster.client.get(PODS, key))["metadata"]
     cluster.server.forget_requests()
@@ -62,8 +60,7 @@ async def test_a_pod_that_lost_its_labels_gets_them_back(cluster):
 
 @pytest.mark.parametrize("watched", [True, False])
 async def test_removing_a_pod_label_does_not_count_as_eviction_but_deleting_the_pod_does(cluster, watched):
-    await cluster.job("j", task(replicas=2), policies=[{"event": "PodEvicted", "action": "TerminateJob"}])
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task(replicas=2), policies=[{"event": "PodEvicted", "action": "TerminateJob"}])
     await cluster.until(lambda: counted(cluster, running=2))
     if not watched:
         await cluster.kill()
@@ -110,8 +107,7 @@ async def says(cluster, words, name="j"):
 
 
 async def test_orphaned_pods_are_reported_and_their_podgroup_is_deleted_after_them(cluster):
-    await cluster.job("j", task(replicas=2))
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task(replicas=2))
     (old,) = await cluster.names(POD_GROUPS)
     await cluster.client.delete(JOBS, Key(NS, "j"), propagation="Orphan")
     await cluster.until(lambda: is_empty(cluster, JOBS))
@@ -146,8 +142,7 @@ async def is_empty(cluster, kind):
 
 async def test_tasks_without_names_get_the_default_names_of_admission(cluster):
     rows = [{key: value for key, value in task(replicas=1).items() if key != "name"} for _ in range(2)]
-    await cluster.job("j", *rows)
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", *rows)
     assert await cluster.names(PODS) == ["j-default0-0", "j-default1-0"]
     cluster.holding.clear()
     await cluster.reaches("j", "Completed")
@@ -272,8 +267,7 @@ async def test_plugin_objects_of_an_earlier_job_of_the_same_name_are_replaced(cl
 
 
 async def test_pod_deleted_while_the_controller_is_down_triggers_the_eviction_policy(cluster):
-    await cluster.job("j", task(replicas=3), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task(replicas=3), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
 
     async def counted():
         return (await cluster.client.get(JOBS, Key(NS, "j")))["status"].get("running") == 3
@@ -299,8 +293,7 @@ async def test_pod_deleted_while_the_controller_is_down_triggers_the_eviction_po
 async def test_pod_deleted_during_a_shard_handover_triggers_the_eviction_policy_later(cluster):
     await cluster.kill()
     await cluster.start(leader_elect_shards=2)
-    await cluster.job("j", task(replicas=2), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task(replicas=2), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
 
     async def is_counted(retries=0):
         status = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]

@@ -33,8 +33,7 @@ async def pods_are(cluster, count):
 
 
 async def test_ssh_keys_stay_and_ssh_hosts_follow_when_the_job_is_scaled(cluster):
-    await cluster.job("j", task(replicas=1), plugins=NAMES)
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task(replicas=1), plugins=NAMES)
     job = await cluster.client.get(JOBS, Key(NS, "j"))
     secret = await cluster.client.get(SECRETS, Key(NS, "j-ssh"))
     assert [owner["uid"] for owner in secret["metadata"]["ownerReferences"]] == [job["metadata"]["uid"]]
@@ -51,8 +50,7 @@ async def test_ssh_keys_stay_and_ssh_hosts_follow_when_the_job_is_scaled(cluster
 
 
 async def test_hosts_are_written_before_the_pods_that_scaling_adds(cluster, monkeypatch):
-    await cluster.job("j", task(replicas=1), plugins=NAMES)
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task(replicas=1), plugins=NAMES)
     writes = []
 
     def noted(verb):
@@ -74,8 +72,7 @@ async def test_hosts_are_written_before_the_pods_that_scaling_adds(cluster, monk
 
 
 async def test_the_user_s_keys_are_put_into_the_secret(cluster):
-    await cluster.job("j", plugins={"ssh": ["--ssh-private-key=mine", "--ssh-public-key=also mine"]})
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", plugins={"ssh": ["--ssh-private-key=mine", "--ssh-public-key=also mine"]})
     data = await data_of(cluster)
     assert (data["id_rsa"], data["id_rsa.pub"], data["authorized_keys"]) == ("mine", "also mine", "also mine")
 
@@ -92,8 +89,7 @@ async def test_ray_job_without_a_head_task_is_reported_and_gets_no_service(clust
 
 
 async def test_ray_service_is_created_with_the_job_and_deleted_when_the_job_is_aborted(cluster):
-    await cluster.job("j", task("head"), task("worker"), plugins={"ray": []})
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task("head"), task("worker"), plugins={"ray": []})
     service = await cluster.client.get(SERVICES, Key(NS, "j-head-svc"))
     assert [port["targetPort"] for port in service["spec"]["ports"]] == ["gcs", "dashboard", "client-server"]
     await command(cluster, "AbortJob")
@@ -108,8 +104,7 @@ async def test_ray_service_is_created_with_the_job_and_deleted_when_the_job_is_a
 
 async def test_missing_volume_claim_is_created_again_under_its_name_before_new_pods(cluster, monkeypatch):
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    await cluster.job("j", task(replicas=1), volumes=[{"mountPath": "/data", "volumeClaim": claim}])
-    await cluster.reaches("j", "Running")
+    await cluster.running("j", task(replicas=1), volumes=[{"mountPath": "/data", "volumeClaim": claim}])
     (name,) = await cluster.names(PERSISTENT_VOLUME_CLAIMS)
     free = {"metadata": {"finalizers": None}}
     await cluster.client.patch(PERSISTENT_VOLUME_CLAIMS, Key(NS, name), free, PatchKind.MERGE)

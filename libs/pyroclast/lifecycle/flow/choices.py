@@ -91,9 +91,7 @@ def is_missing(unit: Unit, exit_codes: Mapping[str, int | None]) -> bool:
 
 
 def _unknown_codes(expression: str, states: States, exit_codes: Mapping[str, int | None]) -> str:
-    """Return the end of an error message that names the Jobs with unknown exit codes; empty when `expression` reads no
-    such code.
-    """
+    """Return the end of an error message that names the Jobs with unknown exit codes that `expression` reads; else empty."""
     if "exitCode" not in expression:
         return ""
     bad = [unit for state in states.values() for unit in state.units if unit.is_over_badly]

@@ -53,9 +53,7 @@ class Graph:
 
 
 def build(spec: FlowSpec) -> Graph:
-    """Return the graph of the entries. Of several entries with the same name, the first is used. Unknown names stay in the
-    graph's fields.
-    """
+    """Return the graph of the entries. Of several entries with the same name, the first is used."""
     entries: dict[str, tuple[int, FlowEntry]] = {}
     for position, entry in enumerate(spec.flows):
         entries.setdefault(entry.name, (position, entry))
@@ -96,9 +94,7 @@ def _node(entry: FlowEntry, position: int, choosers: Iterable[str]) -> Node:
 
 
 def _order(nodes: Mapping[str, Node]) -> tuple[str, ...]:
-    """Return the entries in an order in which each follows the entries that it needs (Kahn's algorithm, in the order of the
-    flow).
-    """
+    """Return the entries in an order in which each follows the entries that it needs, by Kahn's algorithm."""
     missing: dict[str, int] = {}
     followers: dict[str, list[str]] = {name: [] for name in nodes}
     for name, node in nodes.items():
@@ -156,20 +152,12 @@ class ProbeRequest:
 
 @dataclass(frozen=True, slots=True)
 class FlowFacts:
-    """A flow and the objects around it at time `now`.
+    """A flow and the objects around it at time `now`, in seconds since the epoch. Jobs are given by name.
 
-    Args:
-        flow: the flow as last observed.
-        graph: the graph of the flow's spec.
-        now: seconds since the epoch.
-        jobs: the Jobs of the flow, by name.
-        labelled: Jobs that bear the label of the flow but have another owner; the lists of the status count them.
-        job_named: returns the Job of that name in the namespace, whoever owns it.
-        template: returns the raw spec of the template of an entry; None when there is no such template.
-        answers: results of probes, by request. The result for other pods is not used.
-        refused: failed creations of Jobs, by name of the Job.
-        exit_codes: exit codes of Jobs that ended, by name; None when the exit code was looked up but not found.
-        cancelled: UIDs of the Jobs that were told to terminate.
+    `labelled`: Jobs that bear the label of the flow but have another owner; the lists of the status count them. `job_named`:
+    returns the Job of that name in the namespace, whoever owns it. `template`: returns the raw spec of the template of an entry.
+    `exit_codes`: of Jobs that ended; None when the exit code was looked up but not found. `cancelled`: UIDs of the Jobs that were
+    told to terminate.
     """
 
     flow: JobFlow

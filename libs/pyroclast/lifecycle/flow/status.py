@@ -195,9 +195,7 @@ def _next(facts: FlowFacts, states: States) -> Iterable[str]:
 
 
 MOST_HISTORIES: Final = 100
-"""How many phases of a Job the status keeps, the latest ones. Without a limit, a Job that is suspended every hour would fill the
-status.
-"""
+"""How many phases of a Job the status keeps, the latest ones: a Job may be suspended every hour."""
 
 
 def followed(job: Job, before: FlowJobStatus | None, now: float, exit_codes: Mapping[str, int | None]) -> FlowJobStatus:

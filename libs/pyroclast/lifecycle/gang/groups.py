@@ -90,8 +90,6 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         min_member: how many members must be allocated before the group can start; succeeded members count.
         min_task_member: the same minimum by role.
-        queue: the name of the queue; empty for the default queue.
-        priority_class_name: the name of the PriorityClass, which is used if `priority` is None.
         priority: the priority; None if that of the PriorityClass is used.
         min_resources: the amounts for which namespace and queue must have room before the group is enqueued, as in its object.
         member_resources: the sum of the members' requests, used without `min_resources`; the ResourceQuota counts it already.
@@ -99,8 +97,6 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
         evicts_whole: whether either all pods of the group are evicted or none.
         is_protected: whether no pod of the group is evicted, whatever the pods declare.
         never_preempts: whether no pods of other groups are evicted for this group.
-        claims: the ResourceClaims that belong to the group and not to its pods.
-        topology_key: a label; all nodes of the group have the same value of it. Empty: no such limit.
         tree: the root of the tree of parts, which then has `claims` and `topology_key`; None if the group has no parts.
     """
 

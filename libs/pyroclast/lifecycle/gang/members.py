@@ -248,13 +248,7 @@ def _states(names: Iterable[str], pods: Mapping[str, Pod], place: str) -> dict[s
         alike = notes.get(task_spec), notes.get(job_version), phase, meta.deletion_timestamp is None, out_of_sync in notes
         state = known.get(alike)
         if state is None:
-            state = known[alike] = PodState(
-                task_of(pod),
-                version_of(pod),
-                phase,
-                is_terminating=meta.is_terminating,
-                is_marked=is_marked(pod),
-                place=place,
-            )
+            state = PodState(task_of(pod), version_of(pod), phase, meta.is_terminating, is_marked(pod), place)
+            known[alike] = state
         states[name] = state
     return states

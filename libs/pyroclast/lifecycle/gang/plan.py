@@ -21,9 +21,7 @@ _ANY = frozenset({Iteration.ANY.value, "IterationAny"})  # the second spelling i
 
 
 MOST_IN_ORDER: Final = 64
-"""The most pods that are deleted one after the other before the controller decides about the Job anew, since its scale may have
-changed.
-"""
+"""The most pods that are deleted one after the other before the controller decides anew, since the scale may have changed."""
 
 
 MOST_CREATED: Final = 1024
@@ -132,10 +130,7 @@ def may_start(job: Job, task: Task, pods: ObservedPods) -> bool:
 
 
 def deadlock(spec: JobSpec) -> str:
-    """Return why the gang can never be complete: a needed task depends on a task that only starts with the gang.
-
-    Empty if it can.
-    """
+    """Return why the gang can never be complete, as a needed task depends on one that starts with the gang; empty if it can."""
     waits = [task for task in spec.tasks if task.depends_on is not None and task.depends_on.name and task.replicas]
     if not waits:
         return ""

@@ -1,13 +1,11 @@
-"""Pods on seats: which pods are created directly on their node, when the controller requests seats anew, and when it
-closes them.
-"""
+"""Pods on seats: which pods are created on their node, when the controller requests seats anew, and when it closes them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, PodGroupPhase
@@ -71,11 +69,7 @@ def awaits_placement(group: PodGroup | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Seated:
-    """The missing pods, in two groups: `slots` are created now, on their node where one is known; `ask` requests seats for the
-    others.
-
-    `ask` is None when no seats need to be requested.
-    """
+    """The missing pods: `slots` are created now, on their node where one is known; `ask` requests seats for the others."""
 
     slots: tuple[Slot, ...] = ()
     ask: AskSeats | None = None
@@ -125,7 +119,8 @@ def closing(job: Job, group: PodGroup | None, pods: ObservedPods, refused: str, 
         return
     placement = placement_of(group, seats)
     is_placed = placement is not None and bool(placement.seats())
-    is_scaled = _counts(job) != {task.role: task.count for task in seats.tasks}
+    wanted = {task.name: task.replicas for task in job.spec.tasks if task.replicas}
+    is_scaled = wanted != {task.role: task.count for task in seats.tasks}
     why = refused or (placement.withdrawn if placement is not None else "") or (SeatRefusal.UNANSWERED if is_late else "")
     if not why and is_scaled and job.status.state.phase not in _STARTED:
         if group.status.phase is PodGroupPhase.PENDING and not is_placed:
@@ -139,13 +134,5 @@ def closing(job: Job, group: PodGroup | None, pods: ObservedPods, refused: str, 
     never_ran = seats.asked is None and job.status.state.phase is JobPhase.PENDING
     if is_placed and half and not whole and never_ran:
         yield DeletePods(plan.victims_of(half))
-    yield PatchGroup(group.metadata.name, _closed(group, seats, why))
-
-
-def _counts(job: Job) -> dict[str, int]:
-    return {task.name: task.replicas for task in job.spec.tasks if task.replicas}
-
-
-def _closed(group: PodGroup, seats: Seats, why: str) -> dict[str, Any]:
-    text = encode(Seats(generation=seats.generation + 1, way=why))
-    return {"metadata": {"uid": group.metadata.uid, "annotations": {keys.SEATS: text, keys.PLACEMENT: None}}}
+    closed = {keys.SEATS: encode(Seats(generation=seats.generation + 1, way=why)), keys.PLACEMENT: None}
+    yield PatchGroup(group.metadata.name, {"metadata": {"uid": group.metadata.uid, "annotations": closed}})

@@ -1,6 +1,4 @@
-"""The network topology from the labels of nodes. Each type of network is a list of labels, from the highest tier down to the
-node.
-"""
+"""The network topology from the labels of nodes. A type of network is a list of labels, from the highest tier to the node."""
 
 from __future__ import annotations
 

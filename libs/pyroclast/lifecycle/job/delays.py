@@ -99,8 +99,7 @@ def kept(responses: Iterable[Response]) -> tuple[DelayedAction, ...]:
     """Return the entries of `status.delayedActions` for `responses`.
 
     Responses to PodPending are left out, because the age of the pod gives their time. Of several failures with the same action on
-    the same task or Job, only the response that is due first is stored. At most the 1,000 responses that are due first are
-    stored.
+    the same task or Job, only the response that is due first is stored, and of all, the 1,000 that are due first.
     """
     earliest: dict[tuple[str, ...], Response] = {}
     for response in responses:
@@ -108,7 +107,8 @@ def kept(responses: Iterable[Response]) -> tuple[DelayedAction, ...]:
             alike = _alike(response)
             if alike not in earliest or response.due < earliest[alike].due:
                 earliest[alike] = response
-    lasting = earliest.values() if len(earliest) <= _MOST_KEPT else nsmallest(_MOST_KEPT, earliest.values(), key=_due)
+    is_few = len(earliest) <= _MOST_KEPT
+    lasting = earliest.values() if is_few else nsmallest(_MOST_KEPT, earliest.values(), key=lambda each: each.due)
     return tuple(
         DelayedAction(
             action=response.action,
@@ -134,25 +134,13 @@ def _alike(response: Response) -> tuple[str, ...]:
     return (*about, occurrence.partition)
 
 
-def _due(response: Response) -> float:
-    return response.due
-
-
 def _of_status(job: Job) -> Iterator[Occurrence]:
     """Yield the occurrences in `status.delayedActions`, except events that only another release of Pyroclast knows."""
     for action in job.status.delayed_actions:
         event = _EVENTS.get(action.event)
         if event is not None and action.at:
-            yield Occurrence(
-                event,
-                parse_time(action.at),
-                action.version,
-                action.task,
-                action.pod,
-                action.uid,
-                action.partition,
-                action.exit_code,
-            )
+            of_pod = action.task, action.pod, action.uid, action.partition, action.exit_code
+            yield Occurrence(event, parse_time(action.at), action.version, *of_pod)
 
 
 def _identity(occurrence: Occurrence) -> Identity:

@@ -53,15 +53,8 @@ def count(pods: ObservedPods, *, tasks: Container[str] | None = None, releasing:
         if state.task and staying:
             phases = by_task.setdefault(state.task, {})
             phases[state.phase.value] = phases.get(state.phase.value, 0) + staying
-    return Counts(
-        totals[PodPhase.PENDING],
-        totals[PodPhase.RUNNING],
-        totals[PodPhase.SUCCEEDED],
-        totals[PodPhase.FAILED],
-        totals[PodPhase.UNKNOWN],
-        terminating,
-        by_task,
-    )
+    numbers = {phase.value.lower(): totals[phase] for phase in PodPhase}
+    return Counts(**numbers, terminating=terminating, by_task=by_task)
 
 
 PLUGIN_MARK: Final = "plugin-"

@@ -19,12 +19,11 @@ from pyroclast.api.schedulers import SILENT_SECONDS
 from pyroclast.api.waiting import read_waiting
 from pyroclast.api.waiting_codes import says_never
 from pyroclast.api.waiting_reasons import PendingReason, reason_of
-from pyroclast.lifecycle.effects import Notice, normal, warning
+from pyroclast.lifecycle.effects import Notice, warning
 from pyroclast.lifecycle.gang import podgroups, pods
 from pyroclast.lifecycle.job import preparation, status
 from pyroclast.lifecycle.job.facts import JobFacts
-from pyroclast.lifecycle.job.job_events import Response
-from pyroclast.lifecycle.times import format_duration, format_time, parse_time
+from pyroclast.lifecycle.times import format_time, parse_time
 
 _PREFIX: Final = "waits: "
 """The prefix of the messages of this module. By this prefix, `explained` finds the messages that it must remove."""
@@ -286,12 +285,6 @@ def stuck(pods: Iterable[Pod]) -> str:
     pod_name, first = min(found[code].items())
     count = len(found[code])
     return f"{code}: {_WORDS[code]} on {count} {'pod' if count == 1 else 'pods'}; {pod_name}, {first}"
-
-
-def delay_notice(response: Response) -> Notice:
-    """Return the Event that announces the delayed action of `response`."""
-    after = format_duration(response.delay)
-    return normal(JobEventReason.EXECUTE_ACTION, f"Execute action {response.action} after {after}")
 
 
 def unscheduled(job: Job, group: PodGroup | None) -> Notice | None:

@@ -280,9 +280,7 @@ def is_seat(uid: str) -> bool:
 
 
 def pod_of(group: records.Meta, generation: int, task: TaskSeats, index: int) -> records.Pod:
-    """Return the future pod of a seat of the PodGroup with metadata `group`. The pod is pending since the creation of the
-    PodGroup.
-    """
+    """Return the future pod of a seat of the PodGroup with metadata `group`, pending since the creation of the PodGroup."""
     own = {keys.TASK_INDEX: str(index)}
     return records.Pod(
         metadata=records.Meta(
@@ -291,12 +289,7 @@ def pod_of(group: records.Meta, generation: int, task: TaskSeats, index: int) ->
             uid=uid_of(group, generation, Seat(task.role, index)),
             creation_timestamp=group.creation_timestamp,
             labels={**task.pod.labels, **own},
-            annotations=_annotations(task.pod.annotations, group) | own,
+            annotations={**task.pod.annotations, keys.GROUP_NAME: group.name, **own},  # whatever the template says
         ),
         spec=task.pod.spec,
     )
-
-
-def _annotations(given: Mapping[str, str], group: records.Meta) -> dict[str, str]:
-    """Return the annotations of the pod. The PodGroup is always the one that publishes the seat, whatever the template says."""
-    return {**given, keys.GROUP_NAME: group.name}

@@ -62,9 +62,7 @@ _SPECIAL: Final = (keys.NUMA_TOPOLOGY_POLICY, *keys.VGPU_CHOICES)
 
 
 def refusal_of_job(job: records.Job, *, schedulers: Collection[str], forwarding: bool) -> SeatRefusal | None:
-    """Return why the spec of `job` rules seats out; None if it does not. `forwarding`: whether its queue sends Jobs to other
-    clusters.
-    """
+    """Return why `job` gets no seats; None if it may. `forwarding`: whether its queue sends Jobs to other clusters."""
     tasks = job.spec.tasks
     if forwarding:
         return SeatRefusal.FORWARDING
@@ -82,10 +80,7 @@ def refusal_of_job(job: records.Job, *, schedulers: Collection[str], forwarding:
 
 
 def refusal_of_pod(pod: records.Pod, *, schedulers: Collection[str]) -> SeatRefusal | None:
-    """Return why a gang with this pod gets no seats; None if the gang may get seats.
-
-    `pod`: the result of a dry run by the API server.
-    """
+    """Return why a gang with `pod`, the result of a dry run by the API server, gets no seats; None if it may."""
     spec = pod.spec
     if spec.node_name:
         return SeatRefusal.NODE
