@@ -13,8 +13,10 @@ from typing import Any
 from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
+
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 @dataclass
@@ -27,12 +29,12 @@ class Authority:
     def __post_init__(self) -> None:
         self.pem, _ = self._sign(self.name, self.key, ca=True)
 
-    def issue(self, name: str) -> tuple[bytes, bytes]:
-        return self._sign(
-            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), ec.generate_private_key(ec.SECP256R1()), ca=False
-        )
+    def issue(self, name: str, key: Key | None = None) -> tuple[bytes, bytes]:
+        """Return a certificate with that common name, and its key."""
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        return self._sign(subject, key or ec.generate_private_key(ec.SECP256R1()), ca=False)
 
-    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool) -> tuple[bytes, bytes]:
+    def _sign(self, subject: x509.Name, key: Key, *, ca: bool) -> tuple[bytes, bytes]:
         now = datetime.now(UTC)
         builder = x509.CertificateBuilder(self.name, subject, key.public_key(), x509.random_serial_number())
         builder = builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(days=1))

@@ -7,8 +7,7 @@ import pytest
 import structlog
 
 from pyroclast.kube.http.client import Client
-from tests.unit.kube.fault_server import FaultServer
-from tests.unit.kube.observed import Observed
+from tests.unit.kube.fault_server import FaultServer, Observed
 
 
 @pytest.fixture

@@ -22,8 +22,7 @@ from pyroclast.kube.basics.errors import (
 )
 from pyroclast.kube.http import caller
 from pyroclast.kube.http.client import Client, PatchKind
-from tests.unit.kube.fault_server import FaultServer, Watch, answer, bad_chunks, cut, garbage, half, hang, reset, status
-from tests.unit.kube.observed import Observed
+from tests.unit.kube.fault_server import FaultServer, Observed, Watch, answer, bad_chunks, cut, garbage, half, hang, reset, status
 
 POD = {"metadata": {"name": "p", "namespace": "ns"}}
 GENERATED = {"metadata": {"generateName": "p-", "namespace": "ns"}}

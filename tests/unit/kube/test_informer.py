@@ -11,8 +11,7 @@ from pyroclast.api.types import PODS, Key
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.follower import Timing
 from pyroclast.kube.watch.informer import Informer
-from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut, hang, status
-from tests.unit.kube.observed import Observed
+from tests.unit.kube.fault_server import FaultServer, Observed, Watch, answer, cut, hang, status
 
 LIST, WATCH = "GET /api/v1/pods", "WATCH /api/v1/pods"
 QUICK = Timing(watch=(60.0, 60.0), slack=1.0, first_pause=0.01, longest_pause=0.05)

@@ -14,8 +14,7 @@ from pyroclast.api.types import PODS, Key
 from pyroclast.kube.watch.follower import Timing
 from pyroclast.kube.watch.informer import Informer
 from tests.unit.ending import ended
-from tests.unit.kube.fault_server import FaultServer, Got, answer, cut, reset, status
-from tests.unit.kube.observed import Observed
+from tests.unit.kube.fault_server import FaultServer, Got, Observed, answer, cut, reset, status
 
 TIMING = Timing(watch=(1.0, 1.0), slack=0.1, first_pause=0.005, longest_pause=0.02, settled=0.1)
 

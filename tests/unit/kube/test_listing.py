@@ -17,8 +17,7 @@ from pyroclast.kube.http.paging import PAGE_BYTES, Page, each_page, next_limit
 from pyroclast.kube.watch.decode import Decoder, Partial, Undecodable
 from pyroclast.kube.watch.follower import Timing
 from pyroclast.kube.watch.store import Store
-from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut, status
-from tests.unit.kube.observed import Observed
+from tests.unit.kube.fault_server import FaultServer, Observed, Watch, answer, cut, status
 from tests.unit.kube.test_informer import LIST, WATCH, Running, bookmark, event, gone, pod, pods
 
 STREAM = "STREAM /api/v1/pods"

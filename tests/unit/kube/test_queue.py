@@ -17,50 +17,51 @@ from tests.unit.ending import ended
 pytestmark = pytest.mark.looptime
 
 
-async def test_the_work_queue_returns_keys_in_order_without_duplicates() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+@pytest.fixture
+async def work() -> WorkQueue[str]:
+    return WorkQueue()
+
+
+async def test_the_work_queue_returns_keys_in_order_without_duplicates(work: WorkQueue[str]) -> None:
     for key in "abacb":
-        queue.add(key)
-    assert len(queue) == 3
-    assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
+        work.add(key)
+    assert len(work) == 3
+    assert [await work.get() for _ in range(3)] == ["a", "b", "c"]
 
 
-async def test_a_key_added_while_in_work_is_returned_again_after_done() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("a")
-    assert await queue.get() == "a"
-    queue.add("a")
-    queue.add("a")
-    assert len(queue) == 0
-    queue.done("a")
-    assert len(queue) == 1
-    assert await queue.get() == "a"
-    queue.done("a")
-    assert len(queue) == 0
+async def test_a_key_added_while_in_work_is_returned_again_after_done(work: WorkQueue[str]) -> None:
+    work.add("a")
+    assert await work.get() == "a"
+    work.add("a")
+    work.add("a")
+    assert len(work) == 0
+    work.done("a")
+    assert len(work) == 1
+    assert await work.get() == "a"
+    work.done("a")
+    assert len(work) == 0
 
 
-async def test_caught_up_drops_additions_since_the_work_began_and_delays_due_soon() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("a")
-    assert await queue.get() == "a"
-    queue.add("a")
-    queue.add_after("a", 0.02)
-    queue.caught_up("a", within=0.02)
-    assert queue.delayed == 0
-    queue.add_after("a", 5)
-    queue.caught_up("a", within=0.02)
-    queue.done("a")
-    assert (len(queue), queue.delayed) == (0, 1)
+async def test_caught_up_drops_additions_since_the_work_began_and_delays_due_soon(work: WorkQueue[str]) -> None:
+    work.add("a")
+    assert await work.get() == "a"
+    work.add("a")
+    work.add_after("a", 0.02)
+    work.caught_up("a", within=0.02)
+    assert work.delayed == 0
+    work.add_after("a", 5)
+    work.caught_up("a", within=0.02)
+    work.done("a")
+    assert (len(work), work.delayed) == (0, 1)
 
 
-async def test_a_key_added_after_caught_up_is_returned_again() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("a")
-    assert await queue.get() == "a"
-    queue.caught_up("a")
-    queue.add("a")
-    queue.done("a")
-    assert await queue.get() == "a"
+async def test_a_key_added_after_caught_up_is_returned_again(work: WorkQueue[str]) -> None:
+    work.add("a")
+    assert await work.get() == "a"
+    work.caught_up("a")
+    work.add("a")
+    work.done("a")
+    assert await work.get() == "a"
 
 
 async def test_delayed_keys_are_returned_at_their_earliest_due_time(looptime) -> None:
@@ -101,53 +102,49 @@ async def test_rate_limited_retries_back_off_until_the_key_is_forgotten(looptime
     assert looptime_now() == 18
 
 
-async def test_a_closed_queue_returns_its_queued_keys_and_then_raises_queue_closed(looptime) -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("a")
-    queue.add_after("never", 1)
-    queue.close()
-    queue.add("b")
-    queue.add_after("c", 1)
-    assert await queue.get() == "a"
+async def test_a_closed_queue_returns_its_queued_keys_and_then_raises_queue_closed(work: WorkQueue[str], looptime) -> None:
+    work.add("a")
+    work.add_after("never", 1)
+    work.close()
+    work.add("b")
+    work.add_after("c", 1)
+    assert await work.get() == "a"
     with pytest.raises(QueueClosed):
-        await queue.get()
+        await work.get()
 
 
-async def test_closing_the_queue_wakes_a_waiting_get_with_queue_closed() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    waiting = asyncio.ensure_future(queue.get())
+async def test_closing_the_queue_wakes_a_waiting_get_with_queue_closed(work: WorkQueue[str]) -> None:
+    waiting = asyncio.ensure_future(work.get())
     await asyncio.sleep(1)
-    queue.close()
+    work.close()
     with pytest.raises(QueueClosed):
         await waiting
 
 
-async def test_a_cancelled_get_loses_no_key() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    first, second = asyncio.ensure_future(queue.get()), asyncio.ensure_future(queue.get())
+async def test_a_cancelled_get_loses_no_key(work: WorkQueue[str]) -> None:
+    first, second = asyncio.ensure_future(work.get()), asyncio.ensure_future(work.get())
     await asyncio.sleep(0)
-    queue.add("a")
+    work.add("a")
     first.cancel()  # it has been woken already
     assert await second == "a"
     assert first.cancelled()
 
 
-async def test_longest_standstill_is_the_longest_time_without_progress_of_a_key_in_work() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    assert queue.longest_standstill() == 0.0
-    queue.add("a")
-    await queue.get()
+async def test_longest_standstill_is_the_longest_time_without_progress_of_a_key_in_work(work: WorkQueue[str]) -> None:
+    assert work.longest_standstill() == 0.0
+    work.add("a")
+    await work.get()
     await asyncio.sleep(30)
-    queue.add("b")
-    await queue.get()
-    assert queue.longest_standstill() == 30.0
-    queue.gets_on("a")
-    queue.gets_on("nobody works on it")
+    work.add("b")
+    await work.get()
+    assert work.longest_standstill() == 30.0
+    work.gets_on("a")
+    work.gets_on("nobody works on it")
     await asyncio.sleep(5)
-    assert queue.longest_standstill() == 5.0
-    queue.done("a")
-    queue.done("b")
-    assert queue.longest_standstill() == 0.0
+    assert work.longest_standstill() == 5.0
+    work.done("a")
+    work.done("b")
+    assert work.longest_standstill() == 0.0
 
 
 class Watched:
@@ -155,12 +152,12 @@ class Watched:
         self.finishes: list[tuple[float, bool]] = []
         self.waits: list[float] = []
 
-    def depth(self, queue: str, waiting: int) -> None: ...
+    def depth(self, work: str, waiting: int) -> None: ...
 
-    def started(self, queue: str, waited: float) -> None:
+    def started(self, work: str, waited: float) -> None:
         self.waits.append(waited)
 
-    def finished(self, queue: str, worked: float, failed: bool) -> None:
+    def finished(self, work: str, worked: float, failed: bool) -> None:
         self.finishes.append((worked, failed))
 
 
@@ -220,8 +217,7 @@ async def test_a_key_is_retried_after_retry_after_plus_the_backoff() -> None:
     assert times == [0, 11, 23]
 
 
-async def test_cancelling_the_workers_cancels_the_work() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_cancelling_the_workers_cancels_the_work(work: WorkQueue[str]) -> None:
     ended = []
 
     async def reconcile(key: str) -> None:
@@ -230,15 +226,15 @@ async def test_cancelling_the_workers_cancels_the_work() -> None:
         finally:
             ended.append(key)
 
-    queue.add("a")
-    queue.add("b")
-    working = asyncio.ensure_future(run_workers(queue, reconcile, 4))
+    work.add("a")
+    work.add("b")
+    working = asyncio.ensure_future(run_workers(work, reconcile, 4))
     await asyncio.sleep(1)
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working
     assert sorted(ended) == ["a", "b"]
-    assert queue.longest_standstill() == 0.0, "nothing is in work any more"
+    assert work.longest_standstill() == 0.0, "nothing is in work any more"
 
 
 @settings(max_examples=40)
@@ -289,21 +285,20 @@ def test_no_key_is_worked_on_twice_at_once_and_no_change_is_missed(steps: list[t
         loop.close()
 
 
-async def test_replaced_delays_of_a_key_do_not_accumulate_timers() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_replaced_delays_of_a_key_do_not_accumulate_timers(work: WorkQueue[str]) -> None:
     for _ in range(2000):
-        queue.add_after("job", 3600.0)
-        queue.add_after("job", 1.0)
+        work.add_after("job", 3600.0)
+        work.add_after("job", 1.0)
         await asyncio.sleep(1.0)
-        assert await queue.get() == "job"
-        queue.done("job")
-    queue.add_after("job", 3600.0)
-    assert queue.delayed == 1
-    assert len(queue._timers) < 100
+        assert await work.get() == "job"
+        work.done("job")
+    work.add_after("job", 3600.0)
+    assert work.delayed == 1
+    assert len(work._timers) < 100
     await asyncio.sleep(3599.0)
-    assert len(queue) == 0
+    assert len(work) == 0
     await asyncio.sleep(1.0)
-    assert len(queue) == 1
+    assert len(work) == 1
 
 
 SHARDS = Shards(2)

@@ -5,40 +5,23 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from pyroclast.kube.credentials.certificates import load_identity
 from pyroclast.runtime import tls
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.tls import ServingTls, TlsFiles
+from tests.unit.kube.authority import Authority
 
 
-def pair(name: str, *, with_rsa: bool = False) -> tuple[bytes, bytes]:
-    """A self-signed certificate for localhost with that common name, and its key."""
-    key = rsa.generate_private_key(65537, 2048) if with_rsa else ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return certificate.public_bytes(serialization.Encoding.PEM), private
+def pair(name: str) -> tuple[bytes, bytes]:
+    """A certificate for localhost with that common name, of an authority of its own, and its key."""
+    return Authority().issue(name)
 
 
 @asynccontextmanager
@@ -78,7 +61,7 @@ async def test_a_replaced_certificate_serves_new_connections_and_an_invalid_one_
         assert await served_name(port) == "one"
         serving.use(*pair("two"))
         assert await served_name(port, server_name="localhost") == "two"
-        serving.use(*pair("three", with_rsa=True))
+        serving.use(*Authority().issue("three", rsa.generate_private_key(65537, 2048)))
         assert await served_name(port) == "three"
         with pytest.raises(ValueError, match="not a usable certificate"):
             serving.use(pair("a")[0], pair("b")[1])
@@ -112,8 +95,9 @@ async def test_no_handshake_fails_while_the_certificate_is_replaced() -> None:
 
 async def test_a_client_certificate_is_optional_but_must_match_the_client_ca() -> None:
     serving = ServingTls()
-    good, bad = pair("good"), pair("bad")
-    serving.use(*pair("server"), client_ca=good[0])
+    authority = Authority()
+    good, bad = authority.issue("good"), pair("bad")
+    serving.use(*pair("server"), client_ca=authority.pem)
 
     async def connect(port: int, identity: tuple[bytes, bytes] | None) -> bytes:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
