@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections import deque
 from random import Random
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.tasks import READY
-from pyroclast_scheduler.session import configuration
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import assume_all, take_rests
+from tests.unit.scheduler.deciding import committed, configured
 
 CONFIGURATION = """
 actions: "enqueue, allocate, preempt, backfill"
@@ -24,7 +21,6 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
 """
-ACTIONS, PLUGINS = registry.actions(), registry.plugins()
 NODES = {"n0": (4, 8), "n1": (8, 16), "n2": (2, 4)}  # cpu, memory in Gi
 MOST_PODS = 6
 MOST_GANGS = 8
@@ -61,7 +57,7 @@ class World:
         self.pods, self.gangs, self.nodes = {}, {}, dict.fromkeys(NODES, True)
         self.number = self.period = 0
         self.counts = dict.fromkeys([*STEPS, "bound", "refused", "evicted", "outdated"], 0)
-        self.settings = configuration.parse(CONFIGURATION, actions=ACTIONS, plugins=PLUGINS)
+        self.settings = configured(CONFIGURATION)
         self.start()
 
     def step(self) -> None:
@@ -129,9 +125,8 @@ class World:
     def cycle(self) -> None:
         self.period += 1
         self.cache.recheck()
-        snapshot, commits = self.cache.snapshot(), []
-        ports = Ports(objects.NOW + self.period, commits.append, period=self.period)
-        outcome = run_cycle(snapshot, self.settings, actions=ACTIONS, plugins=PLUGINS, ports=ports, uid="s")
+        snapshot = self.cache.snapshot()
+        outcome, commits = committed(snapshot, self.settings, now=objects.NOW + self.period, period=self.period)
         self.check_gangs(snapshot, commits)
         for _ in range(self.random.choice([0, 0, 0, 1, 4])):
             self.deliver()  # while it decided

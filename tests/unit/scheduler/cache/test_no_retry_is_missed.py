@@ -10,17 +10,14 @@ import numpy as np
 import pytest
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.eviction import search
 from pyroclast_scheduler.eviction.freeable import Freeable
 from pyroclast_scheduler.model.objects import Objects
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.counts import ONE_IN
 from tests.scenarios import objects
 from tests.scenarios.taking import take
+from tests.unit.scheduler.deciding import committed, configured
 
 PLAIN = {
     "preempt": "allocate, preempt",
@@ -63,7 +60,7 @@ class World:
 
     def __init__(self, random_, actions, plugin="", quota="proportion", *, is_mixed=False):
         self.random, self.is_mixed = random_, is_mixed
-        self.configuration = parse(TIERS % (actions, plugin, quota), actions=registry.actions(), plugins=registry.plugins())
+        self.configuration = configured(TIERS % (actions, plugin, quota))
         self.has_devices, self.reserves = "deviceshare" in plugin, "reserve" in actions
         self.deserves = quota == "capacity" and "reclaim" in actions
         self.cache = Cache()
@@ -207,22 +204,10 @@ class World:
 
     def decided(self, snapshot, memory, *, checks_amounts):
         """`checks_amounts`: whether a search for victims compares amounts on each node before it asks about the pods there."""
-        commits = []
         endless = patch.multiple(Freeable, **dict.fromkeys(AMOUNTS, lambda *_: np.full_like(snapshot.columns.used, 2**50)))
-        with (
-            patch.multiple(search, _UNCHECKED=0, _JOBS_PER_NODE=2 * MOST_JOBS),
-            nullcontext() if checks_amounts else endless,
-        ):
-            outcome = run_cycle(
-                snapshot,
-                self.configuration,
-                actions=registry.actions(),
-                plugins=registry.plugins(),
-                ports=Ports(
-                    objects.NOW + self.period, commits.append, memory=memory, period=self.period, reservations=self.reservations
-                ),
-                uid="u",
-            )
+        ports = {"memory": memory, "period": self.period, "reservations": self.reservations}
+        with patch.multiple(search, _UNCHECKED=0, _JOBS_PER_NODE=2 * MOST_JOBS), nullcontext() if checks_amounts else endless:
+            outcome, commits = committed(snapshot, self.configuration, now=objects.NOW + self.period, **ports)
         binds = {pair: each.preparations.get(pair[0], ()) for commit in commits for each in commit.binds for pair in each.placed}
         return outcome, binds, {each.task.uid for commit in commits for each in commit.evictions}
 

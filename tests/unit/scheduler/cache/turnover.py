@@ -15,14 +15,11 @@ from typing import Any
 import msgspec
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.tasks import TaskStatus
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import assume_all, take
+from tests.unit.scheduler.deciding import committed, configured
 
 CONFIGURATION = """
 actions: "enqueue, elect, allocate, preempt, reclaim, backfill, reserve"
@@ -32,7 +29,6 @@ tiers:
     {name: task-topology}, {name: network-topology-aware},
     {name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}]
 """
-ACTIONS, PLUGINS = registry.actions(), registry.plugins()
 NODES, RACK = 16, 4
 QUEUES, NAMESPACES, CLASSES = 4, 4, 2
 PERIODS = 60  # schedule periods in a step: fewer than really go by
@@ -49,7 +45,7 @@ class Turnover:
         self.before = _held()
         self.random = Random(seed)
         self.cache = Cache()
-        self.settings = parse(CONFIGURATION, actions=ACTIONS, plugins=PLUGINS)
+        self.settings = configured(CONFIGURATION)
         self.memory: dict[str, Any] = {}
         self.reservations: Any = None
         self.number = self.period = self.binds = 0
@@ -188,17 +184,10 @@ class Turnover:
     # -- the scheduler -------------------------------------------------------------------------------------------------
 
     def cycle(self) -> None:
-        commits: list = []
-        ports = Ports(
-            objects.NOW + 60 * self.period,
-            commits.append,
-            period=self.period,
-            memory=self.memory,
-            reservations=self.reservations,
-        )
         snapshot = self.cache.snapshot()
         self.cache.groups.gone()
-        outcome = run_cycle(snapshot, self.settings, actions=ACTIONS, plugins=PLUGINS, ports=ports, uid=str(self.period))
+        ports: dict[str, Any] = {"period": self.period, "memory": self.memory, "reservations": self.reservations}
+        outcome, commits = committed(snapshot, self.settings, now=objects.NOW + 60 * self.period, **ports)
         for commit in commits:
             for eviction in commit.evictions:
                 self.cache.pod_changed(eviction.task.pod, None)
