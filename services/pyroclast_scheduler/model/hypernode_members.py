@@ -6,6 +6,7 @@ A member selects nodes by name, regular expression or labels. An index by parts 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from operator import is_
 
@@ -176,9 +177,9 @@ def _own_nodes(hyper_node: records.HyperNode, count: int, lookup: NodeLookup) ->
             if row is not None:
                 mask[row] = True
         elif selector.regex_match is not None:
-            pattern = _compiled(selector.regex_match.pattern)
-            if pattern is not None:
-                mask[lookup.matching(selector.regex_match.pattern, pattern)] = True
+            text = selector.regex_match.pattern
+            with suppress(BadPattern):  # `_fault` reports it
+                mask[lookup.matching(text, compile_pattern(text))] = True
         elif selector.label_match:
             mask[lookup.labelled(selector.label_match)] = True
     return mask
@@ -195,13 +196,6 @@ def _fault(hyper_node: records.HyperNode) -> str:
             except BadPattern as error:
                 found.append(f"spec.members[{at}].selector.regexMatch.pattern: {error}; the member takes no node")
     return "; ".join(found)
-
-
-def _compiled(pattern: str) -> Pattern | None:
-    try:
-        return compile_pattern(pattern)
-    except BadPattern:
-        return None
 
 
 def _fill(

@@ -8,7 +8,7 @@ from typing import Final
 
 from pyroclast.api import keys, records
 from pyroclast.api.budgets import Budget, BudgetError, read_budget, read_spent
-from pyroclast.api.past_usage import BadPastUsage, read_past_usage
+from pyroclast.api.past_usage import read_past_usage
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.tasks import seconds_of
@@ -20,19 +20,6 @@ class Past:
 
     held: Amounts = field(default_factory=dict)
     users: Mapping[str, Amounts] = field(default_factory=dict)
-
-
-def read_past(text: str) -> Past:
-    """Parse the annotation of a queue that reports past usage.
-
-    Raises:
-        ValueError: the annotation is malformed.
-    """
-    try:
-        said = read_past_usage(text)
-    except BadPastUsage as error:
-        raise ValueError(str(error)) from None
-    return Past(amounts_of(said.held), {name: amounts_of(amounts) for name, amounts in said.users.items()})
 
 
 _ROOT: Final = "root"
@@ -86,8 +73,11 @@ class QueueFacts:
         """Return the past usage of the queue; empty if the recorder has not reported any."""
         key = keys.QUEUE_PAST_USAGE
         text = self.record.metadata.annotations.get(key)
+        if text is None:
+            return Past()
         try:
-            return Past() if text is None else read_past(text)
+            said = read_past_usage(text)
+            return Past(amounts_of(said.held), {name: amounts_of(amounts) for name, amounts in said.users.items()})
         except ValueError as error:
             self.faults.append(f"annotation {key}: {str(error)[:200]}; past usage of the queue is passed over")
             return Past()

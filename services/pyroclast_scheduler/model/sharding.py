@@ -7,16 +7,11 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from pyroclast.api import keys, records
 from pyroclast.resources.go_flags import parse_bool
-
-
-def free_of(desired: Iterable[str], used: Iterable[Collection[str]]) -> frozenset[str]:
-    """Return the desired nodes that no other scheduler reports as used."""
-    return frozenset(desired).difference(*used)
 
 
 class ShardTable:
@@ -45,7 +40,7 @@ class ShardTable:
         own = self.own
         if own is not None:
             others = [shard for name, shard in self._shards.items() if name != self.name]
-            free = free_of(own.spec.nodes_desired, [shard.status.nodes_in_use for shard in others])
+            free = frozenset(own.spec.nodes_desired).difference(*(shard.status.nodes_in_use for shard in others))
             used = set(own.status.nodes_in_use)
             # the first NodeShard by name gets a node that several desire and none uses: else all would use and then leave it
             first = [shard.spec.nodes_desired for shard in others if shard.metadata.name < self.name]
