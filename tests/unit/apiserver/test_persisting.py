@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pyroclast.kube.credentials.config import load_config
 from pyroclast_standalone.apiserver.storage.persist import DamagedData, SqliteJournal
 from tests.unit.running import RunningServer, running_server
 
@@ -144,10 +145,11 @@ def test_a_batch_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     journal.close()
 
 
-async def test_kubeconfig_is_readable_only_by_its_owner(tmp_path: Path) -> None:
+async def test_kubeconfig_is_readable_only_by_its_owner_and_names_the_default_namespace(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server:
         assert server.kubeconfig.stat().st_mode & 0o777 == 0o600
         assert json.loads(server.kubeconfig.read_text())["current-context"] == "pyroclast"
+        assert load_config(str(server.kubeconfig)).namespace == "default"
 
 
 async def test_a_full_disk_fails_the_write_and_stops_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
