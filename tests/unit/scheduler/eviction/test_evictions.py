@@ -1,4 +1,4 @@
-"""Evictions over many cycles: none is superfluous, who they are for gets the place, and nobody is evicted back and forth."""
+"""Evictions over many cycles: none is superfluous, and who they are for gets the place."""
 
 from collections import Counter
 
@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.tasks import TaskStatus
 from tests.scenarios import objects, runner
 from tests.scenarios.taking import take
 from tests.unit.scheduler.deciding import committed, configured
@@ -34,7 +33,6 @@ class World:
         self.pods = {row[0]: row for row in tables["pods"]}
         for row in tables["pods"]:
             self.cache.pod_changed(None, objects.pod(row))
-        self.evicted = []
         self.moment = 0
 
     def cycle(self):
@@ -58,7 +56,6 @@ class World:
             self.cache.pod_changed(objects.pod(row), None)
             self.pods[f"{name}x"] = [f"{name}x", row[1], "-", *row[3:]]
             self.cache.pod_changed(None, objects.pod(self.pods[f"{name}x"]))
-        self.evicted += evicted
         return evicted, promised, free
 
     def change(self, name, node):
@@ -104,7 +101,6 @@ def full_clusters(draw):
 
 
 PLAIN = ["allocate, preempt", "allocate, reclaim"]
-ALL = [*PLAIN, "allocate, preempt, reclaim", "allocate, gangpreempt", "allocate, gangpreempt, gangreclaim"]
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
@@ -126,19 +122,6 @@ def test_no_pod_is_evicted_needlessly_and_the_waiting_pod_gets_the_freed_node(ta
         for pod, node in owed.items():
             assert world.pods[pod][2] == node or (pod, node) in promised, f"{pod} did not get its place"
         owed = {pod: node for pod, node in promised if node in nodes}
-
-
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
-@given(full_clusters(), st.sampled_from(ALL))
-def test_evictions_stop_after_a_bounded_number_of_cycles(tables, actions):
-    world = World(tables, actions)
-    for _ in range(CYCLES):
-        world.cycle()
-    before = len(world.evicted)
-    for _ in range(4):
-        world.cycle()
-    assert world.evicted[before:] == []
-    assert all(task.status is not TaskStatus.RELEASING for task in world.cache.tasks.values())
 
 
 def test_only_the_large_victim_is_evicted_when_it_alone_frees_enough():

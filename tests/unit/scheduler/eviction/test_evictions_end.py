@@ -12,7 +12,7 @@ from tests.unit.scheduler.eviction.constant_demand import Demand, World, steps_t
 
 SEEDS = 12
 SOAK = 700
-ACTIONS = ("reclaim", "gangreclaim", "preempt", "gangpreempt")
+ACTIONS = ("reclaim", "gangreclaim", "preempt", "gangpreempt", "preempt, reclaim", "gangpreempt, gangreclaim")
 TIERS = {
     "capacity": "{name: capacity}",
     "tree": "{name: capacity, enableHierarchy: true, arguments: {ancestorReclaimLevel: %d}}",
@@ -53,7 +53,7 @@ def configuration(rng: random.Random, action: str, kind: str):
 def world(seed: int, action: str, kind: str) -> World:
     rng = random.Random(f"{seed} {action} {kind}")
     nodes = [[f"n{i}", rng.choice([4, 8]), f"{rng.choice([8, 16])}Gi"] for i in range(rng.randint(1, 5))]
-    names = [f"q{i}" for i in range(1 if "preempt" in action else rng.randint(2, 4))]
+    names = [f"q{i}" for i in range(rng.randint(2, 4) if "reclaim" in action else 1)]
     queues: list = [["root", {}]] if kind == "tree" else []
     if kind == "tree":
         queues += [[f"p{i}", {"parent": "root", "deserved": deserved(rng)}] for i in range(2)]

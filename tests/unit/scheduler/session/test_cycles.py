@@ -1,17 +1,12 @@
 """Properties of whole cycles on random clusters."""
 
-import gc
 import time
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.session.session import Session
 from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.taking import assume_all, take_statuses
@@ -27,11 +22,6 @@ actions: "enqueue, allocate, backfill"
 tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: overcommit}, {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
-"""
-EVERYTHING = f"""
-actions: "enqueue, elect, allocate, reserve, backfill, preempt, reclaim, gangpreempt, gangreclaim, shuffle"
-tiers:
-- plugins: [{", ".join(f"{{name: {name}}}" for name in sorted(registry.plugins()))}]
 """
 
 
@@ -135,20 +125,3 @@ def test_a_gang_of_1000_pods_is_placed_within_two_seconds_of_cpu_time():
     _, binds = cycle(cache, FULL)
     assert len(binds) == size
     assert time.process_time() - start < 2.0
-
-
-def parts_of_sessions():
-    return sum(isinstance(each, Session | Job) for each in gc.get_objects())
-
-
-@pytest.mark.parametrize("text", [PLAIN, FULL, EVERYTHING], ids=["plain", "default", "every plugin"])
-def test_sessions_and_jobs_are_freed_after_a_cycle_without_the_garbage_collector(text):
-    cache = fill([(4, 6), (2, 6)], [(2, 0, [1, 1]), (1, 1, [2, 3]), (1, 0, [8])])
-    gc.collect()
-    gc.disable()
-    try:
-        before = parts_of_sessions()
-        cycle(cache, text)
-        assert parts_of_sessions() == before
-    finally:
-        gc.enable()
