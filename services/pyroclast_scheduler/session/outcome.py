@@ -5,7 +5,7 @@ They stand apart from the session, because the shell reads them after the sessio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,9 +16,7 @@ from pyroclast_scheduler.model.budgets import BudgetStanding
 from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.faults import Fault
-from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.model.promises import Promise
 from pyroclast_scheduler.model.reservations import KeptPlace, Reservation
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.triggers import UnschedulableJob
@@ -172,27 +170,6 @@ class WaitingTask:
     members: int | None = None
 
 
-class GangPromise(NamedTuple):
-    """What one gang of `queue` is owed, see `model.promises`, and whether the room is still kept."""
-
-    job: str
-    queue: str
-    priority: int
-    promise: Promise
-    is_kept: bool
-
-
-class Standing(NamedTuple):
-    """The gangs that were let in and have not started, and the keys of those for which room is kept no longer."""
-
-    gangs: Sequence[JobFacts] = ()
-    ended: Collection[str] = ()
-
-    def listed(self) -> list[GangPromise]:
-        """Return what each gang is owed, and why."""
-        return [GangPromise(each.key, each.queue, each.priority, each.promise, each.key not in self.ended) for each in self.gangs]
-
-
 @dataclass(slots=True)
 class Outcome:
     """The results of a session besides its commits.
@@ -212,7 +189,6 @@ class Outcome:
         faults: invalid objects that plugins reported.
         reservations: the reservations by job; None if no plugin makes any.
         released: jobs whose reservation ended in this session.
-        promises: what each gang is owed that was let in and has not started.
         lapsed: queues in which a promise to a gang ended by time alone.
         measures: numbers for the metrics.
         let_in: pods whose queue gate is removed.
@@ -236,7 +212,6 @@ class Outcome:
     faults: frozenset[Fault] = frozenset()
     reservations: Mapping[str, Reservation] | None = None
     released: frozenset[str] = frozenset()
-    promises: Standing = field(default_factory=Standing)
     lapsed: frozenset[str] = frozenset()
     measures: Measures = field(default_factory=Measures)
     let_in: list[TaskFacts] = field(default_factory=list)

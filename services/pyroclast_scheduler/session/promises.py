@@ -1,4 +1,4 @@
-"""The promises of one session: taken back, kept from pods beyond the minimum of their gangs, and listed for explanations.
+"""The promises of one session: taken back, and kept from pods beyond the minimum of their gangs.
 
 `model.promises` says what each gang was owed when the session began. A session changes that:
 
@@ -35,7 +35,6 @@ from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.tasks import READY, TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.outcome import Standing
 
 if TYPE_CHECKING:
     from pyroclast_scheduler.session.session import Session
@@ -130,10 +129,6 @@ class Promises:
         for key in [key for key in self._arrivals if key not in jobs]:
             del self._arrivals[key]
         return frozenset(self._lapsed)
-
-    def standing(self) -> Standing:
-        """Return what each gang is owed when the session ends."""
-        return Standing(self._session.snapshot.promised, self._taken | self._session.ports.memory.get(_OVER, {}).keys())
 
     def late(self, job: Job) -> Floats | None:
         """Return what gangs with at least the priority of `job` were promised until they waited too long; None for nothing."""

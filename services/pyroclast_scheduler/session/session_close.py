@@ -69,7 +69,6 @@ def close(session: Session, *, timestamp: str) -> Outcome:
         reservations=reserved.current,
         released=reserved.released(),
         lapsed=session.promises.observe(),
-        promises=session.promises.standing(),
         measures=report.measures,
         let_in=report.let_in,
         retried=session.equivalents.selected,

@@ -92,7 +92,6 @@ class World:
             outcome, commits = committed(
                 self.cache, self.settings, now=objects.NOW + self.period, period=self.period, memory=self.memory
             )
-            self.owed = {each.job.removeprefix("t/"): each for each in outcome.promises.listed()}
             take_rests(self.cache, outcome)
             for commit in commits:
                 for binds in commit.binds:
@@ -188,20 +187,20 @@ def test_a_gang_that_could_not_start_is_placed_when_a_node_has_its_label(world):
     assert world.step(4).running("stuck") == 2
 
 
-def test_the_outcome_of_a_session_lists_who_is_owed_what_and_why(world):
+def test_a_gang_is_owed_room_only_while_it_starts_or_waits_for_nodes_and_not_for_long(world):
     world.group("starting", 2, 1, delay=None)
     world.group("stuck", 1, 4, sel={"disk": "tape"})
     world.group("waits", 1, 4, priority=1, sel={"host": "n1"})
     world.group("runs", 1, 8, priority=9, sel={"host": "n1"})
     world.step(4)
-    listed = {name: (str(each.promise.why), dict(each.promise.amounts), each.is_kept) for name, each in world.owed.items()}
-    assert listed == {
-        "starting": ("its pods are being created", {"cpu": 2000}, True),
-        "stuck": ("something other than room holds it up", {}, True),
-        "waits": ("its pods wait for room on nodes", {"cpu": 4000}, True),
+    promises = {name: world.facts(name).promise for name in ("starting", "stuck", "waits")}
+    assert {name: (str(each.why), dict(each.amounts)) for name, each in promises.items()} == {
+        "starting": ("its pods are being created", {"cpu": 2000}),
+        "stuck": ("something other than room holds it up", {}),
+        "waits": ("its pods wait for room on nodes", {"cpu": 4000}),
     }
     world.step(2 * PERIODS)
-    assert not world.owed["waits"].is_kept
+    assert "t/waits" in world.memory["promises.over"]
 
 
 # -- pods that do not come -----------------------------------------------------------------------------------------------
