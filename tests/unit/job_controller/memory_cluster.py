@@ -132,6 +132,14 @@ class MemoryCluster:
         }
         self.server.create(JOBS, body)
 
+    async def running(self, name: str, *tasks: dict[str, Any], **spec: Any) -> None:
+        """Make a Job, let its gang in, and wait until all its pods run."""
+        self.job(name, *tasks, **spec)
+        await self.until(lambda: bool(self.server.of(PODS)) or self.admit())
+        await self.until(lambda: len(self.pods()) == sum(each["replicas"] for each in tasks))
+        self.run_pods()
+        await self.until(lambda: self.phase(name) == "Running")
+
     def status(self, name: str) -> dict[str, Any]:
         return cast(dict[str, Any], self.server.of(JOBS)[Key(NS, name)].get("status") or {})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyroclast.api.types import PODS, Key, ResourceType
+from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.lifecycle.effects import DeletePods, Victim
@@ -19,11 +19,7 @@ from .memory_cluster import MemoryCluster, virtual_cluster
 
 @virtual_cluster()
 async def test_pod_is_restarted_although_patching_its_mark_hits_a_conflict(cluster: MemoryCluster) -> None:
-    cluster.job("j", task("a", replicas=2), policies=[{"event": "PodFailed", "action": "RestartTask"}])
-    await cluster.until(lambda: bool(cluster.server.of(PODS)) or cluster.admit())
-    await cluster.until(lambda: len(cluster.pods()) == 2)
-    cluster.run_pods()
-    await cluster.until(lambda: cluster.phase("j") == "Running")
+    await cluster.running("j", task("a", replicas=2), policies=[{"event": "PodFailed", "action": "RestartTask"}])
     failed, healthy = cluster.pods()
     patch, conflicts = cluster.replica.client.patch, [0]
 
@@ -49,12 +45,8 @@ async def test_pod_is_restarted_although_patching_its_mark_hits_a_conflict(clust
 
 @virtual_cluster()
 async def test_deletion_of_a_pod_that_no_longer_exists_is_not_remembered(cluster: MemoryCluster) -> None:
-    cluster.job("j", task("a", replicas=2))
-    await cluster.until(lambda: bool(cluster.server.of(PODS)) or cluster.admit())
-    await cluster.until(lambda: len(cluster.pods()) == 2)
-    cluster.run_pods()
+    await cluster.running("j", task("a", replicas=2))
     shared = cluster.replica.shared
-    await cluster.until(lambda: cluster.phase("j") == "Running")
     job = shared.caches.jobs.get(Key(NS, "j"))
     assert job is not None
     memory = JobMemory(job.metadata.uid, Pace(shared.clock))

@@ -28,12 +28,7 @@ def statuses(cluster: MemoryCluster) -> list[dict[str, Any]]:
 
 async def job_that_runs(cluster: MemoryCluster) -> None:
     evicted = [{"events": ["PodEvicted", "PodFailed"], "action": "RestartJob"}]
-    cluster.job("j", task(replicas=2), policies=evicted)
-    await cluster.until(lambda: cluster.server.of(POD_GROUPS))
-    cluster.admit()
-    await cluster.until(lambda: len(cluster.pods()) == 2)
-    cluster.run_pods()
-    await cluster.until(lambda: cluster.phase("j") == "Running")
+    await cluster.running("j", task(replicas=2), policies=evicted)
 
 
 def put_aborted(cluster: MemoryCluster) -> None:
