@@ -17,7 +17,6 @@ from typing import Final
 import msgspec
 
 from pyroclast.api import records
-from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.explaining.annotations import Turns, is_worth_a_write, waiting_of
 from pyroclast_scheduler.explaining.answers import Answerer, answer_of, queue_rows
@@ -41,17 +40,14 @@ _TURN: Final = 20
 _STEP_SECONDS: Final = 0.2  # a step that is under way has ended after it
 
 
-class World:
+class World(bench.VirtualCluster):
     """A full cluster: Jobs that run on every node, and others that wait."""
 
     def __init__(self, waiting: int) -> None:
-        self.cache, self.book, self.now = Cache(), WaitingBook(), _NOW
+        super().__init__(bench.CONFIGURATION, [f"q{queue}" for queue in range(QUEUES)], [CPU] * NODES)
+        self.book, self.now = WaitingBook(), _NOW
         self._made = 0
         self._running: list[str] = []
-        for queue in range(QUEUES):
-            self.cache.queue_changed(None, bench.queue(f"q{queue}"))
-        for row in range(NODES):
-            self.cache.node_changed(None, bench.node(row, cpu=CPU))
         for row in range(NODES):
             self._runs(f"r{row}", f"node-{row}")
         for _ in range(waiting):
@@ -62,7 +58,8 @@ class World:
         body["metadata"]["annotations"] = {"scheduling.volcano.sh/running-estimate": "1h"}
         body["spec"]["minResources"] = {"cpu": str(pods * CPU // PODS), "memory": f"{pods}Gi"}
         body["status"]["phase"] = phase
-        self.cache.group_changed(None, msgspec.convert(body, records.PodGroup))
+        self._groups[name] = msgspec.convert(body, records.PodGroup)
+        self.cache.group_changed(None, self._groups[name])
 
     def _runs(self, name: str, node: str) -> None:
         self._group(name, PODS, "Running")
@@ -79,14 +76,10 @@ class World:
 
     def change(self) -> None:
         """A Job ends, another one comes."""
-        name = self._running.pop(0)
-        for task in self.cache.groups.tasks_of(f"b/{name}"):
-            self.cache.pod_changed(task.pod, None)
-        group = self.cache.groups.current(f"b/{name}")
-        self.cache.group_changed(group, None)
+        self.end(self._running.pop(0))
         self._waits()
 
-    def session(self) -> float:
+    def timed(self) -> float:
         """One session; how long it took, in milliseconds of CPU."""
         commits: list[Commit] = []
         self.now += 1.0
@@ -110,7 +103,7 @@ def _sessions(world: World, count: int, quiet: threading.Event) -> list[float]:
     for _ in range(count):
         world.change()
         quiet.clear()
-        found.append(world.session())
+        found.append(world.timed())
         quiet.set()
         time.sleep(0.01)
     return found
@@ -205,7 +198,7 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, default=400)  # each ends one of the 1,000 Jobs that run
     options = parser.parse_args()
     world = World(options.waiting)
-    world.session()
+    world.timed()
     sys.stdout.write(f"{len(world.book)} Jobs wait in {len(world.book.queues)} queues on {NODES} nodes\n")
     quiet, is_on, is_over, steps = threading.Event(), threading.Event(), threading.Event(), list[float]()
     _sessions(world, 20, quiet)

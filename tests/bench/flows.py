@@ -122,11 +122,8 @@ async def run(title: str, flows: list[dict[str, Any]], server: RunningServer, cl
             await asyncio.sleep(1)
         watching.cancel()
     used = cpu_seconds(pid) - before
-    writes = sum(
-        1
-        for info in server._mishaps.seen
-        if info.verb == "patch" and info.resource == "jobflows" and info.subresource == "status"
-    )
+    patched = [(info.resource, info.subresource) for info in server._seen if info.verb == "patch"]
+    writes = patched.count(("jobflows", "status"))
     print(
         f"{title}: {jobs} Jobs in {time.monotonic() - began:.1f} s, controller {used * 1000 / jobs:.2f} ms CPU per Job, "
         f"{writes} writes of flow statuses for {driver.transitions} changes of phase ({writes / driver.transitions:.2f})"

@@ -122,15 +122,8 @@ def test_history_page_shows_how_many_estimates_held_or_were_early_or_late() -> N
 )
 def test_history_page_distinguishes_native_podgroups_from_jobs(kind: ResourceType, row: str, title: str, why: str) -> None:
     told = {"object": kind.qualified, "namespace": "team", "name": "gang", "uid": "u", "queue": "red", "user": "ann"}
-    told |= {
-        "state": "Completed",
-        "submitted": None,
-        "ended": None,
-        "waitedSeconds": 1,
-        "elapsedSeconds": 2,
-        "pods": 3,
-        "nodes": 1,
-    }
+    told |= {"state": "Completed", "submitted": None, "ended": None, "waitedSeconds": 1, "elapsedSeconds": 2}
+    told |= {"pods": 3, "nodes": 1}
     page = history(Templates(), {}, {"jobs": {"items": [told]}}, "")
     assert row in next(section.html for section in page.sections if section.id == "jobs")
     steps = {"phases": [], "causes": [], "evictions": [], "tasks": [], "asked": {}}
@@ -289,7 +282,7 @@ async def test_stale_cache_is_announced_while_the_api_server_does_not_answer(
     filled.server.drop_watches()
     page = await filled.until("/jobs", "The API server does not answer: jobs as of")
     assert ">train</a></th>" in page, "what was last known is still shown"
-    filled.server._mishaps.planned.clear()
+    filled.server._planned.clear()
     await filled.job("team", "afterwards")
     page = await filled.until("/jobs", "afterwards")
     assert "does not answer" not in page

@@ -39,15 +39,10 @@ def job(name="train", *, phase="Pending", message="", reason="", queue="research
 
 def group(name="train", *, phase="Pending", message="", queue="research", minutes=0, cpu="4", priority=0, namespace="team"):
     conditions = [{"type": "Unschedulable", "status": "True", "message": message, "lastTransitionTime": at(2)}] if message else []
+    made = {"name": f"{name}-g", "namespace": namespace, "uid": f"g-{name}"}
     owner = {"kind": "Job", "name": name, "uid": f"job-{name}"}
     return {
-        "metadata": {
-            "name": f"{name}-g",
-            "namespace": namespace,
-            "uid": f"g-{name}",
-            "creationTimestamp": at(minutes),
-            "ownerReferences": [owner],
-        },
+        "metadata": {**made, "creationTimestamp": at(minutes), "ownerReferences": [owner]},
         "spec": {"queue": queue, "priority": priority, "minResources": {"cpu": cpu, "pods": "4", "requests.cpu": cpu}},
         "status": {"phase": phase, "conditions": conditions},
     }
@@ -127,11 +122,8 @@ def test_running_row_counts_elapsed_time_from_the_last_start():
     runs = job("runs", phase="Running")
     runs["status"] |= {"running": 3, "conditions": [{"status": "Running", "lastTransitionTime": at(4)}]}
     runs["spec"]["runningEstimate"] = "1h"
-    pods = [
-        member(0, node="a", ready=True),
-        member(1, node="b", ready=True, restarts=2),
-        member(2, node="b", waiting="CrashLoopBackOff"),
-    ]
+    pods = [member(0, node="a", ready=True), member(1, node="b", ready=True, restarts=2)]
+    pods.append(member(2, node="b", waiting="CrashLoopBackOff"))
     (row,) = running_rows(views((runs, None), (job(), None)), pods, NOW)
     assert (row["name"], row["ready"], row["pods"], row["elapsedSeconds"]) == ("runs", 3, 4, 360)
     assert (row["nodes"], row["ends"], row["health"]) == (2, "2026-11-24T13:04:00Z", "1 crash, 1 missing, 1 restarted")
@@ -200,6 +192,7 @@ def test_estimated_start_is_shown_as_time_with_the_date_unless_today(monkeypatch
     assert start_text("never") == "never"
 
 
+TEAM = {"namespace": "team"}
 SCHEDULERS = {
     "metadata": {"namespace": "team", "name": "train"},
     "queue": "research",
@@ -209,14 +202,9 @@ SCHEDULERS = {
     "waitedSeconds": 420,
     "sentence": "not now: it asks for 4 cpu",
     "position": {"position": 3, "total": 4},
-    "ahead": {
-        "jobs": [{"namespace": "team", "name": "urgent", "asks": {"cpu": "4"}}],
-        "others": 1,
-        "resource": "cpu",
-        "amount": "8",
-    },
+    "ahead": {"jobs": [{**TEAM, "name": "urgent", "asks": {"cpu": "4"}}], "others": 1, "resource": "cpu", "amount": "8"},
     "holders": [
-        {"namespace": "team", "name": "holder", "amount": "6", "resource": "cpu"},
+        {**TEAM, "name": "holder", "amount": "6", "resource": "cpu"},
         {"namespace": None, "name": None, "others": 2, "amount": "1", "resource": "cpu"},
     ],
     "start": None,
@@ -248,13 +236,8 @@ LAST_KNOWN = "the last that the scheduler wrote: it gives no answer now"
 @pytest.mark.parametrize(
     ("waiting", "its_group", "seen", "source"),
     [
-        (job(), group(message=FULL), at(2), "the last that the scheduler wrote: it gives no answer now"),
-        (
-            job(),
-            group(message=FULL) | {"said": {"seen": at(8)}},
-            at(8),
-            "the last that the scheduler wrote: it gives no answer now",
-        ),
+        (job(), group(message=FULL), at(2), LAST_KNOWN),
+        (job(), group(message=FULL) | {"said": {"seen": at(8)}}, at(8), LAST_KNOWN),
         (job(message="waits: pods is forbidden"), None, None, "from the objects in the API server"),
     ],
     ids=["since its condition", "when a session last saw it", "a cause of a controller"],
@@ -275,14 +258,8 @@ def queue(name, parent="root", **spec):
 
 def test_queue_tree_places_queues_below_their_parents_and_tolerates_cycles():
     found = [queue("b"), queue("a", "b"), queue("root", ""), queue("z", "gone"), queue("c", "d"), queue("d", "c")]
-    assert [(depth, each["metadata"]["name"]) for depth, each in in_tree_order(found)] == [
-        (0, "root"),
-        (1, "b"),
-        (2, "a"),
-        (0, "z"),
-        (0, "c"),
-        (0, "d"),
-    ]
+    order = [(depth, each["metadata"]["name"]) for depth, each in in_tree_order(found)]
+    assert order == [(0, "root"), (1, "b"), (2, "a"), (0, "z"), (0, "c"), (0, "d")]
 
 
 def test_queue_row_shows_borrowed_resources_and_waiting_podgroups():
@@ -290,14 +267,8 @@ def test_queue_row_shows_borrowed_resources_and_waiting_podgroups():
     shown["status"]["allocated"] = {"cpu": "6", "memory": "0", "pods": "6"}
     groups = [group("one", minutes=4), group("two", minutes=7), group("three", phase="Running")]
     (row,) = queue_rows([shown], groups, NOW, is_tree=False)
-    assert {name: row[name] for name in ("resource", "deserved", "allocated", "borrowed", "limit", "guarantee")} == {
-        "resource": "cpu",
-        "deserved": "4",
-        "allocated": "6",
-        "borrowed": "2",
-        "limit": "8",
-        "guarantee": None,
-    }
+    want = {"resource": "cpu", "deserved": "4", "allocated": "6", "borrowed": "2", "limit": "8", "guarantee": None}
+    assert row | want == row
     assert (row["waiting"], row["running"], row["oldestSeconds"]) == (2, 1, 360)
 
 
