@@ -57,7 +57,15 @@ def flat(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensions) -> 
     guarantee, deserved, names = _amounts(queues, dimensions)
     is_there = (total > 0) | (guarantee > 0).any(axis=0)  # a resource that no node has limits no share
     deserved = np.maximum(np.where(is_there, np.minimum(deserved, limit), deserved), guarantee)
-    return Tree(_rows(queues), guarantee, deserved, _counted(names, deserved), limit, ((),) * len(queues), {})
+    return Tree(
+        {name: row for row, name in enumerate(queues)},
+        guarantee,
+        deserved,
+        _counted(names, deserved),
+        limit,
+        ((),) * len(queues),
+        {},
+    )
 
 
 def hierarchical(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensions) -> Tree | None:
@@ -68,7 +76,7 @@ def hierarchical(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensi
     """
     if ROOT not in queues:
         return None
-    rows = _rows(queues)
+    rows = {name: row for row, name in enumerate(queues)}
     guarantee, deserved, names = _amounts(queues, dimensions)
     deserved = np.maximum(deserved, guarantee)
     children: dict[int, list[int]] = {}
@@ -80,7 +88,9 @@ def hierarchical(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensi
     guarantee[root], deserved[root] = guarantee[below].sum(axis=0), deserved[below].sum(axis=0)
     names[root] = names[below].any(axis=0)
     caps = np.array([demand.capability_left(queue, dimensions) for queue in queues.values()])
-    caps[root] = np.where((total > 0) | _is_basic(dimensions), caps[root], 0)
+    is_offered = total > 0
+    is_offered[[CPU, MEMORY]] = True
+    caps[root] = np.where(is_offered, caps[root], 0)
     limit = np.zeros_like(caps)
     limit[root] = caps[root]
     ancestors: list[tuple[int, ...]] = [()] * len(queues)
@@ -109,12 +119,6 @@ def _downwards(root: int, children: Mapping[int, list[int]]) -> Iterator[tuple[i
         level = [child for _, child in pairs]
 
 
-def _is_basic(dimensions: Dimensions) -> Bools:
-    basic = np.zeros(len(dimensions), dtype=np.bool_)
-    basic[[CPU, MEMORY]] = True
-    return basic
-
-
 def _amounts(queues: Mapping[str, Queue], dimensions: Dimensions) -> tuple[Floats, Floats, Bools]:
     """Return the guarantees, the deserved amounts, and a mask of the named dimensions."""
     shape = (len(queues), len(dimensions))
@@ -128,10 +132,6 @@ def _amounts(queues: Mapping[str, Queue], dimensions: Dimensions) -> tuple[Float
             if at is not None and at < shape[1]:
                 names[row, at] = True
     return guarantee, deserved, names
-
-
-def _rows(queues: Mapping[str, Queue]) -> dict[str, int]:
-    return {name: row for row, name in enumerate(queues)}
 
 
 def _counted(names: Bools, deserved: Floats) -> Bools:

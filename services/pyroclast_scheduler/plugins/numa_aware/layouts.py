@@ -132,14 +132,14 @@ class Table:
     def of(cls, names: Sequence[str], found: Mapping[str, Inside], problems: Mapping[str, str]) -> Table:
         """Return the table of the nodes `names`."""
         by_row = [found.get(name) for name in names]
-        rows: dict[Profile, list[int]] = {}
-        for row, (name, inside) in enumerate(zip(names, by_row, strict=True)):
-            profile = Profile(is_sound=name not in problems) if inside is None else _profile(inside)
-            rows.setdefault(profile, []).append(row)
         profiles: dict[Profile, Bools] = {}
-        for profile, alike in rows.items():
-            profiles[profile] = np.zeros(len(names), dtype=np.bool_)
-            profiles[profile][alike] = True
+        for row, (name, inside) in enumerate(zip(names, by_row, strict=True)):
+            profile = Profile(is_sound=name not in problems)
+            if inside is not None:
+                profile = Profile(is_there=True, is_static=inside.is_static, policy=inside.policy, has_cpus=inside.has_cpus)
+            if profile not in profiles:
+                profiles[profile] = np.zeros(len(names), dtype=np.bool_)
+            profiles[profile][row] = True
         return cls(by_row, profiles)
 
     def closed(self, policy: str) -> list[Refusal]:
@@ -159,7 +159,3 @@ class Table:
             if (policy_refusal(profile, policy) is None if policy else profile.is_static and profile.policy in ALIGNING)
         ]
         return np.logical_or.reduce(masks) if masks else None
-
-
-def _profile(inside: Inside) -> Profile:
-    return Profile(is_there=True, is_sound=True, is_static=inside.is_static, policy=inside.policy, has_cpus=inside.has_cpus)
