@@ -52,8 +52,6 @@ class _Last:
 
 
 class _Reader:
-    """Parses an expression in one pass."""
-
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._at = 0

@@ -140,7 +140,6 @@ class BundleInjector:
             yield from informer.values()
 
     def _behind(self) -> Iterator[Configuration]:
-        """Return the configurations that are installed and lack the bundle."""
         return (configuration for configuration in self._installed() if not configuration.holds(self._bundle))
 
     async def _inject(self, configuration: Configuration) -> bool:
@@ -179,7 +178,6 @@ class BundleInjector:
 
 
 def _digest(bundle: str) -> str:
-    """Return the value of the annotation that confirms a bundle (base64)."""
     return hashlib.sha256(bundle.encode()).hexdigest()[:16]
 
 

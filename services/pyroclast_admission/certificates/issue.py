@@ -149,7 +149,6 @@ def _signing_key(pem: bytes) -> SigningKey:
 
 
 def _names(certificate: x509.Certificate) -> frozenset[str]:
-    """Return the host names and IP addresses for which the certificate is valid."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -1,4 +1,4 @@
-"""The caches show the rules the same as the objects themselves would."""
+"""The caches show the rules the same as the objects themselves would; where they may lag, what is there now is read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import msgspec
 import orjson
 import pytest
 
+from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.records import JobFlow, Queue, ResourceQuota
-from pyroclast.api.types import QUEUES as QUEUE_TYPE
+from pyroclast.api.types import CRDS, QUEUES, Key
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
@@ -15,9 +16,10 @@ from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast.runtime.in_process.queues import QueueCache, queue_view
 from pyroclast_admission import caches
 from pyroclast_admission.caches import FlowCache
+from pyroclast_admission.lookup import REMEMBERED_SECONDS, Fetcher
 from tests.unit.running import running_server
 
-QUEUES = [
+MANIFESTS = [
     {"metadata": {"name": "bare"}},
     {
         "metadata": {"name": "full", "annotations": {"volcano.sh/hierarchy": "root/a", "volcano.sh/hierarchy-weights": "1/2"}},
@@ -32,14 +34,14 @@ QUEUES = [
 ]
 
 
-@pytest.mark.parametrize("queue", QUEUES, ids=["bare", "full"])
+@pytest.mark.parametrize("queue", MANIFESTS, ids=["bare", "full"])
 def test_a_cached_queue_has_the_same_view_as_its_manifest(queue: dict[str, object]) -> None:
     assert queue_view(msgspec.json.decode(orjson.dumps(queue), type=Queue)) == QueueView.of(queue)
 
 
 async def test_children_of_a_queue_follow_changed_parents_and_removals() -> None:
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
-        cache = QueueCache(Informer(client, QUEUE_TYPE, Queue))
+        cache = QueueCache(Informer(client, QUEUES, Queue))
     for name, parent in (("b", "p"), ("a", "p"), ("c", "q")):
         cache.put(QueueView(name, parent))
     assert [child.name for child in cache.children("p")] == ["a", "b"]
@@ -85,3 +87,29 @@ def test_a_quota_forbids_a_class_if_it_leaves_no_pods_of_that_class(
     selector = {"matchExpressions": [{"scopeName": "PriorityClass", **rule} for rule in rules]}
     quota = {"metadata": {"name": "q", "namespace": "team-a"}, "spec": {"hard": hard, "scopeSelector": selector}}
     assert caches.forbids(msgspec.json.decode(orjson.dumps(quota), type=ResourceQuota), "high") is forbids
+
+
+CHILD = (QUEUES, Key("", "child"))
+MANIFEST = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "child"}, "spec": {"parent": "above"}}
+
+
+async def test_only_the_absence_of_an_uncached_queue_is_remembered() -> None:
+    now = [0.0]
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        for definition in custom_resource_definitions():
+            if definition["spec"]["names"]["kind"] == "Queue":
+                await client.create(CRDS, definition)
+        await server.settle()
+        cache = QueueCache(Informer(client, QUEUES, Queue))
+        fetcher = Fetcher(client, cache, clock=lambda: now[0])
+        view = QueueView("child", "above")
+        assert await fetcher.fetch(CHILD) is None
+        await client.create(QUEUES, MANIFEST)
+        assert await fetcher.fetch(CHILD) is None, "it was asked for a moment ago"
+        now[0] = REMEMBERED_SECONDS
+        assert await fetcher.fetch(CHILD) == view
+        cache.put(view)
+        await client.delete(QUEUES, CHILD[1])
+        assert await fetcher.fetch(CHILD) is None
+        await client.create(QUEUES, MANIFEST)
+        assert await fetcher.fetch(CHILD) == view, "what the cache has is read each time"

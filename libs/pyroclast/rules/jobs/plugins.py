@@ -118,7 +118,6 @@ def _unknown(name: str, path: str, known: Collection[str]) -> Finding:
 
 
 def _flags(plugins: Json, name: str) -> Flags | None:
-    """Return the parsed arguments of a built-in plugin; None when the Job does not use that plugin."""
     given = mapping(plugins)
     return go_flags.parse(string_items(given[name]), BUILT_IN[name]) if name in given and name in BUILT_IN else None
 

@@ -103,7 +103,6 @@ def scheduler_warnings(
 
 
 def _pod_specs(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the spec at `path` and the pod specs of its tasks, each with its path."""
     yield path, spec
     for index, task in mappings(spec.get("tasks")):
         yield f"{path}.tasks[{index}].template.spec", mapping(mapping(task.get("template")).get("spec"))

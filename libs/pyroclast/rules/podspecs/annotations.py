@@ -41,7 +41,6 @@ def check_annotation_names(annotations: Mapping[str, Any], path: str, errors: li
 
 
 def _size_of(annotations: Mapping[str, Any]) -> int:
-    """Return the number of bytes of all keys and values together."""
     return sum(len(each.encode(errors="replace")) for key, value in annotations.items() for each in (key, text(value)))
 
 

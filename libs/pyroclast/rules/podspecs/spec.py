@@ -150,7 +150,6 @@ def _check_claims(claims: Json, path: str, errors: list[FieldError]) -> frozense
 
 
 def _shown(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the claim in the form of the API server's messages."""
     return {key[0].upper() + key[1:]: claim.get(key) for key in ("name", "resourceClaimName", "resourceClaimTemplateName")}
 
 
