@@ -88,6 +88,12 @@ def queue(row: list[Any]) -> records.Queue:
     return msgspec.convert(body, records.Queue)
 
 
+def edited(old: Any, **parts: Mapping[str, Any]) -> Any:
+    """A copy of an object with other fields in these parts, such as its status."""
+    body = msgspec.to_builtins(old)
+    return msgspec.convert(body | {part: body.get(part, {}) | fields for part, fields in parts.items()}, type(old))
+
+
 def priority_class(value: int) -> records.PriorityClass:
     return msgspec.convert(
         {"metadata": {"name": f"class-{value}", "uid": f"class-{value}"}, "value": value}, records.PriorityClass

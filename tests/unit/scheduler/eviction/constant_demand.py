@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.configuration import Configuration
 from tests.scenarios import objects
@@ -80,17 +78,15 @@ class World:
             for eviction in commit.evictions:
                 task = eviction.task
                 names.append(task.name)
-                body = msgspec.to_builtins(self.cache.tasks[task.uid].pod)
-                body["metadata"]["deletionTimestamp"] = objects.timestamp(objects.NOW + self._step)
-                self.cache.pod_changed(task.pod, msgspec.convert(body, type(task.pod)))
+                pod = self.cache.tasks[task.uid].pod
+                deleted = {"deletionTimestamp": objects.timestamp(objects.NOW + self._step)}
+                self.cache.pod_changed(task.pod, objects.edited(pod, metadata=deleted))
                 self._going.append((self._step + self.graceful, task.uid))
             for binds in commit.binds:
                 for uid, node in binds.placed:
                     pod = self.cache.tasks[uid].pod
-                    body = msgspec.to_builtins(pod)
-                    body["spec"]["nodeName"] = node
-                    body["status"] |= {"phase": "Running", "startTime": objects.timestamp(objects.NOW + self._step)}
-                    self.cache.pod_changed(pod, msgspec.convert(body, type(pod)))
+                    status = {"phase": "Running", "startTime": objects.timestamp(objects.NOW + self._step)}
+                    self.cache.pod_changed(pod, objects.edited(pod, spec={"nodeName": node}, status=status))
         if names:
             self.evictions.append((self._step, names))
         return names

@@ -1,6 +1,5 @@
 """Jobs that wait for claims look again when these may be met, and at nothing else."""
 
-import msgspec
 import pytest
 
 from pyroclast.api import records
@@ -13,7 +12,7 @@ from pyroclast_scheduler.model.triggers import (
     QueueUse,
     Room,
 )
-from tests.scenarios import claims, storage
+from tests.scenarios import claims, objects, storage
 from tests.unit.scheduler.session.test_unschedulable import World
 
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
@@ -97,9 +96,7 @@ def device_is_given_back(world):
 
 def pods_start(world):
     old = world.cache.tasks["t-stranger-0"].pod
-    body = msgspec.to_builtins(old)
-    body["metadata"]["labels"]["seen"] = "now"
-    world.cache.pod_changed(old, msgspec.convert(body, records.Pod))
+    world.cache.pod_changed(old, objects.edited(old, metadata={"labels": {**old.metadata.labels, "seen": "now"}}))
 
 
 def job_comes(world):

@@ -1,9 +1,7 @@
 """Pods that got their place a moment ago stay, however much others want it, where a queue or the cluster says so."""
 
-import msgspec
 import pytest
 
-from pyroclast.api import records
 from pyroclast.api import waiting_reasons as pending
 from pyroclast_scheduler.cache.cache import Cache
 from tests.scenarios import objects
@@ -37,11 +35,9 @@ class World:
         self.cache.node_changed(None, objects.node(["n", 2, "8Gi"]))
         self.cache.group_changed(None, objects.pod_group(["runs", "low", 1, {"phase": "Running"}]))
         for name in ("runs-0", "runs-1"):
-            body = msgspec.to_builtins(objects.pod([name, "runs", "n", 1, "1Gi"]))
-            body["status"]["phase"] = "Running"
             placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": objects.timestamp(objects.NOW - AGE)}
-            body["status"]["conditions"] = [placed] if conditions else []
-            self.cache.pod_changed(None, msgspec.convert(body, records.Pod))
+            status = {"phase": "Running", "conditions": [placed] if conditions else []}
+            self.cache.pod_changed(None, objects.edited(objects.pod([name, "runs", "n", 1, "1Gi"]), status=status))
         mine = "low" if action.endswith("preempt") else "high"
         self.cache.group_changed(None, objects.pod_group(["waits", mine, 1, {"phase": "Inqueue", "class": 1000}]))
         self.cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", 1, "1Gi", {"prio": 1000}]))

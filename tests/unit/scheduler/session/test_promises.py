@@ -4,10 +4,8 @@ import random
 from itertools import pairwise
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 
-from pyroclast.api import records
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import READY, TaskStatus
 from tests.counts import ONE_IN
@@ -61,8 +59,7 @@ class World:
     def _pod(self, group, i, node):
         pod = objects.pod([f"{group.name}-{i}", group.name, node, group.cpu, 0, group.options])
         if node != "-":
-            status = {"phase": "Running", "startTime": objects.timestamp(objects.NOW)}
-            pod = msgspec.convert({**msgspec.to_builtins(pod), "status": status}, type(pod))
+            pod = objects.edited(pod, status={"phase": "Running", "startTime": objects.timestamp(objects.NOW)})
         before = next((task.pod for task in self.tasks(group.name) if task.name == pod.metadata.name), None)
         self.cache.pod_changed(before, pod)
 
@@ -71,8 +68,7 @@ class World:
 
     def finish(self, name):
         for task in self.tasks(name):
-            body = {**msgspec.to_builtins(task.pod), "status": {"phase": "Succeeded"}}
-            self.cache.pod_changed(task.pod, msgspec.convert(body, type(task.pod)))
+            self.cache.pod_changed(task.pod, objects.edited(task.pod, status={"phase": "Succeeded"}))
 
     def remove_pods(self, name):
         for task in self.tasks(name):
@@ -292,8 +288,8 @@ def test_a_gang_with_a_bound_pod_is_not_sent_back():
     world = World(queues=[("q", {"capability": {"cpu": 20}})])
     world.group("part", 4, 4, priority=10, delay=None)
     world.step(2)
-    body = {**msgspec.to_builtins(objects.pod(["part-0", "part", "n1", 4, 0])), "status": {"phase": "Pending"}}
-    world.cache.pod_changed(None, msgspec.convert(body, records.Pod))
+    part = objects.pod(["part-0", "part", "n1", 4, 0])
+    world.cache.pod_changed(None, objects.edited(part, status={"phase": "Pending"}))
     world.group("high", 3, 4, priority=100)
     world.step(2)
     assert (world.phase("part"), world.phase("high")) == ("Inqueue", "Pending")

@@ -19,14 +19,6 @@ CAPACITY = ("priority", "gang", "predicates", "capacity", "nodeorder")
 PROPORTION = ("priority", "gang", "predicates", "proportion", "nodeorder")
 
 
-def pod_of(world, name, **changes):
-    """The pod of that name, as it is after some changes of its status."""
-    old = world.cache.tasks[f"t-{name}"].pod
-    body = msgspec.to_builtins(old)
-    body["status"] |= changes
-    return old, msgspec.convert(body, records.Pod)
-
-
 def quota(used):
     body = {
         "metadata": {"namespace": "t", "name": "quota", "uid": "quota"},
@@ -99,7 +91,8 @@ def namespace_gets_room(world):
 
 def pods_start(world):
     for name in ("runs-0", "stranger-0"):
-        world.cache.pod_changed(*pod_of(world, name, phase="Running"))
+        pod = world.cache.tasks[f"t-{name}"].pod
+        world.cache.pod_changed(pod, objects.edited(pod, status={"phase": "Running"}))
 
 
 def place_goes_elsewhere(world):

@@ -69,10 +69,7 @@ class World:
         getattr(cache, f"{HANDLERS.get(type(old or new), 'object')}_changed")(old, new)
 
     def edit(self, old, **parts):
-        body = msgspec.to_builtins(old)
-        for part, values in {"metadata": {"resourceVersion": str(next(self.numbers))}, **parts}.items():
-            body[part] |= values
-        self.show(msgspec.convert(body, type(old)))
+        self.show(objects.edited(old, **{"metadata": {"resourceVersion": str(next(self.numbers))}, **parts}))
 
     def any(self, kind):
         return self.random.choice([*self.shown[kind].values()])

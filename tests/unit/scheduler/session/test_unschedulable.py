@@ -149,12 +149,6 @@ PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "
     "labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}}]}  # fmt: skip
 
 
-def coupled(pod, affinity):
-    body = msgspec.to_builtins(pod)
-    body["spec"]["affinity"] = affinity
-    return msgspec.convert(body, records.Pod)
-
-
 SPREAD = {"key": "kubernetes.io/hostname", "maxSkew": 1, "when": "ScheduleAnyway", "match": {"app": "x"}}
 ANTI = {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}
 
@@ -209,11 +203,13 @@ def test_a_job_with_pod_anti_affinity_is_retried_only_by_changes_of_related_pods
 def test_preferred_affinity_terms_add_no_any_change_trigger():
     world = World()
     world.node("n", 4)
-    stranger = coupled(objects.pod(["dns", "", "n", 1, "1Gi", {}]), {"podAntiAffinity": PREFERRED})
+    stranger = objects.edited(objects.pod(["dns", "", "n", 1, "1Gi", {}]), spec={"affinity": {"podAntiAffinity": PREFERRED}})
     world.cache.pod_changed(None, stranger)
     world.job("j", 9, labels={"app": "x"})
     world.cache.group_changed(None, objects.pod_group(["own", "q", 1]))
-    world.cache.pod_changed(None, coupled(objects.pod(["own-0", "own", "-", 9, "1Gi", {}]), {"podAffinity": PREFERRED}))
+    world.cache.pod_changed(
+        None, objects.edited(objects.pod(["own-0", "own", "-", 9, "1Gi", {}]), spec={"affinity": {"podAffinity": PREFERRED}})
+    )
     rests = world.settled()
     assert [AnyChange() in rests[name].retry_when for name in ("j", "own")] == [False, False]
 
