@@ -118,7 +118,7 @@ def test_a_pipelined_pod_takes_no_slot_in_the_node_book():
     assert book.of(0)["free"] == 0
 
 
-@pytest.mark.parametrize("name", ["deviceshare", "mig", "ascend", "device-claims", "volumes"])
+@pytest.mark.parametrize("name", ["device-claims", "volumes"])
 def test_cached_node_examinations_give_the_same_decisions_as_fresh_examinations(name, monkeypatch):
     cases = [additions.make(seed, name) for seed in range(24 // ONE_IN)]
     kept = [engine(case) for case in cases]
