@@ -7,7 +7,7 @@ two jobs of equal priority do the same to each other if no plugin orders them.
 
 Reclaim and gangreclaim must lower the sum over queues and resources of max(0, deserved - allocated), in parts of the cluster.
 Preempt takes from a lower level of (priority of the job, priority of the pod), or in the same level from a job that keeps at
-least the share that the preemptor gets; so does reclaim if no plugin knows what queues deserve. Placing pods makes no measure
+least the share that the preemptor gets. So does reclaim if no plugin knows what queues deserve. Placing pods makes no measure
 worse. The proof and its bound are in `docs/decisions/0017-evictions-end.md`.
 """
 

@@ -101,7 +101,7 @@ class Promises:
                 self._lapsed.add(facts.queue)
 
     def settle(self) -> None:
-        """Keep nothing for the gangs that waited too long. This is done once, before anything asks what is kept."""
+        """Keep nothing for the gangs that waited too long: once, before anything asks what is kept."""
         if self._is_settled:
             return
         self._is_settled = True
