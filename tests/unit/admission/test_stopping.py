@@ -1,4 +1,4 @@
-"""Readiness and SIGTERM: no calls before webhooks are served; what was asked is answered, and new reviews only during the delay."""
+"""Readiness and SIGTERM: no calls before webhooks are served; what was asked is answered, new reviews during the delay alone."""
 
 from __future__ import annotations
 
