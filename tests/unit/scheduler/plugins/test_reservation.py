@@ -129,18 +129,21 @@ def test_nodes_are_locked_for_a_job_only_after_min_wait():
     assert set(world.reservations) == {"t/big"}
 
 
-def test_one_target_locks_at_most_max_locked_share_of_the_nodes():
-    world = reserving("{locksPerCycle: all, maxLockedShare: 0.5}", 3)
-    assert len(world.locked) == 2
-
-
-def test_all_targets_together_lock_at_most_max_locked_share_of_the_nodes():
-    world = full(World(arguments="{locksPerCycle: all, maxLockedShare: 0.75, targetScope: queue}"))
-    world.job("one", 2)
-    world.job("two", 2, queue="r")
+@pytest.mark.parametrize(
+    ("arguments", "targets", "most"),
+    [
+        ("maxLockedShare: 0.5", {"one": (3, "q")}, 2),
+        ("maxLockedShare: 0.75, targetScope: queue", {"one": (2, "q"), "two": (2, "r")}, 3),
+    ],
+    ids=["one target", "all targets together"],
+)
+def test_targets_lock_at_most_max_locked_share_of_the_nodes(arguments, targets, most):
+    world = full(World(arguments=f"{{locksPerCycle: all, {arguments}}}"))
+    for name, (pods, queue) in targets.items():
+        world.job(name, pods, queue=queue)
     world.step()
-    assert set(world.reservations) == {"t/one", "t/two"}
-    assert len(world.locked) == 3
+    assert set(world.reservations) == {f"t/{name}" for name in targets}
+    assert len(world.locked) == most
 
 
 def test_a_preemptive_reservation_evicts_lower_priority_pods_at_once():

@@ -15,6 +15,7 @@ from pyroclast_scheduler.shell.debounce import Debounce
 from pyroclast_scheduler.shell.writer import WORKERS, Writer
 from tests.scenarios import objects
 from tests.unit.ending import ended
+from tests.unit.scheduler.shell.test_native_conditions import Silent
 
 RUNNING, INQUEUE = GroupStatus(phase=PodGroupPhase.RUNNING, running=1), GroupStatus(phase=PodGroupPhase.INQUEUE)
 
@@ -29,11 +30,6 @@ class SlowServer:
         self.patched.append(key.name)
         await asyncio.sleep(1)
         return {}
-
-
-class Silent:
-    def event(self, *_, **__):
-        """Nobody listens."""
 
 
 def outcome(names, status):
