@@ -21,14 +21,13 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_recorder.budgets.deciding import budgeted, crossed, hours_in, is_worth_a_write, spent_by
 from pyroclast_recorder.budgets.keeper import BudgetKeeper, settled_at, use_since
-from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods
 from pyroclast_recorder.reading.queries import usage
 from pyroclast_recorder.reading.questions import UsageQuestion
 from tests.unit.running import running_server
 
-from .conftest import ON_SQLITE
+from .conftest import ON_SQLITE, write
 
 HOUR = 3600
 GPU = "nvidia.com/gpu"
@@ -151,11 +150,8 @@ def pod_row(name: str, bound: int, end: int | None = None, *, queue: str = "red"
 
 
 async def recorded(database: Database, rows: list[dict[str, Any]], now: int = NOON) -> None:
-    batch = Batch(database.cluster)
-    batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "j", "queue": "blue", "created": 1})
-    for row in rows:
-        batch.add(pods, 1, row)
-    await database.write(batch, now)
+    job = {"uid": "j", "namespace": "ns", "name": "j", "queue": "blue", "created": 1}
+    await write(database, [(jobs, 1, job), *((pods, 1, row) for row in rows)], now)
     await database.settle(now)
 
 

@@ -31,7 +31,7 @@ from pyroclast_recorder.reading.outcomes import BY_REASON, STATES, state_of
 from pyroclast_recorder.reading.questions import history_question
 from pyroclast_recorder.reading.server import HistoryServer
 
-from .conftest import ON_SQLITE
+from .conftest import ON_SQLITE, write
 from .laboratory import Laboratory, pod
 
 NOW = 1_800_000_000
@@ -70,10 +70,8 @@ async def test_the_database_filters_jobs_by_the_state_that_the_answer_shows(data
 @ON_SQLITE
 @pytest.mark.parametrize("size", [50, 3000])
 async def test_the_number_of_statements_does_not_grow_with_the_history(database: Database, size: int) -> None:
-    batch = Batch(database.cluster)
-    for number in range(size):
-        batch.add(jobs, 1, {"uid": f"u{number}", "namespace": "a", "name": "j", "phase": "Completed", "created": NOW - number})
-    await database.write(batch, NOW)
+    job = {"namespace": "a", "name": "j", "phase": "Completed"}
+    await write(database, [(jobs, 1, {**job, "uid": f"u{number}", "created": NOW - number}) for number in range(size)], NOW)
     statements: list[str] = []
     event.listen(database._answers.engine.sync_engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
     assert await ask(database, {"state": "Failed", "limit": "1"}) == ([], False)
@@ -100,10 +98,8 @@ async def test_the_recorder_writes_while_all_connections_of_requests_are_busy(
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.2)
     slow = [asyncio.create_task(database.answer(endless)) for _ in range(module.ANSWERS_AT_ONCE)]
     await asyncio.sleep(0.3)
-    batch = Batch(database.cluster)
-    batch.add(jobs, 1, {"uid": "u", "namespace": "a", "name": "j", "created": NOW})
     async with asyncio.timeout(5):
-        await database.write(batch, NOW)
+        await write(database, [(jobs, 1, {"uid": "u", "namespace": "a", "name": "j", "created": NOW})], NOW)
     with pytest.raises(DatabaseUnavailable):  # and not an error that would end the process
         await ask(database, {})
     for task in slow:

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from pyroclast.api.keys import QUEUE_PAST_USAGE
 from pyroclast.api.past_usage import MOST_BYTES, MOST_USERS, BadPastUsage, PastUsage, read_past_usage, written_past_usage
 from pyroclast.api.types import QUEUES, Key
-from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods
 from pyroclast_recorder.following.past_usage import PastUsageWriter, Used, bin_seconds, past_usage
 from pyroclast_recorder.settings import RecorderSettings
 
-from .conftest import ON_SQLITE
+from .conftest import ON_SQLITE, write
 from .laboratory import Laboratory
 
 HOUR = 3600
@@ -71,12 +70,14 @@ def test_past_usage_annotation_is_limited_in_bytes_and_users_and_bad_text_is_ref
             read_past_usage(bad)
 
 
+async def write_usage(database: Database, queue: str, begin: int, end: int, now: int) -> None:
+    job = {"uid": "j", "namespace": "ns", "name": "a", "queue": queue, "submitted_by": "ann"}
+    pod = {"uid": "p", "job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": begin}
+    await write(database, [(jobs, 1, job), (pods, 1, {**pod, "finished": end, "released_high": end})], now)
+
+
 async def test_used_since_returns_usage_in_bins_of_an_hour_or_a_day(database: Database) -> None:
-    batch = Batch(database.cluster)
-    batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a", "queue": "q", "submitted_by": "ann"})
-    held = {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": NOW, "released_high": NOW + 3 * HOUR}
-    batch.add(pods, 1, {"uid": "p", **held, "finished": NOW + 3 * HOUR})
-    await database.write(batch, NOW + 3 * HOUR)
+    await write_usage(database, "q", NOW, NOW + 3 * HOUR, NOW + 3 * HOUR)
     await database.settle(NOW + 3 * HOUR)
     by_hour = await database.used_since(NOW, HOUR)
     assert sorted(by_hour) == [(NOW + at * HOUR, "q", "ann", "cpu", 1000 * HOUR) for at in range(3)]
@@ -95,11 +96,7 @@ async def test_past_usage_annotation_is_written_to_queues_only_when_it_changed(l
     for name in ("busy", "fresh"):
         await client.create(QUEUES, queue(name))
     now = int(client.now())
-    batch = Batch(database.cluster)
-    batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a", "queue": "busy", "submitted_by": "ann"})
-    held = {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": now - 30 * HOUR, "released_high": now - HOUR}
-    batch.add(pods, 1, {"uid": "p", **held, "finished": now - HOUR})
-    await database.write(batch, now)
+    await write_usage(database, "busy", now - 30 * HOUR, now - HOUR, now)
 
     async def settle() -> None:
         await database.settle(now)

@@ -12,7 +12,6 @@ import pytest
 from aiohttp import ClientSession, web
 from sqlalchemy import select
 
-from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pod_use, pods, usage_hours
 from pyroclast_recorder.following.prometheus import (
@@ -69,12 +68,9 @@ def ended_pod(uid: str, name: str, **columns: Any) -> dict[str, Any]:
 
 
 async def fill(database: Database) -> None:
-    batch = Batch(database.cluster)
     job = {"uid": "j", "namespace": "team", "name": "train", "queue": "red", "submitted_by": "ann", "created": BEGIN - 9}
-    batch.add(jobs, 1, {**job, "started": BEGIN, "ended": END, "phase": "Completed"})
-    batch.add(pods, 1, ended_pod("p0", "train-w-0"))
-    batch.add(pods, 1, ended_pod("p1", "train-w-1"))
-    await database.write(batch, NOW)
+    rows = [(pods, 1, ended_pod(f"p{number}", f"train-w-{number}")) for number in (0, 1)]
+    await write(database, [(jobs, 1, {**job, "started": BEGIN, "ended": END, "phase": "Completed"}), *rows], NOW)
 
 
 async def settled(database: Database) -> dict[str, tuple[int, int, int]]:

@@ -24,6 +24,8 @@ from pyroclast_recorder.following.queue_sink import QueueSink, asked_of_queues, 
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.reading.server import HistoryServer
 
+from .conftest import write
+
 NOON = 1_795_521_600
 
 
@@ -72,11 +74,9 @@ async def rows(database: Database) -> list[dict[str, Any]]:
 
 async def test_queue_row_is_written_once_per_minute_and_not_for_deleted_queues(database: Database) -> None:
     clock = [float(NOON)]
-    batch = Batch(database.cluster)
-    for number, columns in enumerate(({}, {"phase": "Running"}, {"ended": NOON}, {"removed": NOON})):
-        row = {"uid": f"j{number}", "namespace": "ns", "name": "a", "queue": "red", "phase": "Pending"}
-        batch.add(jobs, 1, {**row, "requests": '{"cpu":4000}', **columns})
-    await database.write(batch, NOON)
+    job = {"namespace": "ns", "name": "a", "queue": "red", "phase": "Pending", "requests": '{"cpu":4000}'}
+    columns = ({}, {"phase": "Running"}, {"ended": NOON}, {"removed": NOON})
+    await write(database, [(jobs, 1, {**job, "uid": f"j{number}", **each}) for number, each in enumerate(columns)], NOON)
     writer = Writer(database, lambda: clock[0], lambda number, seconds: None)
     running = asyncio.create_task(writer.run())
     gone: list[str] = []

@@ -19,7 +19,6 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access, Denied
 from pyroclast_cli import programs
-from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import (
     gaps,
@@ -289,11 +288,8 @@ ESTIMATES = [
 
 
 async def test_estimates_answer_compares_predicted_with_actual_starts_per_queue(database: Database, url: str) -> None:
-    batch = Batch(database.cluster)
-    for table, row in ESTIMATES:
-        batch.add(table, 2, row)
-    batch.add(jobs, 0, {"uid": "u3", "placed": NOON + 55})
-    await database.write(batch, NOW)
+    rows = [(table, 2, row) for table, row in ESTIMATES]
+    await write(database, [*rows, (jobs, 0, {"uid": "u3", "placed": NOON + 55})], NOW)
     red = {"queue": "red", "predictions": 2, "held": 1, "early": 0, "late": 1}
     sums = {"p50WidthSeconds": 40, "p50ErrorSeconds": 65, "basis": {"declared": 6, "history": 2}}
     blue = {"queue": "blue", "predictions": 1, "held": 0, "early": 1, "late": 0}
