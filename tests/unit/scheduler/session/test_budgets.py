@@ -231,26 +231,25 @@ def test_a_spent_budget_without_period_names_no_start_date() -> None:
 
 
 UNKNOWN = {
-    "never written": "",
-    "written long ago": spent_of(text_of(), 200, age=601),
-    "of another period": spent_of(text_of(), 200, since=int(objects.NOW) - 86_400),
-    "nonsense": "{",
+    "never written": ({}, "", "Inqueue"),
+    "written long ago": ({}, spent_of(text_of(), 200, age=601), "Inqueue"),
+    "of another period": ({}, spent_of(text_of(), 200, since=int(objects.NOW) - 86_400), "Inqueue"),
+    "nonsense": ({}, "{", "Inqueue"),
+    "never written, and the budget holds gangs then": (
+        {"whenUnknown": "hold"},
+        "",
+        "BudgetSpent: not now: nobody knows how much of the budget of queue team is spent; it lets nobody in meanwhile",
+    ),
 }
 
 
-@pytest.mark.parametrize("spent", UNKNOWN.values(), ids=UNKNOWN)
-def test_a_gang_is_admitted_while_the_spent_amount_is_unknown(spent: str) -> None:
+@pytest.mark.parametrize(("fields", "spent", "want"), UNKNOWN.values(), ids=UNKNOWN)
+def test_a_gang_is_admitted_while_the_spent_amount_is_unknown_unless_the_budget_says_hold(
+    fields: dict[str, str], spent: str, want: str
+) -> None:
     world = World()
-    world.queue("team", text_of(), spent)
+    world.queue("team", text_of(**fields), spent)
     world.gang("new")
-    assert world.decided("new") == "Inqueue"
-
-
-def test_a_gang_is_held_while_the_spent_amount_is_unknown_if_when_unknown_is_hold() -> None:
-    world = World()
-    world.queue("team", text_of(whenUnknown="hold"), "")
-    world.gang("new")
-    want = "BudgetSpent: not now: nobody knows how much of the budget of queue team is spent; it lets nobody in meanwhile"
     assert world.decided("new") == want
 
 

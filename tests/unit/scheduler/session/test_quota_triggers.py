@@ -2,10 +2,8 @@
 
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 
-from pyroclast.api import records
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.triggers import AnyChange, AnyRoom, QueueChange, QueueUse, Room
@@ -20,11 +18,7 @@ PROPORTION = ("priority", "gang", "predicates", "proportion", "nodeorder")
 
 
 def quota(used):
-    body = {
-        "metadata": {"namespace": "t", "name": "quota", "uid": "quota"},
-        "status": {"hard": {"cpu": "4"}, "used": {"cpu": used}},
-    }
-    return msgspec.convert(body, records.ResourceQuota)
+    return objects.resource_quota({"cpu": 4}, {"cpu": used})
 
 
 def job_in(world, queue, name, cpu, *, where="-", **group):

@@ -2,11 +2,10 @@
 
 from types import SimpleNamespace
 
-import msgspec
 import numpy as np
 import pytest
 
-from pyroclast.api import keys, records
+from pyroclast.api import keys
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import Culprit, find_culprit
@@ -227,10 +226,10 @@ def test_deleting_a_pod_with_anti_affinity_retries_the_jobs_it_repelled():
 
 def test_a_job_at_a_node_group_limit_is_retried_by_quota_freed_on_any_node_of_the_group():
     world = World(plugins=("gang", "predicates", "nodegroup"))
-    body = msgspec.to_builtins(objects.queue(["q"]))
-    body["spec"]["affinity"] = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["g"]}}
-    body["metadata"]["annotations"] = {keys.NODE_GROUP_RESOURCE_LIMITS: '{"g": {"cpu": "4"}}'}
-    world.cache.queue_changed(objects.queue(["q"]), msgspec.convert(body, records.Queue))
+    affinity = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["g"]}}
+    annotations = {keys.NODE_GROUP_RESOURCE_LIMITS: '{"g": {"cpu": "4"}}'}
+    limited = objects.edited(objects.queue(["q"]), spec={"affinity": affinity}, metadata={"annotations": annotations})
+    world.cache.queue_changed(objects.queue(["q"]), limited)
     for name, cpu in (("large", 16), ("tiny", 1)):
         world.node(name, cpu, labels={keys.NODE_GROUP_NAME: "g"})
     world.job("runs", 1, where="tiny")
