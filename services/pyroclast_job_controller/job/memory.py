@@ -22,7 +22,7 @@ from pyroclast.lifecycle.job.job_events import MOST_OCCURRENCES, Occurrence, Res
 from pyroclast.runtime.reconciler import Memories, Memory
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 from pyroclast_job_controller.caches import Caches
-from pyroclast_job_controller.plugins.use import marks_of
+from pyroclast_job_controller.plugins.registry import marks_of
 
 HALF_GANG: Final = 30.0
 """Seconds for which a gang that a quota keeps incomplete keeps its pods before the controller deletes them.

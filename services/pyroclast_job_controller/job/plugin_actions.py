@@ -22,7 +22,7 @@ from pyroclast.lifecycle.jobplugins import PluginError, PluginObject
 from pyroclast.lifecycle.merging import controller_reference, merge_patch
 from pyroclast_job_controller.blocked import Blocked, TransientError, explained, unusable
 from pyroclast_job_controller.job.memory import JobMemory
-from pyroclast_job_controller.plugins.use import body_of, check, make, names_of, plugins_of, translated
+from pyroclast_job_controller.plugins.registry import body_of, check, make, names_of, plugins_of, translated
 
 log = structlog.get_logger()
 

@@ -37,7 +37,7 @@ from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminatin
 from pyroclast_job_controller.job.creation_queue import CreationQueue, Owner
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.seats import Seating
-from pyroclast_job_controller.plugins.use import adapted, plugins_of
+from pyroclast_job_controller.plugins.registry import adapted, plugins_of
 
 log = structlog.get_logger()
 

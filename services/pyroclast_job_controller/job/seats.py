@@ -26,7 +26,7 @@ from pyroclast.lifecycle.seats.eligibility import SeatRefusal, refusal_of_job, r
 from pyroclast.runtime.in_process.creation import Creator
 from pyroclast_job_controller.blocked import Blocked, Outage
 from pyroclast_job_controller.job.memory import JobMemory
-from pyroclast_job_controller.plugins.use import adapted, plugins_of
+from pyroclast_job_controller.plugins.registry import adapted, plugins_of
 
 log = structlog.get_logger()
 

@@ -14,7 +14,7 @@ from pyroclast.api.records import Job, Task
 from pyroclast.api.types import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginError, PluginObject
-from pyroclast_job_controller.plugins import use
+from pyroclast_job_controller.plugins import registry
 
 from .memory_cluster import MemoryCluster, in_virtual_time
 
@@ -51,8 +51,8 @@ class Fragile(JobPlugin):
 @pytest.fixture(autouse=True)
 def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     points = [metadata.EntryPoint("fragile", f"{__name__}:Fragile", ENTRY_POINTS)]
-    monkeypatch.setattr(use.metadata, "entry_points", lambda group: points if group == ENTRY_POINTS else [])
-    use.known.cache_clear()
+    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: points if group == ENTRY_POINTS else [])
+    registry.known.cache_clear()
     events: list[str] = []
 
     def event(_: object, __: object, type_: str, reason: str, message: str, **___: object) -> None:
@@ -60,7 +60,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(EventRecorder, "event", event)
     yield events
-    use.known.cache_clear()
+    registry.known.cache_clear()
 
 
 def live(fails: Exception) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroclast.api.records import Job
 from pyroclast.lifecycle.gang import pods
-from pyroclast_job_controller.plugins.use import JobPlugin
+from pyroclast_job_controller.plugins.registry import JobPlugin
 from tests.unit.lifecycle.builders import template
 
 __all__ = ["env", "pod_of", "with_init"]

@@ -9,27 +9,27 @@ from hypothesis import strategies as st
 from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
 from pyroclast.api.types import SECRETS
 from pyroclast.lifecycle.gang import pods
-from pyroclast_job_controller.plugins import use
-from pyroclast_job_controller.plugins.use import JobPlugin, PluginError, PluginObject
+from pyroclast_job_controller.plugins import registry
+from pyroclast_job_controller.plugins.registry import JobPlugin, PluginError, PluginObject
 from tests.unit.lifecycle.builders import job, task
 
 from .helpers import pod_of, with_init
 
 
 def test_built_in_plugins_match_the_names_and_defaults_known_to_admission():
-    assert {name: plugin.name for name, plugin in use.known().items()} == {name: name for name in BUILT_IN}
-    assert {name: plugin.defaults for name, plugin in use.known().items()} == BUILT_IN
+    assert {name: plugin.name for name, plugin in registry.known().items()} == {name: name for name in BUILT_IN}
+    assert {name: plugin.defaults for name, plugin in registry.known().items()} == BUILT_IN
 
 
 def test_plugins_of_a_job_have_a_fixed_order_and_controlled_resources_entries():
     owner = job(plugins={name: [] for name in reversed(BUILT_IN)})
-    assert [plugin.name for plugin in use.plugins_of(owner)] == list(BUILT_IN)
-    assert use.marks_of(owner) == {f"plugin-{name}": name for name in BUILT_IN if name != "hcclrank"}
+    assert [plugin.name for plugin in registry.plugins_of(owner)] == list(BUILT_IN)
+    assert registry.marks_of(owner) == {f"plugin-{name}": name for name in BUILT_IN if name != "hcclrank"}
 
 
 def test_no_plugin_modifies_the_manifest_passed_to_it():
     owner = job(*(task(name, 2, template=with_init()) for name in ("master", "worker", "head", "launcher")))
-    for name, plugin in use.known().items():
+    for name, plugin in registry.known().items():
         arguments = [f"--{flag}" for flag, value in BUILT_IN[name].items() if isinstance(value, bool)]
         for number in range(len(owner.spec.tasks)):
             pod_of(plugin(arguments), owner, number, 1)
@@ -59,7 +59,7 @@ def test_plugins_only_add_to_what_users_wrote(spec, role, index, names):
     owner = job(*rows, plugins=switches)
     number = ROLES.index(role)
     before = pods.build(owner, owner.spec.tasks[number], index)
-    after = use.adapted(use.plugins_of(owner), owner, owner.spec.tasks[number], index, before)
+    after = registry.adapted(registry.plugins_of(owner), owner, owner.spec.tasks[number], index, before)
     assert before == pods.build(owner, owner.spec.tasks[number], index)
     for field in ("containers", "initContainers"):
         old, new = before["spec"].get(field) or [], after["spec"].get(field) or []
@@ -74,15 +74,15 @@ def test_plugins_only_add_to_what_users_wrote(spec, role, index, names):
 
 def test_hcclrank_annotation_takes_the_rank_that_pytorch_set():
     owner = job(task("master", 2), task("worker", 2), plugins={"hcclrank": [], "pytorch": []})
-    made = use.adapted(use.plugins_of(owner), owner, owner.spec.tasks[1], 1, pods.build(owner, owner.spec.tasks[1], 1))
+    made = registry.adapted(registry.plugins_of(owner), owner, owner.spec.tasks[1], 1, pods.build(owner, owner.spec.tasks[1], 1))
     assert made["metadata"]["annotations"]["hccl/rankIndex"] == "2"
 
 
 def test_missing_plugin_raises_an_error_with_its_name_and_has_a_controlled_resources_entry():
     owner = job(plugins={"nobody": []})
     with pytest.raises(PluginError, match=r"^failed to get plugin nobody$"):
-        use.plugins_of(owner)
-    assert use.marks_of(owner) == {"plugin-nobody": "nobody"}
+        registry.plugins_of(owner)
+    assert registry.marks_of(owner) == {"plugin-nobody": "nobody"}
 
 
 class Stamp(JobPlugin):
@@ -119,42 +119,42 @@ class Fussy(JobPlugin):
 def installed(monkeypatch):
     names = ("stamp", "broken", "fussy", "gone")
     points = [metadata.EntryPoint(name, f"{__name__}:{name.title()}", ENTRY_POINTS) for name in names]
-    monkeypatch.setattr(use.metadata, "entry_points", lambda group: points if group == ENTRY_POINTS else [])
-    use.known.cache_clear()
+    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: points if group == ENTRY_POINTS else [])
+    registry.known.cache_clear()
     yield
-    use.known.cache_clear()
+    registry.known.cache_clear()
 
 
 def test_third_party_plugin_is_loaded_from_an_entry_point(installed):
     owner = job(plugins={"stamp": ["x", "y"], "env": []})
-    plugins = use.plugins_of(owner)
-    assert ([plugin.name for plugin in plugins], use.marks_of(owner)) == (["env", "stamp"], {"plugin-env": "env"})
-    made = use.adapted(plugins, owner, owner.spec.tasks[0], 0, pods.build(owner, owner.spec.tasks[0], 0))
+    plugins = registry.plugins_of(owner)
+    assert ([plugin.name for plugin in plugins], registry.marks_of(owner)) == (["env", "stamp"], {"plugin-env": "env"})
+    made = registry.adapted(plugins, owner, owner.spec.tasks[0], 0, pods.build(owner, owner.spec.tasks[0], 0))
     assert made["metadata"]["annotations"]["stamp"] == "x,y"
 
 
 def test_exception_in_a_third_party_plugin_becomes_a_plugin_error_with_its_name(installed):
     owner = job(plugins={"broken": []})
-    (plugin,) = use.plugins_of(owner)
-    with pytest.raises(PluginError, match=r"^plugin broken failed: KeyError: 'nothing'$"), use.translated(plugin.name):
+    (plugin,) = registry.plugins_of(owner)
+    with pytest.raises(PluginError, match=r"^plugin broken failed: KeyError: 'nothing'$"), registry.translated(plugin.name):
         plugin.objects(owner)
     with pytest.raises(PluginError, match=r"^plugin broken failed: KeyError: 'nothing'$"):
-        use.adapted([plugin], owner, owner.spec.tasks[0], 0, pods.build(owner, owner.spec.tasks[0], 0))
+        registry.adapted([plugin], owner, owner.spec.tasks[0], 0, pods.build(owner, owner.spec.tasks[0], 0))
     with pytest.raises(PluginError, match=r"^plugin fussy failed: ValueError: not these$"):
-        use.plugins_of(job(plugins={"fussy": []}))
+        registry.plugins_of(job(plugins={"fussy": []}))
 
 
 def test_object_body_overrides_values_generated_at_creation():
     item = PluginObject(SECRETS, "s", {"data": {"a": "1"}}, once=lambda: {"type": "t", "data": {"a": "0", "b": "2"}})
-    assert use.body_of(item) == {"type": "t", "data": {"a": "1", "b": "2"}}
-    assert use.body_of(PluginObject(SECRETS, "s", {"data": {}})) == {"data": {}}
+    assert registry.body_of(item) == {"type": "t", "data": {"a": "1", "b": "2"}}
+    assert registry.body_of(PluginObject(SECRETS, "s", {"data": {}})) == {"data": {}}
 
 
 def test_object_whose_generation_fails_raises_an_error_with_its_name():
     with pytest.raises(PluginError, match=r"^Secret s cannot be made: KeyError: 'nothing'$"):
-        use.body_of(PluginObject(SECRETS, "s", {}, once=lambda: {}["nothing"]))
+        registry.body_of(PluginObject(SECRETS, "s", {}, once=lambda: {}["nothing"]))
 
 
 def test_plugin_that_cannot_be_loaded_is_not_listed(installed):
-    assert "gone" not in use.known()
-    assert set(BUILT_IN) < set(use.known())
+    assert "gone" not in registry.known()
+    assert set(BUILT_IN) < set(registry.known())
