@@ -26,7 +26,9 @@ def engine(case) -> Outcome:
     cache, seen = Cache(), Seen()
     feed(cache, case)
     cycle(cache, configuration(profile_of(case), case), seen, **outside(case))
-    held_back = sorted(row[0] for row in case["podgroups"] if is_pending(row) and seen.phases.get(row[0], "Pending") == "Pending")
+    phases = {row[0]: dict([*row, {}][3]).get("phase", "Inqueue") for row in case["podgroups"]}
+    waiting = (name for name, phase in phases.items() if phase in {"Pending", "Inqueue"})  # the close changes the phase of others
+    held_back = sorted(name for name in waiting if seen.phases.get(name, phases[name]) == "Pending")
     reserved = {
         job: (state.scope, [lock.node for lock in state.locks], past(state.promise), past(state.fill_until))
         for job, state in seen.reservations.items()
@@ -37,10 +39,6 @@ def engine(case) -> Outcome:
 def past(time: float | None) -> float | None:
     """Seconds from the session on."""
     return None if time is None else time - NOW
-
-
-def is_pending(row) -> bool:
-    return dict([*row, {}][3]).get("phase", "Inqueue") == "Pending"
 
 
 def differences(case) -> dict[str, tuple]:

@@ -9,6 +9,7 @@ from functools import cmp_to_key
 from .amounts import EPSILON, less_equal, minus, plus
 from .model import ALLOCATED, BINDING, FAILED, HAVING_A_NODE, PENDING, PIPELINED, RELEASING, SUCCEEDED, Cluster
 from .network import Network, divide, limit_of
+from .promises import Promises
 
 FLAGS = {  # extension point → flag that switches it
     "job_order": "jobOrder",
@@ -59,6 +60,7 @@ class Session:
         self.before_all = {task: task.node for task in self.tasks if task.node and task.status not in {SUCCEEDED, FAILED}}
         self.total = plus(*(node.allocatable for node in self.nodes))
         self.is_doubtful = False  # whether a choice depended on the last bit of a score
+        self.promises = Promises(self)
         self.tiers = [[(make(self, flags, given), flags) for make, flags, given in tier] for tier in tiers]
 
     # -- asking ---------------------------------------------------------------------------------------------------------

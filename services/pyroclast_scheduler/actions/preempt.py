@@ -74,8 +74,8 @@ class DryRun:
             any(entry.enabled & {"enablePreemptable", "enabledAllocatable"} for entry in entries),
         )
 
-    def best(self, search: VictimSearch, wish: Wish) -> Loss | None:
-        """Return the node with the smallest loss for a task; None if no eviction helps."""
+    def losses(self, search: VictimSearch, wish: Wish) -> list[Loss]:
+        """Return the tried nodes on which evictions help a task, the smallest loss first."""
         session = self.session
         nodes = resolvable(session, wish.job, wish.task, wish.plan)
         count = int(nodes.sum())
@@ -85,7 +85,7 @@ class DryRun:
         among = search.victims(wish, rows, would_fit(session, wish.plan), may_evict_none=False)
         tried = (trial.loss(row, victims) for row, victims in among)
         found = islice((loss for loss in tried if loss is not None), most)
-        return min(found, key=lambda loss: loss.rank(session.ports.now), default=None)
+        return sorted(found, key=lambda loss: loss.rank(session.ports.now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +208,14 @@ class _Preemption:
         return False
 
     def _by_dry_run(self, dry_run: DryRun, statement: Statement, wish: Wish) -> bool:
-        """Do the same on the node with the smallest loss."""
-        session = self.session
-        best = dry_run.best(self.search, wish)
-        if best is None:
-            return False
-        self._measure(best.victims)
-        trial = session.statement()
-        self.search.evict(trial, best.victims)
-        return self.search.pipeline(statement, trial, wish, best.row, is_room_made=True)
+        """Do the same on the node with the smallest loss, of those on which the eviction is a step forward."""
+        for loss in dry_run.losses(self.search, wish):
+            self._measure(loss.victims)
+            trial = self.session.statement()
+            self.search.evict(trial, loss.victims)
+            if self.search.pipeline(statement, trial, wish, loss.row, is_room_made=True):
+                return True
+        return False
 
     def _measure(self, victims: Sequence[Candidate]) -> None:
         measures = self.session.report.measures

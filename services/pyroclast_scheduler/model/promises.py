@@ -85,15 +85,19 @@ def promise_to(group: Group, least: Amounts | None, sums: TaskSums) -> Promise:
         return Promise(Why.NO_MINIMUM)
     if not is_running and (group.spec.hold is not None or is_held_up(group.status)):
         return Promise(Why.HELD_UP)
-    amounts = beyond(least, sums.allocated)
-    whole = amounts if is_running else least
-    why = Why.STARTING
-    if tally.valid >= group.spec.min_member:
-        why = Why.BELOW_MINIMUM if is_running else Why.WAITS_FOR_NODES
-        amounts = _at_most(amounts, sums.pending)
-        whole = amounts if is_running else _at_most(whole, sums.pending, sums.allocated)
-    if sums.gated:
-        amounts, whole = beyond(amounts, sums.gated), beyond(whole, sums.gated)
+    if not is_running:
+        return promise_on_entry(group, least, sums)
+    amounts = beyond(_at_most(beyond(least, sums.allocated), sums.pending), sums.gated)
+    return Promise(Why.BELOW_MINIMUM, amounts, amounts) if amounts else Promise(Why.USES_ALL)
+
+
+def promise_on_entry(group: Group, least: Amounts, sums: TaskSums) -> Promise:
+    """Return what is owed to `group` from when it is let in until it has its minimum."""
+    why, amounts, whole = Why.STARTING, beyond(least, sums.allocated), least
+    if sums.tally.valid >= group.spec.min_member:
+        why = Why.WAITS_FOR_NODES
+        amounts, whole = _at_most(amounts, sums.pending), _at_most(whole, sums.pending, sums.allocated)
+    amounts, whole = beyond(amounts, sums.gated), beyond(whole, sums.gated)
     return Promise(why, amounts, whole) if amounts or whole else Promise(Why.USES_ALL)
 
 

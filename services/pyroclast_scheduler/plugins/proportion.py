@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -101,7 +102,9 @@ class _Queues:
             weights = weighed(weights, np.array(past, dtype=np.float64), past_weight)
         requests = (self._allocated + pending).astype(np.float64)
         self._requests = requests
-        self._deserved = water_fill(total.astype(np.float64), weights, requests, limits, guarantees)
+        self._divide = partial(water_fill, total.astype(np.float64), weights, limits=limits, guarantees=guarantees)
+        self._deserved = self._divide(requests=requests)
+        self._with_promised: Floats | None = None
         paths = {name: (row,) for name, row in self._rows.items()}
         self._lack = QueueLack(session, self._deserved, lambda name: paths.get(name, ()))
 
@@ -131,7 +134,18 @@ class _Queues:
         row = self._rows[queue.name]
         if not queue.facts.is_open:
             return 0
-        return min(count, demand.copies_within(self._deserved[row], self._allocated[row], plan.request))
+        copies = demand.copies_within(self._deserved[row], self._allocated[row], plan.request)
+        if copies >= count or not self._inqueue[row].any():
+            return min(count, copies)
+        return min(count, demand.copies_within(self._deserved_later(row), self._allocated[row], plan.request))
+
+    def _deserved_later(self, row: int) -> Floats:
+        """Return what the queue deserves once let-in gangs have their pods, in resources in which it has all that it requests."""
+        if self._with_promised is None:
+            self._with_promised = self._divide(requests=self._requests + np.maximum(self._inqueue, 0))
+        is_met = self._deserved[row] >= self._requests[row]
+        later: Floats = np.where(is_met, np.maximum(self._with_promised[row], self._deserved[row]), self._deserved[row])
+        return later
 
     def preemptive(self, queue: Queue, amount: Ints) -> bool:
         row = self._rows[queue.name]
@@ -184,6 +198,7 @@ class _Queues:
 
     def promised(self, queue: str, amount: Floats) -> None:
         self._inqueue[self._rows[queue]] += amount
+        self._with_promised = None
 
     def moved(self, move: Move, sign: int) -> None:
         self._allocated[self._rows[move.job.facts.queue]] += move.change * sign

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,12 +27,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.model.promises import Why
+from pyroclast_scheduler.model.promises import Promise, Why, promise_on_entry
 from pyroclast_scheduler.model.tasks import READY, TaskStatus
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 10  # schedule periods; the job controller creates the pods of a gang within a few seconds
 _LONGEST: Final = 5  # doublings
+_MOST: Final = 2**60  # a larger amount has no further effect and could overflow
 _WITH_PODS: Final = frozenset({Why.WAITS_FOR_NODES, Why.HELD_UP})
 _ARRIVALS: Final = "promises.arrivals"
 _WAITS: Final = "promises.waits"
@@ -79,7 +80,7 @@ class Promises:
         self.withheld: dict[str, Floats] = {}
         self._session = session
         self._listeners: list[Callable[[str, Floats], None]] = []
-        self._given: dict[str, Job] = {}
+        self._given: dict[str, tuple[Job, Promise]] = {}
         self._taken: set[str] = set()
         self._live: _Live | None = None
         self._lower: list[JobFacts] | None = None
@@ -141,12 +142,13 @@ class Promises:
 
     def give(self, job: Job) -> None:
         """Keep the minimum of `job`, which was just let in."""
-        dimensions, facts = self._session.dimensions, job.facts
-        amounts = demand.reserved(job, dimensions, less_allocated=False)
-        if facts.tally.valid >= facts.min_available:  # its pods are all there and say what they can use
-            amounts = np.minimum(amounts, facts.pending(dimensions) + facts.allocated(dimensions))
-        self._given[facts.key] = job
-        self._change(job.facts.queue, amounts, amounts)
+        facts, least = job.facts, job.facts.min_resources
+        if least is None:
+            return
+        promise = promise_on_entry(facts.group, least, facts.sums)
+        whole = self._session.dimensions.sums(promise.whole)
+        self._given[facts.key] = job, promise
+        self._change(facts.queue, whole, whole)
 
     def _change(self, queue: str, amounts: Floats, whole: Floats) -> None:
         self.by_queue[queue] = self.by_queue.get(queue, 0.0) + amounts
@@ -260,11 +262,20 @@ class Promises:
         own = live.kept_from(job, in_queue=True)
         rows = np.flatnonzero((own > 0) & (plan.request > 0))
         if count and len(rows):
-            queue, more = self._session.queues[job.facts.queue], int(np.ceil(own[rows] / plan.request[rows]).max())
-            count = max(0, min(count, self._session.allocatable(queue, plan, count + more) - more))
+            count = self._in_queue(job, plan, count, own)
         if not count:
             self.withheld[job.facts.key] = kept
         return count
+
+    def _in_queue(self, job: Job, plan: PlacementPlan, count: int, owed: Floats) -> int:
+        """Return how many of `count` pods the queue of `job` may use beside what is `owed` in it."""
+        queue, together = self._session.queues[job.facts.queue], copy(plan)
+
+        def is_too_many(pods: int) -> bool:
+            together.request = plan.request * pods + np.where(plan.request > 0, np.minimum(owed, _MOST), 0).astype(np.int64)
+            return not self._session.allocatable(queue, together, 1)
+
+        return bisect_left(range(1, count + 1), True, key=is_too_many)
 
     def moved(self, move: Move, sign: int) -> None:
         """Handle that `move` was made (1) or undone (−1)."""
@@ -286,9 +297,9 @@ class Promises:
     def _owed(self) -> dict[str, tuple[Job, Floats]]:
         """Return for each job with a promise what it was owed before the moves of this session."""
         session = self._session
-        earlier = ((session.job(facts.key), session.dimensions.sums(facts.promise.amounts)) for facts in self.listed())
-        given = ((job, demand.reserved(job, session.dimensions, less_allocated=True)) for job in self._given.values())
-        return {job.facts.key: (job, amounts) for job, amounts in (*earlier, *given) if job is not None}
+        earlier = ((session.job(facts.key), facts.promise) for facts in self.listed())
+        promises = (*earlier, *self._given.values())
+        return {job.facts.key: (job, session.dimensions.sums(each.amounts)) for job, each in promises if job is not None}
 
     def _is_placed(self, facts: JobFacts) -> bool:
         """Whether a pod of the gang is allocated or pipelined."""
@@ -317,8 +328,8 @@ class _Live:
 
     def __init__(self, session: Session, owed: Mapping[str, tuple[Job, Floats]]) -> None:
         self._dimensions = session.dimensions
-        rows = np.flatnonzero(session.nodes.usable & ~session.features.unready())
-        self.idle: Floats = session.columns.idle(rows).sum(axis=1, dtype=np.float64)
+        rows = np.flatnonzero(session.nodes.usable & ~session.features.unready() & ~session.features.closed())
+        self.idle: Floats = np.maximum(session.columns.idle(rows), 0).sum(axis=1, dtype=np.float64)
         self._promised = owed
         self._owed: dict[str, Floats] = {}
         self._sums: dict[tuple[str, int], Floats] = {}

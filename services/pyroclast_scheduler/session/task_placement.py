@@ -190,7 +190,7 @@ def place(
             _skip(job, [tasks.popleft() for _ in run], like=run[0])
             continue
         count = min(count, attempt.wanted(plan, len(run), is_alone=is_alone))
-        if job.is_ready and not (count := session.promises.leaves(job, plan, count)):
+        if job.is_ready and session.job_ready(job) and not (count := session.promises.leaves(job, plan, count)):
             job.is_limited = True
             _drop(tasks, len(run))
             continue

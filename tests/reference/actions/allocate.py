@@ -61,6 +61,9 @@ def allocate_tasks(session, job, tasks, part=None, inside=TOP) -> bool:
         if task.role and not task.has_claims and any(other.role == task.role for other in members if other.name in job.failed):
             job.failed.add(task.name)
             continue
+        if job.is_ready and session.job_ready(job) and not session.promises.leave(job, task):
+            job.is_limited = True
+            continue
         candidates = nominated(session, task) or feasible(session, task, nodes)
         if not candidates:
             job.failed.add(task.name)

@@ -5,7 +5,7 @@ from tests.reference.session import OK, UNRESOLVABLE
 
 
 def dry_run(session, task, candidates) -> bool:
-    """Promise the task the best node on which somebody goes for it; `candidates`: those of a node that might."""
+    """Promise the task the best node on which somebody may go for it; `candidates`: those of a node that might."""
     given = session.arguments.get("preempt", {})
     nodes = [node for node in session.nodes if session.refusal(task, node) != UNRESOLVABLE]
     least, most = given.get("minCandidateNodesAbsolute", 1), given.get("maxCandidateNodesAbsolute", 100)
@@ -17,13 +17,15 @@ def dry_run(session, task, candidates) -> bool:
             found.append((node, victims))
         if found and len(found) >= enough:
             break
-    if not found:
-        return False
-    node, victims = min(found, key=lambda each: loss(each[1]))
-    for victim in victims:
-        session.evict(victim)
-    session.pipeline(task, node)
-    return True
+    for node, victims in sorted(found, key=lambda each: loss(each[1])):
+        mark = len(session.journal)
+        for victim in victims:
+            session.evict(victim)
+        session.pipeline(task, node)
+        if session.is_progress(mark, is_reclaim=False):
+            return True
+        session.undo_to(mark)
+    return False
 
 
 def victims_on(session, task, node, candidates):

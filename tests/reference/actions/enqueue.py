@@ -16,7 +16,9 @@ def execute(session):
         if not pending[queue.name]:
             continue
         job = pending[queue.name].pop()
-        if not job.has_min_resources or session.vote("job_enqueueable", job):
+        may_enter = not job.has_min_resources or session.vote("job_enqueueable", job) or session.promises.make_room(job)
+        if may_enter:
+            session.promises.give(job)
             for tell in session.all_of("job_enqueued"):
                 tell(job)
             job.phase = "Inqueue"

@@ -165,14 +165,12 @@ class Capacity:
                 return -1
         return 1
 
-    def job_enqueued(self, job):
-        self.sums[job.queue].let_in(job)
-
-    def allocatable(self, queue, task):
+    def allocatable(self, queue, task, beside=None):
+        """`beside`: what the queue must have room for too."""
         if not self.is_open_leaf(queue):
             return False
         for name in [queue.name, *self.above(queue.name)]:
-            if exceeding(plus(self.allocated(name), task.request), self.limits[name], task.request):
+            if exceeding(plus(self.allocated(name), task.request, beside or {}), self.limits[name], task.request):
                 return False
         return True
 

@@ -317,6 +317,43 @@ def test_a_more_important_job_takes_the_free_room_for_all_its_pods():
     assert world.step(3).running("a") == 16
 
 
+@TEXTS
+def test_a_gang_that_lacks_a_role_is_not_beyond_its_minimum(text):
+    world = World(nodes=1, text=text)
+    world.group("other", 2, 3, delay=None, phase="Inqueue", priority=10)
+    roles = {"roles": {"a": 1, "b": 1}, "phase": "Inqueue", "minRes": {"cpu": 2}}
+    pods = [[f"gang-{i}", "gang", "-", 1, 0, {"role": role}] for i, role in enumerate("aab")]
+    feed(world.cache, {"podgroups": [["gang", "q", 2, roles]], "pods": pods})
+    world.groups["gang"] = SimpleNamespace(name="gang", cpu=1, options={}, pods=3, created=3, after=False, delay=0)
+    assert world.step().running("gang") == 3
+
+
+@TEXTS
+@pytest.mark.parametrize("limit", [{}, {"capability": {"cpu": 16, "memory": "10Gi"}}], ids=["none", "memory"])
+def test_pods_that_fit_beside_the_promised_room_are_bound_while_other_pods_are_being_created(text, limit):
+    world = World(nodes=2, text=text, queues=[("q", limit)])
+    world.group("missing", 1, 8, delay=None)
+    feed(world.cache, {"podgroups": [["here", "q", 1, {"phase": "Inqueue", "minRes": {"cpu": 1, "memory": "2Gi"}}]]})
+    feed(world.cache, {"pods": [[f"here-{i}", "here", "-", 1, "2Gi"] for i in range(4)]})
+    world.groups["here"] = SimpleNamespace(name="here", cpu=1, options={}, pods=4, created=4, after=False, delay=0)
+    assert world.step(3).running("here") == 4
+
+
+def test_a_gang_that_is_let_in_is_owed_no_more_than_its_pods_can_use():
+    world = World(nodes=1)
+    world.group("elastic", 1, 1, pods=4, after=False)
+    world.group("greedy", 1, 4, res=8, after=False, priority=10, sel={"host": "nowhere"})
+    assert world.step().running("elastic") == 4
+
+
+def test_the_room_of_a_cordoned_node_covers_no_promise():
+    world = World(nodes=1, text=CAPACITY)
+    feed(world.cache, {"nodes": [["closed", 8, "64Gi", {"unschedulable": True}]]})
+    world.group("missing", 2, 2, delay=None, phase="Inqueue")
+    world.group("elastic", 1, 1, pods=8, after=False)
+    assert world.step(2).running("elastic") == 4
+
+
 # -- histories -----------------------------------------------------------------------------------------------------------
 
 
