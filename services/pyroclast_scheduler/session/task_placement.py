@@ -241,6 +241,8 @@ class _TaskPlacement:
             return min(available, max(1, lacking))
         if not is_alone or available == 1:
             return 1
+        if not job.is_ready:  # no plugin knows gangs: pods beyond the minimum must leave promised room, and are asked about later
+            available = min(available, max(1, job.tally.missing(job.facts.min_available, {})))
         queue = session.queues[job.facts.queue]
         return 1 + bisect_left(range(1, available), True, key=lambda more: session.overused(queue, plan.request * more))
 

@@ -339,6 +339,14 @@ def test_pods_that_fit_beside_the_promised_room_are_bound_while_other_pods_are_b
     assert world.step(3).running("here") == 4
 
 
+@pytest.mark.parametrize("gang", ["", "{name: gang}, "], ids=["without gangs", "gangs"])
+def test_a_job_that_no_other_waits_beside_takes_its_minimum_first(gang):
+    world = World(nodes=1, text=CAPACITY.replace("{name: gang}, ", gang))
+    world.group("missing", 2, 3, delay=None, phase="Inqueue")
+    world.group("elastic", 1, 1, pods=4, after=False)
+    assert world.step().running("elastic") == 2
+
+
 def test_a_gang_that_is_let_in_is_owed_no_more_than_its_pods_can_use():
     world = World(nodes=1)
     world.group("elastic", 1, 1, pods=4, after=False)
