@@ -30,8 +30,12 @@ def execute(session):
 
 def against_others(session, job):
     mark, tasks = len(session.journal), waiting(session, job)
+
+    def may_lose(owner):  # what is more important is no candidate, see the decision that evictions end
+        return owner is not job and owner.queue == job.queue and owner.priority <= job.priority
+
     while tasks and session.job_starving(job):
-        preempt(session, job, tasks.pop(), lambda owner: owner is not job and owner.queue == job.queue)
+        preempt(session, job, tasks.pop(), may_lose)
     if session.vote("job_pipelined", job):
         session.commit(mark)
     else:
