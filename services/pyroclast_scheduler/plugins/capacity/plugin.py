@@ -106,7 +106,7 @@ def _compare_branches(left: Sequence[tuple[int, Rank]], right: Sequence[tuple[in
     """Compare two paths at the first queue in which they differ, or states of one path at the first changed rank."""
     for (row, rank), (other_row, other_rank) in zip(left, right, strict=False):
         if row != other_row:
-            return -1 if cast(Any, rank) < other_rank else 1
+            return int(cast(Any, rank) > other_rank) - int(cast(Any, rank) < other_rank)
     before, after = (cast(Any, [rank for _, rank in path]) for path in (left, right))
     return int(before > after) - int(before < after)
 
