@@ -1,11 +1,14 @@
 """Objects that Volcano's programs have written go on with ours, and go back: nothing is restarted, made twice or lost.
 
+Only Commands wait until they are made again: nobody checked whether their users may do what they order.
+
 Volcano's own programs are left out, as they cannot be built in this project's CI: the cases are what they wrote elsewhere.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -61,6 +64,7 @@ def test_objects_written_by_volcano_are_continued_and_can_be_returned_to_volcano
         before = sum(1 for _ in Audit(plane.audit_log, []).events())
         data = ["--data-dir", str(tmp_path / "data"), "--kubeconfig", str(plane.kubeconfig), "--nodes", "4"]
         with started(control_plane, plane.kubeconfig, plane.audit_log, data) as cluster:
+            make_commands_again(cluster)
             check_what_became_of_it(cluster, written, before)
         asyncio.run(check_the_way_back(plane.kubeconfig))
 
@@ -86,6 +90,31 @@ async def is_served(client: Client, kind: ResourceType) -> bool:
     except NotFound:
         return False
     return True
+
+
+def make_commands_again(cluster: Cluster) -> None:
+    """The Commands that Volcano left wait, and an Event on each says so; made again, admission checks them."""
+    left = {name_of(each): each for each in items(cluster, "commands")}
+    ordered = [case["command"] for case in (*cases()["jobs"], *cases()["queues"]) if "command" in case]
+    assert sorted(each["action"] for each in left.values()) == sorted(ordered)
+    wait_until(lambda: told_to_wait(cluster) == left.keys(), "an Event on each Command")
+    assert {name_of(each): each["metadata"]["uid"] for each in items(cluster, "commands")} == {
+        name: each["metadata"]["uid"] for name, each in left.items()
+    }
+    for name, each in left.items():
+        cluster.kubectl("delete", "commands.bus.volcano.sh", name, "-n", NAMESPACE)
+        kept = {field: each["metadata"][field] for field in ("name", "ownerReferences") if field in each["metadata"]}
+        cluster.create(json.dumps({**each, "metadata": kept}), NAMESPACE)
+
+
+def told_to_wait(cluster: Cluster) -> set[str]:
+    """The Commands with an Event that says that they wait, and what to do."""
+    events = cluster.get("events", "-n", NAMESPACE, "--field-selector", "involvedObject.kind=Command,reason=CommandIssued")
+    return {
+        each["involvedObject"]["name"]
+        for each in events["items"]
+        if "waits: admission has not checked" in each["message"] and "create it again" in each["message"]
+    }
 
 
 def check_what_became_of_it(cluster: Cluster, written: Written, before: int) -> None:
