@@ -127,6 +127,12 @@ def holder() -> tuple[ResourceType, dict[str, Any]]:
     return JOBS, job(stuck, name="holder", policies=[{"event": "PodEvicted", "action": "TerminateJob"}])
 
 
+def occupant(cpu: str, node: str) -> tuple[ResourceType, dict[str, Any]]:
+    """A pod of no Job that is on its node from the beginning."""
+    spec = {**task(cpu)["template"]["spec"], "nodeName": node}
+    return PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "occupant"}, "spec": spec}
+
+
 REFUSED_BINDS = "binds that are refused"
 CASES: dict[str, Case] = {
     "a queue that was closed": Case(
@@ -252,8 +258,11 @@ tiers:
     enableHierarchy: true
   - name: predicates
   - name: network-topology-aware
+configurations:
+- name: enqueue
+  arguments: {promisePeriods: 100000}
 """
-"""For the reasons that others than the default plugins give."""
+"""For the reasons that others than the default plugins give. Room is kept for a gang for longer than the tests take."""
 
 OTHER_PLUGINS: dict[str, Case] = {
     "a namespace without quota": Case(
@@ -271,13 +280,14 @@ OTHER_PLUGINS: dict[str, Case] = {
         own=[(QUEUES, "{name}-child"), (QUEUES, "{name}")],
         without_pods=NOT_IN,
     ),
-    "a gang before it that was let in and has no place": Case(
+    "a gang before it that was let in and waits for room on its node": Case(
         job(task("2", 2), queue="{name}"),
         "BehindAnother: not now: it asks for 4 cpu and would fit: queue {name} has 0 of 4 cpu; but 4 cpu are promised to gangs "
         "before it in the queue, the first: {name}/filler* (priority 0)",
         before=[
             queue(capability={"cpu": "4"}),
-            filler(task("2", 2, nodeSelector={"zone": "nowhere"}), queue="{name}"),
+            occupant("7", "node-0"),
+            filler(task("2", 2, nodeSelector={HOST: "node-0"}), queue="{name}"),
         ],
         own=[(QUEUES, "{name}")],
         without_pods=NOT_IN,

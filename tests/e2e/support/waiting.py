@@ -40,7 +40,7 @@ class Case:
     Attributes:
         job: its manifest; it is called `JOB`.
         want: the cause, `*` for what depends on the other cases.
-        before: what is there before it: Jobs that run or fit no node, quotas that count.
+        before: what is there before it: Jobs that run or wait for room on nodes, quotas that count.
         afterwards: what is done once it waits.
         own: what it has outside of its namespace, in which order it goes.
         without_pods: why no pod can tell; empty where they do.
@@ -127,9 +127,9 @@ def _placed(manifest: Mapping[str, Any], name: str) -> Json:
 
 
 def _is_up(job: Json) -> bool:
-    """Whether a Job runs, or is said to be let in without a node that takes it."""
+    """Whether a Job runs, or is said to be let in and to wait for room on nodes."""
     state = job.get("status", {}).get("state", {})
-    return state.get("phase") == "Running" or "NoNodeAllowed" in state.get("message", "")
+    return state.get("phase") == "Running" or "NodesFull" in state.get("message", "")
 
 
 async def _prepare(client: Client, name: str, case: Case) -> None:
