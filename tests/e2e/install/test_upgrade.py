@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,10 +18,6 @@ from tests.e2e.faults.test_faults import phases, pods_created_twice, submit
 from tests.e2e.support.cluster import Cluster, listens, wait_until
 from tests.e2e.support.previous import previous_release, python_path
 
-NOT_KNOWN_THEN = ("--leader-elect-wait-for",)
-"""Flags with a value, as a word of its own, that this release has and the one before did not."""
-ONE_WORD = ("--in-process-webhooks=",)
-"""Such flags with their value in one word."""
 JOBS = 6
 
 
@@ -30,18 +27,33 @@ def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return previous_release(tmp_path_factory.mktemp("previous"))
 
 
+def listed_flags(module: str, environment: dict[str, str]) -> set[str]:
+    """The flags that the `--help` of a program lists."""
+    command = [sys.executable, "-m", module, "--help"]
+    text = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^  (--[a-z0-9-]+)", text, re.MULTILINE))
+
+
+def known_flags(words: list[str], known: set[str]) -> list[str]:
+    """The words of a command line without the flags that are not among `known`, and without their values."""
+    kept, keeps = [], True
+    for word in words:
+        if word.startswith("--"):
+            keeps = word.partition("=")[0] in known
+        if keeps:
+            kept.append(word)
+    return kept
+
+
 @contextlib.contextmanager
 def replaced(cluster: Cluster, service: str, tree: Path, log: Path) -> Iterator[None]:
     """The program of `tree` stands in for a service, with the same arguments as far as it knows them."""
     words = Path(f"/proc/{cluster.pids[service]}/cmdline").read_text().rstrip("\0").split("\0")
     module, flags = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
-    for flag in NOT_KNOWN_THEN:
-        while flag in flags:
-            del flags[flags.index(flag) : flags.index(flag) + 2]
-    flags = [word for word in flags if not word.startswith(ONE_WORD)]
     taken, free = json.loads((cluster.data / "addresses.json").read_text())[service], f"127.0.0.1:{free_port()}"
     flags = [free if word == taken else word for word in flags]
     environment = {**os.environ, "PYTHONPATH": python_path(tree)}
+    flags = known_flags(flags, listed_flags(module, environment))
     with cluster.standing_aside(service), log.open("wb") as output:
         process = subprocess.Popen([sys.executable, "-m", module, *flags], env=environment, stdout=output, stderr=output)
         try:
