@@ -243,12 +243,15 @@ def test_job_events_are_neither_lost_nor_repeated_over_an_api_server_restart(clu
     told: list[list[str]] = [[] for _ in handles]
 
     def read(number: int) -> None:
-        told[number] = [event.reason for event in handles[number].events() if event.kind == "phase"]
+        for event in handles[number].events():
+            if event.kind == "phase":
+                told[number].append(event.reason)
 
     readers = [threading.Thread(target=read, args=(number,)) for number in range(10)]
     for reader in readers:
         reader.start()
     handles[0].wait(150, "running")
+    wait_until(lambda: all(told), "each reader to follow its Job")  # a first read fails when the API server is away
     cluster.outage(2)
     for reader in readers:
         reader.join(200)
