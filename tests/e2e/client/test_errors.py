@@ -168,7 +168,7 @@ def forged_result(local: LocalClient, folder: Path) -> None:
 
 def version_mismatch(local: LocalClient, folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pyroclast_client.payload.sys", SimpleNamespace(version_info=(3, 99)))
+        patch.setattr("pyroclast_client.payload.sys", SimpleNamespace(**vars(sys) | {"version_info": (3, 99)}))
         job = local.submit(divided.call(1, 1), name="other-python")
     job.result(100)
 

@@ -21,6 +21,7 @@ TRIES = 3
 RIGHT = {
     "adm-job-template-no-containers": {"steps.0.message": "spec.containers: Required value"},
     "adm-pod-jdb-odd-percent": {"steps.0.message": "it must be a valid percentage which between 1% ~ 99%"},
+    "adm-podgroup-update": {"steps.1.message": "unable to find queue: "},
     "adm-queue-hierarchy-rootless": {"steps.0.annotations.volcano\\.sh/hierarchy": "root/rootless/a"},
     "adm-queue-spec-absent": {"steps.0.spec.weight": 1},
     "life-podfailed-timeout-restartjob": {"final.status.j.retryCount": 1, "final.status.j.state.phase": "Running"},
