@@ -27,9 +27,9 @@ _FORGOTTEN_SECONDS: Final = 30.0
 
 _LONGEST_SLICE: Final = 1.0
 _SHORTEST_SLICE: Final = 0.02
-_ROUND_SECONDS: Final = 4.0
+_ROUND_SECONDS: Final = 1.5
 """The sum of the slices of the Jobs that wait for a worker. A new Job needs a worker about three times until its pods exist; with
-16 workers, it waits for each of them a quarter of a second and the time of a request.
+16 workers, it waits for each of them a tenth of a second and the time of a request.
 """
 
 _MOST_TURNS: Final = 10_000

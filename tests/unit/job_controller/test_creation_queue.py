@@ -134,7 +134,7 @@ async def test_elastic_jobs_take_turns_between_queues_and_between_jobs():
 
 
 async def test_slices_are_shorter_the_more_jobs_wait_for_a_worker():
-    many = Making(waiting=lambda: 160)
+    many = Making(waiting=lambda: 60)
     running = asyncio.create_task(many.gang("a", 10_000, seconds=0.01, needed=0))
     await asyncio.sleep(10)
     assert many.slices["a"] == pytest.approx(400, rel=0.2)
