@@ -15,10 +15,10 @@ import yaml
 
 from tests.control_plane import build
 from tests.real_cluster import network
+from tests.real_cluster.images import PAUSE
 
-__all__ = ["PAUSE", "Node"]
+__all__ = ["Node"]
 
-PAUSE = "example.org/pause:1"
 _CGROUPS = Path("/sys/fs/cgroup")
 _DNS = "10.0.0.10"
 _MADE_ON_THE_MACHINE = ("/var/lib/kubelet", "/var/lib/cni", "/etc/cni/net.d", "/var/log/pods", "/var/log/containers")
