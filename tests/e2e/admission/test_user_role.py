@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 import pyroclast.client as pc
-from pyroclast.api.keys import AUTHORIZED_FOR
 from tests.e2e.cli import test_vcctl_transcript as transcript
 from tests.e2e.support.cluster import Cluster, wait_until
-from tests.e2e.support.shell import PROGRAMS, Shell
+from tests.e2e.support.tenants import User, user_of, with_role
 
 FLOW = f"{transcript.TEMPLATE}---{transcript.FLOW}".replace(", namespace: NAMESPACE", "").replace("QUEUE", "default")
 
@@ -25,8 +21,6 @@ TEMPLATE = {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 
 MANIFEST = {"spec": {"tasks": [{"name": "main", "replicas": 1, "template": TEMPLATE}]}}
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "code"}, "immutable": True, "stringData": {"a": "b"}}
 
-
-INTERRUPTED = 130
 Right = tuple[str, str, str]
 RARE: dict[Right, str] = {
     ("scheduling.volcano.sh", "podgroups", "get"): "asked about a group that the watch has not shown yet",
@@ -35,45 +29,10 @@ RARE: dict[Right, str] = {
 }
 
 
-class User(Shell):
-    """A ServiceAccount at work."""
-
-    @property
-    def user(self) -> str:
-        return f"system:serviceaccount:{self.namespace}:ann"
-
-    @contextlib.contextmanager
-    def watching(self, *view: str) -> Iterator[None]:
-        """Look at a view that is shown again."""
-        command = [str(PROGRAMS / "vcctl"), *view, "-w"]
-        with subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL) as process:
-            try:
-                yield
-            finally:
-                process.send_signal(signal.SIGINT)
-        assert process.returncode == INTERRUPTED
-
-
-def user_of(cluster: Cluster, namespace: str, folder: Path) -> User:
-    """The programs as a ServiceAccount that has no rights yet."""
-    cluster.kubectl("create", "serviceaccount", "ann", "-n", namespace)
-    document = yaml.safe_load(cluster.kubeconfig.read_text())
-    token = cluster.kubectl("create", "token", "ann", "-n", namespace).strip()
-    document["users"] = [{"name": "ann", "user": {"token": token}}]
-    for context in document["contexts"]:
-        context["context"] |= {"namespace": namespace, "user": "ann"}
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(document))
-    return User(path, namespace)
-
-
 @pytest.fixture
 def ann(cluster: Cluster, namespace: str, tmp_path: Path) -> User:
     """A user to whom the role is bound in the test's namespace."""
-    user = user_of(cluster, namespace, tmp_path)
-    account = f"--serviceaccount={namespace}:ann"
-    cluster.kubectl("create", "rolebinding", "ann", "-n", namespace, "--clusterrole=pyroclast-user", account)
-    return user
+    return with_role(user_of(cluster, namespace, tmp_path))
 
 
 @pytest.fixture
@@ -115,24 +74,6 @@ def test_user_role_permits_creating_and_patching_secrets_but_not_reading_or_dele
     assert cluster.get("secret", "code", "-n", ann.namespace)["metadata"]["labels"] == {"job": "mine"}
     for beyond in (("get", "secrets"), ("delete", "secret/code"), ("create", "configmap", "c"), ("delete", "pod/p")):
         assert "orbidden" in cluster.refused(user, *beyond, *where), beyond
-
-
-@pytest.mark.parametrize("mark", [False, True], ids=["plain", "with a forged mark"])
-def test_user_role_closes_no_queue_of_the_cluster_by_a_command(cluster: Cluster, ann: User, mark: bool) -> None:
-    user, where = f"--as={ann.user}", ("-n", ann.namespace)
-    uid = cluster.get("queue", "default")["metadata"]["uid"]
-    marked = {"annotations": {AUTHORIZED_FOR: f"{uid}/CloseQueue"}} if mark else {}
-    target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": "default"}
-    command = {
-        "apiVersion": "bus.volcano.sh/v1alpha1",
-        "kind": "Command",
-        "metadata": {"generateName": "close-", **marked},
-        "action": "CloseQueue",
-    }
-    for told, meant in ((f'"{ann.user}" may not update queues', {"uid": uid}), ("target.uid: Required value", {"uid": ""})):
-        document = json.dumps({**command, "target": {**target, **meant}})
-        assert told in cluster.refused(user, "create", "-f", "-", *where, stdin=document)
-    assert cluster.get("queue", "default")["status"]["state"] == "Open"
 
 
 step = pc.task(cpu="100m")(int)
