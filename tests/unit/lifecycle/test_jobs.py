@@ -389,6 +389,40 @@ def test_delayed_action_for_an_event_that_no_object_shows_is_kept_in_the_status_
     assert (after.state.phase, after.delayed_actions) == (P.ABORTING, ())
 
 
+ON_FAILURE, ON_COMPLETION = {"event": "PodFailed", "timeout": "4s"}, {"event": "TaskCompleted", "timeout": "4s"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "ended", "want"),
+    [
+        pytest.param({"job": {**ON_FAILURE, "action": "RestartJob"}}, [FAIL, FAIL], P.RESTARTING, id="all-failed"),
+        pytest.param({"job": {**ON_FAILURE, "action": "AbortJob"}}, [FAIL, DONE], P.ABORTING, id="the-rest-succeeded"),
+        pytest.param({"task": {**ON_FAILURE, "action": "RestartTask"}}, [FAIL, FAIL], P.RESTARTING, id="policy-of-the-task"),
+        pytest.param({"task": {**ON_FAILURE, "action": "RestartPod"}}, [FAIL, DONE], P.RESTARTING, id="one-pod"),
+        pytest.param({"job": {"exitCode": 1, "timeout": "4s", "action": "TerminateJob"}}, [FAIL, FAIL], P.TERMINATING, id="code"),
+        pytest.param({"job": {**ON_COMPLETION, "action": "AbortJob"}}, [DONE, DONE], P.ABORTING, id="completed-task"),
+        pytest.param({"job": {**ON_COMPLETION, "action": "CompleteJob"}}, [DONE, DONE], P.COMPLETING, id="completes-later"),
+    ],
+)
+def test_job_ends_only_after_its_delayed_actions(rows, ended, want):
+    of_task = [rows["task"]] if "task" in rows else []
+    owner = job(
+        task(replicas=2, policies=of_task), phase=P.RUNNING, policies=[rows["job"]] if "job" in rows else [], minAvailable=1
+    )
+    pods = [pod(owner, f"a-{index}", phase) for index, phase in enumerate(ended)]
+    armed = decide(facts(owner, *pods))
+    assert (armed.status.state.phase, armed.recheck_at) == (P.RUNNING, NOW + 4)
+    assert armed.status.state.message.endswith(f"is due at {format_time(NOW + 4)}")
+    told = msgspec.structs.replace(owner, status=armed.status)
+    assert decide(facts(told, *pods, now=NOW + 3)).status is None
+    assert decide(facts(told, *pods, now=NOW + 4)).status.state.phase is want
+
+
+def test_job_whose_successes_suffice_does_not_wait_for_a_pending_pod_to_time_out():
+    owner = two(policies=policy("PodPending", "RestartJob", timeout="60s"), minSuccess=1)
+    assert decide(facts(owner, pod(owner, "a-0", DONE), pod(owner, "a-1", WAIT))).status.state.phase is P.COMPLETED
+
+
 def test_delayed_action_for_an_eviction_is_dropped_once_the_replacement_pod_runs():
     owner = two(policies=policy("PodEvicted", "AbortJob", timeout="30s"))
     memory = Remembered(occurrences=(EVICTED,))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from pyroclast.api import keys
-from pyroclast.api.enums import JobPhase, JobReason, PodGroupPhase, PodPhase
+from pyroclast.api.enums import BusEvent, JobPhase, JobReason, PodGroupPhase, PodPhase
 from pyroclast.api.records import Job, Pod, PodGroup
 from pyroclast.lifecycle.effects import (
     CreateGroup,
@@ -31,6 +31,7 @@ from pyroclast.lifecycle.times import format_time
 
 from .builders import NOW, decode, queue
 
+RUNNING = JobPhase.RUNNING
 MARKS = {"plugin-svc": "svc"}
 
 
@@ -74,6 +75,12 @@ class World:
                 self.apply(effect)
             if decision.conclusive and decision.status is not None:
                 self._step()
+                if (
+                    decision.status.state.phase in (JobPhase.COMPLETED, JobPhase.FAILED)
+                    and self.job.status.state.phase is RUNNING
+                ):
+                    later = [each.occurrence for each in decision.armed if each.occurrence.event is not BusEvent.POD_PENDING]
+                    assert not later, f"the Job ends before its delayed actions: {later}"
                 moved = self.write(decision.status)
                 self._step()
             else:

@@ -32,7 +32,7 @@ from pyroclast.lifecycle.gang.members import min_available
 from pyroclast.lifecycle.gang.plan import Keep
 from pyroclast.lifecycle.job import delays, policy_decisions, preparation, status, tracked_pods, waits
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
-from pyroclast.lifecycle.job.job_events import last_failure
+from pyroclast.lifecycle.job.job_events import Response, last_failure
 from pyroclast.lifecycle.job.phase_transitions import (
     Change,
     Move,
@@ -75,7 +75,7 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     if step is None or idle:
         has_action = step is not None  # the action still has to be carried out, as one of its effects has just failed
         ends = is_ending(facts.job.status.state.phase)
-        step = _release(facts, idle=idle) if ends else _synchronise(facts, idle=idle, has_action=has_action)
+        step = _release(facts, idle=idle) if ends else _synchronise(facts, pending, idle=idle, has_action=has_action)
     # 2. What the status must say besides: before deletions, a step without its own status announces the pods that they concern.
     effects = step.effects if step.conclusive else (*_announcement(facts, step.effects), *step.effects)
     following = _with_notes(facts, step, pending) if step.conclusive else step.status
@@ -205,8 +205,8 @@ def _restarting(
     return _releasing(facts, status.entering(following, JobPhase.RESTARTING, reason, message), releasing)
 
 
-def _synchronise(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecision:
-    """Return the decision that brings the observed objects in line with the spec."""
+def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_action: bool) -> JobDecision:
+    """Return the decision that brings the observed objects in line with the spec. The Job ends only after its delayed actions."""
     job, phase = facts.job, facts.job.status.state.phase
     marked = plan.interrupted(facts.pods)
     if marked and phase in (JobPhase.PENDING, JobPhase.RUNNING) and not idle:
@@ -217,6 +217,9 @@ def _synchronise(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecisio
         return JobDecision(status=_restarting(facts, reason, message, marked))
     counts = _counted(facts)
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
+    due = pending.keeps_open() if change and change.to in _ENDS and phase is not JobPhase.RESTARTING else None
+    if due is not None:
+        change = None
     if change and change.to in _ENDS:
         if marked and not idle:  # pods that were marked for a restart are deleted, although no pod replaces them
             return JobDecision((DeletePods(plan.victims_of(marked)),), conclusive=False)
@@ -234,7 +237,7 @@ def _synchronise(facts: JobFacts, *, idle: bool, has_action: bool) -> JobDecisio
     if is_early or ((effects or awaits) and phase is JobPhase.RESTARTING):
         change = None  # pods of an earlier try may still exist
     complete = not (effects or obstacle or facts.memory.held or is_early or awaits or has_action)
-    return JobDecision(status=_synchronised(facts, counts, change, complete=complete), obstacle=obstacle)
+    return JobDecision(status=_synchronised(facts, counts, change, due=due, complete=complete), obstacle=obstacle)
 
 
 def _counted(facts: JobFacts) -> Counts:
@@ -291,10 +294,13 @@ def _is_late(facts: JobFacts) -> bool:
     return asked is not None and facts.now >= asked + seating.ANSWER_SECONDS
 
 
-def _synchronised(facts: JobFacts, counts: Counts, change: Change | None, *, complete: bool) -> JobStatus | None:
+def _synchronised(
+    facts: JobFacts, counts: Counts, change: Change | None, *, due: Response | None, complete: bool
+) -> JobStatus | None:
     """Return the status after a synchronisation; None when the status stays the same.
 
-    `complete`: no effect and no obstacle is left, so the status may report the present generation as observed.
+    `due`: the delayed response without which the Job would end; None when there is none. `complete`: no effect and no obstacle is
+    left, so the status may report the present generation as observed.
     """
     job, last = facts.job, facts.job.status
     resources = {**last.controlled_resources, **preparation.resources_of(job)}
@@ -309,7 +315,7 @@ def _synchronised(facts: JobFacts, counts: Counts, change: Change | None, *, com
     )
     if change:
         following = status.entering(following, change.to, change.reason or "", change.message)
-    following = waits.explained(facts, following)
+    following = waits.explained(facts, following, due)
     return None if status.is_same(last, following) else status.synchronised(following, facts.now)
 
 

@@ -23,7 +23,7 @@ _EVENTS: Final = {event.value: event for event in BusEvent}
 _SHOWN_NOWHERE: Final = (BusEvent.POD_EVICTED, BusEvent.UNKNOWN)
 """Occurrences that no object shows afterwards."""
 
-_SHOWN_BY_PODS: Final = (BusEvent.POD_FAILED, BusEvent.TASK_FAILED)
+_SHOWN_BY_PODS: Final = (BusEvent.POD_FAILED, BusEvent.TASK_FAILED, BusEvent.TASK_COMPLETED)
 """Occurrences that a pod shows while the pod exists. The delay of a response continues when the pod is deleted."""
 
 _MOST_KEPT: Final = 1000

@@ -41,6 +41,14 @@ class PendingActions:
     needless: frozenset[Occurrence] = frozenset()
     """The occurrences of `forget` that need no response before the decision; the effects of the decision may change that."""
 
+    def keeps_open(self) -> Response | None:
+        """Return the delayed response that is due first and for which the Job must not end; None when the Job may end.
+
+        A response to PodPending does not count, because the end of the Job is the end of the pod's wait.
+        """
+        lasting = [response for response in self.later if response.occurrence.event is not BusEvent.POD_PENDING]
+        return min(lasting, key=lambda response: response.due, default=None)
+
 
 def pending_actions(facts: JobFacts) -> PendingActions:
     """Return the pending actions of a Job. Requested actions come first, then the response that is due for the longest time."""
@@ -109,7 +117,7 @@ def _is_obsolete(response: Response, facts: JobFacts) -> bool:
     if pod is None:
         return occurrence.event is not BusEvent.POD_EVICTED and not _has_place(facts, occurrence)
     is_another = occurrence.event is BusEvent.POD_EVICTED or pod.metadata.uid != occurrence.uid
-    return is_another and pod.status.phase is PodPhase.RUNNING
+    return is_another and pod.status.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)
 
 
 def _has_place(facts: JobFacts, occurrence: Occurrence) -> bool:

@@ -23,6 +23,7 @@ from pyroclast.lifecycle.effects import Notice, warning
 from pyroclast.lifecycle.gang import podgroups, pods
 from pyroclast.lifecycle.job import preparation, status
 from pyroclast.lifecycle.job.facts import JobFacts
+from pyroclast.lifecycle.job.job_events import Response
 from pyroclast.lifecycle.times import format_time, parse_time
 
 _PREFIX: Final = "waits: "
@@ -35,12 +36,16 @@ _BESIDE: Final = "; waits: "
 """The separator between the message of the phase of a running Job and a message of this module."""
 
 
-def explained(facts: JobFacts, following: JobStatus) -> JobStatus:
-    """Return `following` with the reason and the message for which the Job waits; an outdated message is removed."""
+def explained(facts: JobFacts, following: JobStatus, due: Response | None = None) -> JobStatus:
+    """Return `following` with the reason and the message for which the Job waits; an outdated message is removed.
+
+    `due`: the delayed response for which a running Job without unfinished pods waits; None when there is none.
+    """
     state = following.state
     if state.phase is JobPhase.RUNNING:  # refusals and stuck containers follow the message of the phase
         before = state.message.partition(_BESIDE)[0]
-        problem = facts.memory.refused or stuck(facts.pods.by_name.values())
+        delayed = f"{due.occurrence}; {due.action} is due at {format_time(due.due)}" if due is not None else ""
+        problem = facts.memory.refused or delayed or stuck(facts.pods.by_name.values())
         return status.entering(following, state.phase, state.reason, f"{before}{_BESIDE}{problem}" if problem else before)
     cause = _cause(facts) if state.phase is JobPhase.PENDING else None
     if cause is not None:
