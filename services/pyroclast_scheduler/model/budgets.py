@@ -59,6 +59,11 @@ class BudgetStanding:
         """Return those of `resources`, or of all resources if None, that the budget limits, sorted."""
         return sorted(name for name in self.budget.limits if resources is None or name in resources)
 
+    def hours(self, amounts: Mapping[str, int], seconds: float) -> dict[str, float]:
+        """Return the hours of the limited resources that `amounts`, in stored units, cost in `seconds`."""
+        limits = self.budget.limits
+        return {name: hours_of(name, amount) * seconds / HOUR for name, amount in amounts.items() if name in limits}
+
     @property
     def period(self) -> str:
         """The period as the end of a clause, such as ` for this month`; empty if the budget has no period."""

@@ -19,7 +19,7 @@ from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Columns, Floats
-from pyroclast_scheduler.model.queues import queues_of
+from pyroclast_scheduler.model.queues import Queue, queues_of
 from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
@@ -217,6 +217,12 @@ class Session(Rules):
         is_let_in = job.facts.min_resources is None or self.job_enqueueable(job)
         return is_let_in if self.budgets is None else self.budgets.may_enter(job, is_let_in=is_let_in)
 
+    def allocatable(self, queue: Queue, plan: PlacementPlan, count: int, task: Task | None = None) -> int:
+        """Return how many of `count` pods with `plan` the queue, and budgets above it, allow. `task`: the first pod, if known."""
+        count = super().allocatable(queue, plan, count, task)
+        job = self.job(task.facts.job) if count and task is not None and self.budgets is not None else None
+        return count if job is None or self.budgets is None else self.budgets.allows(job, plan.shape.request, count)
+
     def is_low(self, job: Job) -> bool:
         """Whether a used-up budget of its queue makes the pods of `job` preemptable, whatever the job declares."""
         return self.budgets is not None and self.budgets.is_low(job.facts.queue)
@@ -267,6 +273,8 @@ class Session(Rules):
         """Update counts and notify plugins: `move` was made (1) or undone (−1)."""
         self.moves.add(move, sign)
         self.promises.moved(move, sign)
+        if self.budgets is not None:
+            self.budgets.moved(move, sign)
         self.notify_moved(move, sign)
 
     def commit(self, moves: Sequence[Move]) -> None:

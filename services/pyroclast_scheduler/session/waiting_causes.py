@@ -110,7 +110,9 @@ def _cause_of(session: Session, job: Job) -> Cause | None:
 
 
 def _limited(session: Session, job: Job, task: Task) -> Cause | None:
-    """Return the cause that a quota or a promise to another gang keeps `task` waiting, else that of pods that are coming."""
+    """Return the cause that a quota, a budget or a promise to others keeps `task` waiting, else that of pods that are coming."""
+    if session.budgets is not None and job.facts.key in session.budgets.withheld:
+        return session.budgets.withheld[job.facts.key]
     kept = session.promises.withheld.get(job.facts.key)
     if kept is not None:
         return _promised_to_others(session, session.plan(task.facts.shape), kept)

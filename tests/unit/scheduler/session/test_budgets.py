@@ -18,8 +18,8 @@ from pyroclast_scheduler.model.budgets import BudgetStanding
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.loop import BudgetReports
 from tests.scenarios import objects
-from tests.scenarios.taking import take
-from tests.unit.scheduler.deciding import committed, configured, evicted
+from tests.scenarios.taking import assume_all, take
+from tests.unit.scheduler.deciding import committed, configured, evicted, placed
 
 GPU = "nvidia.com/gpu"
 HOUR = 3600.0
@@ -77,16 +77,29 @@ class World:
         estimate = options.pop("estimate", "")
         shown = {"annotations": {RUNNING_ESTIMATE: estimate}} if estimate else {}
         resources = options.pop("resources", {GPU: gpus})
-        phase = "Running" if is_running else "Pending"
+        phase = options.pop("phase", "Running" if is_running else "Pending")
         row = [name, queue, 1, {"phase": phase, "minRes": resources, **shown, "class": options.pop("class", None)}]
         self.cache.group_changed(None, objects.pod_group(row))
         if is_running:
             self.cache.pod_changed(None, objects.pod([f"{name}-0", name, "n", 1, "1Gi", {GPU: gpus, **options}]))
 
+    def pods(self, name: str, count: int, **options: Any) -> None:
+        """Let so many pods of a gang, each with one GPU, wait beside those that it has."""
+        for number in range(1, count + 1):
+            self.cache.pod_changed(None, objects.pod([f"{name}-{number}", name, "-", 1, "1Gi", {GPU: 1, **options}]))
+
+    def placed(self, after: float = 0.0) -> list[str]:
+        """The gangs of the pods that a session places."""
+        self.session(after)
+        assert assume_all(self.cache, list(self.bound.items())) is None
+        return sorted(uid.removeprefix("t-").rpartition("-")[0] for uid in self.bound)
+
     def session(self, after: float = 0.0, **ports: Any) -> Outcome:
         outcome, commits = committed(self.cache, self.configuration, now=objects.NOW + after, **ports)
         take(self.cache, outcome)
         self.evicted += evicted(commits)
+        self.bound = placed(commits)
+        self.told = {each.task.job: each.message for each in outcome.waiting}
         return outcome
 
     def decided(self, name: str, after: float = 0.0, **ports: Any) -> str:
@@ -312,6 +325,52 @@ def test_at_end_safe_counts_admitted_and_running_gangs() -> None:
     world.session()
     assert world.state("three").startswith("BudgetSpent: not now: it may use 11.00 hours")
     assert world.state("four") == "Inqueue"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Hours of a safe budget, 4 of them spent, and gangs of 8 h by name with the pods that wait. `runs`: with one pod for 4 h."""
+
+    limit: str
+    want: list[str]
+    gangs: dict[str, int]
+    queue: str = "team"
+    runs: bool = False
+    estimate: str = "8h"
+    says: str = ""
+
+
+GROWTH = {
+    "only its minimum fits": Growth("19h", ["one"], {"one": 9}, says="not now: one more pod may use 8.00 hours"),
+    "some more pods fit": Growth("28h", ["one"] * 3, {"one": 9}),
+    "gangs in several queues count in one above them": Growth("28h", ["one", "side", "side"], {"one": 9, "side": 9}, "above"),
+    "what runs is counted to the end of its own estimate": Growth("24h", ["runs"] * 2, {"runs": 9}, runs=True),
+    "a promise is kept from pods beyond the minimum": Growth("24h", ["runs"], {"runs": 9, "one": 0}, runs=True),
+    "an estimate that was raised is asked about again": Growth(
+        "29h", [], {"one": 1}, estimate="26h", says="not now: one more pod"
+    ),
+    "an estimate above the whole budget": Growth("29h", [], {"one": 1}, estimate="80h", says="never: one more pod may use 80.00"),
+    "an estimate that was taken away": Growth("29h", [], {"one": 1}, estimate="", says="never: the budget of queue team for"),
+}
+
+
+@pytest.mark.parametrize("case", GROWTH.values(), ids=GROWTH)
+def test_at_end_safe_places_no_pod_whose_hours_are_not_left(case: Growth) -> None:
+    world = World()
+    world.queue("side", parent="above")
+    world.budget(4, queue=case.queue, limit=case.limit, atEnd="safe")
+    if case.runs:
+        world.gang("runs", estimate="8h", is_running=True, placed=4 * 3600)
+    for name in [name for name in case.gangs if name != "runs"]:
+        world.gang(name, "side" if name == "side" else "team", estimate="8h")
+    world.session()
+    for name, count in case.gangs.items():
+        if case.estimate != "8h":
+            world.gang(name, estimate=case.estimate, phase="Inqueue")
+        world.pods(name, count)
+    assert world.placed() == case.want
+    assert all(case.says in world.told[f"t/{name}"] for name in case.gangs if case.says)
+    assert world.placed(1) == [], "nor in a later session"
 
 
 def test_a_queue_limit_or_closed_queue_is_reported_before_a_spent_budget() -> None:
