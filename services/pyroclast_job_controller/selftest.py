@@ -11,10 +11,10 @@ import sys
 from typing import Any, Final, TextIO
 
 from pyroclast.api.enums import JobPhase
-from pyroclast.api.types import JOBS, Key
+from pyroclast.api.types import JOBS, PODS, SERVICE_ACCOUNTS, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.credentials.config import ConfigError, load_config
-from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.client import Client, PatchKind
 
 POLL_SECONDS: Final = 1.0
 ENDED: Final = {JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED}
@@ -49,6 +49,14 @@ def manifest(name: str, namespace: str, image: str, scheduler: str) -> dict[str,
     }
 
 
+async def bind_to_account(client: Client, pod: Key, account: str) -> None:
+    """Make `pod`, in which this program runs, owned by its ServiceAccount: helm deletes the account, but no pod of a test."""
+    found = await client.get(SERVICE_ACCOUNTS, Key(pod.namespace, account))
+    kind = SERVICE_ACCOUNTS
+    owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": account, "uid": found["metadata"]["uid"]}
+    await client.patch(PODS, pod, {"metadata": {"ownerReferences": [owner]}}, PatchKind.MERGE)
+
+
 async def run(client: Client, job: dict[str, Any], seconds: float) -> bool:
     """Submit `job`, print its progress, and delete it. Return whether it completed within `seconds`."""
     key = Key(job["metadata"]["namespace"], job["metadata"]["name"])
@@ -77,10 +85,13 @@ def _say(out: TextIO, line: str) -> None:
     out.flush()
 
 
-async def _main(namespace: str, image: str, scheduler: str, seconds: float) -> int:
+async def _main(namespace: str, image: str, scheduler: str, seconds: float, *pod_and_account: str) -> int:
     name = f"pyroclast-test-{secrets.token_hex(3)}"
     try:
         async with Client(load_config(), user_agent="pyroclast-selftest") as client:
+            if pod_and_account:
+                pod, account = pod_and_account
+                await bind_to_account(client, Key(*pod.split("/", 1)), account)
             return 0 if await run(client, manifest(name, namespace, image, scheduler), seconds) else 1
     except (ConfigError, KubeError) as error:
         _say(sys.stderr, f"{namespace}/{name}: {error}")
@@ -89,11 +100,11 @@ async def _main(namespace: str, image: str, scheduler: str, seconds: float) -> i
 
 def main() -> int:
     """Run the test. The exit status is 0 when the gang completed."""
-    if len(sys.argv) != 5:
-        _say(sys.stderr, f"usage: {sys.argv[0]} NAMESPACE IMAGE SCHEDULER SECONDS")
+    if len(sys.argv) not in {5, 7}:
+        _say(sys.stderr, f"usage: {sys.argv[0]} NAMESPACE IMAGE SCHEDULER SECONDS [NAMESPACE/POD ACCOUNT]")
         return 2
-    namespace, image, scheduler, seconds = sys.argv[1:]
-    return asyncio.run(_main(namespace, image, scheduler, float(seconds)))
+    namespace, image, scheduler, seconds, *own = sys.argv[1:]
+    return asyncio.run(_main(namespace, image, scheduler, float(seconds), *own))
 
 
 if __name__ == "__main__":

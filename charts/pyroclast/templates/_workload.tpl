@@ -136,6 +136,12 @@ spec:
         - name: metrics
           containerPort: {{ .metricsPort }}
         {{- end }}
+        # waits inside of the container, as kubelet records a Warning for each probe that finds the program still loading
+        startupProbe:
+          exec:
+            command: [python, -m, pyroclast.runtime.startup, "{{ default "HTTP" .scheme | lower }}://localhost:11251/readyz", "50"]
+          timeoutSeconds: 60
+          failureThreshold: 5
         livenessProbe:
           httpGet:
             path: /livez
@@ -143,7 +149,6 @@ spec:
             {{- with .scheme }}
             scheme: {{ . }}
             {{- end }}
-          initialDelaySeconds: 10
           periodSeconds: 10
           timeoutSeconds: 5
           failureThreshold: 3

@@ -251,7 +251,7 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
     PendingReason.IMAGE_REFUSED: CodeFacts(
         _PLACED,
         _USER,
-        "The image of a container cannot be pulled. The sentence has the number of pods and the newest message.",
+        "The image of a container cannot be pulled. The sentence has the number of pods, the image and the registry's answer.",
         "correct the image, or add the secret for its registry to the pods",
     ),
     PendingReason.VOLUME_NOT_MOUNTED: CodeFacts(

@@ -99,9 +99,12 @@ def _released(pod: Pod, now: int) -> dict[str, int | None]:
 def _end(pod: Pod) -> tuple[int | None, str]:
     """Return the exit code and the reason of the ended container with the worst result.
 
-    None and an empty reason when no container has ended.
+    The init containers count in a failed pod in which no container has ended. None and an empty reason when nothing has ended.
     """
-    ends = [each.state.terminated for each in pod.status.container_statuses if each.state.terminated]
+    status = pod.status
+    ends = [each.state.terminated for each in status.container_statuses if each.state.terminated]
+    if not ends and status.phase == PodPhase.FAILED:
+        ends = [each.state.terminated for each in status.init_container_statuses if each.state.terminated]
     if not ends:
         return None, ""
     worst = max(ends, key=lambda end: (end.reason == "OOMKilled", end.exit_code != 0, end.exit_code))

@@ -278,7 +278,9 @@ class _Step:
 def _pull_trouble(image: str, *, is_new: bool) -> Trouble:
     if is_new:
         return Trouble("ErrImagePull", f'failed to pull image "{image}": not found')
-    return Trouble("ImagePullBackOff", f'Back-off pulling image "{image}"')
+    return Trouble(
+        "ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: failed to pull image "{image}": not found'
+    )
 
 
 Json = Mapping[str, Any]

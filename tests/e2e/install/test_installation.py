@@ -125,8 +125,13 @@ def test_chart_installs_upgrades_tests_and_uninstalls_with_each_set_of_values(
         changes = ["custom.common_labels.round=second", *CHANGES.get(name, ())]
         it.release("upgrade", *(option for change in changes for option in ("--set", change)))
         _holds_to_its_values(it, name)
-        suites = it.helm("test", RELEASE, "--timeout", "120s")
-        assert ("Phase:          Succeeded" in suites) == (name not in WITHOUT_A_GANG)
+        suites = it.helm("test", RELEASE, "--timeout", "120s", "--logs")
+        has_gang = name not in WITHOUT_A_GANG
+        assert ("Phase:          Succeeded" in suites, suites.count("POD LOGS"), " Completed " in suites) == (
+            has_gang,
+            has_gang,
+            has_gang,
+        )
         it.helm("uninstall", RELEASE, "--wait", "--timeout", "120s")
         whole.await_as_before(prepared)
         assert prepared <= whole.everything(), "what others have made stays"

@@ -209,18 +209,24 @@ def test_account_policy_allows_the_lease_named_in_the_program_arguments(helm):
     assert any(r"'^second\\.volcano-[0-9]+$'" in each["expression"] for each in validations)
 
 
-def test_helm_test_runs_a_gang_of_two_and_cleans_up(helm):
+def test_helm_test_runs_a_gang_of_two_and_keeps_one_pod_with_its_log(helm):
     documents = rendered(helm, "test.namespace=batch", "custom.scheduler_name=other")
     (pod,) = of_kind(documents, "Pod").values()
     (container,) = pod["spec"]["containers"]
     assert container["command"] == ["python", "-m", selftest.__name__]
-    namespace, image, scheduler, seconds = container["args"]
+    namespace, image, scheduler, seconds, own, account = container["args"]
     job = selftest.manifest("a", namespace, image, scheduler)
     assert (job["metadata"]["namespace"], job["spec"]["schedulerName"], float(seconds)) == ("batch", "other", 120)
     assert job["spec"]["minAvailable"] == job["spec"]["tasks"][0]["replicas"] == 2
     hooks = [document for document in documents if document["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
-    assert {document["kind"] for document in hooks} == {"ServiceAccount", "Role", "RoleBinding", "Pod"}
-    assert all("hook-succeeded" in document["metadata"]["annotations"]["helm.sh/hook-delete-policy"] for document in hooks)
+    assert hooks == [pod], "helm test --logs reads the log of each hook, as if each were a pod"
+    assert pod["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation", "--logs reads it afterwards"
+    assert own == f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    assert pod["spec"]["serviceAccountName"] == account
+    roles = of_kind(documents, "Role")
+    assert roles[account]["metadata"]["namespace"] == "batch"
+    (patched, read) = roles[f"{account}-pod"]["rules"]
+    assert (patched["resourceNames"], read["resourceNames"]) == ([pod["metadata"]["name"]], [account])
     assert not of_kind(rendered(helm, "custom.scheduler_enable=false"), "Pod"), f"a gang needs {sorted(KEYS)}"
 
 

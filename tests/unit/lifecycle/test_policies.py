@@ -142,6 +142,10 @@ def ended(code, reason="Error", name="c", **more):
             "failed with exit code 4 (init container setup)",
         ),
         (
+            {"initContainerStatuses": [ended(143, name="sidecar")], "containerStatuses": [ended(3)]},
+            "failed with exit code 3",
+        ),
+        (
             {"reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu, requested: 2000, used: 0, capacity: 1"},
             "failed (OutOfcpu: Node didn't have enough resource: cpu, requested: 2000, used: 0, capacity: 1)",
         ),

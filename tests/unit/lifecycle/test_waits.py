@@ -33,18 +33,43 @@ def stuck_pod(name: str, reason: str = "", message: str = "", *, init: str = "")
         return {"name": container, "state": {"waiting": {"reason": why, "message": message}} if why else {}}
 
     statuses = {"containerStatuses": [status("main", reason)], "initContainerStatuses": [status("setup", init)]}
-    return msgspec.convert({"metadata": {"name": name}, "status": statuses}, Pod)
+    spec = {"containers": [{"name": "main", "image": "hub/x:1"}], "initContainers": [{"name": "setup", "image": "prep"}]}
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec, "status": statuses}, Pod)
+
+
+REFUSED = "ImageRefused: an image cannot be pulled on 1 pod; a, container main, image hub/x:1"
+PULLED = 'failed to pull and unpack image "hub/x:1": failed to resolve reference "hub/x:1": '
 
 
 STUCK = {
     "all is well": ([stuck_pod("a", "ContainerCreating"), stuck_pod("b")], ""),
     "an image": (
-        [stuck_pod("b", "ImagePullBackOff", "Back-off 10s"), stuck_pod("a", "ErrImagePull", "not found"), stuck_pod("c")],
-        "ImageRefused: an image cannot be pulled on 2 pods; a, container main",
+        [
+            stuck_pod("b", "ImagePullBackOff", 'Back-off pulling image "hub/x:1"'),
+            stuck_pod("a", "ErrImagePull", "not found"),
+            stuck_pod("c"),
+        ],
+        "ImageRefused: an image cannot be pulled on 2 pods; a, container main, image hub/x:1: not found",
     ),
     "the image of an init container": (
         [stuck_pod("a", "PodInitializing", init="InvalidImageName")],
-        "ImageRefused: an image cannot be pulled on 1 pod; a, container setup",
+        "ImageRefused: an image cannot be pulled on 1 pod; a, container setup, image prep",
+    ),
+    "the answer of the registry, while kubelet tries": (
+        [stuck_pod("a", "ErrImagePull", f"rpc error: code = NotFound desc = {PULLED}hub/x:1: not found")],
+        f"{REFUSED}: hub/x:1: not found",
+    ),
+    "the same answer while kubelet waits": (
+        [stuck_pod("a", "ImagePullBackOff", f'Back-off pulling image "hub/x:1": ErrImagePull: {PULLED}hub/x:1: not found')],
+        f"{REFUSED}: hub/x:1: not found",
+    ),
+    "no registry was asked": (
+        [stuck_pod("a", "ErrImageNeverPull", 'Container image "hub/x:1" is not present with pull policy of Never')],
+        f'{REFUSED}: Container image "hub/x:1" is not present with pull policy of Never',
+    ),
+    "the end of a long answer": (
+        [stuck_pod("a", "ErrImagePull", PULLED + "proxy: " * 50 + "no such host")],
+        f"{REFUSED}: …{('proxy: ' * 50 + 'no such host')[-200:]}",
     ),
     "a secret": (
         [stuck_pod("a", "CreateContainerConfigError", 'secret "s" not found')],
@@ -52,7 +77,7 @@ STUCK = {
     ),
     "an image goes first": (
         [stuck_pod("a", "CrashLoopBackOff", "back-off 40s"), stuck_pod("b", "ErrImagePull")],
-        "ImageRefused: an image cannot be pulled on 1 pod; b, container main",
+        "ImageRefused: an image cannot be pulled on 1 pod; b, container main, image hub/x:1",
     ),
     "it crashes": (
         [stuck_pod("a", "CrashLoopBackOff", "back-off 40s")],
@@ -64,6 +89,18 @@ STUCK = {
 @pytest.mark.parametrize(("pods", "want"), STUCK.values(), ids=STUCK)
 def test_report_of_stuck_containers_names_cause_pod_count_pod_and_container(pods: list[Pod], want: str) -> None:
     assert stuck(pods) == want
+
+
+def test_job_keeps_the_answer_of_the_registry_while_an_older_kubelet_only_waits() -> None:
+    tried, waited = (
+        stuck_pod("j-main-0", *said)
+        for said in (("ErrImagePull", "not found"), ("ImagePullBackOff", 'Back-off pulling image "hub/x:1"'))
+    )
+    first = facts(job(), tried)
+    said = waits.explained(first, first.job.status)
+    assert said.state.message.endswith("image hub/x:1: not found")
+    later = facts(msgspec.structs.replace(job(), status=said), waited)
+    assert waits.explained(later, said) == said
 
 
 VOLCANO = frozenset({"volcano"})

@@ -14,6 +14,7 @@ from sqlalchemy import select, text
 from pyroclast.api.keys import SUBMITTED_BY, WAITING
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
+from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import (
     JOBS,
     NODES,
@@ -30,6 +31,7 @@ from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import gaps, jobs, node_states, pods
 from pyroclast_recorder.facts.jobs import job_facts, prediction_facts
 from pyroclast_recorder.facts.native_groups import GroupEnd
+from pyroclast_recorder.facts.pods import pod_facts
 from pyroclast_recorder.hourly_usage import held
 from pyroclast_recorder.settings import RecorderSettings
 from tests.unit.running import running_server
@@ -51,6 +53,27 @@ async def test_pod_changes_during_recorder_downtime_are_recorded_after_restart_w
     assert rows["a"]["finished"] - rows["a"]["bound"] == 600
     assert (rows["a"]["phase"], rows["a"]["exit_code"], rows["b"]["released_high"]) == ("Succeeded", 0, None)
     assert await laboratory.rows(gaps) == {}
+
+
+@pytest.mark.parametrize(
+    ("phase", "init", "main", "want"),
+    [
+        ("Failed", 3, None, 3),
+        ("Failed", 143, 7, 7),
+        ("Failed", None, None, None),
+        ("Succeeded", 143, 0, 0),
+        ("Running", 0, None, None),
+    ],
+)
+def test_recorded_exit_code_is_that_of_the_container_that_failed(
+    phase: str, init: int | None, main: int | None, want: int | None
+) -> None:
+    states = {"initContainerStatuses": init, "containerStatuses": main}
+    status = {
+        name: [] if code is None else ended("2026-01-01T00:10:00Z", code)["containerStatuses"] for name, code in states.items()
+    }
+    found = msgspec.convert({**pod("a", phase), "status": {"phase": phase, **status}}, Pod)
+    assert pod_facts(found, 0, is_deleted=False)["exit_code"] == want
 
 
 async def test_gap_is_recorded_when_the_api_server_compacted_the_missed_history(laboratory: Laboratory) -> None:

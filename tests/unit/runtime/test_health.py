@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 
@@ -9,6 +10,7 @@ import pytest
 from pyroclast.runtime.access import ACCESS, REVIEWS, is_local, refusal
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.health import Checks, serve
+from pyroclast.runtime.startup import wait
 from tests.unit.kube.fault_server import FaultServer, answer
 
 
@@ -28,6 +30,20 @@ async def url(live: Checks) -> AsyncIterator[str]:
         "healthz-address", "127.0.0.1:0", {"healthz": live, "livez": live, "readyz": Checks()}, pages, admit=nobody
     )
     yield f"http://127.0.0.1:{listener.port}"
+    await listener.stop()
+
+
+async def test_startup_waits_for_a_program_that_does_not_listen_yet_and_passes_one_that_is_not_ready(live: Checks) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/livez"
+    assert not await asyncio.to_thread(wait, url, 0), "nobody listens"
+    waiting = asyncio.create_task(asyncio.to_thread(wait, url, 60))
+    listener = await serve("healthz-address", f"127.0.0.1:{port}", {"livez": live}, {}, admit=nobody)
+    assert await waiting
+    live.add("watch-pods", lambda: "no progress for 99 s")
+    assert await asyncio.to_thread(wait, url, 0), "it has started, and the other probes judge it"
     await listener.stop()
 
 

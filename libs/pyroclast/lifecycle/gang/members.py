@@ -134,11 +134,15 @@ def failure(pod: Pod) -> str:
     """Return how `pod` failed, as the end of a sentence: the exit code, the reason, the container, the words of the kubelet.
 
     An example is " with exit code 137 (OOMKilled, container train)". The container is named where there are several, and an init
-    container always. Empty when the pod tells nothing.
+    container always. Containers come before init containers, as kubelet ends sidecars when a container has failed. Empty when the
+    pod tells nothing.
     """
     ends = [
-        ("init container" if is_init else "container", status.name, status.state.terminated)
-        for is_init, statuses in ((True, pod.status.init_container_statuses), (False, pod.status.container_statuses))
+        (kind, status.name, status.state.terminated)
+        for kind, statuses in (
+            ("container", pod.status.container_statuses),
+            ("init container", pod.status.init_container_statuses),
+        )
         for status in statuses
         if status.state.terminated is not None and status.state.terminated.exit_code
     ]

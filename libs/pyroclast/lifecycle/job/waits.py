@@ -6,6 +6,7 @@ module, so that the message, the code and the Event of one cause agree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -45,7 +46,7 @@ def explained(facts: JobFacts, following: JobStatus, due: Response | None = None
     if state.phase is JobPhase.RUNNING:  # refusals and stuck containers follow the message of the phase
         before = state.message.partition(_BESIDE)[0]
         delayed = f"{due.occurrence}; {due.action} is due at {format_time(due.due)}" if due is not None else ""
-        problem = facts.memory.refused or delayed or stuck(facts.pods.by_name.values())
+        problem = facts.memory.refused or delayed or _stuck(facts)
         return status.entering(following, state.phase, state.reason, f"{before}{_BESIDE}{problem}" if problem else before)
     cause = _cause(facts) if state.phase is JobPhase.PENDING else None
     if cause is not None:
@@ -97,7 +98,7 @@ def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
         absent_scheduler(facts),
         closed_queue(facts),
         pending.summary_of(placed[1]) if placed else "",
-        stuck(facts.pods.by_name.values()),
+        _stuck(facts),
         unexamined(facts),
     )
     message = next(filter(None, causes), "")
@@ -264,6 +265,12 @@ _CODES: Final = {
     "CrashLoopBackOff": PendingReason.CRASHING,
 }
 _MOST: Final = 200
+_BEFORE_ANSWER: Final = re.compile(
+    r'(?:(?:Back-off pulling image "[^"]*"|ErrImagePull|rpc error: code = \w+ desc =|Error response from daemon'
+    r'|failed to (?:pull and unpack image|pull image|resolve reference|resolve image|copy) "[^"]*")(?::\s*|\s+|$))+'
+)
+"""What kubelet and the container runtime write before the answer of the registry."""
+_LONGEST_CHAIN: Final = 4096
 _WORDS: Final = {
     PendingReason.IMAGE_REFUSED: "an image cannot be pulled",
     PendingReason.VOLUME_NOT_MOUNTED: "a ConfigMap, Secret or volume cannot be used",
@@ -271,25 +278,46 @@ _WORDS: Final = {
 }
 
 
+def _stuck(facts: JobFacts) -> str:
+    """Return what `stuck` returns, with the answer of the registry that the Job already shows.
+
+    A kubelet before 1.32 reports the answer only while it tries: without this, each try would write the status twice.
+    """
+    problem = stuck(facts.pods.by_name.values())
+    _, found, after = facts.job.status.state.message.partition(problem) if problem else ("", "", "")
+    return f"{problem}{after}" if found and after.startswith(": ") else problem
+
+
 def stuck(pods: Iterable[Pod]) -> str:
     """Return the code and a description of stuck containers; empty when no container is stuck.
 
-    The description has the number of pods, and the container of the first pod by name. Times that change with each try are
-    left out.
+    The description has the number of pods, and the container of the first pod by name, for an image also its name and the answer
+    of the registry. Times that change with each try are left out.
     """
     found: dict[PendingReason, dict[str, str]] = {}
     for pod in pods:
+        images = {each.name: each.image for each in (*pod.spec.init_containers, *pod.spec.containers)}
         for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
             waiting = container.state.waiting
             if waiting is not None and (code := _CODES.get(waiting.reason)) is not None:
-                message = f": {waiting.message[:_MOST]}" if waiting.message and code is PendingReason.VOLUME_NOT_MOUNTED else ""
-                found.setdefault(code, {}).setdefault(pod.metadata.name, f"container {container.name}{message}")
+                details = [f"container {container.name}"]
+                if code is PendingReason.IMAGE_REFUSED:
+                    details = [f"{details[0]}, image {images.get(container.name, '')[:_MOST]}", _answer(waiting.message)]
+                elif code is PendingReason.VOLUME_NOT_MOUNTED:
+                    details.append(waiting.message[:_MOST])
+                found.setdefault(code, {}).setdefault(pod.metadata.name, ": ".join(filter(None, details)))
     if not found:
         return ""
     code = min(found, key=list(_WORDS).index)
     pod_name, first = min(found[code].items())
     count = len(found[code])
     return f"{code}: {_WORDS[code]} on {count} {'pod' if count == 1 else 'pods'}; {pod_name}, {first}"
+
+
+def _answer(message: str) -> str:
+    """Return why an image was refused, from the message of a container: the end of the chain of causes, which says most."""
+    answer = _BEFORE_ANSWER.sub("", message[:_LONGEST_CHAIN], count=1).strip()
+    return answer if len(answer) <= _MOST else f"…{answer[-_MOST:]}"
 
 
 def unscheduled(job: Job, group: PodGroup | None) -> Notice | None:
