@@ -48,9 +48,12 @@ def less_equal(left, right) -> bool:
     return all(close_or_less(left.get(name, 0), right.get(name, 0)) for name in {*ALWAYS, *left})
 
 
-def exceeding(left, right, wanted) -> list[str]:
-    """What of `wanted` exceeds: names of which something is wanted and left is more than right, to the last bit; never pods."""
-    names = [name for name, amount in wanted.items() if amount > 0 and name != "pods"]
+def exceeding(left, right, wanted, capability=()) -> list[str]:
+    """What of `wanted` exceeds: names of which something is wanted and left is more than right, to the last bit.
+
+    Pods count only where `capability`, that of a queue, names them.
+    """
+    names = [name for name, amount in wanted.items() if amount > 0 and (name != "pods" or name in capability)]
     return [name for name in names if left.get(name, 0) > right.get(name, 0)]
 
 

@@ -64,6 +64,11 @@ def missing_queue(queue: str) -> str:
     return f"queue {queue} does not exist"
 
 
+def silent(absence: str, last: str) -> str:
+    """Return the text of `NO_SCHEDULER` with the summary of the last cause that the scheduler wrote; `last` may be empty."""
+    return f"{absence}; the last cause was {last}" if last else absence
+
+
 def joined(sentence: str, summary: str) -> str:
     """Return a message that consists of both texts; either may be empty."""
     return f"{sentence} {summary}" if sentence and summary else sentence or summary

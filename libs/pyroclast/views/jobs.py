@@ -92,15 +92,16 @@ def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, ab
         return WaitingCause(PendingReason.SUSPENDED, f"it was suspended: {message}" if message else "it was suspended", since)
     if state.get("reason") == JobReason.VOLUME_CLAIM_NOT_FOUND:
         return WaitingCause(PendingReason.CLAIM_MISSING, message, since)
+    condition = _condition(group)
+    last = "" if condition is None else pending.summary_of(condition.get("message", ""))
     stored = _coded(message.removeprefix(WAITS), since) if message.startswith(WAITS) else None
     is_placed = (group.get("status") or {}).get("phase") == "Running" if group is not None else False
     if absence and not is_placed and (stored is None or stored.code != PendingReason.PODS_REFUSED):
-        return WaitingCause(PendingReason.NO_SCHEDULER, absence, created)
+        return WaitingCause(PendingReason.NO_SCHEDULER, pending.silent(absence, last), created)
     if stored is not None:
         return stored
-    condition = _condition(group)
     if condition is not None:
-        return _coded(pending.summary_of(condition.get("message", "")), condition.get("lastTransitionTime") or since)
+        return _coded(last, condition.get("lastTransitionTime") or since)
     if is_placed:
         return WaitingCause(PendingReason.STARTING, _starting(job), since)
     return WaitingCause(PendingReason.NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.model.dimensions import CPU, MEMORY, PODS, Amounts, Dimensions, Ints
+from pyroclast_scheduler.model.dimensions import PODS, Amounts, Dimensions, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.queues import Queue
@@ -30,17 +30,20 @@ def reserved(job: Job, dimensions: Dimensions, *, less_allocated: bool) -> Float
     return np.maximum(rest - job.facts.behind_gates(dimensions), 0) if job.facts.sums.gated else rest
 
 
-def short_rows(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints) -> list[int]:
-    """Return the dimensions, but `pods`, that `request` contains and in which `wanted` exceeds `limit`."""
+def short_rows(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints, *, most_pods: float = math.inf) -> list[int]:
+    """Return the dimensions that `request` contains and in which `wanted` exceeds `limit`. `most_pods`: the limit of `pods`."""
     over = (request > 0) & (wanted > limit)
-    over[PODS] = False
+    over[PODS] = request[PODS] > 0 and wanted[PODS] > most_pods
     rows: list[int] = np.flatnonzero(over).tolist()
     return rows
 
 
-def copies_within(limit: Floats, taken: Floats | Ints, request: Ints) -> int:
-    """Return how many times `request` can be added to `taken` within `limit`, in the dimensions of `request` but `pods`."""
-    copies: float = _MANY
+def copies_within(limit: Floats, taken: Floats | Ints, request: Ints, *, most_pods: float = math.inf) -> int:
+    """Return how many times `request` can be added to `taken` within `limit`, in the dimensions of `request`.
+
+    `most_pods`: the limit of `pods`, whose row in `limit` is not used.
+    """
+    copies: float = min(_MANY, most_pods - float(taken[PODS]))
     for row, (asked, whole, part) in enumerate(zip(request.tolist(), limit.tolist(), taken.tolist(), strict=True)):
         if asked > 0 and row != PODS:
             copies = min(copies, (whole - part) / asked)
@@ -95,12 +98,12 @@ def vector(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
 
 
 def capability(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
-    """Return a queue's capability as a vector. What it does not name is unlimited, and cpu and memory that are not positive."""
+    """Return a queue's capability as a vector. What it does not name is unlimited. Unlike with Volcano, a written 0 is 0."""
     limit = np.full(len(dimensions), np.inf)
     for name, amount in (amounts or {}).items():
         row = dimensions.find(name)
         if row is not None and row < len(limit):
-            limit[row] = np.inf if row in {CPU, MEMORY} and amount <= 0 else amount
+            limit[row] = amount
     return limit
 
 
@@ -108,6 +111,11 @@ def capability_left(queue: Queue, dimensions: Dimensions) -> Floats:
     """Return a queue's capability as a vector, less the amounts that other members of a ring of schedulers allocated in it."""
     limit = capability(queue.facts.capability, dimensions)
     return np.maximum(limit - dimensions.sums(queue.elsewhere), 0) if queue.elsewhere else limit
+
+
+def most_pods(queues: Iterable[Queue], dimensions: Dimensions) -> list[float]:
+    """Return how many pods each queue may have; infinite if its capability does not name `pods`, which Volcano never counts."""
+    return [float(capability_left(queue, dimensions)[PODS]) for queue in queues]
 
 
 def limits(queues: Iterable[Queue], of: Collection[Queue], total: Floats, dimensions: Dimensions) -> Floats:

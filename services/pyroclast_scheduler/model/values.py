@@ -7,6 +7,8 @@ from typing import Final
 
 from pyroclast.resources import quantity
 
+_OF_BYTES: Final = ("ephemeral-storage", "hugepages-", "requests.", "limits.")  # stored in thousandths, unlike memory
+_MILLIS: Final = 1000
 _DIGITS: Final = 18  # enough for any real count or size, and within 64 bits
 
 
@@ -22,6 +24,8 @@ def number(name: str, amount: float) -> str:
         return str(whole)
     if name == "memory":
         return str(quantity.from_value(whole, quantity.Format.BINARY_SI))
+    if name.startswith(_OF_BYTES) and whole % _MILLIS == 0:
+        return str(quantity.from_value(whole // _MILLIS, quantity.Format.BINARY_SI))
     return str(quantity.from_millis(whole))
 
 

@@ -110,8 +110,9 @@ def _close(session: PluginSession) -> None:
                 task.status is TaskStatus.PENDING and (task.last or (task.status,))[0] in ALLOCATED
                 for task in (job.tasks if job.was_touched else ())
             )
-            lacking = job.facts.min_available - job.tally.ready - tried
-            message = f"{lacking}/{len(job.facts.tasks)} tasks in gang unschedulable: {job.fit_error(session.names)}"
+            lacking = max(1, job.facts.min_available - job.tally.ready - tried)
+            total = max(job.facts.min_available, len(job.facts.tasks))
+            message = f"{lacking}/{total} tasks in gang unschedulable: {job.fit_error(session.names)}"
             job.conditions[PodGroupConditionType.UNSCHEDULABLE] = Condition(
                 PodGroupConditionType.UNSCHEDULABLE, PodGroupConditionReason.NOT_ENOUGH_RESOURCES, message
             )

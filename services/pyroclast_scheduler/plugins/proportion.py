@@ -95,6 +95,7 @@ class _Queues:
         guarantees = np.array([demand.vector(queue.facts.guarantee, session.dimensions) for queue in queues]).reshape(shape)
         limits = demand.limits(session.queues.values(), queues, total, session.dimensions)
         self._limits: Floats = limits
+        self._most_pods = demand.most_pods(queues, session.dimensions)
         weights = np.array([queue.facts.weight for queue in queues], dtype=np.float64)
         self._weights = weights
         if past_weight:
@@ -134,10 +135,13 @@ class _Queues:
         row = self._rows[queue.name]
         if not queue.facts.is_open:
             return 0
-        copies = demand.copies_within(self._deserved[row], self._allocated[row], plan.request)
+        copies = self._copies(row, self._deserved[row], plan.request)
         if copies >= count or not self._inqueue[row].any():
             return min(count, copies)
-        return min(count, demand.copies_within(self._deserved_later(row), self._allocated[row], plan.request))
+        return min(count, self._copies(row, self._deserved_later(row), plan.request))
+
+    def _copies(self, row: int, deserved: Floats, request: Ints) -> int:
+        return demand.copies_within(deserved, self._allocated[row], request, most_pods=self._most_pods[row])
 
     def _deserved_later(self, row: int) -> Floats:
         """Return what the queue deserves once let-in gangs have their pods, in resources in which it has all that it requests."""
@@ -151,7 +155,8 @@ class _Queues:
         row = self._rows[queue.name]
         if not queue.facts.is_open:
             return False
-        return not demand.short_rows(self._allocated[row] + amount, self._deserved[row], amount)
+        wanted, most = self._allocated[row] + amount, self._most_pods[row]
+        return not demand.short_rows(wanted, self._deserved[row], amount, most_pods=most)
 
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
         """Return tasks of queues that exceed their deserved amounts, as long as they do."""
@@ -186,7 +191,7 @@ class _Queues:
         if minimum is None:
             return Vote.PERMIT
         wanted = minimum + self._allocated[row] + self._inqueue[row] - self._elastic[row]
-        short = demand.short_rows(wanted, self._limits[row], minimum)
+        short = demand.short_rows(wanted, self._limits[row], minimum, most_pods=self._most_pods[row])
         if not short:
             return Vote.PERMIT
         has, coming = self._allocated[row], self._inqueue[row] - self._elastic[row]

@@ -19,12 +19,12 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.causes import Cause, Shortage
-from pyroclast_scheduler.model.dimensions import PODS, Ints
+from pyroclast_scheduler.model.dimensions import PODS, UNKNOWN, Ints
 from pyroclast_scheduler.model.fit_errors import FitErrors, count_refusals
 from pyroclast_scheduler.model.hypernodes import job_limit
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats, Rows
-from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.queues import Queue, lineage
 from pyroclast_scheduler.model.tasks import READY, Task, TaskStatus
 from pyroclast_scheduler.model.values import listed, number, spelled
 from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -143,16 +143,16 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
     queue, plan = session.queues[job.facts.queue], session.plan(task.facts.shape)
     if not queue.facts.is_open:
         return enqueue_refusals.closed(session, queue.name)
-    above = _above_queue(session, job, queue)
-    if above is not None:
-        return above
+    never = _above_capability(session, job, queue) or _larger_than_nodes(session, job, task) or _above_cluster(session, job)
+    if never is not None:
+        return never
     sums = session.queue_sums.get(queue.name)
     has = np.zeros(len(session.dimensions)) if sums is None else sums.allocated + session.moves.queue_changes.get(queue.name, 0.0)
 
     def explain() -> str:
         named = session.dimensions.named(_asked(plan), plan.shape.request)
         asks, taken = _asks(session, plan), listed((name, float(has[row])) for name, row in named)
-        text = f"not now: its pods ask for {asks} each; queue {queue.name} has {taken} and may take no more"
+        text = f"not now: its pods ask for {asks} each; queue {queue.name} has {taken} and may not take that much more"
         return text + enqueue_refusals.before(session, job)
 
     def short() -> list[Shortage]:
@@ -163,10 +163,23 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
     return Cause(PendingReason.QUEUE_FULL, explain, short=short)
 
 
-def _above_queue(session: Session, job: Job, queue: Queue) -> Cause | None:
-    """Return the cause that the smallest pods of the gang's minimum exceed the capability of its queue; None if they do not."""
+def _above_capability(session: Session, job: Job, queue: Queue) -> Cause | None:
+    """Return the cause that the gang can never have its minimum within the capability of its queue, or of a queue above."""
+    for each in lineage(queue.name, session.snapshot.queues):
+        limit, has = demand.capability(each.capability, session.dimensions), f"queue {each.name} may have at most"
+        cause = _above(session, job, PendingReason.ABOVE_QUEUE_LIMIT, limit, f"{has} {{}} (its capability)")
+        if cause is not None:
+            return cause
+    return None
+
+
+def _above_cluster(session: Session, job: Job) -> Cause | None:
+    return _above(session, job, PendingReason.ABOVE_CLUSTER, session.total, "the cluster has {}")
+
+
+def _above(session: Session, job: Job, reason: PendingReason, limit: Floats, text: str) -> Cause | None:
+    """Return the cause that the smallest pods of the gang's minimum exceed `limit` in all; None if they do not."""
     least = job.facts.min_available - job.tally[TaskStatus.SUCCEEDED]
-    limit = demand.capability(queue.facts.capability, session.dimensions)
     if least <= 0 or job.is_ready or not np.isfinite(limit).any():
         return None
     shapes = Counter(task.facts.shape for task in job.tasks if task.status is not TaskStatus.SUCCEEDED)
@@ -175,12 +188,11 @@ def _above_queue(session: Session, job: Job, queue: Queue) -> Cause | None:
         order = np.argsort(requests[:, row], kind="stable")
         members = np.diff(np.minimum(np.cumsum(counts[order]), least), prepend=0)
         total = float(members @ requests[order, row])
-        if total > limit[row] and row != PODS:
+        if total > limit[row] and row != UNKNOWN:
             name, most = session.dimensions.names[row], float(limit[row])
             short = (Shortage(name, number(name, total), limit=number(name, most)),)
             asks = f"its gang of {_pods(least)} asks for {spelled(name, total)} in all"
-            text = f"never: {asks}; queue {queue.name} may have at most {spelled(name, most)} (its capability)"
-            return Cause(PendingReason.ABOVE_QUEUE_LIMIT, partial(str, text), short=partial(tuple, short))
+            return Cause(reason, partial(str, f"never: {asks}; {text.format(spelled(name, most))}"), short=partial(tuple, short))
     return None
 
 
@@ -208,24 +220,37 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
         return Cause(PendingReason.NO_NODE_ALLOWED, lambda: f"{when}: {_not_allowed(session, job, plan, task, errors)}")
     if not len(allowed) or not (is_narrow or any(reason.startswith(_ROOM) for reason in errors.reasons)):
         return refused
-    empty = _copies(plan, session.columns.allocatable, possible)
-    whole = partial(_shortages, session, plan, session.columns.allocatable, possible)
-    if not empty.any():
-        return Cause(PendingReason.NO_NODE_BIG_ENOUGH, lambda: _too_big(session, plan, possible, task), short=whole)
-    needed = _needed(job, task)
-    if int(empty.sum()) < needed:
-        held, nodes = int(empty.sum()), len(possible)
-        return Cause(PendingReason.TOO_FEW_NODES, lambda: _too_few(session, plan, needed, held, nodes), short=whole)
+    never = _larger_than_nodes(session, job, task)
+    if never is not None:
+        return never
+    needed, missing = _needed(job, task)
     if is_narrow:
         return Cause(PendingReason.TOPOLOGY_TOO_NARROW, lambda: _too_narrow(session, job, plan, needed, errors))
-    kept = _kept_for_another(session, job, plan, allowed, needed)
+    kept = _kept_for_another(session, job, plan, allowed, missing)
     if kept is not None:
         return kept
     is_for_room = all(reason.startswith(_ROOM) for reason in errors.reasons)
-    if not is_for_room and int(_copies(plan, session.columns.idle(), allowed).sum()) >= needed:
+    if not is_for_room and int(_copies(plan, session.columns.idle(), allowed).sum()) >= missing:
         return refused
     free = partial(_shortages, session, plan, session.columns.idle(), allowed)
-    return Cause(PendingReason.NODES_FULL, lambda: _full(session, job, plan, allowed, needed), short=free)
+    return Cause(PendingReason.NODES_FULL, lambda: _full(session, job, plan, allowed, missing), short=free)
+
+
+def _larger_than_nodes(session: Session, job: Job, task: Task) -> Cause | None:
+    """Return the cause that the nodes that may take `task` are too small or too few even when empty; None if they are not."""
+    plan = session.plan(task.facts.shape)
+    possible = np.flatnonzero(plan.mask | (session.nodes.usable & session.features.unready()))
+    if not len(possible):
+        return None
+    held = _copies(plan, session.columns.allocatable, possible)
+    whole = partial(_shortages, session, plan, session.columns.allocatable, possible)
+    if not held.any():
+        return Cause(PendingReason.NO_NODE_BIG_ENOUGH, lambda: _too_big(session, plan, possible, task), short=whole)
+    needed = _needed(job, task)[0]
+    if int(held.sum()) >= needed:
+        return None
+    text = partial(_too_few, session, plan, needed, int(held.sum()), len(possible))
+    return Cause(PendingReason.TOO_FEW_NODES, text, short=whole)
 
 
 def _kept_for_another(session: Session, job: Job, plan: PlacementPlan, allowed: Rows, needed: int) -> Cause | None:
@@ -312,15 +337,19 @@ def _copies(plan: PlacementPlan, amounts: Ints, rows: Rows) -> Ints:
     return copies
 
 
-def _needed(job: Job, task: Task) -> int:
-    """Return how many pods of the shape of `task` its gang needs at least."""
+def _needed(job: Job, task: Task) -> tuple[int, int]:
+    """Return how many pods of the shape of `task` its gang needs at least, and how many of these have no node yet."""
     shapes = {each.facts.shape for each in job.tasks}
     if len(shapes) == 1:
-        return max(1, job.facts.min_available - job.tally[TaskStatus.SUCCEEDED])
+        least = max(job.facts.min_available, sum(job.facts.role_minimum.values()) if job.enforces_roles else 0)
+        placed = sum(job.tally[status] for status in READY if status is not TaskStatus.SUCCEEDED)
+        needed = max(1, least - job.tally[TaskStatus.SUCCEEDED])
+        return needed, max(1, needed - placed)
     roles = {each.facts.role for each in job.tasks if each.facts.shape is task.facts.shape}
     alike = sum(each.facts.shape is task.facts.shape and each.status not in READY for each in job.tasks)
     least = sum(job.facts.role_minimum.get(role, 0) for role in roles) if job.enforces_roles else 0
-    return max(1, min(least, alike))
+    needed = max(1, min(least, alike))
+    return needed, needed
 
 
 def _too_big(session: Session, plan: PlacementPlan, allowed: Rows, task: Task) -> str:
@@ -343,18 +372,24 @@ def _too_few(session: Session, plan: PlacementPlan, needed: int, held: int, node
     return f"never: its gang needs {_pods(needed)} of {_asks(session, plan)}, and {holding}"
 
 
-def _full(session: Session, job: Job, plan: PlacementPlan, allowed: Rows, needed: int) -> str:
+def _full(session: Session, job: Job, plan: PlacementPlan, allowed: Rows, missing: int) -> str:
     names, rows = session.dimensions.names, _asked(plan)
     free = np.maximum(session.columns.idle(allowed), 0)
     short = [row for row in rows if free[row].max() < plan.request[row]]
     row = (short or rows)[0]
     fit = int(_copies(plan, session.columns.idle(), allowed).sum())
     most = allowed[int(free[row].argmax())]
-    verb = "has" if fit == 1 else "have"
-    asks = f"its gang needs {_pods(needed)} of {_asks(session, plan)}, of which {fit} {verb} room"
+    further = "further " if any(job.tally[status] for status in READY) else ""
+    asks = f"its gang needs {missing} {further}pod{'' if missing == 1 else 's'} of {_asks(session, plan)}"
     on_one = f"at most {spelled(names[row], free[row].max())} on one ({session.names[most]})"
     total = f"{spelled(names[row], free[row].sum())} free on {_nodes(len(allowed))}"
-    return f"not now: {asks}: {total}, {on_one}" + enqueue_refusals.before(session, job)
+    if fit < missing:
+        has = f", of which {fit} {'has' if fit == 1 else 'have'} room"
+    elif len({each.facts.shape for each in job.tasks}) > 1:
+        has = f", which {'has' if missing == 1 else 'have'} no room beside the other pods of the gang"
+    else:
+        has = f"; room for {fit} became free after they were tried"
+    return f"not now: {asks}{has}: {total}, {on_one}" + enqueue_refusals.before(session, job)
 
 
 def _pods(count: int) -> str:

@@ -67,6 +67,7 @@ class Inventory:
         services: the Services of its programs.
         configurations: text by ConfigMap and file name.
         counts: the numbers of objects by kind and phase.
+        capabilities: the capability of each queue.
     """
 
     programs: tuple[Program, ...] = ()
@@ -76,6 +77,7 @@ class Inventory:
     configurations: Mapping[tuple[Key, str], str] = field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     services: tuple[Key, ...] = ()
+    capabilities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 async def read(client: Client) -> Inventory:
@@ -107,6 +109,7 @@ async def read(client: Client) -> Inventory:
         },
         {kind.kind: Counter(sorted(_phase(each) for each in found[kind])) for kind in COUNTED if found[kind]},
         tuple(sorted(_services(found[SERVICES], found[DEPLOYMENTS]))),
+        {each["metadata"]["name"]: (each.get("spec") or {}).get("capability") or {} for each in found[QUEUES]},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -14,6 +14,7 @@ import orjson
 import yaml
 
 from pyroclast.lifecycle.hypernodes import configuration as discovery
+from pyroclast.resources import quantity
 from pyroclast.rules.resourcegroups import ConfigurationError, read_groups
 from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.takeover.inventory import Inventory, Program
@@ -207,7 +208,24 @@ def review(
             for kind, phases in inventory.counts.items()
             for phase, count in phases.items()
         ),
+        *(finding for name, amounts in sorted(inventory.capabilities.items()) for finding in _capability(name, amounts)),
     ]
+
+
+def _capability(queue: str, amounts: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the amounts of a capability that Volcano reads in another way."""
+    for resource, value in amounts.items():
+        try:
+            is_zero = quantity.parse(str(value)) <= quantity.ZERO
+        except ValueError:
+            continue
+        text = f"spec.capability.{resource} is {value}"
+        if resource in {"cpu", "memory"} and is_zero:
+            text = f"{text}: this is no {resource} for us, and no limit for Volcano; remove it for no limit"
+            yield Finding("Queue", queue, Effect.REPLACED, text)
+        elif resource == "pods":
+            text = f"{text}: we count pods, and Volcano does not; remove it for no limit"
+            yield Finding("Queue", queue, Effect.REPLACED, text)
 
 
 def _program(program: Program, flags: Mapping[str, Collection[str]], given: Mapping[str, Collection[str]]) -> list[Finding]:

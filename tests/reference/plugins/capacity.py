@@ -75,7 +75,7 @@ class Capacity:
             self.deserved[child] = larger(queues[child].deserved, self.guarantees[child])
             own = dict(queues[child].capability)
             for key, amount in self.capability[name].items():
-                if own.get(key, 0) <= 0 if key in {"cpu", "memory"} else key not in own:
+                if key not in own:
                     own[key] = amount
             self.capability[child] = own
         guaranteed = plus(*(self.guarantees[child] for child in below))
@@ -161,7 +161,12 @@ class Capacity:
             return 1
         for name in [queue.name, *self.above(queue.name)]:
             after = plus(job.min_resources, self.allocated(name), self.total(name, "inqueue"))
-            if exceeding(minus(after, self.total(name, "elastic")), self.limits[name], job.min_resources):
+            if exceeding(
+                minus(after, self.total(name, "elastic")),
+                self.limits[name],
+                job.min_resources,
+                self.session.queues[name].capability,
+            ):
                 return -1
         return 1
 
@@ -170,7 +175,12 @@ class Capacity:
         if not self.is_open_leaf(queue):
             return False
         for name in [queue.name, *self.above(queue.name)]:
-            if exceeding(plus(self.allocated(name), task.request, beside or {}), self.limits[name], task.request):
+            if exceeding(
+                plus(self.allocated(name), task.request, beside or {}),
+                self.limits[name],
+                task.request,
+                self.session.queues[name].capability,
+            ):
                 return False
         return True
 
@@ -195,7 +205,7 @@ class Capacity:
             return False
         wanted = plus(*(task.request for task in tasks))
         after = plus(self.allocated(queue.name), wanted)
-        if exceeding(after, self.limits[queue.name], wanted):
+        if exceeding(after, self.limits[queue.name], wanted, queue.capability):
             return False
         if partly_less_equal(after, self.deserved[queue.name], wanted):
             return True

@@ -30,11 +30,7 @@ class QueueSums:
 
 def filled(capability):
     """A capability whose cpu and memory are unlimited unless given."""
-    found = dict(capability)
-    for name in ("cpu", "memory"):
-        if found.get(name, 0) <= 0:
-            found[name] = UNLIMITED
-    return found
+    return {"cpu": UNLIMITED, "memory": UNLIMITED, **capability}
 
 
 def flat_limit(session, queue):

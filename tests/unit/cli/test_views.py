@@ -86,6 +86,7 @@ def test_waiting_cause_is_read_from_the_job_or_its_podgroup(waiting, its_group, 
     cause = waiting_cause(waiting, its_group, absence=absence)
     assert (cause.code, cause.is_final) == (code, is_final)
     assert cause.sentence
+    assert (FULL in cause.sentence) is (code == "NoScheduler" and bool(absence) and its_group == group(message=FULL))
 
 
 def views(*pairs):

@@ -169,7 +169,14 @@ def _pending(spec: JobSpec, counts: Counts) -> Change | None:
     started, wanted = counts.running + counts.succeeded + counts.failed, min_available(spec)
     if started < wanted:
         return None
-    return Change(JobPhase.RUNNING, JobReason.MIN_AVAILABLE_REACHED, f"{started} of the {wanted} pods needed have started")
+    return Change(JobPhase.RUNNING, JobReason.MIN_AVAILABLE_REACHED, _reached(started, wanted, "needed", "started"))
+
+
+def _reached(count: int, least: int, needed: str, done: str) -> str:
+    """Return the text that `count` pods have `done` what at least `least` pods must do."""
+    if count == least:
+        return f"{count} of the {least} pods {needed} have {done}"
+    return f"{count} pods have {done}, at least {least} {'was' if least == 1 else 'were'} needed"
 
 
 def _running(spec: JobSpec, counts: Counts) -> Change | None:
@@ -177,7 +184,7 @@ def _running(spec: JobSpec, counts: Counts) -> Change | None:
     if total == 0:
         return None  # a Job that is scaled to zero may be scaled up again
     if spec.min_success is not None and counts.succeeded >= spec.min_success:
-        message = f"{counts.succeeded} of the {spec.min_success} pods that must succeed have succeeded"
+        message = _reached(counts.succeeded, spec.min_success, "that must succeed", "succeeded")
         return Change(JobPhase.COMPLETED, JobReason.MIN_SUCCESS_REACHED, message)
     if counts.succeeded + counts.failed == total:
         return _all_finished(spec, counts, wanted)

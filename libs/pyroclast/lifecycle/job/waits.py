@@ -193,10 +193,13 @@ def _is_examined(pod: Pod) -> bool:
 def absent_scheduler(facts: JobFacts) -> str:
     """Return `NoScheduler: …` when the Job has waited for half a minute and no scheduler runs for its pods.
 
-    Empty when a scheduler runs for the pods, and when the running schedulers are unknown.
+    The text ends with the last cause that a scheduler wrote on the PodGroup. Empty when a scheduler runs for the pods, and when
+    the running schedulers are unknown.
     """
-    found = next(_absences(facts), "")
-    return f"{PendingReason.NO_SCHEDULER}: {found}" if found and facts.now >= _absence_due(facts) else ""
+    found, placed = next(_absences(facts), ""), newest_condition(facts.group)
+    if not found or facts.now < _absence_due(facts):
+        return ""
+    return f"{PendingReason.NO_SCHEDULER}: {pending.silent(found, pending.parted(placed[1])[1] if placed else '')}"
 
 
 def absence_recheck_at(facts: JobFacts) -> float | None:

@@ -135,6 +135,7 @@ class _Queues:
         self._lack = QueueLack(session, found.deserved, lambda name: paths.get(name, ()))
         facts = [queue.facts for queue in session.queues.values()]
         self._names = [each.name for each in facts]
+        self._most_pods = demand.most_pods(session.queues.values(), session.dimensions)
         # a branch is as old as its oldest leaf
         self._age = [(each.created, each.uid) for each in facts]
         for row in found.outside:
@@ -190,8 +191,15 @@ class _Queues:
             taken = self._allocated[each]
             if each == row and kept is not None:
                 taken = taken + kept.of_others(plan.shape)
-            count = min(count, demand.copies_within(self._tree.limit[each], taken, plan.request))
+            count = min(count, self._copies(each, taken, plan.request))
         return count
+
+    def _copies(self, row: int, taken: Floats, request: Ints) -> int:
+        return demand.copies_within(self._tree.limit[row], taken, request, most_pods=self._most_pods[row])
+
+    def _short(self, row: int, wanted: Floats, request: Floats | Ints) -> list[int]:
+        """Return the dimensions of `request` in which `wanted` exceeds the limit of the queue."""
+        return demand.short_rows(wanted, self._tree.limit[row], request, most_pods=self._most_pods[row])
 
     def quota_retry_when(self, job: Job, tasks: Sequence[Task]) -> Sequence[Trigger]:
         """Return the use of those queues on the path that have no room for all of these tasks, one of which was refused.
@@ -207,8 +215,7 @@ class _Queues:
         full = [
             each
             for each in path
-            if (each == row and row in self._let_in)
-            or demand.short_rows(self._allocated[each] + wanted, self._tree.limit[each], wanted)
+            if (each == row and row in self._let_in) or self._short(each, self._allocated[each] + wanted, wanted)
         ]
         return [QueueUse(self._names[each]) for each in full or path]
 
@@ -220,7 +227,7 @@ class _Queues:
         row = self._tree.rows[queue.name]
         if not queue.facts.is_open or row in self._tree.outside:
             return False
-        if demand.short_rows(self._allocated[row] + amount, self._tree.limit[row], amount):
+        if self._short(row, self._allocated[row] + amount, amount):
             return False
         return any(
             demand.is_partly_within(self._allocated[each] + amount, self._tree.deserved[each], amount)
@@ -278,7 +285,7 @@ class _Queues:
             return Vote.PERMIT
         for each in self._tree.path(row):
             wanted = minimum + self._allocated[each] + self._inqueue[each] - self._elastic[each]
-            short = demand.short_rows(wanted, self._tree.limit[each], minimum)
+            short = self._short(each, wanted, minimum)
             if short:
                 has, coming = self._allocated[each], self._inqueue[each] - self._elastic[each]
                 limit = self._tree.limit[each]

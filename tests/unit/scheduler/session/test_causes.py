@@ -17,6 +17,7 @@ tiers:
 - plugins: [{name: overcommit}, {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
 """
 CAPACITY = DEFAULT.replace("proportion", "capacity")
+TREE = CAPACITY.replace("{name: capacity}", "{name: capacity, enableHierarchy: true}")
 NODES = [["n1", 8, "16Gi"], ["n2", 8, "16Gi"], ["n3", 4, "16Gi"], ["n4", 4, "16Gi"]]
 PENDING = {"phase": "Pending"}
 UNREADY = "node.kubernetes.io/not-ready:NoSchedule"
@@ -64,6 +65,37 @@ CASES = {
         "pods": [*pods("j", 2, 2), ["j-2", "j", "-", 1, 0], ["j-3", "j", "-", 4, 0]],
         "want": "AboveQueueLimit: never: its gang of 3 pods asks for 5 cpu in all; queue q may have at most 4 cpu "
         "(its capability)",
+    },
+    "a gang above a queue above": {
+        "queues": [["root", {}], ["top", {"parent": "root", "capability": {"cpu": 4}}], ["q", {"parent": "top"}]],
+        "podgroups": [["j", "q", 3, {"phase": "Inqueue"}]],
+        "pods": pods("j", 3, 2),
+        "want": "AboveQueueLimit: never: its gang of 3 pods asks for 6 cpu in all; queue top may have at most 4 cpu "
+        "(its capability)",
+        "profile": TREE,
+    },
+    "pods count where the capability names them": {
+        "queues": [["q", {"capability": {"pods": 2}}]],
+        "podgroups": [["j", "q", 3, {"phase": "Inqueue"}]],
+        "pods": pods("j", 3, 1),
+        "want": "AboveQueueLimit: never: its gang of 3 pods asks for 3 pods in all; queue q may have at most 2 pods "
+        "(its capability)",
+    },
+    "pods count before a gang is let in": {
+        "queues": [["q", {"capability": {"pods": 2}}]],
+        "podgroups": [["j", "q", 3, {**PENDING, "minRes": {"cpu": 3, "pods": 3}}]],
+        "want": "AboveQueueLimit: never: it asks for 3 pods; queue q may have at most 2 pods (its capability)",
+    },
+    "a queue that may have no cpu": {
+        "queues": [["q", {"capability": {"cpu": 0}}]],
+        "podgroups": [["j", "q", 1, {**PENDING, "minRes": {"cpu": 1}}]],
+        "want": "AboveQueueLimit: never: it asks for 1 cpu; queue q may have at most 0 cpu (its capability)",
+    },
+    "a gang that no queue limits, of more than the cluster has": {
+        "podgroups": [["j", "q", 2, {"phase": "Inqueue"}]],
+        "pods": [["j-0", "j", "-", 1, "16Gi"], ["j-1", "j", "-", 2, "9Gi"]],
+        "nodes": [["n1", 8, "16Gi"], ["n2", 8, "8Gi"]],
+        "want": "AboveCluster: never: its gang of 2 pods asks for 25Gi memory in all; the cluster has 24Gi memory",
     },
     "the queue is full": {
         "queues": [["q", {"capability": {"cpu": 4}}]],
@@ -119,6 +151,27 @@ CASES = {
         "pods": [*pods("r", 1, 6, "n1"), *pods("j", 2, 5)],
         "want": "NodesFull: not now: its gang needs 2 pods of 5 cpu, 1Gi memory, of which 1 has room: 18 cpu free on 4 nodes, at "
         "most 8 cpu on one (n2)",
+    },
+    "one pod of the gang has a node": {
+        "podgroups": [["r", "q", 1, {"phase": "Running"}], ["j", "q", 3, {"phase": "Inqueue"}]],
+        "pods": [*pods("r", 1, 6, "n1"), ["j-0", "j", "n2", 5, "1Gi"], ["j-1", "j", "-", 5, "1Gi"], ["j-2", "j", "-", 5, "1Gi"]],
+        "nodes": [*NODES[:2], ["n3", 8, "16Gi", {"taints": [UNREADY]}]],
+        "want": "NodesFull: not now: its gang needs 2 further pods of 5 cpu, 1Gi memory, of which 0 have room: 5 cpu free on 2 "
+        "nodes, at most 3 cpu on one (n2)",
+    },
+    "pods that fit alone but not together": {
+        "nodes": [["n1", 8, "16Gi"], ["n2", 2, "16Gi"]],
+        "podgroups": [["r", "q", 1, {"phase": "Running"}], ["j", "q", 2, {"phase": "Inqueue"}]],
+        "pods": [*pods("r", 1, 1, "n1"), ["j-0", "j", "-", 5, "1Gi"], ["j-1", "j", "-", 3, "1Gi"]],
+        "want": "NodesFull: not now: its gang needs 1 pod of 3 cpu, 1Gi memory, which has no room beside the other pods of the "
+        "gang: 9 cpu free on 2 nodes, at most 7 cpu on one (n1)",
+    },
+    "storage in bytes": {
+        "nodes": [["n1", 8, "16Gi", {"ephemeral-storage": "100Gi", "hugepages-2Mi": "1Gi"}]],
+        "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]],
+        "pods": pods("j", 1, 1, res={"ephemeral-storage": "200Gi", "hugepages-2Mi": "2Gi"}),
+        "want": "NoNodeBigEnough: never: j-0 asks for 200Gi ephemeral-storage, 2Gi hugepages-2Mi; the biggest node, n1, has "
+        "100Gi ephemeral-storage",
     },
     "behind a job of higher priority": {
         "podgroups": [
@@ -186,7 +239,7 @@ CASES = {
 def decide(case, text=DEFAULT):
     cache = Cache()
     feed(cache, {"nodes": NODES, "queues": [["q", {}]], "pods": [], **case})
-    return decided(cache, configured(text), now=0.0, period=1)[0], cache
+    return decided(cache, configured(case.get("profile", text)), now=0.0, period=1)[0], cache
 
 
 def said(outcome):
@@ -200,6 +253,8 @@ def test_podgroup_condition_pods_and_event_give_the_same_waiting_reason(case):
     sentence, summary = pending.parted(said(outcome).message)
     assert summary == case["want"]
     assert not sentence or "tasks in gang unschedulable: pod group is not ready" in sentence
+    counts = [int(each) for each in sentence.partition(" ")[0].split("/") if sentence]
+    assert counts == sorted(counts)
     for waiting in outcome.waiting:
         if waiting.task.job == "t/j":
             assert pending.parted(waiting.message)[1] == case["want"]
@@ -208,7 +263,10 @@ def test_podgroup_condition_pods_and_event_give_the_same_waiting_reason(case):
     assert pending.parted(warning)[1] == case["want"]
 
 
-@pytest.mark.parametrize("name", ["more than the queue may have", "the queue is full", "the queue is closed"])
+ZERO = ("a queue that may have no cpu", "pods count before a gang is let in")
+
+
+@pytest.mark.parametrize("name", ["more than the queue may have", "the queue is full", "the queue is closed", *ZERO])
 def test_the_capacity_plugin_gives_the_same_waiting_reasons(name):
     outcome, _ = decide(CASES[name], CAPACITY)
     assert said(outcome).message == CASES[name]["want"]

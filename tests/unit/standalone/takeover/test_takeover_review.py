@@ -120,6 +120,19 @@ CASES = {
             Finding("Job", "Completed", Effect.KEPT, "1 object"),
         ],
     ),
+    "queues whose capability Volcano reads in another way": Case(
+        Inventory(capabilities={"q": {"cpu": "0", "memory": "1Gi", "nvidia.com/gpu": 0, "pods": 3, "odd": "?"}, "r": {}}),
+        [
+            Finding(
+                *("Queue", "q", Effect.REPLACED),
+                "spec.capability.cpu is 0: this is no cpu for us, and no limit for Volcano; remove it for no limit",
+            ),
+            Finding(
+                *("Queue", "q", Effect.REPLACED),
+                "spec.capability.pods is 3: we count pods, and Volcano does not; remove it for no limit",
+            ),
+        ],
+    ),
     "a configuration with a plugin that we lack": Case(
         Inventory(configurations={CONFIGURATION: "text"}),
         [
