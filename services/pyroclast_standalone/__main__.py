@@ -151,7 +151,8 @@ def _crds(_options: argparse.Namespace) -> int:
 def _takeover(options: argparse.Namespace) -> int:
     from pyroclast_standalone.takeover import command  # noqa: PLC0415 - rarely used
 
-    work = command.check if options.check else command.back if options.back else command.take_over
+    check = command.check if options.check else command.back if options.back else command.take_over
+    work = command.print_values if options.output == "values" else check
     return asyncio.run(work(options.kubeconfig or _directory(options).kubeconfig, _say))
 
 
@@ -288,6 +289,13 @@ def _parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="only report the effect on each part; exit status 1 if something would be lost"
     )
     only.add_argument("--back", action="store_true", help="start Volcano again, as it was")
+    takeover.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "values"),
+        default="table",
+        help="values: only print the values for our chart that carry the settings over (default: table)",
+    )
 
     release = verbs.add_parser("release", help="after helm uninstall: remove Pyroclast's finalizers from flows and HyperJobs")
     release.set_defaults(command=_release)

@@ -17,6 +17,8 @@ from pyroclast.resources import durations, quantity
 from pyroclast.resources.quantity import QuantityError
 
 KEY: Final = "sharding.yaml"
+SHORT_FIELDS: Final = ("cpuUtilizationMin", "cpuUtilizationMax", "minNodes", "maxNodes", "preferWarmupNodes")
+"""The fields of a share that stand for policies, in their short form."""
 DEFAULT: Final = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:true:2:100")
 """The value of `--scheduler-configs` when the flag is not given."""
 RATE: Final = "allocation-rate"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+import yaml
 
 from pyroclast.api.types import CONFIG_MAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, NotFound
@@ -19,18 +20,15 @@ from pyroclast_standalone import installation
 from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.installation import refuse_beside_ours, release_all
 from pyroclast_standalone.takeover import inventory
-from pyroclast_standalone.takeover.inventory import DEPLOYMENTS, Inventory, Program, WebhookConfiguration, read
-from pyroclast_standalone.takeover.review import (
-    COUNTERPARTS,
+from pyroclast_standalone.takeover.answers import (
     SCHEDULER_FILE,
     ConfigurationAnswer,
-    Effect,
-    Finding,
     check_configuration,
     check_scheduler_configuration,
     known_flags,
-    review,
 )
+from pyroclast_standalone.takeover.inventory import DAEMON_SETS, Inventory, Program, WebhookConfiguration, read
+from pyroclast_standalone.takeover.review import COUNTERPARTS, Effect, Finding, chart_values, review
 
 REPLICAS: Final = "pyroclast.dev/replicas-before-takeover"
 """Annotation of a Volcano Deployment that was scaled to 0, with its previous number of replicas."""
@@ -50,13 +48,17 @@ async def stop_volcano(client: Client, found: Inventory, say: Callable[[str], No
     deletion follows at the end, because a webhook manager that started meanwhile has created the webhooks again.
     """
     await _remove_webhooks(client, found, found.webhooks, say)
-    for program in found.programs:
+    for program in _stopped(found):
         if program.replicas:
-            annotations = {REPLICAS: str(program.replicas)}
-            await _scale(client, program.key, 0, annotations)
-            say(f"scaled from {program.replicas} to 0 replicas: Deployment {program.key}")
-    await _wait_for_last_pods(client, found.programs, seconds)
+            await _scale(client, program, 0, {REPLICAS: str(program.replicas)})
+            say(f"scaled from {program.replicas} to 0 replicas: {program.kind.kind} {program.key}")
+    await _wait_for_last_pods(client, _stopped(found), seconds)
     await _remove_webhooks(client, found, (await read(client)).webhooks, say)
+
+
+def _stopped(found: Inventory) -> list[Program]:
+    """Return the programs that a takeover stops; agents on nodes go on."""
+    return [program for program in found.programs if program.kind != DAEMON_SETS]
 
 
 async def _remove_webhooks(
@@ -72,11 +74,11 @@ async def start_volcano(client: Client, found: Inventory, say: Callable[[str], N
     await refuse_beside_ours(client)
     for kind, key in await release_all(client):  # no program would remove them later
         say(f"released: {kind.kind} {key}")
-    for program in found.programs:
-        annotations = (await client.get(DEPLOYMENTS, program.key))["metadata"].get("annotations") or {}
+    for program in _stopped(found):
+        annotations = (await client.get(program.kind, program.key))["metadata"].get("annotations") or {}
         if REPLICAS in annotations:
-            await _scale(client, program.key, int(annotations[REPLICAS]), {REPLICAS: None})
-            say(f"scaled to {annotations[REPLICAS]} replicas: Deployment {program.key}")
+            await _scale(client, program, int(annotations[REPLICAS]), {REPLICAS: None})
+            say(f"scaled to {annotations[REPLICAS]} replicas: {program.kind.kind} {program.key}")
     try:
         saved = await client.get(CONFIG_MAPS, _saved_in(found))
     except NotFound:
@@ -110,25 +112,25 @@ async def _save_and_delete(client: Client, saved: Key, webhook: WebhookConfigura
         await client.delete(kind, key, uid=body["metadata"]["uid"])
 
 
-async def _scale(client: Client, key: Key, replicas: int, annotations: dict[str, Any]) -> None:
-    """Scale a Deployment in one write, so that it never has 0 replicas without the annotation of its previous number."""
+async def _scale(client: Client, program: Program, replicas: int, annotations: dict[str, Any]) -> None:
+    """Scale a program in one write, so that it never has 0 replicas without the annotation of its previous number."""
     change = {"metadata": {"annotations": annotations}, "spec": {"replicas": replicas}}
-    await client.patch(DEPLOYMENTS, key, change, PatchKind.MERGE)
+    await client.patch(program.kind, program.key, change, PatchKind.MERGE)
 
 
 async def _wait_for_last_pods(client: Client, programs: Sequence[Program], seconds: float) -> None:
     deadline = asyncio.get_running_loop().time() + seconds
-    left = [program.key for program in programs]
-    while left := [key for key in left if await _has_pods(client, key)]:
+    left = programs
+    while left := [program for program in left if await _has_pods(client, program)]:
         if asyncio.get_running_loop().time() > deadline:
-            names = ", ".join(map(str, left))
-            raise CommandError(f"Deployment {names}: still has pods {seconds:.0f} s after it was scaled to 0; run this again")
+            names = ", ".join(f"{program.kind.kind} {program.key}" for program in left)
+            raise CommandError(f"{names}: still has pods {seconds:.0f} s after it was scaled to 0; run this again")
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _has_pods(client: Client, key: Key) -> bool:
-    deployment: Json = await client.get(DEPLOYMENTS, key)
-    return bool((deployment.get("status") or {}).get("replicas"))
+async def _has_pods(client: Client, program: Program) -> bool:
+    workload: Json = await client.get(program.kind, program.key)
+    return bool((workload.get("status") or {}).get("replicas"))
 
 
 INSTALL = (
@@ -149,6 +151,33 @@ async def check(kubeconfig: Path, say: Callable[[str], None]) -> int:
     """
     async with Client(load_config(str(kubeconfig))) as client:
         return await _check(await inventory.read(client), say)
+
+
+async def print_values(kubeconfig: Path, say: Callable[[str], None]) -> int:
+    """Print the values for Pyroclast's chart that carry the installed Volcano over. Nothing is written to the cluster.
+
+    Returns:
+        0 when Pyroclast can take over without loss, else 1. Then comments name what would be lost.
+
+    Raises:
+        KubeError: the API server does not answer.
+    """
+    async with Client(load_config(str(kubeconfig))) as client:
+        findings = await _review(await inventory.read(client))
+    lost = [finding for finding in findings if finding.effect is Effect.LOST]
+    for finding in lost:
+        say(f"# lost: {finding.part} {finding.name}: {' '.join(finding.detail.split())}")
+    say(yaml.dump(chart_values(findings), Dumper=_Readable, sort_keys=True, allow_unicode=True).rstrip())
+    return 1 if lost else 0
+
+
+class _Readable(yaml.SafeDumper):
+    """Writes texts of several lines as blocks."""
+
+
+_Readable.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+)
 
 
 async def take_over(kubeconfig: Path, say: Callable[[str], None]) -> int:
@@ -193,17 +222,21 @@ async def back(kubeconfig: Path, say: Callable[[str], None]) -> int:
 
 
 async def _check(found: inventory.Inventory, say: Callable[[str], None]) -> int:
+    findings = await _review(found)
+    for line in _table(findings):
+        say(line)
+    say(_verdict(found, findings))
+    return 1 if any(finding.effect is Effect.LOST for finding in findings) else 0
+
+
+async def _review(found: inventory.Inventory) -> list[Finding]:
     modules = sorted(set(COUNTERPARTS.values()))
     texts = {(file, text) for (_, file), text in found.configurations.items()}
     flags = await asyncio.gather(*(known_flags(module) for module in modules))
     answers = {(file, text): await _answer(file, text) for file, text in sorted(texts)}
     given = {module: installation.arguments(module) for module in modules}
     crds = {each["metadata"]["name"] for each in installation.objects("") if each["kind"] == "CustomResourceDefinition"}
-    findings = review(found, crds=crds, flags=dict(zip(modules, flags, strict=True)), answers=answers, given=given)
-    for line in _table(findings):
-        say(line)
-    say(_verdict(found, findings))
-    return 1 if any(finding.effect is Effect.LOST for finding in findings) else 0
+    return review(found, crds=crds, flags=dict(zip(modules, flags, strict=True)), answers=answers, given=given)
 
 
 async def _answer(file: str, text: str) -> ConfigurationAnswer:
@@ -219,7 +252,7 @@ def _table(findings: Sequence[Finding]) -> list[str]:
 
 
 def _verdict(found: inventory.Inventory, findings: Sequence[Finding]) -> str:
-    if not found.programs:
+    if not found.programs and not any(finding.effect is Effect.LOST for finding in findings):
         return "No program of Volcano runs here: install Pyroclast by helm."
     counts = Counter(finding.effect for finding in findings)
     told = ", ".join(f"{counts[effect]} {effect}" for effect in Effect if counts[effect])

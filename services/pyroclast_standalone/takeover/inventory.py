@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyroclast.api.types import (
     CONFIG_MAPS,
@@ -24,35 +25,71 @@ from pyroclast.api.types import (
 )
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client, Json
+from pyroclast.lifecycle import shards
 
 DEPLOYMENTS: Final = ResourceType("apps", "v1", "deployments", "Deployment")
-GROUP_SUFFIX: Final = ".volcano.sh"
-PROGRAMS: Final = (
-    "vc-scheduler",
-    "vc-controller-manager",
-    "vc-webhook-manager",
-    "vc-agent-scheduler",
-    "vc-hypernode-controller-manager",
+STATEFUL_SETS: Final = ResourceType("apps", "v1", "statefulsets", "StatefulSet")
+DAEMON_SETS: Final = ResourceType("apps", "v1", "daemonsets", "DaemonSet")
+WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS)
+POLICIES: Final = tuple(
+    ResourceType("admissionregistration.k8s.io", version, f"{kind.lower()[:-1]}ies", kind, namespaced=False)
+    for version, kind in (
+        ("v1", "ValidatingAdmissionPolicy"),
+        ("v1", "MutatingAdmissionPolicy"),
+        ("v1beta1", "MutatingAdmissionPolicy"),
+    )
 )
+GROUP_SUFFIX: Final = ".volcano.sh"
 LEASE_NAMES: Final = frozenset({"volcano", "vc-controller-manager", "agent-scheduler", "vc-hypernode-controller-manager"})
-CONFIGURATIONS: Final = ("volcano-scheduler.conf", "volcano-admission.conf", "volcano-controller.conf")
+SHARDING_FILE: Final = shards.KEY
+CONFIGURATIONS: Final = ("volcano-scheduler.conf", "volcano-admission.conf", "volcano-controller.conf", SHARDING_FILE)
 COUNTED: Final = (JOBS, POD_GROUPS, QUEUES, JOB_FLOWS)
+
+AGENT: Final = "vc-agent"
+AGENT_SCHEDULER: Final = "vc-agent-scheduler"
+ADMISSION: Final = "vc-webhook-manager"
+CONTROLLERS: Final = "vc-controller-manager"
+HYPERNODES: Final = "vc-hypernode-controller-manager"
+SCHEDULER: Final = "vc-scheduler"
+
+
+class Marks(NamedTuple):
+    """By what a program is known when its image has another name: a value of the label `app` or `name`, and flags of its own."""
+
+    label: str
+    flags: frozenset[str]
+
+
+PROGRAMS: Final[Mapping[str, Marks]] = {  # in this order: the flags of the agent scheduler include those of the scheduler
+    AGENT: Marks("volcano-agent", frozenset({"--oversubscription-policy", "--supported-features", "--kube-cgroup-root"})),
+    AGENT_SCHEDULER: Marks("agent-scheduler", frozenset({"--scheduler-worker-count"})),
+    SCHEDULER: Marks("volcano-scheduler", frozenset({"--scheduler-conf"})),
+    ADMISSION: Marks("volcano-admission", frozenset({"--enabled-admission", "--admission-conf", "--webhook-service-name"})),
+    HYPERNODES: Marks("volcano-hypernode-controller", frozenset()),
+    CONTROLLERS: Marks("volcano-controller", frozenset({"--worker-threads-for-podgroup", "--worker-threads-for-gc"})),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A Deployment of one of Volcano's programs, with the program's name and its container's arguments."""
+    """A workload (Deployment, StatefulSet, DaemonSet) of one of Volcano's programs.
+
+    `name`: the program. `arguments`: of its container, one flag each. `pod`: the spec of its pods. `resources`: of its container.
+    """
 
     key: Key
     name: str
     image: str
     replicas: int
     arguments: tuple[str, ...]
+    kind: ResourceType = DEPLOYMENTS
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    resources: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class WebhookConfiguration:
-    """A webhook configuration for Volcano's API groups that calls `services`."""
+    """A webhook configuration of Volcano. `services`: what its webhooks call."""
 
     kind: str
     name: str
@@ -65,6 +102,7 @@ class Inventory:
 
     Attributes:
         services: the Services of its programs.
+        policies: kind and name of its admission policies.
         configurations: text by ConfigMap and file name.
         counts: the numbers of objects by kind and phase.
         capabilities: the capability of each queue.
@@ -77,39 +115,48 @@ class Inventory:
     configurations: Mapping[tuple[Key, str], str] = field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     services: tuple[Key, ...] = ()
+    policies: tuple[tuple[str, str], ...] = ()
     capabilities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 async def read(client: Client) -> Inventory:
     """Read the inventory of a cluster. Kinds that the cluster does not serve count as absent."""
-    kinds = (DEPLOYMENTS, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, LEASES, CONFIG_MAPS, SERVICES, *COUNTED)
-    found = dict(zip(kinds, await asyncio.gather(*(_list(client, kind) for kind in kinds)), strict=True))
-    programs = tuple(sorted(_programs(found[DEPLOYMENTS]), key=lambda program: program.key))
+    kinds = (*WORKLOADS, *POLICIES, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, LEASES, CONFIG_MAPS, SERVICES, *COUNTED)
+    objects = dict(zip(kinds, await asyncio.gather(*(_list(client, kind) for kind in kinds)), strict=True))
+    workloads = [(kind, each) for kind in WORKLOADS for each in objects[kind] if not _is_ours(each)]
+    programs = [program for kind, each in workloads if (program := _program(kind, each)) is not None]
+    services = _services(objects[SERVICES], [each for kind, each in workloads if _program(kind, each) is not None])
+    ours = {_key(each) for each in objects[SERVICES] if _is_ours(each)}
     return Inventory(
-        programs,
+        tuple(sorted(programs, key=lambda program: program.key)),
         {
             crd["metadata"]["name"]: tuple(crd.get("status", {}).get("storedVersions", ()))
-            for crd in found[CRDS]
+            for crd in objects[CRDS]
             if crd["spec"]["group"].endswith(GROUP_SUFFIX)
         },
-        (
-            *_webhooks("MutatingWebhookConfiguration", found[MUTATING_WEBHOOKS]),
-            *_webhooks("ValidatingWebhookConfiguration", found[VALIDATING_WEBHOOKS]),
+        tuple(
+            sorted(
+                WebhookConfiguration(kind.kind, each["metadata"]["name"], tuple(sorted({str(each) for each in _targets(each)})))
+                for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+                for each in objects[kind]
+                if _is_of_volcano(each, {*services}, ours)
+            )
         ),
         {
             _key(lease): lease["spec"]["holderIdentity"]
-            for lease in found[LEASES]
+            for lease in objects[LEASES]
             if lease["metadata"]["name"] in LEASE_NAMES and lease.get("spec", {}).get("holderIdentity")
         },
         {
             (_key(each), file): text
-            for each in found[CONFIG_MAPS]
+            for each in objects[CONFIG_MAPS]
             for file, text in (each.get("data") or {}).items()
-            if file in CONFIGURATIONS
+            if file in CONFIGURATIONS and not _is_ours(each) and (file != SHARDING_FILE or text.strip())
         },
-        {kind.kind: Counter(sorted(_phase(each) for each in found[kind])) for kind in COUNTED if found[kind]},
-        tuple(sorted(_services(found[SERVICES], found[DEPLOYMENTS]))),
-        {each["metadata"]["name"]: (each.get("spec") or {}).get("capability") or {} for each in found[QUEUES]},
+        {kind.kind: Counter(sorted(_phase(each) for each in objects[kind])) for kind in COUNTED if objects[kind]},
+        tuple(sorted(services)),
+        tuple(sorted({(kind.kind, each["metadata"]["name"]) for kind in POLICIES for each in objects[kind] if _is_policy(each)})),
+        {each["metadata"]["name"]: (each.get("spec") or {}).get("capability") or {} for each in objects[QUEUES]},
     )
 
 
@@ -120,21 +167,43 @@ async def _list(client: Client, kind: ResourceType) -> list[Json]:
         return []
 
 
-def _programs(deployments: Sequence[Json]) -> list[Program]:
-    found = []
-    for deployment in deployments:
-        for container in deployment["spec"]["template"]["spec"]["containers"]:
-            name = _program(container)
-            if name:
-                arguments = (*container.get("command", ()), *container.get("args", ()))
-                replicas = deployment["spec"].get("replicas", 1)
-                found.append(Program(_key(deployment), name, container.get("image", ""), replicas, _words(arguments)))
-    return found
+def _is_ours(item: Json) -> bool:
+    return bool((item["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == "pyroclast")
 
 
-def _services(services: Sequence[Json], deployments: Sequence[Json]) -> list[Key]:
-    """Return the Services that select pods of Volcano's programs."""
-    templates = [(_key(each).namespace, each["spec"]["template"]) for each in deployments if _programs([each])]
+def _program(kind: ResourceType, workload: Json) -> Program | None:
+    """Return the program of Volcano that a workload runs; None when it runs none.
+
+    The name of an image may have been changed, and so may labels. A program is known by any of the image, the command, its
+    label and the flags that only this program has.
+    """
+    template = workload["spec"]["template"]
+    labels = {**(workload["metadata"].get("labels") or {}), **(template["metadata"].get("labels") or {})}
+    for container in template["spec"]["containers"]:
+        words = _words((*(container.get("command") or ()), *(container.get("args") or ())))
+        name = _name_of(container, words, {labels.get("app"), labels.get("name")})
+        if name:
+            replicas = 1 if kind == DAEMON_SETS else workload["spec"].get("replicas", 1)
+            resources = container.get("resources") or {}
+            image = str(container.get("image", ""))
+            return Program(_key(workload), name, image, replicas, words, kind, template["spec"], resources)
+    return None
+
+
+def _name_of(container: Mapping[str, Any], words: Sequence[str], labels: Collection[str | None]) -> str:
+    """Return the program of Volcano that a container runs. `words`: its command and arguments. `labels`: of its pod."""
+    image = str(container.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[0]
+    commands = {image, *(word.rpartition("/")[2] for word in words if not word.startswith("-"))}
+    flags = {word.partition("=")[0].replace("_", "-") for word in words if word.startswith("-")}
+    names = [name for name in PROGRAMS if name in commands]
+    names += [name for name, marks in PROGRAMS.items() if marks.label in labels]
+    names += [name for name, marks in PROGRAMS.items() if marks.flags & flags]
+    return next(iter(names), "")
+
+
+def _services(services: Sequence[Json], workloads: Sequence[Json]) -> list[Key]:
+    """Return the Services that select pods of `workloads`."""
+    templates = [(_key(each).namespace, each["spec"]["template"]) for each in workloads]
     labels = [(namespace, template["metadata"].get("labels") or {}) for namespace, template in templates]
     return [
         _key(service)
@@ -144,34 +213,41 @@ def _services(services: Sequence[Json], deployments: Sequence[Json]) -> list[Key
     ]
 
 
-def _program(container: Mapping[str, Any]) -> str:
-    """Return the program of Volcano that a container runs, by its image. Empty when it runs none."""
-    image = str(container.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[0]
-    return image if image in PROGRAMS else ""
-
-
 def _words(arguments: Sequence[str]) -> tuple[str, ...]:
     """Return the arguments one by one, because a manifest may have all of them in one `sh -c` text."""
     return tuple(word for argument in arguments for word in argument.split())
 
 
-def _webhooks(kind: str, configurations: Sequence[Json]) -> list[WebhookConfiguration]:
-    found = []
-    for each in configurations:
-        rules = [rule for webhook in each.get("webhooks", ()) for rule in webhook.get("rules", ())]
-        groups = {group for rule in rules for group in rule.get("apiGroups", ())}
-        name = each["metadata"]["name"]
-        if (each["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == "pyroclast":
-            continue
-        if any(group.endswith(GROUP_SUFFIX) for group in groups) or name.startswith("volcano-admission-service"):
-            clients = [webhook["clientConfig"] for webhook in each.get("webhooks", ())]
-            found.append(WebhookConfiguration(kind, name, tuple(sorted({_address(client) for client in clients}))))
-    return sorted(found, key=lambda configuration: configuration.name)
+def _is_of_volcano(configuration: Json, services: Collection[Key], ours: Collection[Key]) -> bool:
+    """Whether the webhooks of a configuration are Volcano's, by the Service that they call.
+
+    A label says nothing: manifests of Volcano that were applied over ours keep our labels. Where no such Service is left, the
+    names of the webhooks count, and of those with a URL also the label.
+    """
+    targets = set(_targets(configuration))
+    if targets & {*services}:
+        return True
+    if targets & {*ours} or not targets or (all(isinstance(each, str) for each in targets) and _is_ours(configuration)):
+        return False
+    return any(str(webhook.get("name", "")).endswith(GROUP_SUFFIX) for webhook in configuration.get("webhooks") or ())
 
 
-def _address(client: Mapping[str, Any]) -> str:
-    service = client.get("service")
-    return f"{service['namespace']}/{service['name']}" if service else str(client.get("url", ""))
+def _targets(configuration: Json) -> Iterator[Key | str]:
+    """Yield the Service or the URL that each webhook of a configuration calls."""
+    for webhook in configuration.get("webhooks") or ():
+        client = webhook["clientConfig"]
+        service = client.get("service")
+        yield Key(service["namespace"], service["name"]) if service else str(client.get("url", ""))
+
+
+def _is_policy(policy: Json) -> bool:
+    """Whether an admission policy is Volcano's: it matches kinds of Volcano, or has one of its names, and is not ours."""
+    rules = ((policy["spec"].get("matchConstraints") or {}).get("resourceRules")) or ()
+    groups = {group for rule in rules for group in rule.get("apiGroups") or ()}
+    named = re.fullmatch(
+        r"(volcano-)?(job|queue|podgroup|pod|hypernode|jobflow)-(validation|mutation)-policy", policy["metadata"]["name"]
+    )
+    return not _is_ours(policy) and (named is not None or any(group.endswith(GROUP_SUFFIX) for group in groups))
 
 
 def _phase(item: Mapping[str, Any]) -> str:

@@ -2,144 +2,142 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
-import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-import orjson
-import yaml
-
-from pyroclast.lifecycle.hypernodes import configuration as discovery
+from pyroclast.api.types import Key
 from pyroclast.resources import quantity
-from pyroclast.rules.resourcegroups import ConfigurationError, read_groups
-from pyroclast_standalone.directory import CommandError
-from pyroclast_standalone.takeover.inventory import Inventory, Program
+from pyroclast_standalone.takeover.answers import ADMISSION_FILE, CONTROLLER_FILE, SCHEDULER_FILE, ConfigurationAnswer
+from pyroclast_standalone.takeover.inventory import (
+    ADMISSION,
+    AGENT,
+    CONTROLLERS,
+    DAEMON_SETS,
+    HYPERNODES,
+    PROGRAMS,
+    SCHEDULER,
+    SHARDING_FILE,
+    Inventory,
+    Program,
+)
 
-SCHEDULER_FILE: Final = "volcano-scheduler.conf"
-ADMISSION_FILE: Final = "volcano-admission.conf"
-CONTROLLER_FILE: Final = discovery.KEY
 VALUES: Final = {
     SCHEDULER_FILE: "custom.scheduler_config_override",
     ADMISSION_FILE: "custom.admission_config_override",
     CONTROLLER_FILE: "custom.controller_config_override",
+    SHARDING_FILE: "custom.sharding_configmap_data",
 }
 """The value of Pyroclast's chart for each of Volcano's files."""
 
-_KNOWN: Final[Mapping[str, Any]] = {
-    ADMISSION_FILE: {"resourceGroups": {"resourceGroup", "object", "schedulerName", "tolerations", "labels", "affinity"}},
-    CONTROLLER_FILE: {"networkTopologyDiscovery": {"source", "enabled", "interval", "credentials", "config"}},
-}
-"""The known keys of each file, and of the entries of its list."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigurationAnswer:
-    """The result for a configuration: the fault that makes it unusable, or warnings about ignored settings."""
-
-    error: str
-    warnings: tuple[str, ...]
-
-
-def check_configuration(file: str, text: str) -> ConfigurationAnswer:
-    """Check `text`, the content of `file`, as admission or the controllers would."""
-    try:
-        document = yaml.safe_load(text)
-        if file == ADMISSION_FILE:
-            read_groups(document)
-        else:
-            discovery.read_sources({file: text})
-    except yaml.YAMLError as error:
-        return ConfigurationAnswer(f"it is not YAML: {error}", ())
-    except (ConfigurationError, discovery.ConfigurationError) as error:
-        return ConfigurationAnswer(str(error), ())
-    return ConfigurationAnswer("", tuple(_unknown(document or {}, _KNOWN[file])))
-
-
-def _unknown(document: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    found = [f"{key}: unknown key, without effect" for key in document if key not in known]
-    for key, inner in known.items():
-        for index, entry in enumerate(document.get(key) or []):
-            found += [f"{key}[{index}].{name}: unknown key, without effect" for name in entry if name not in inner]
-    return found
-
-
 COUNTERPARTS: Final[Mapping[str, str]] = {
-    "vc-scheduler": "pyroclast_scheduler",
-    "vc-controller-manager": "pyroclast_job_controller",
-    "vc-webhook-manager": "pyroclast_admission",
-    "vc-hypernode-controller-manager": "pyroclast_job_controller",
+    SCHEDULER: "pyroclast_scheduler",
+    CONTROLLERS: "pyroclast_job_controller",
+    ADMISSION: "pyroclast_admission",
+    HYPERNODES: "pyroclast_job_controller",
 }
 """The program of Pyroclast for each program of Volcano."""
 
-_FLAG: Final = re.compile(r"^  (--[a-z0-9-]+)", re.MULTILINE)
-_SECONDS: Final = 30.0  # an interpreter starts within 1 s, on a loaded machine later
+_LOGGING_FLAGS: Final = frozenset(
+    {"--logtostderr", "--v", "-v", "--stderrthreshold", "--alsologtostderr", "--vmodule", "--log-flush-frequency"}
+)
 
-
-async def known_flags(module: str) -> frozenset[str]:
-    """Return the flags in the help of a program of Pyroclast."""
-    return frozenset(_FLAG.findall((await _output(module, "--help")).decode()))
-
-
-async def check_scheduler_configuration(text: str) -> ConfigurationAnswer:
-    """Return the answer of `python -m pyroclast_scheduler check`; plugins that do not exist are warnings of their own."""
-    answer = orjson.loads(
-        await _output("pyroclast_scheduler", "check", "--skip-unknown-plugins", "-", given=text.encode(), accepted=(0, 1))
-    )
-    return ConfigurationAnswer(answer["error"], tuple(answer["warnings"]))
-
-
-async def _output(module: str, *arguments: str, given: bytes = b"", accepted: tuple[int, ...] = (0,)) -> bytes:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        module,
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(_SECONDS):
-            output, errors = await process.communicate(given)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise CommandError(f"{module} {' '.join(arguments)} did not answer within {_SECONDS:.0f} s") from None
-    if process.returncode not in accepted:
-        raise CommandError(f"{module} {' '.join(arguments)} ended with status {process.returncode}: {errors.decode().strip()}")
-    return output
-
-
-LOGGING_FLAGS: Final = frozenset({"--logtostderr", "--v", "-v", "--stderrthreshold", "--alsologtostderr", "--vmodule"})
-
-OWN_FLAGS: Final = frozenset(
+_OWN_FLAGS: Final = frozenset(
     {
+        "--admission-conf",
+        "--ca-cert-file",
         "--enable-healthz",
         "--enable-metrics",
+        "--enabled-admission",
         "--healthz-address",
         "--kubeconfig",
         "--leader-elect",
+        "--leader-elect-resource-lock",
+        "--leader-elect-resource-name",
         "--leader-elect-resource-namespace",
         "--listen-address",
         "--lock-object-namespace",
+        "--master",
         "--metrics-address",
         "--port",
+        "--scheduler-conf",
+        "--sharding-configmap",
+        "--sharding-configmap-namespace",
+        "--tls-cert-file",
+        "--tls-private-key-file",
         "--webhook-namespace",
         "--webhook-service-name",
         "--webhook-url",
     }
 )
 """Flags for the place and manner of an installation, whose values Pyroclast's chart sets itself."""
-EXTRA: Final = {
-    "pyroclast_scheduler": "custom.scheduler_extra_args",
-    "pyroclast_job_controller": "custom.controller_extra_args",
-    "pyroclast_admission": "custom.admission_extra_args",
+
+
+def _truth(text: str) -> bool:
+    return text.lower() not in {"false", "f", "0"}
+
+
+_Value = Callable[[str], Any]
+_ANY_PROGRAM: Final[Mapping[str, tuple[str, _Value]]] = {
+    "--kube-api-qps": ("kube_api_qps", lambda text: int(float(text))),
+    "--kube-api-burst": ("kube_api_burst", int),
+}
+_CHART_VALUES: Final[Mapping[str, Mapping[str, tuple[str, _Value]]]] = {
+    SCHEDULER: {
+        **{flag: (f"scheduler_{name}", read) for flag, (name, read) in _ANY_PROGRAM.items()},
+        "--scheduler-name": ("scheduler_name", str),
+        "--schedule-period": ("scheduler_schedule_period", str),
+        "--feature-gates": ("scheduler_feature_gates", str),
+        "--scheduler-sharding-mode": ("scheduler_sharding_mode", str),
+        "--scheduler-sharding-name": ("scheduler_sharding_name", str),
+    },
+    CONTROLLERS: {
+        **{flag: (f"controller_{name}", read) for flag, (name, read) in _ANY_PROGRAM.items()},
+        "--scheduler-name": ("scheduler_name", str),
+        "--controllers": ("controller_enabled_controllers", str),
+        "--worker-threads": ("controller_worker_threads", int),
+        "--worker-threads-for-gc": ("controller_worker_threads_for_gc", int),
+        "--worker-threads-for-podgroup": ("controller_worker_threads_for_podgroup", int),
+    },
+    ADMISSION: {
+        "--scheduler-name": ("scheduler_name", str),
+        "--feature-gates": ("admission_feature_gates", str),
+        "--max-queue-depth": ("max_queue_depth", int),
+        "--enable-root-queue-protection": ("enable_root_queue_protection", _truth),
+        "--enable-queue-allocated-pods-check": ("enable_queue_allocated_pods_check", _truth),
+    },
+    HYPERNODES: {},
+}
+"""The value of Pyroclast's chart, below `custom`, for each flag of a program, and how its text is read."""
+
+_EXTRA: Final = {
+    SCHEDULER: "scheduler_extra_args",
+    CONTROLLERS: "controller_extra_args",
+    ADMISSION: "admission_extra_args",
+    HYPERNODES: "controller_extra_args",
 }
 """The value of Pyroclast's chart for further flags of each program."""
+
+_DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
+    SCHEDULER: {"--kube-api-qps": "2000", "--kube-api-burst": "2000", "--schedule-period": "1s", "--scheduler-name": "volcano"},
+    CONTROLLERS: {
+        "--kube-api-qps": "50",
+        "--kube-api-burst": "100",
+        "--worker-threads": "3",
+        "--worker-threads-for-gc": "5",
+        "--worker-threads-for-podgroup": "5",
+        "--scheduler-name": "volcano",
+    },
+    ADMISSION: {"--kube-api-qps": "50", "--kube-api-burst": "100", "--scheduler-name": "volcano"},
+    HYPERNODES: {"--kube-api-qps": "50", "--kube-api-burst": "100"},
+}
+"""The flags that Volcano's chart always sets, with its defaults: nobody chose them, and our defaults differ."""
+
+_PLACEMENT: Final = {"nodeSelector": "ns", "tolerations": "tolerations", "affinity": "affinity"}
+"""The fields of pods that our chart takes over, and the end of the name of each value."""
+_KEYS: Final = {SCHEDULER: "scheduler", CONTROLLERS: "controller", ADMISSION: "admission"}
+"""The beginning of the names of a program's values in both charts."""
 
 
 class Effect(StrEnum):
@@ -153,19 +151,23 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row of the table: a part of the installation, the effect of the takeover on it, and details."""
+    """One row of the table: a part of the installation, the effect of the takeover on it, and details.
+
+    `value`: name and content of the value of our chart that carries it over; None when no value is needed.
+    """
 
     part: str
     name: str
     effect: Effect
     detail: str
+    value: tuple[str, Any] | None = None
 
 
 def review(
     inventory: Inventory,
     *,
     crds: Collection[str],
-    flags: Mapping[str, Collection[str]],
+    flags: Mapping[str, Mapping[str, str]],
     answers: Mapping[tuple[str, str], ConfigurationAnswer],
     given: Mapping[str, Collection[str]],
 ) -> list[Finding]:
@@ -174,12 +176,14 @@ def review(
     Args:
         inventory: the parts of the installed Volcano.
         crds: the names of the CustomResourceDefinitions of Pyroclast.
-        flags: the known flags of each program of Pyroclast, by module.
+        flags: the known flags of each program of Pyroclast and their descriptions, by module.
         answers: the result for each configuration, by file name and text.
         given: the arguments in Pyroclast's chart for each program, by module.
     """
+    main = _main_scheduler(inventory.programs)
     return [
-        *(finding for program in inventory.programs for finding in _program(program, flags, given)),
+        *_unrecognised(inventory),
+        *(finding for program in inventory.programs for finding in _program(program, flags, given, main)),
         *(_crd(name, versions, crds) for name, versions in sorted(inventory.crds.items())),
         *(
             Finding(
@@ -189,6 +193,10 @@ def review(
                 f"calls {', '.join(each.services)}; the takeover saves and deletes it, our chart has webhooks of its own",
             )
             for each in inventory.webhooks
+        ),
+        *(
+            Finding(kind, name, Effect.KEPT, "stays in force beside our webhooks until you uninstall Volcano's chart")
+            for kind, name in inventory.policies
         ),
         *(
             Finding("Service", str(key), Effect.KEPT, "leads to nobody while Volcano is stopped; ours has other Services")
@@ -201,7 +209,7 @@ def review(
         *(
             finding
             for (key, file), text in sorted(inventory.configurations.items())
-            for finding in _configuration(f"{key} {file}", file, answers[file, text])
+            for finding in _configuration(f"{key} {file}", file, text, answers[file, text])
         ),
         *(
             Finding(kind, phase, Effect.KEPT, f"{count} object{'' if count == 1 else 's'}")
@@ -228,31 +236,117 @@ def _capability(queue: str, amounts: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding("Queue", queue, Effect.REPLACED, text)
 
 
-def _program(program: Program, flags: Mapping[str, Collection[str]], given: Mapping[str, Collection[str]]) -> list[Finding]:
-    part, name = "Deployment", str(program.key)
-    module = COUNTERPARTS.get(program.name)
-    if module is None:
-        return [
-            Finding(
-                part, name, Effect.LOST, f"{program.name} has no counterpart; pods that name its scheduler would wait for ever"
-            )
-        ]
-    told = f"{program.image}, {program.replicas} replicas: {module} does its work"
-    words = sorted({word for word in program.arguments if word.startswith("-")} - set(given[module]))
+def chart_values(findings: Iterable[Finding]) -> dict[str, Any]:
+    """Return the values for Pyroclast's chart that follow from the findings, nested as in a file of values."""
+    values: dict[str, Any] = {}
+    for name, content in (finding.value for finding in findings if finding.value is not None):
+        section, _, key = name.partition(".")
+        found = values.setdefault(section, {})
+        found[key] = [*found[key], *content] if name.endswith("_extra_args") and key in found else content
+    return values
+
+
+def _unrecognised(inventory: Inventory) -> list[Finding]:
+    """Return the finding for parts of Volcano whose program was not found: it may run under a name that nobody knows."""
+    names = {program.name for program in inventory.programs}
+    callers = [] if ADMISSION in names else [f"{each.kind} {each.name}" for each in inventory.webhooks]
+    files = [] if SCHEDULER in names else [f"ConfigMap {key}" for key, file in inventory.configurations if file == SCHEDULER_FILE]
     return [
-        Finding(part, name, Effect.REPLACED, told),
-        *(_flag(name, word, module, flags[module]) for word in words if word.partition("=")[0] not in LOGGING_FLAGS),
+        Finding(
+            *("program", "not found", Effect.LOST),
+            f"{part} is here, but no workload was recognised as {name}: if it runs, the takeover would not stop it. Give its"
+            f" Deployment the label app={PROGRAMS[name].label}, or delete the leftover of a Volcano that is uninstalled",
+        )
+        for name, parts in ((SCHEDULER, files), (ADMISSION, callers))
+        for part in parts[:1]
     ]
 
 
-def _flag(name: str, word: str, module: str, known: Collection[str]) -> Finding:
-    """Return the finding for a flag that Pyroclast's chart does not set to this value."""
+def _main_scheduler(programs: Sequence[Program]) -> Key | None:
+    """Return the scheduler that ours replaces: the one with the name `volcano`, else the first one."""
+    schedulers = sorted(
+        (program for program in programs if program.name == SCHEDULER), key=lambda each: _names(each) != ["volcano"]
+    )
+    return schedulers[0].key if schedulers else None
+
+
+def _names(scheduler: Program) -> list[str]:
+    """Return the values of `--scheduler-name`."""
+    names = [word.partition("=")[2] for word in scheduler.arguments if word.startswith("--scheduler-name=")]
+    return names or ["volcano"]
+
+
+def _program(
+    program: Program, flags: Mapping[str, Mapping[str, str]], given: Mapping[str, Collection[str]], main: Key | None
+) -> list[Finding]:
+    part, name = program.kind.kind, str(program.key)
+    if program.name == AGENT:
+        detail = "goes on as it is until you uninstall Volcano's chart; Pyroclast has no agent on nodes"
+        return [Finding(part, name, Effect.KEPT, detail)]
+    module = COUNTERPARTS.get(program.name)
+    if module is None:
+        detail = f"{program.name} has no counterpart; pods that name its scheduler would wait for ever"
+        return [Finding(part, name, Effect.LOST, detail)]
+    if program.kind == DAEMON_SETS:
+        detail = f"{program.image} runs on each node, which the takeover cannot stop: delete it, or run it as a Deployment"
+        return [Finding(part, name, Effect.LOST, detail)]
+    if program.name == SCHEDULER and program.key != main:
+        detail = (
+            f"a further scheduler with the name {', '.join(_names(program))}; one installation replaces {main} alone,"
+            " and pods with this name would wait for ever. See docs/reference/several-schedulers.md"
+        )
+        return [Finding(part, name, Effect.LOST, detail)]
+    detail = f"{program.image}, {program.replicas} replicas: {module} does its work"
+    words = sorted({word for word in program.arguments if word.startswith("-")})
+    return [
+        Finding(part, name, Effect.REPLACED, detail, _replicas(program)),
+        *(_flag(program, word, flags[module]) for word in words if _is_reported(program, word, given[module])),
+        *_placement(program),
+    ]
+
+
+def _replicas(program: Program) -> tuple[str, Any] | None:
+    return (
+        (f"custom.{_KEYS[program.name]}_replicas", program.replicas) if program.replicas > 1 and program.name in _KEYS else None
+    )
+
+
+def _is_reported(program: Program, word: str, given: Collection[str]) -> bool:
+    """Whether a flag has a row: it is not about logging, and neither what our chart gives nor Volcano's own default."""
     flag, _, value = word.partition("=")
+    return flag not in _LOGGING_FLAGS and word not in given and _DEFAULTS[program.name].get(flag) != value
+
+
+def _flag(program: Program, word: str, known: Mapping[str, str]) -> Finding:
+    """Return the finding for a flag of a program. `known`: the flags of ours, with their descriptions."""
+    flag, equals, value = word.partition("=")
+    module, name = COUNTERPARTS[program.name], f"{program.key} {flag}"
     if flag not in known:
-        return Finding("flag", f"{name} {flag}", Effect.IGNORED, f"{module} does not know this flag")
-    if flag in OWN_FLAGS or value.startswith("/"):  # an address or path of Volcano's own installation
-        return Finding("flag", f"{name} {flag}", Effect.REPLACED, f"{word}: our chart gives {module} its own")
-    return Finding("flag", f"{name} {flag}", Effect.KEPT, f"{word}: give it to the chart, at least in {EXTRA[module]}")
+        return Finding("flag", name, Effect.IGNORED, f"{module} does not know this flag")
+    if known[flag].startswith("no effect"):
+        return Finding("flag", name, Effect.IGNORED, f"{word}: {module} accepts this flag, with {known[flag]}")
+    if flag in _OWN_FLAGS:  # an address or path of Volcano's own installation
+        return Finding("flag", name, Effect.REPLACED, f"{word}: our chart gives {module} its own")
+    path, read = _CHART_VALUES[program.name].get(flag, (_EXTRA[program.name], None))
+    try:
+        content = [word] if read is None else read(value if equals else "true")
+    except ValueError:
+        return Finding("flag", name, Effect.LOST, f"{word}: {value!r} cannot be read as the value custom.{path}")
+    return Finding("flag", name, Effect.KEPT, f"{word}: custom.{path} of the chart", (f"custom.{path}", content))
+
+
+def _placement(program: Program) -> Iterator[Finding]:
+    """Yield the findings for where the pods of a program run and what they may use."""
+    key = _KEYS.get(program.name)
+    if key is None:
+        return
+    found = {f"custom.{key}_{end}": program.pod.get(field) for field, end in _PLACEMENT.items()}
+    found[f"custom.{key}_resources"] = program.resources
+    secrets = program.pod.get("imagePullSecrets") or [{}]
+    found["basic.image_pull_secret"] = secrets[0].get("name") if program.name == SCHEDULER else None
+    for path, content in found.items():
+        if content:
+            yield Finding("setting", str(program.key), Effect.KEPT, f"{path} of the chart", (path, content))
 
 
 def _crd(name: str, versions: tuple[str, ...], ours: Collection[str]) -> Finding:
@@ -264,12 +358,12 @@ def _crd(name: str, versions: tuple[str, ...], ours: Collection[str]) -> Finding
     )
 
 
-def _configuration(name: str, file: str, answer: ConfigurationAnswer) -> list[Finding]:
+def _configuration(name: str, file: str, text: str, answer: ConfigurationAnswer) -> list[Finding]:
     part = "ConfigMap"
     if answer.error:
         return [Finding(part, name, Effect.LOST, f"it cannot be used: {answer.error}")]
-    found = [_warning(name, warning) for warning in answer.warnings]
-    return [Finding(part, name, Effect.KEPT, f"give its text to the chart as {VALUES[file]}"), *found]
+    warnings = [_warning(name, warning) for warning in answer.warnings]
+    return [Finding(part, name, Effect.KEPT, f"its text: {VALUES[file]} of the chart", (VALUES[file], text)), *warnings]
 
 
 def _warning(name: str, warning: str) -> Finding:

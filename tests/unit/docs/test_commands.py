@@ -33,7 +33,10 @@ def test_a_command_of_vcctl_exists_with_its_flags(page, command, capsys):
 def test_a_command_of_pyroclast_exists_with_its_flags(page, command, tmp_path):
     kubeconfig = tmp_path / "config"
     kubeconfig.write_text("")
-    arguments = [str(kubeconfig) if word.endswith(("/.kube/config", "$KUBECONFIG")) else word for word in command.split()[1:]]
+    arguments = [
+        str(kubeconfig) if word.endswith(("/.kube/config", "$KUBECONFIG")) else word
+        for word in command.split(" > ")[0].split()[1:]
+    ]
     assert standalone._parser().parse_args(arguments).command, page
 
 

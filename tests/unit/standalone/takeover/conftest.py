@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pyroclast_standalone.takeover import review
+from pyroclast_standalone.takeover import answers
 
 ANSWERS: dict[tuple[Any, ...], bytes] = {}
 
 
 @pytest.fixture(autouse=True)
 def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = review._output
+    ask = answers._output
 
     async def output(*arguments: str, **options: Any) -> bytes:
         question = (arguments, *options.items())
@@ -21,4 +21,4 @@ def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
             ANSWERS[question] = await ask(*arguments, **options)
         return ANSWERS[question]
 
-    monkeypatch.setattr(review, "_output", output)
+    monkeypatch.setattr(answers, "_output", output)

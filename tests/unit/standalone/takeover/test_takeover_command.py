@@ -36,7 +36,8 @@ def deployment(program: str) -> dict[str, Any]:
 
 
 async def install(client: Client, configuration: str) -> None:
-    await client.create(DEPLOYMENTS, deployment("vc-scheduler"), namespace="default")
+    for program in ("vc-scheduler", "vc-webhook-manager"):
+        await client.create(DEPLOYMENTS, deployment(program), namespace="default")
     for name, selector in (("vc-scheduler-service", {"app": "vc-scheduler"}), ("other", {"app": "other"})):
         body = {"metadata": {"name": name}, "spec": {"selector": selector, "ports": [{"port": 8080}]}}
         await client.create(SERVICES, {"apiVersion": "v1", "kind": "Service", **body}, namespace="default")
@@ -110,12 +111,14 @@ async def test_takeover_check_lists_each_part_and_returns_0_when_nothing_is_lost
         ["Deployment", "default/vc-scheduler", "replaced"],
         ["flag", "default/vc-scheduler", "--odd"],
         ["flag", "default/vc-scheduler", "--schedule-period"],
+        ["Deployment", "default/vc-webhook-manager", "replaced"],
+        *(["flag", "default/vc-webhook-manager", flag] for flag in ("--odd", "--schedule-period")),
         ["ValidatingWebhookConfiguration", "volcano-admission-service-jobs-validate", "replaced"],
         ["Service", "default/vc-scheduler-service", "kept"],
         ["Lease", "default/volcano", "kept"],
         ["ConfigMap", "default/volcano-scheduler-configmap", "volcano-scheduler.conf"],
     ]
-    assert (status, lines[-1]) == (0, "4 kept, 2 replaced, 1 ignored. Nothing would be lost.")
+    assert (status, lines[-1]) == (0, "4 kept, 3 replaced, 3 ignored. Nothing would be lost.")
 
 
 async def test_takeover_check_returns_1_and_reports_an_unknown_plugin_as_lost() -> None:

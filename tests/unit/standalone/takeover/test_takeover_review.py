@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from pyroclast.api.types import Key
-from pyroclast_standalone.takeover.inventory import Inventory, Program, WebhookConfiguration
-from pyroclast_standalone.takeover.review import ConfigurationAnswer, Effect, Finding, check_configuration, review
+from pyroclast_standalone.takeover.answers import ConfigurationAnswer, check_configuration
+from pyroclast_standalone.takeover.inventory import DAEMON_SETS, STATEFUL_SETS, Inventory, Program, WebhookConfiguration
+from pyroclast_standalone.takeover.review import Effect, Finding, review
 
 SCHEDULER = Key("volcano-system", "volcano-scheduler")
 CONFIGURATION = (Key("volcano-system", "volcano-scheduler-configmap"), "volcano-scheduler.conf")
 NAME = "volcano-system/volcano-scheduler-configmap volcano-scheduler.conf"
-USABLE = "give its text to the chart as custom.scheduler_config_override"
+USABLE = "its text: custom.scheduler_config_override of the chart"
 ENTRY = "volcano-controller.conf: networkTopologyDiscovery[0]"
 TEXT = ("volcano-scheduler.conf", "text")
 
@@ -29,11 +30,16 @@ def _program(name: str, *arguments: str) -> Inventory:
     return Inventory(programs=(Program(SCHEDULER, name, f"volcanosh/{name}:v1.12", 2, arguments),))
 
 
+MAIN = _program("vc-scheduler").programs[0]
+SECOND = Key("volcano-system", "a-second")
+
+
 REPLACED = Finding(
     "Deployment",
     "volcano-system/volcano-scheduler",
     Effect.REPLACED,
     "volcanosh/vc-scheduler:v1.12, 2 replicas: pyroclast_scheduler does its work",
+    ("custom.scheduler_replicas", 2),
 )
 CASES = {
     "nothing is installed": Case(Inventory(), []),
@@ -50,7 +56,8 @@ CASES = {
             ),
             Finding(
                 *("flag", "volcano-system/volcano-scheduler --schedule-period", Effect.KEPT),
-                "--schedule-period=2s: give it to the chart, at least in custom.scheduler_extra_args",
+                "--schedule-period=2s: custom.scheduler_schedule_period of the chart",
+                ("custom.scheduler_schedule_period", "2s"),
             ),
             Finding(
                 *("flag", "volcano-system/volcano-scheduler --scheduler-conf", Effect.REPLACED),
@@ -64,6 +71,69 @@ CASES = {
             REPLACED,
             Finding(
                 "flag", "volcano-system/volcano-scheduler --odd", Effect.IGNORED, "pyroclast_scheduler does not know this flag"
+            ),
+        ],
+    ),
+    "a flag that ours accepts without effect": Case(
+        _program("vc-scheduler", "--plugins-dir=/a"),
+        [
+            REPLACED,
+            Finding(
+                *("flag", "volcano-system/volcano-scheduler --plugins-dir", Effect.IGNORED),
+                "--plugins-dir=/a: pyroclast_scheduler accepts this flag, with no effect: plugins are found by entry point",
+            ),
+        ],
+    ),
+    "a number that is none": Case(
+        _program("vc-scheduler", "--kube-api-burst=many"),
+        [
+            REPLACED,
+            Finding(
+                *("flag", "volcano-system/volcano-scheduler --kube-api-burst", Effect.LOST),
+                "--kube-api-burst=many: 'many' cannot be read as the value custom.scheduler_kube_api_burst",
+            ),
+        ],
+    ),
+    "a second scheduler, and an agent on the nodes": Case(
+        Inventory(
+            programs=(
+                Program(SECOND, "vc-scheduler", "a/vc-scheduler", 1, ("--scheduler-name=second",), STATEFUL_SETS),
+                Program(Key("volcano-system", "agent"), "vc-agent", "a/vc-agent", 1, (), DAEMON_SETS),
+                MAIN,
+            )
+        ),
+        [
+            Finding(
+                *("StatefulSet", "volcano-system/a-second", Effect.LOST),
+                "a further scheduler with the name second; one installation replaces volcano-system/volcano-scheduler alone,"
+                " and pods with this name would wait for ever. See docs/reference/several-schedulers.md",
+            ),
+            Finding(
+                *("DaemonSet", "volcano-system/agent", Effect.KEPT),
+                "goes on as it is until you uninstall Volcano's chart; Pyroclast has no agent on nodes",
+            ),
+            REPLACED,
+        ],
+    ),
+    "parts without a program that runs them": Case(
+        Inventory(
+            webhooks=(WebhookConfiguration("MutatingWebhookConfiguration", "a", ("ns/svc",)),),
+            policies=(("ValidatingAdmissionPolicy", "job-validation-policy"),),
+        ),
+        [
+            Finding(
+                *("program", "not found", Effect.LOST),
+                "MutatingWebhookConfiguration a is here, but no workload was recognised as vc-webhook-manager: if it runs, the"
+                " takeover would not stop it. Give its Deployment the label app=volcano-admission, or delete the leftover of a"
+                " Volcano that is uninstalled",
+            ),
+            Finding(
+                *("MutatingWebhookConfiguration", "a", Effect.REPLACED),
+                "calls ns/svc; the takeover saves and deletes it, our chart has webhooks of its own",
+            ),
+            Finding(
+                *("ValidatingAdmissionPolicy", "job-validation-policy", Effect.KEPT),
+                "stays in force beside our webhooks until you uninstall Volcano's chart",
             ),
         ],
     ),
@@ -97,12 +167,17 @@ CASES = {
     ),
     "webhooks, Leases, Services and objects": Case(
         Inventory(
+            programs=(Program(SCHEDULER, "vc-webhook-manager", "a", 1, ()),),
             webhooks=(WebhookConfiguration("MutatingWebhookConfiguration", "a", ("ns/svc",)),),
             leases={Key("volcano-system", "volcano"): "host_1"},
             counts={"Job": {"Running": 2, "Completed": 1}},
             services=(Key("volcano-system", "volcano-scheduler-service"),),
         ),
         [
+            Finding(
+                *("Deployment", "volcano-system/volcano-scheduler", Effect.REPLACED),
+                "a, 1 replicas: pyroclast_admission does its work",
+            ),
             Finding(
                 "MutatingWebhookConfiguration",
                 "a",
@@ -134,17 +209,18 @@ CASES = {
         ],
     ),
     "a configuration with a plugin that we lack": Case(
-        Inventory(configurations={CONFIGURATION: "text"}),
+        Inventory(programs=(MAIN,), configurations={CONFIGURATION: "text"}),
         [
-            Finding("ConfigMap", NAME, Effect.KEPT, USABLE),
+            REPLACED,
+            Finding("ConfigMap", NAME, Effect.KEPT, USABLE, ("custom.scheduler_config_override", "text")),
             Finding("setting", NAME, Effect.LOST, "line 3: Failed to get plugin magic."),
             Finding("setting", NAME, Effect.IGNORED, "line 4: gang: unknown flag odd"),
         ],
         {TEXT: ConfigurationAnswer("", ("line 3: Failed to get plugin magic.", "line 4: gang: unknown flag odd"))},
     ),
     "a configuration that cannot be used": Case(
-        Inventory(configurations={CONFIGURATION: "text"}),
-        [Finding("ConfigMap", NAME, Effect.LOST, "it cannot be used: line 1: not YAML")],
+        Inventory(programs=(MAIN,), configurations={CONFIGURATION: "text"}),
+        [REPLACED, Finding("ConfigMap", NAME, Effect.LOST, "it cannot be used: line 1: not YAML")],
         {TEXT: ConfigurationAnswer("line 1: not YAML", ())},
     ),
 }
@@ -152,8 +228,10 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_takeover_review_reports_the_effect_on_each_installed_part(case: Case) -> None:
-    flags = {"pyroclast_scheduler": {"--schedule-period", "--leader-elect", "--scheduler-conf"}}
-    given = {"pyroclast_scheduler": ["--schedule-period=1s"]}
+    known = ("--schedule-period", "--leader-elect", "--scheduler-conf", "--kube-api-burst")
+    scheduler = {"--plugins-dir": "no effect: plugins are found by entry point", **dict.fromkeys(known, "")}
+    flags = {"pyroclast_scheduler": scheduler, "pyroclast_admission": {}}
+    given = {"pyroclast_scheduler": ["--schedule-period=1s"], "pyroclast_admission": []}
     found = review(case.inventory, crds={"jobs.batch.volcano.sh"}, flags=flags, answers=case.answers, given=given)
     assert found == case.want
 

@@ -126,7 +126,6 @@ async def state(client: Client) -> dict[str, Any]:
 async def test_takeover_killed_after_any_write_can_be_finished_or_undone(volcano: tuple[Client, Path]) -> None:
     """It is then finished by the next one, or undone by the way back; and that can be killed after each write too."""
     client, kubeconfig = volcano
-    await client.create(DEPLOYMENTS, deployment("vc-webhook-manager"), namespace="default")
     before = await state(client)
     stopped: dict[str, Any] = {}
     writes = 0
@@ -159,7 +158,7 @@ async def test_webhook_configuration_recreated_during_the_takeover_is_deleted_an
 
     class Registering(Client):
         async def patch(self, kind: ResourceType, *arguments: Any, **options: Any) -> Any:
-            if kind == DEPLOYMENTS:
+            if kind == DEPLOYMENTS and arguments[0] == SCHEDULER:
                 metadata = {"name": WEBHOOK.name}
                 await super().create(VALIDATING_WEBHOOKS, {**webhook, "metadata": metadata})
             return await super().patch(kind, *arguments, **options)
@@ -194,5 +193,5 @@ async def test_takeover_back_is_refused_while_pyroclast_is_installed(volcano: tu
 async def test_takeover_raises_naming_a_deployment_whose_pods_remain(volcano: tuple[Client, Path]) -> None:
     client, _ = volcano
     await client.patch(DEPLOYMENTS, SCHEDULER, {"status": {"replicas": 1}}, PatchKind.MERGE, subresource="status")
-    with pytest.raises(CommandError, match="default/vc-scheduler: still has pods"):
+    with pytest.raises(CommandError, match="Deployment default/vc-scheduler: still has pods"):
         await command.stop_volcano(client, await inventory.read(client), print, seconds=0)
