@@ -5,8 +5,8 @@ gang, the cause names the budget whose period ends last.
 
 A budget with `atEnd: safe` is never exceeded if estimates hold. Its hours are booked: by each allocated pod for the rest of the
 estimate, counted from its own placement, and by each promise for the whole estimate. A gang is let in if its minimum fits into
-what is not booked. Each pod is asked about again when it is placed: beyond its promise it may only take what nobody booked, and
-within its promise only what no allocated pod booked, as the estimate may have changed since.
+what is not booked. Each pod is asked about again when it is placed, as the estimate may have changed since. Beyond its promise it
+may only take what nobody booked, and within its promise only what no allocated pod booked.
 """
 
 from __future__ import annotations
