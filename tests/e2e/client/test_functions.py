@@ -170,25 +170,11 @@ def test_exception_of_a_task_with_the_json_serializer_has_its_text_and_no_unpick
     assert "LookupError" in raised.value.remote_traceback
 
 
-def test_result_over_1_mib_without_a_store_raises_and_suggests_a_store(without_store: pc.Client) -> None:
-    with pytest.raises(errors.ResultTooLarge, match=r"1,048,577 bytes, more than the 1,048,576 .* `store='file:///"):
-        without_store.submit(json_of.call((1 << 20) + 1)).result(200)
-
-
 def test_results_of_any_size_are_returned_with_a_store(local: pc.Client) -> None:
     for size in (0, 2048, 5000, 1 << 20, (1 << 20) + 1):
         job = text_of.run(size)
         assert len(job.result(200)) == size
         assert job.logs() == "before the result"
-
-
-def test_result_raises_result_gone_when_the_pod_log_was_truncated(local: pc.Client, without_store: pc.Client) -> None:
-    job = without_store.submit(json_of.call(100_000)).wait(200)
-    log = lines_of_results(local)[-1]
-    lines = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join(lines[len(lines) // 2 :]))
-    with pytest.raises(errors.ResultGone, match="the log was cut or rotated; give a store"):
-        job.result()
 
 
 def test_result_can_be_read_in_another_process_by_job_name(local: pc.Client) -> None:
@@ -443,17 +429,6 @@ def test_failed_gang_is_restarted_when_it_has_retries_and_raises_otherwise(local
     assert job.status.restarts >= 1
     with pytest.raises((errors.TaskError, errors.JobFailed), match=r"not yet|ended|gone"):
         flaky.using(retries=0).run(1000).result(200)
-
-
-def test_wait_raises_evicted_when_a_pod_of_a_gang_without_retries_is_deleted(local: pc.Client) -> None:
-    @pc.task(gang=2)
-    def long() -> None:
-        time.sleep(600)
-
-    job = long.run().wait(200, "running")
-    delete_pod(local, f"{job.name}-main-1")
-    with pytest.raises(errors.Evicted, match="ended as Terminated"):
-        job.wait(200)
 
 
 def test_gang_waits_until_all_pods_fit_and_explain_names_the_missing_resource(local: pc.Client) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.e2e.jobs.test_first_light import job
-from tests.e2e.jobs.test_lifecycle import command
 from tests.e2e.support.cluster import Cluster, wait_until
 
 JOBS = 50
@@ -63,64 +62,6 @@ def test_restarted_leader_renews_its_lease_under_the_same_identity(cluster: Clus
     after = spec_of(cluster, lease)
     kept = ("holderIdentity", "leaseTransitions", "acquireTime")
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
-
-
-def test_job_is_restarted_for_a_pod_evicted_while_the_controller_was_down(cluster: Cluster, namespace: str) -> None:
-    policies = [{"event": "PodEvicted", "action": "RestartJob"}]
-    manifest = job("evicted", command=["sleep", "600"], replicas=REPLICAS, policies=policies)
-    cluster.create(manifest, namespace)
-    running = f"jsonpath={{.status.running}}={REPLICAS}"
-    cluster.kubectl("wait", "-n", namespace, f"--for={running}", "vcjob/evicted", "--timeout=60s")
-    with cluster.standing_aside("job-controller"):
-        cluster.kubectl("delete", "pod", "evicted-worker-0", "-n", namespace, "--force", "--grace-period=0")
-    wait_until(lambda: status_of(cluster, namespace, "evicted").get("retryCount") == 1, "the Job to be restarted")
-    cluster.kubectl("wait", "-n", namespace, f"--for={running}", "vcjob/evicted", "--timeout=60s")
-    assert status_of(cluster, namespace, "evicted")["version"] == 1
-
-
-def test_controller_restores_removed_pod_labels_and_waits_for_podgroup_finalizers(cluster: Cluster, namespace: str) -> None:
-    """Labels of a pod are given back; a PodGroup that a finalizer holds is waited for, and the Job says so."""
-    cluster.create(job("robbed", command=["sleep", "600"], replicas=REPLICAS), namespace)
-    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/robbed", "--timeout=60s")
-    cluster.kubectl("label", "pod", "robbed-worker-0", "-n", namespace, "volcano.sh/job-name-")
-    label = "jsonpath={.metadata.labels.volcano\\.sh/job-name}=robbed"
-    cluster.kubectl("wait", "-n", namespace, f"--for={label}", "pod/robbed-worker-0", "--timeout=60s")
-    group = cluster.kubectl("get", "podgroups.scheduling.volcano.sh", "-n", namespace, "-o", "name").strip()
-    finalizers = '{"metadata":{"finalizers":%s}}'
-    cluster.kubectl("patch", group, "-n", namespace, "--type=merge", "-p", finalizers % '["example.com/hold"]')
-    created = len(group_creates(cluster, namespace))
-    try:
-        cluster.kubectl(
-            "create", "-n", namespace, "-f", "-", stdin=command("RestartJob", cluster.get("vcjob", "robbed", "-n", namespace))
-        )
-        events = ("events", "-n", namespace, "--field-selector", "involvedObject.name=robbed,reason=PodGroupPending")
-        wait_until(
-            lambda: any(
-                "waits for its finalizers: example.com/hold" in item["message"] for item in cluster.get(*events)["items"]
-            ),
-            "an event that names the finalizer",
-        )
-        assert len(group_creates(cluster, namespace)) == created
-    finally:
-        cluster.kubectl("patch", group, "-n", namespace, "--type=merge", "-p", finalizers % "null")
-    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/robbed", "--timeout=60s")
-    assert len(group_creates(cluster, namespace)) == created + 1
-
-
-def group_creates(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
-    """All tries to create a PodGroup in the namespace, whatever came of them."""
-    return [
-        event
-        for event in cluster.audit.events()
-        if event["verb"] == "create"
-        and event["objectRef"]["resource"] == "podgroups"
-        and event["objectRef"].get("namespace") == namespace
-    ]
-
-
-def status_of(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]:
-    status: dict[str, Any] = cluster.get("vcjob", name, "-n", namespace).get("status", {})
-    return status
 
 
 def spec_of(cluster: Cluster, lease: str) -> dict[str, Any]:

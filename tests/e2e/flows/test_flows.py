@@ -97,23 +97,6 @@ def test_jobflow_starts_jobs_in_dependency_order(flows: Flows) -> None:
     assert templates["status"]["jobDependsOnList"] == ["f-a"]
 
 
-def test_entry_with_strategy_any_runs_after_one_target_and_others_wait_for_all(flows: Flows) -> None:
-    flows.create(template("quick"), template("slow", "sleep 600"), template("one"), template("both"))
-    targets = ["quick", "slow"]
-    flows.create(
-        flow(
-            entry("quick"),
-            entry("slow"),
-            entry("one", dependsOn={"targets": targets, "strategy": "any"}),
-            entry("both", dependsOn={"targets": targets}),
-        )
-    )
-    wait_until(lambda: flows.phases().get("one") == "Completed", "the entry that needs any to complete")
-    condition = flows.status()["conditions"]["f-both"]
-    assert (condition["phase"], condition["reason"]) == ("Waiting", "DependenciesNotMet")
-    assert condition["message"] == "waits for slow to complete"
-
-
 def test_jobflow_if_switch_and_for_run_chosen_entries_and_skip_others(flows: Flows) -> None:
     names = ("bad", "yes", "no", "both", "by-code", "other", "say", "rounds", "late")
     flows.create(*(template(name) for name in names if name != "bad"), template("bad", "exit 3"))
@@ -151,18 +134,6 @@ def test_jobflow_if_switch_and_for_run_chosen_entries_and_skip_others(flows: Flo
     assert "f-late-2" not in flows.jobs()
 
 
-def test_failed_entry_is_retried_to_its_limit_and_then_fails_the_jobflow(flows: Flows) -> None:
-    flows.create(template("a", "exit 1"), template("b"))
-    flows.create(flow(entry("a", retry={"limit": 2, "backoff": "1s"}), entry("b", "a")))
-    status = flows.reaches("Failed")
-    told = next(job for job in status["jobStatusList"] if job["name"] == "f-a")
-    assert told["retries"] == 2
-    assert [each["state"] for each in told["runningHistories"]].count("Failed") == 3
-    assert told["podFailureRatio"] == "1.00"
-    assert status["conditions"]["f-b"]["message"] == "a is Failed"
-    assert flows.jobs() == ["f-a"]
-
-
 def test_failure_policy_cancel_terminates_running_jobs_of_a_failed_jobflow(flows: Flows) -> None:
     flows.create(template("a", "sleep 2; exit 1", maxRetry=1), template("b", "sleep 600"))
     flows.create(flow(entry("a"), entry("b"), failurePolicy="Cancel"))
@@ -173,30 +144,6 @@ def test_failure_policy_cancel_terminates_running_jobs_of_a_failed_jobflow(flows
     assert flows.cluster.get("commands", "-n", flows.namespace)["items"] == []
 
 
-def test_entry_patch_changes_the_job_and_an_invalid_patch_is_refused(flows: Flows) -> None:
-    nginx = task("default-nginx", "sleep 600", image="nginx")
-    nginx["template"]["spec"]["containers"][0]["name"] = "nginx"
-    flows.create(template("a", "", nginx, maxRetry=7))
-    change = {"name": "nginx", "command": ["sh", "-c", "sleep 1s"]}
-    patch = {"spec": {"tasks": [{"name": "default-nginx", "template": {"spec": {"containers": [change]}}}]}}
-    flows.create(flow(entry("a", patch=patch), jobRetainPolicy="retain"))
-    flows.reaches("Succeed")
-    job = flows.cluster.get("vcjob", "f-a", "-n", flows.namespace)
-    container = job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
-    assert (container["image"], container["command"], job["spec"]["maxRetry"]) == ("nginx", ["sh", "-c", "sleep 1s"], 7)
-    said = flows.refused(flow(entry("a", patch={"spec": {"maxRetry": -1}}), name="g"))
-    assert "spec.flows[0].patch.spec.maxRetry" in said
-    assert "(entry a)" in said
-
-
-def test_job_deleted_by_its_ttl_counts_as_completed(flows: Flows) -> None:
-    flows.create(template("a", "sleep 1", ttlSecondsAfterFinished=0), template("b"), template("c"))
-    flows.create(flow(entry("a"), entry("b", "a"), entry("c", "b")))
-    flows.reaches("Succeed")
-    assert flows.phases() == {"a": "Completed", "b": "Completed", "c": "Completed"}
-    wait_until(lambda: flows.jobs() == ["f-b", "f-c"], "the first Job to be removed")
-
-
 def test_retain_policy_delete_removes_jobs_of_succeeded_but_not_of_failed_jobflows(flows: Flows) -> None:
     flows.create(template("a"), template("b", "exit 1"))
     flows.create(flow(entry("a"), jobRetainPolicy="delete"), flow(entry("b"), name="g", jobRetainPolicy="delete"))
@@ -204,16 +151,6 @@ def test_retain_policy_delete_removes_jobs_of_succeeded_but_not_of_failed_jobflo
     flows.reaches("Failed", "g")
     wait_until(lambda: flows.jobs() == ["g-b"], "the Jobs of the flow that succeeded to go")
     assert flows.status()["completedJobs"] == ["f-a"]
-
-
-def test_entry_without_a_template_waits_with_reason_template_not_found(flows: Flows) -> None:
-    flows.create(flow(entry("late")))
-    wait_until(lambda: flows.phases().get("late") == "Waiting", "the entry to wait")
-    condition = flows.status()["conditions"]["f-late"]
-    assert condition["reason"] == "TemplateNotFound"
-    assert flows.status()["nextJobs"] == ["f-late"]
-    flows.create(template("late"))
-    flows.reaches("Succeed")
 
 
 def test_webhook_refuses_jobflow_cycles_changes_to_started_entries_and_deletion_while_running(flows: Flows) -> None:

@@ -6,7 +6,6 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ import pytest
 from pyroclast.api import keys
 from tests.e2e.jobs.test_first_light import job, phase_of
 from tests.e2e.support.cluster import Cluster, running, wait_until
-from tests.e2e.support.sidecars import sidecars
 
 NODES = 8
 ROOM = 8000
@@ -97,36 +95,6 @@ def test_gang_placed_before_its_pods_exist_needs_one_create_per_pod_and_no_bindi
     assert over_committed(own) == []
 
 
-def test_gang_that_does_not_fit_at_first_is_bound_once_resources_are_free(own: Cluster, space: str) -> None:
-    create(own, space, gang("first", NODES, cpu="5"))
-    runs(own, space, "first", NODES)
-    create(own, space, gang("second", 2, cpu="4"))
-    wait_until(lambda: sum(not pod["spec"].get("nodeName") for pod in pods(own, space)) == 2, "the pods that wait")
-    own.kubectl("delete", "vcjob", "first", "-n", space)
-    runs(own, space, "second", 2)
-    assert made(own, space) == {"pod": NODES + 2, "binding": 2}
-
-
-def test_recreated_and_scaled_up_pods_need_one_create_each_and_no_bindings(own: Cluster, space: str) -> None:
-    create(own, space, gang("j", 6, policies=[{"event": "PodEvicted", "action": "RestartPod"}]))
-    runs(own, space, "j", 6)
-    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods(own, space)}
-    own.kubectl("delete", "pod", "j-worker-2", "-n", space, "--wait=false")
-
-    def is_made_again() -> bool:
-        now = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods(own, space)}
-        return now.keys() == before.keys() and {name for name in now if now[name] != before[name]} == {"j-worker-2"}
-
-    wait_until(is_made_again, "the pod to be made again", seconds=60)
-    runs(own, space, "j", 6)
-    scale = [{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 10}]
-    own.kubectl("patch", "vcjob", "j", "-n", space, "--type=json", "-p", json.dumps(scale))
-    runs(own, space, "j", 10)
-    assert made(own, space) == {"pod": 11}
-    assert annotation(own, space, keys.SEATS).get("way", "") == ""
-    assert over_committed(own) == []
-
-
 @pytest.mark.parametrize("service", ["scheduler", "job-controller", "apiserver"])
 @pytest.mark.parametrize("point", SEEN)
 def test_gang_runs_whole_after_a_service_is_killed_at_any_point_of_placement(
@@ -159,65 +127,6 @@ def has_come_to(own: Cluster, space: str, point: str) -> bool:
             return bool(annotation(own, space, keys.PLACEMENT)) or bool(pods(own, space))
         case _:
             return bool(pods(own, space))
-
-
-def test_a_cordoned_node_gets_no_pods_and_the_gang_runs(own: Cluster, space: str) -> None:
-    with own.standing_aside("job-controller"):
-        pass  # a fresh one, which remembers nothing
-    create(own, space, gang("warm", 1))
-    runs(own, space, "warm", 1)
-    own.kubectl("cordon", "node-0")
-    try:
-        create(own, space, gang("j", 24))
-        runs(own, space, "j", 24)
-        assert "node-0" not in {pod["spec"]["nodeName"] for pod in pods(own, space) if pod["metadata"]["name"].startswith("j-")}
-    finally:
-        own.kubectl("uncordon", "node-0")
-
-
-def test_gang_refused_by_a_quota_keeps_no_bound_pods_and_runs_after_its_removal(own: Cluster, space: str) -> None:
-    own.kubectl("create", "quota", "q", "--hard=pods=3", "-n", space)
-    create(own, space, gang("j", 6))
-    wait_until(lambda: annotation(own, space, keys.SEATS).get("way") == "Refused", "the seats to be given up")
-    wait_until(
-        lambda: not any(pod["spec"].get("nodeName") for pod in pods(own, space)), "no pod to be left on a node", seconds=60
-    )
-    own.kubectl("delete", "quota", "q", "-n", space)
-    runs(own, space, "j", 6, seconds=150)
-
-
-@pytest.mark.parametrize(
-    ("spec", "way"),
-    [
-        pytest.param({"nodeName": "node-1"}, "Node", id="node"),
-        pytest.param({"affinity": {"podAntiAffinity": {}}}, "Affinity", id="affinity"),
-        pytest.param({"hostNetwork": True}, "Ports", id="ports"),
-    ],
-)
-def test_podgroup_annotation_names_why_a_gang_is_not_placed_before_its_pods_exist(
-    own: Cluster, space: str, spec: dict[str, Any], way: str
-) -> None:
-    manifest = json.loads(gang("j", 2))
-    manifest["spec"]["tasks"][0]["template"]["spec"] |= spec
-    create(own, space, json.dumps(manifest))
-    wait_until(lambda: annotation(own, space, keys.SEATS).get("way") == way, f"the way {way}")
-    runs(own, space, "j", 2)
-
-
-@pytest.mark.parametrize("often", ["always", "sometimes"])
-def test_sidecars_injected_by_a_webhook_overcommit_no_node(own: Cluster, space: str, tmp_path: Path, often: str) -> None:
-    with sidecars(own, tmp_path, space, every=1 if often == "always" else 3) as added:
-        create(own, space, gang("j", 12))
-        runs(own, space, "j", 12)
-        assert added
-        assert over_committed(own) == []
-        way = annotation(own, space, keys.SEATS).get("way", "")
-        assert way == ("" if often == "always" else "Admission")
-        if often == "always":
-            assert made(own, space) == {"pod": 12}
-        create(own, space, gang("k", 6))
-        runs(own, space, "k", 6)
-        assert over_committed(own) == []
 
 
 def test_users_cannot_write_placement_annotations_of_a_podgroup(own: Cluster, space: str) -> None:

@@ -33,16 +33,3 @@ def test_hyperjob_runs_jobs_in_two_namespaces_and_its_deletion_deletes_them(clus
     for each in (namespace, other):
         wait_until(lambda each=each: not cluster.get("vcjob", "-n", each)["items"], "the Jobs to go")  # type: ignore[misc]
     cluster.kubectl("delete", "namespace", other, "--wait=false")
-
-
-def test_matching_pod_is_annotated_with_its_colocation_configuration(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("run", "p", "-n", namespace, "--image=busybox", "--labels=a=b", "--command", "--", "sleep", "600")
-    spec = {"selector": {"matchLabels": {"a": "b"}}, "memoryQos": {"highRatio": 80}}
-    create(cluster, namespace, "config.volcano.sh/v1alpha1", "ColocationConfiguration", "c", spec)
-
-    def marks() -> dict[str, str]:
-        found: dict[str, str] = cluster.get("pod", "p", "-n", namespace)["metadata"].get("annotations", {})
-        return found
-
-    wait_until(lambda: marks().get("volcano.sh/colocation-config-name") == "c", "the pod to be told")
-    assert json.loads(marks()["volcano.sh/colocation-config"]) == {"memoryQos": {"highRatio": 80}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 from tests.e2e.support.board import shows
@@ -14,14 +13,11 @@ from tests.e2e.support.natives import (
     QUEUE,
     conditions,
     gang,
-    group,
     group_of,
     job,
     make,
-    member,
     nodes,
     pod_spec,
-    volcano_job,
 )
 from tests.e2e.support.shell import Shell
 
@@ -66,58 +62,6 @@ def test_history_keeps_a_deleted_kubernetes_job_with_its_gang_and_usage(own: Clu
     shows(own, f"/jobs/{uid}", "this is what the recorder remembers", "Job/train")
 
 
-def test_history_counts_pods_created_before_their_podgroup(own: Cluster, namespace: str) -> None:
-    members = [member(f"p{i}", "g", "10m", **QUICK) for i in range(3)]
-    make(own, namespace, *members[:2])
-    make(own, namespace, group("g", gang(3)))
-    wait_until(lambda: states(own, namespace) == {"g": "Pending"}, "the group to wait", seconds=SECONDS)
-    (row,) = history(own, namespace, "g")
-    assert (row["reason"], row["message"], row["pods"]) == ("PodsMissing", "2 of 3 pods present", 2)
-    own.kill("recorder")
-    make(own, namespace, members[2])
-
-    def is_over() -> bool:  # the pods may end before the scheduler writes that the group waits no more
-        return [(each["state"], each["reason"]) for each in history(own, namespace, "g")] == [("Completed", None)]
-
-    wait_until(is_over, "the gang to have completed", seconds=SECONDS)
-    (row,) = history(own, namespace, "g")
-    assert (row["pods"], row["queue"]) == (3, "default")
-    assert "PodsMissing" in {each["name"] for each in row["causes"]}
-
-
-def test_history_records_a_job_deleted_while_running_as_removed(own: Cluster, namespace: str) -> None:
-    make(own, namespace, job("long", "10m", 2, gang(2)))
-    name = group_of(own, namespace, "long")
-    wait_until(lambda: states(own, namespace) == {name: "Running"}, "the gang to run", seconds=SECONDS)
-    own.kubectl("delete", "job", "long", "-n", namespace)
-    wait_until(lambda: states(own, namespace) == {name: "Removed"}, "the gang to be removed", seconds=SECONDS)
-
-
-def test_history_records_a_job_with_a_failed_index_as_failed(own: Cluster, namespace: str) -> None:
-    """The others succeed later, and more of them than its gang needs."""
-    script = "[ $JOB_COMPLETION_INDEX = 0 ] && exit 3; sleep 5"
-    pod = {"containers": [{**pod_spec("10m")["containers"][0], "command": ["sh", "-c", script]}]}
-    body = job("some", "10m", 3, gang(2), pod=pod)
-    body["spec"] |= {"backoffLimitPerIndex": 0}
-    make(own, namespace, body)
-    name = group_of(own, namespace, "some")
-
-    def end() -> set[str]:
-        listed = own.get("job", "some", "-n", namespace)["status"].get("conditions") or ()
-        return {each["type"] for each in listed if each["status"] == "True"}
-
-    wait_until(lambda: "Failed" in end(), "the Job to have failed", seconds=SECONDS)
-    phases = [pod["status"]["phase"] for pod in own.get("pods", "-n", namespace)["items"]]
-    assert sorted(phases) == ["Failed", "Succeeded", "Succeeded"]
-    wait_until(lambda: states(own, namespace) == {name: "Failed"}, "the gang to have failed", seconds=SECONDS)
-    assert history(own, namespace, name)[0]["madeBy"]["phase"] == "Failed"
-    own.kubectl("delete", "job", "some", "-n", namespace)
-    wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go with the Job", seconds=SECONDS)
-    made = history(own, namespace, name)[0]["madeBy"]
-    wait_until(lambda: history(own, namespace, name)[0]["madeBy"]["removed"], "the Job to be seen to go", seconds=SECONDS)
-    assert (states(own, namespace), made["phase"]) == ({name: "Failed"}, "Failed")
-
-
 def test_waiting_gang_gets_a_start_prediction_that_the_report_later_evaluates(own: Cluster, namespace: str, cpu: str) -> None:
     queue = f"q-{namespace}"
     make(own, namespace, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}})
@@ -150,13 +94,3 @@ def test_waiting_gang_gets_a_start_prediction_that_the_report_later_evaluates(ow
         return [each["predictions"] for each in items if each["queue"] == queue]
 
     wait_until(lambda: judged() == [1], "the forecast to be judged", seconds=SECONDS)
-
-
-def test_vcjob_with_a_native_podgroup_has_one_history_row(own: Cluster, namespace: str) -> None:
-    ours = volcano_job("ours", "10m", 2)
-    ours["spec"]["tasks"][0]["template"]["spec"] |= QUICK
-    make(own, namespace, ours)
-    wait_until(lambda: own.get(GROUPS, "-n", namespace)["items"], "the group that shows it", seconds=SECONDS)
-    wait_until(lambda: states(own, namespace).get("ours") == "Completed", "the Job to complete", seconds=SECONDS)
-    assert Counter(each["object"] for each in history(own, namespace)) == {"jobs.batch.volcano.sh": 1}
-    assert history(own, namespace, "ours")[0]["pods"] == 2

@@ -15,7 +15,6 @@ from tests.e2e.support.board import shows
 from tests.e2e.support.cluster import Cluster, KubectlError, wait_until
 from tests.e2e.support.natives import (
     GROUPS,
-    NODES,
     OURS,
     QUEUE,
     conditions,
@@ -96,34 +95,6 @@ def test_pods_created_before_their_podgroup_wait_until_the_gang_is_complete(own:
     shows(own, f"/jobs/{uid}", "3 of 3 run", "p2")
 
 
-def test_changed_min_count_of_a_podgroup_is_obeyed(own: Cluster, namespace: str, cpu: str) -> None:
-    make(own, namespace, group("g", gang(5)), *(member(f"p{i}", "g", cpu) for i in range(3)))
-    wait_until(lambda: conditions(own, namespace), "the condition")
-    own.kubectl("patch", GROUPS, "g", "-n", namespace, "--type=merge", "-p", json.dumps({"spec": gang(6)}))
-    time.sleep(2)
-    assert nodes(own, namespace) == []
-    own.kubectl("patch", GROUPS, "g", "-n", namespace, "--type=merge", "-p", json.dumps({"spec": gang(3)}))
-    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
-
-
-def test_pods_of_a_job_without_scheduling_policy_start_individually(own: Cluster, namespace: str, cpu: str) -> None:
-    make(own, namespace, job("many", cpu, 6))
-    wait_until(lambda: len(nodes(own, namespace)) == NODES, "all nodes to be taken")
-    wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
-
-
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("times", [5, pytest.param(100, marks=WHOLE)])
-def test_only_one_of_two_gangs_starts_when_nodes_suffice_for_one(own: Cluster, namespace: str, cpu: str, times: int) -> None:
-    for _ in range(times):
-        make(own, namespace, job("one", cpu, 3, gang(3)), job("two", cpu, 3, gang(3)))
-        wait_until(lambda: len(nodes(own, namespace)) == 3, "one of them to start")
-        time.sleep(1)
-        assert len(nodes(own, namespace)) == 3
-        own.kubectl("delete", "job", "--all", "-n", namespace)
-        wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "their pods to go")
-
-
 def limited(queue: str, cpus: int) -> dict[str, object]:
     kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
     return {**kind, "metadata": {"name": queue}, "spec": {"capability": {"cpu": str(cpus)}}}
@@ -157,58 +128,6 @@ def test_queue_of_a_kubernetes_job_is_read_from_pod_template_job_or_namespace(
     wait_until(lambda: queue in shell.run(*report).stdout, "its usage to be reported")
 
 
-@pytest.mark.parametrize("mode", ["single", "all"])
-def test_disruption_mode_decides_whether_a_preempted_gang_loses_one_pod_or_all(
-    own: Cluster, namespace: str, cpu: str, mode: str
-) -> None:
-    high = f"high-{namespace}"
-    make(own, namespace, priority_class(high, 100), job("low", cpu, 4, gang(4, disruptionMode={mode: {}})))
-    wait_until(lambda: len(nodes(own, namespace)) == 4, "the gang to start")
-    low = group_of(own, namespace, "low")
-    before = {pod["metadata"]["uid"] for pod in own.get("pods", "-n", namespace)["items"]}
-    make(own, namespace, job("high", cpu, 1, gang(1), pod={"priorityClassName": high}))
-    top = group_of(own, namespace, "high")
-    wait_until(lambda: is_scheduled(own, namespace, top), "the gang of higher priority to start")
-    time.sleep(2)
-    left = before & {pod["metadata"]["uid"] for pod in own.get("pods", "-n", namespace)["items"]}
-    assert len(left) == (3 if mode == "single" else 0)
-    if mode == "all":
-        wait_until(lambda: "DisruptionTarget" in conditions(own, namespace, low), "the group to say so")
-
-
-def test_gang_with_two_priorities_gets_the_error_of_kube_scheduler(own: Cluster, namespace: str, cpu: str) -> None:
-    high = f"high-{namespace}"
-    make(
-        own,
-        namespace,
-        priority_class(high, 5),
-        group("g", gang(2)),
-        member("a", "g", cpu),
-        member("b", "g", cpu, priorityClassName=high),
-    )
-    wait_until(lambda: conditions(own, namespace), "the condition")
-    text = "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 0"
-    assert conditions(own, namespace)["PodGroupInitiallyScheduled"] == ("False", "SchedulerError", text)
-    assert nodes(own, namespace) == []
-
-
-def test_gang_starts_after_its_podgroup_was_deleted_and_recreated(own: Cluster, namespace: str, cpu: str) -> None:
-    own.kubectl("cordon", "node-2", "node-3")
-    try:
-        make(own, namespace, group("g", gang(3)), *(member(f"p{i}", "g", cpu) for i in range(3)))
-        wait_until(lambda: conditions(own, namespace), "the condition")
-        own.kubectl("delete", GROUPS, "g", "-n", namespace, "--wait=false")
-        own.kubectl("delete", "pod", "p0", "p1", "p2", "-n", namespace)
-        wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go")
-        make(own, namespace, *(member(f"p{i}", "g", cpu) for i in range(3)))
-        time.sleep(2)
-        assert nodes(own, namespace) == []
-        make(own, namespace, group("g", gang(3)))
-    finally:
-        own.kubectl("uncordon", "node-2", "node-3")
-    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
-
-
 def test_job_of_a_kubernetes_cron_job_gets_a_volcano_podgroup(own: Cluster, namespace: str, cpu: str) -> None:
     template = {"spec": job("x", cpu, 3, gang(3))["spec"]}
     spec = {"schedule": "* * * * *", "jobTemplate": template, "suspend": True}
@@ -222,24 +141,6 @@ def test_job_of_a_kubernetes_cron_job_gets_a_volcano_podgroup(own: Cluster, name
     (ours,) = own.get(OURS, "-n", namespace)["items"]
     assert ours["spec"]["minMember"] == 3
     assert own.get(GROUPS, "-n", namespace)["items"] == []
-
-
-def test_replacement_pod_starts_although_fewer_pods_than_the_minimum_remain(own: Cluster, namespace: str, cpu: str) -> None:
-    done = pod_spec(cpu)
-    done["containers"][0]["command"] = ["sh", "-c", "exit 0"]
-    make(own, namespace, group("g", gang(3)))
-    for i in range(2):
-        make(own, namespace, {**member(f"p{i}", "g", cpu), "spec": {**done, "schedulingGroup": {"podGroupName": "g"}}})
-    make(own, namespace, member("p2", "g", cpu))
-    wait_until(lambda: is_scheduled(own, namespace), "the gang to start")
-
-    def phases() -> list[str]:
-        return [pod["status"]["phase"] for pod in own.get("pods", "-n", namespace)["items"]]
-
-    wait_until(lambda: phases().count("Succeeded") == 2, "two of three to succeed")
-    own.kubectl("delete", "pod", "p2", "-n", namespace)
-    make(own, namespace, member("p3", "g", cpu))
-    wait_until(lambda: phases().count("Running") == 1, "the replacement to start")
 
 
 def test_job_without_scheduler_name_and_queue_gets_those_of_its_namespace(own: Cluster, namespace: str, cpu: str) -> None:
@@ -330,21 +231,6 @@ def test_vcjob_has_a_native_podgroup_with_conditions_that_is_deleted_with_it(own
     assert len(nodes(own, namespace)) == 3
     own.kubectl("delete", "jobs.batch.volcano.sh", "ours", "-n", namespace)
     wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go with the Job")
-
-
-def test_missing_queue_is_named_in_a_warning_and_in_the_podgroup_condition(own: Cluster, namespace: str, cpu: str) -> None:
-    """At once as the Job is made, and by the condition."""
-    shell, body = Shell(own.kubeconfig, namespace), job("lost", cpu, 2, gang(2), labels={QUEUE: "no-such-queue"})
-    made = shell.run("kubectl", "create", "-n", namespace, "-f", "-", stdin=json.dumps(body))
-    assert made.returncode == 0
-    place = f"spec.template.metadata.labels[{QUEUE}]"
-    assert f'Warning: {place}: there is no queue "no-such-queue"; the pods wait until there is one' in made.stderr
-    by_hand = group("g", gang(1), labels={QUEUE: "no-such-queue"})
-    made = shell.run("kubectl", "create", "-n", namespace, "-f", "-", "--dry-run=server", stdin=json.dumps(by_hand))
-    assert f'Warning: metadata.labels[{QUEUE}]: there is no queue "no-such-queue"' in made.stderr
-    wait_until(lambda: conditions(own, namespace), "the condition")
-    said = conditions(own, namespace)["PodGroupInitiallyScheduled"]
-    assert said == ("False", "Unschedulable", "queue no-such-queue does not exist")
 
 
 @pytest.mark.timeout(3600)

@@ -5,14 +5,11 @@ Each manifest ends as its author meant, or is refused, or warned of, in words.
 
 from __future__ import annotations
 
-import json
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.e2e.cli.test_command import follow
 from tests.e2e.flows.test_flows import entry, flow, task, template
@@ -126,29 +123,6 @@ ENDS_WELL: dict[str, list[dict[str, Any]]] = {
     ],
 }
 
-ENDS_BADLY: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "a job that fails": ([job("fails", task("t", "exit 7"), maxRetry=1)], r"/fails +Failed .*exit code 7"),
-    "a job that is terminated by its policy": (
-        [job("ended", task("t", "exit 7"), policies=[{"event": "PodFailed", "action": "TerminateJob"}])],
-        r"/ended +Terminated .*exit code 7",
-    ),
-    "a job that is aborted by its policy": (
-        [job("aborted", task("t", "exit 7"), policies=[{"exitCode": 7, "action": "AbortJob"}])],
-        r"/aborted +Aborted ",
-    ),
-    "a flow whose first job fails": ([template("x", "exit 1"), template("y"), flow(entry("x"), entry("y", "x"))], r"/f +Failed "),
-}
-
-REFUSED: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "a flow that is a circle": ([flow(entry("a", "b"), entry("b", "a"))], "jobflow Flow is not DAG"),
-    "a queue that is missing": ([job("lost", task("t", "true"), queue="nowhere")], "unable to find job queue"),
-    "a kind of another project": (
-        [{"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "t"}, "spec": {}}],
-        "no kind TFJob in kubeflow.org/v1 on this server",
-    ),
-    "a misspelt field": ([job("typo", task("t", "true"), minAvailble=1)], 'unknown field "spec.minAvailble"'),
-}
-
 
 def clean_up(cluster: Cluster, objects: list[dict[str, Any]]) -> None:
     """Delete what no namespace takes with it, children first."""
@@ -170,47 +144,3 @@ def test_typical_volcano_manifest_completes_with_pyroclast_run(
     assert done.returncode == 0, done.stdout + done.stderr
     cluster.kubectl("delete", "vcjob", "--all", "-n", namespace)
     clean_up(cluster, ENDS_WELL[name])
-
-
-@pytest.mark.parametrize("name", ENDS_BADLY)
-def test_run_of_a_failing_manifest_exits_1_and_prints_the_phase_and_cause(
-    cluster: Cluster, namespace: str, tmp_path: Path, name: str
-) -> None:
-    objects, words = ENDS_BADLY[name]
-    done = follow(cluster, namespace, tmp_path, *objects)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert re.search(words, done.stdout), done.stdout
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_run_of_an_invalid_manifest_exits_1_with_a_readable_error(
-    cluster: Cluster, namespace: str, tmp_path: Path, name: str
-) -> None:
-    objects, words = REFUSED[name]
-    done = follow(cluster, namespace, tmp_path, *objects)
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_cron_job_creates_a_job_that_completes(cluster: Cluster, namespace: str) -> None:
-    """Unlike the others it has no end: that of its first Job is what its author waits for."""
-    made = yaml.safe_load(Path("examples/cron.yaml").read_text())
-    made["spec"]["schedule"] = "@every 2s"
-    cluster.create(json.dumps(made), namespace)
-
-    def phases() -> list[str]:
-        return [
-            each.get("status", {}).get("state", {}).get("phase", "") for each in cluster.get("vcjob", "-n", namespace)["items"]
-        ]
-
-    wait_until(lambda: "Completed" in phases(), "a Job of the CronJob to complete", seconds=90)
-    cluster.kubectl("delete", "cronvcjob", "cron", "-n", namespace)
-
-
-def test_kubectl_scale_of_a_vcjob_is_refused(cluster: Cluster, namespace: str) -> None:
-    busy = json.dumps(job("el", task("t", "sleep 600")))
-    cluster.create(busy, namespace)
-    said = cluster.refused("scale", "vcjob", "el", "--replicas=3", "-n", namespace)
-    if cluster.control_plane == "embedded":  # kube-apiserver says only that it is not found
-        assert "kind Job has no scale subresource; change spec.tasks[*].replicas" in said

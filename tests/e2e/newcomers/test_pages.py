@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.newcomers.test_half_hour import clean_up
 from tests.e2e.support.cluster import Cluster, KubectlError
-from tests.unit.docs.test_manifests import FOUND
+from tests.unit.docs.test_links import FOUND
 
 
 @pytest.mark.parametrize("page", FOUND)

@@ -139,31 +139,6 @@ def test_recorded_usage_equals_node_logs_although_the_recorder_is_killed(recorde
     assert (cluster.data / "history.db").exists() == (recorded.database == "sqlite")
 
 
-def test_recreated_job_has_a_history_entry_per_uid(cluster: Cluster, namespace: str) -> None:
-    def ends() -> list[tuple[str, str, int]]:
-        tries = ask(cluster, f"jobs/{namespace}/again")["items"]
-        return [(each["uid"], each["state"], each["exitCode"]) for each in reversed(tries)]
-
-    uids: list[str] = []
-    for code in (3, 0):
-        cluster.kubectl(
-            "create", "-n", namespace, "-f", "-", stdin=job("again", command=["sh", "-c", f"exit {code}"], replicas=1)
-        )
-        wait_until(lambda: phases(cluster, namespace).keys() & {"Completed", "Failed"}, "the Job to end")
-        uids.append(cluster.get("vcjob", "again", "-n", namespace)["metadata"]["uid"])
-        cluster.kubectl("delete", "vcjob", "again", "-n", namespace, "--wait=true")
-        if len(uids) == 1:
-            wait_until(lambda: [each[1:] for each in ends()] == [("Failed", 3)], "the first to be recorded")
-            before = ask(cluster, f"uids/{uids[0]}")
-
-    expected = [(uids[0], "Failed", 3), (uids[1], "Completed", 0)]
-    wait_until(lambda: ends() == expected, f"both to be recorded, as {expected}")
-    assert ask(cluster, f"uids/{uids[0]}") == before, "what the page and vcctl efficiency show of the first stays"
-    newest = ask(cluster, f"jobs/{namespace}/again")["items"][0]
-    assert newest["phases"][-1]["name"] == "Completed"
-    assert [task["pods"] for task in newest["tasks"]] == [1]
-
-
 FLOW = """
 apiVersion: flow.volcano.sh/v1alpha1
 kind: JobTemplate

@@ -1,11 +1,18 @@
 """Options of tasks: what they become in a Job, and what is said of those that make no sense."""
 
+import json
+import resource
+import subprocess
+import sys
+from statistics import median
+
 import pytest
 
 import pyroclast.client as pc
 from pyroclast_client import errors
 from pyroclast_client.checking import checked_job
 from pyroclast_client.compilation import Surroundings, compiled
+from pyroclast_client.submission import unknown_fields, without
 
 AROUND = Surroundings("default", queue="q", image="py")
 
@@ -122,3 +129,73 @@ def test_task_decorator_keeps_the_function_callable_with_its_name_and_doc():
     assert task.using(gang=2).options.gang.size == 2
     with pytest.raises(errors.Usage, match="is no function"):
         pc.task(3)
+
+
+REFUSAL = (
+    'Job in version "v1alpha1" cannot be handled as a Job: strict decoding error: unknown field "spec.retry", '
+    'unknown field "spec.tasks[1].extra"'
+)
+
+
+def test_unknown_fields_are_read_from_a_strict_decoding_error():
+    assert unknown_fields(REFUSAL) == ["spec.retry", "spec.tasks[1].extra"]
+    assert unknown_fields('strict decoding error: duplicate field "spec.retry"') == []
+
+
+def test_unknown_fields_are_removed_from_a_copy_of_the_object():
+    given = {"spec": {"retry": {}, "queue": "q", "tasks": [{"extra": 1}, {"extra": 2, "name": "b"}]}}
+    assert without(given, unknown_fields(REFUSAL)) == {"spec": {"queue": "q", "tasks": [{"extra": 1}, {"name": "b"}]}}
+    assert given["spec"]["retry"] == {}
+
+
+@pytest.mark.parametrize("message", ["", "denied by a policy", 'unknown queue "a"'])
+def test_other_refusals_yield_no_unknown_fields(message):
+    assert unknown_fields(message) == []
+
+
+def test_keeper_reports_in_one_line_why_the_local_control_plane_cannot_start(tmp_path):
+    command = [sys.executable, "-m", "pyroclast_client.keeper", str(tmp_path / "plane"), "--node-mode", "nonsense"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as keeper:
+        said = keeper.stdout.read()  # our end of its input stays open until here
+    assert said.startswith("pyroclast: argument --node-mode: invalid choice: 'nonsense'")
+    assert said.count("\n") == 1
+
+
+HEAVY = {"aiohttp", "pydantic", "kubernetes_asyncio", "numpy", "yaml", "cloudpickle", "opentelemetry", "structlog", "asyncio"}
+LOOK = """
+import json, os, sys, threading
+before = os.listdir("/proc/self/fd")
+import pyroclast.client
+print(json.dumps([sorted(sys.modules), threading.active_count(), before == os.listdir("/proc/self/fd")]))
+"""
+STARTS = 20
+
+
+def test_importing_the_client_loads_no_heavy_modules_starts_no_thread_and_opens_no_file():
+    done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, check=True)
+    modules, threads, are_same_files = json.loads(done.stdout)
+    assert not HEAVY & set(modules)
+    assert threads == 1
+    assert are_same_files
+
+
+def test_importing_the_client_takes_less_than_200_ms_of_cpu_time():
+    def work() -> float:
+        """Seconds of a processor, which others that are at work beside do not make more."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    def seconds(code: str) -> float:
+        before = work()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return work() - before
+
+    assert median(seconds("import pyroclast.client") for _ in range(STARTS)) < 0.2
+
+
+def test_client_module_exposes_exactly_its_public_names():
+    for name in pc.__all__:
+        assert getattr(pc, name) is not None
+    assert set(dir(pc)) == set(pc.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'jop'; it has"):
+        pc.jop  # noqa: B018 - that is what is tried

@@ -1,5 +1,7 @@
 """The runner in a pod whose image has Python and nothing else."""
 
+from __future__ import annotations
+
 import base64
 import io
 import json
@@ -10,8 +12,13 @@ import zipfile
 
 import pytest
 
-from pyroclast_client import payload
-from pyroclast_client.payload import Arguments, FlowPart, packed, runner_archive, secret_data, shared_modules
+from pyroclast.api.types import Key
+from pyroclast_client import errors, payload
+from pyroclast_client.compilation import Surroundings, compiled
+from pyroclast_client.options import options_of
+from pyroclast_client.orphans import PendingSecrets, orphans
+from pyroclast_client.payload import Arguments, FlowPart, claim_of, packed, runner_archive, secret_data, shared_modules
+from pyroclast_client.runner import sealing
 
 PROGRAM = """
 import sys
@@ -77,3 +84,98 @@ def test_submission_replaces_forged_code_in_the_store(store, tmp_path):
         forged.write_bytes(sent(store, "forged"))
     assert secret_data(code, store, b"key")["payload.json"] == data["payload.json"]
     assert run(tmp_path, data).stdout == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("store", "claim"),
+    [(None, ""), ("file:///a", ""), ("s3://b/c", ""), ("pvc://scratch", "scratch"), ("pvc://a.b-1/deep/folder", "a.b-1")],
+)
+def test_claim_name_is_read_from_a_pvc_store_url(store, claim):
+    assert claim_of(store) == claim
+
+
+@pytest.mark.parametrize("store", ["pvc://", "pvc:///folder", "pvc://Big/x", "pvc://a/../b", "pvc://a/b/.."])
+def test_pvc_store_url_without_a_valid_claim_is_refused(store):
+    with pytest.raises(errors.Usage, match="pvc://CLAIM/folder"):
+        claim_of(store)
+
+
+def test_pod_mounts_the_store_claim_and_receives_its_mount_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    around = Surroundings("default", image="py", store="pvc://scratch/results")
+    made = compiled(lambda: 1, [Arguments()], options_of({}), around, name="f")
+    pod = made.job["spec"]["tasks"][0]["template"]["spec"]
+    container = pod["containers"][0]
+    assert {"name": "store", "persistentVolumeClaim": {"claimName": "scratch"}} in pod["volumes"]
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "store"]
+    assert {"name": sealing.CLAIMS, "value": f"scratch={mount['mountPath']}"} in container["env"]
+
+
+def test_large_payload_is_refused_when_the_store_claim_is_not_mounted_locally(tmp_path, monkeypatch):
+    large = {"payload": os.urandom(800 << 10)}
+    with pytest.raises(errors.Usage, match=r"claim scratch is not mounted here.*PYROCLAST_CLAIMS"):
+        secret_data(large, "pvc://scratch/results")
+    monkeypatch.setenv(sealing.CLAIMS, f"scratch={tmp_path}")
+    data = secret_data(large, "pvc://scratch/results")
+    assert b"pvc://scratch/results" in base64.b64decode(data["payload.json"])
+    (written,) = (tmp_path / "results" / "code").iterdir()
+    assert written.read_bytes() == large["payload"]
+
+
+def test_store_file_appears_only_after_it_is_completely_written(tmp_path, monkeypatch):
+    monkeypatch.setenv(sealing.CLAIMS, f"scratch={tmp_path}")
+    seen = []
+    replace = type(tmp_path).replace
+
+    def looking(path, target):
+        seen.append((path.name != target.name, target.exists(), path.read_bytes()))
+        return replace(path, target)
+
+    monkeypatch.setattr(type(tmp_path), "replace", looking)
+    sealing.put("pvc://scratch/a", "name", b"whole")
+    assert seen == [(True, False, b"whole")]
+    assert sealing.got("pvc://scratch/a", "name") == b"whole"
+
+
+ONE, TWO, OTHER = Key("team", "a-code"), Key("team", "b-code"), Key("team-b", "a-code")
+
+
+def test_pending_secret_is_kept_per_server_and_namespace_until_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for each in (TWO, ONE, OTHER):
+        PendingSecrets("https://one").note(each)
+    again = PendingSecrets("https://one")
+    assert again.of("team") == [ONE, TWO]
+    assert again.of("team-b") == [OTHER]
+    assert PendingSecrets("https://two").of("team") == []
+    again.forget(ONE)
+    again.forget(ONE)
+    assert again.of("team") == [TWO]
+
+
+def test_pending_secrets_are_empty_when_the_state_directory_is_not_writable(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    pending = PendingSecrets("https://one")
+    pending.note(ONE)
+    pending.forget(ONE)
+    assert pending.of("team") == []
+
+
+NOW = 1_800_000_000.0
+
+
+def secret(name, created, *owners):
+    return {"metadata": {"name": name, "creationTimestamp": created, "ownerReferences": list(owners)}}
+
+
+def test_only_old_secrets_without_an_owner_are_orphans():
+    found = orphans(
+        [
+            secret("old", "2027-01-15T06:00:00Z"),
+            secret("young", "2027-01-15T07:30:00Z"),
+            secret("owned", "2027-01-15T06:00:00Z", {"uid": "u"}),
+        ],
+        NOW,
+    )
+    assert [each["name"] for each in found] == ["old"]

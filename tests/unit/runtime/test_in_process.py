@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -15,6 +20,7 @@ from pyroclast.kube.basics.errors import ApiError, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
+from pyroclast.lean import COLLECTIONS
 from pyroclast.rules import commands, jobs, pods
 from pyroclast.rules.lookups import QueueView
 from pyroclast.rules.verdicts import applied
@@ -188,3 +194,139 @@ async def test_a_pod_is_created_with_a_field_manager_unless_admission_must_revie
     pod = {"metadata": {"name": "p", "namespace": NS, "annotations": annotations}, "spec": {"schedulerName": "volcano"}}
     await pods_checked(cast("Client", client), webhooks, (), ["volcano"]).create(pod)
     assert client.writers == [writer]
+
+
+AUTHORITIES = """
+import ssl
+from pyroclast import lean
+lean.prepare()
+from aiohttp import connector
+from pyroclast.lean import TrustsWhenUsed
+contexts = [each for each in vars(connector).values() if isinstance(each, TrustsWhenUsed)]
+before = [len(each.get_ca_certs()) for each in contexts]
+for each in contexts:
+    each.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="localhost")
+usual = len(ssl.create_default_context().get_ca_certs())
+print(before, [len(each.get_ca_certs()) - usual for each in contexts], {type(each) for each in contexts} == {ssl.SSLContext})
+print([each.verify_mode.name for each in contexts], vars(ssl.SSLContext).get("set_default_verify_paths"))
+import rich
+"""
+
+LOADED = """
+import atexit, gc, json, os, sys
+
+def tell():  # the last to be asked at the end, as the first to want to be
+    threads = len(os.listdir("/proc/self/task")) if os.path.exists("/proc/self/task") else 1
+    print(json.dumps([modules, gc.get_threshold(), collections, gc.get_freeze_count(), threads]))
+
+atexit.register(tell)
+import {program}.__main__
+modules, collections = sorted(sys.modules), [each["collections"] for each in gc.get_stats()]
+"""
+
+EVERYWHERE = ("cryptography", "google.protobuf", "kubernetes_asyncio", "opentelemetry", "rich", "uvloop")
+"""What no program needs before its work begins, and most never."""
+BESIDES = {
+    "pyroclast_admission": ("numpy", "sqlite3", "yaml"),
+    "pyroclast_job_controller": ("aiohttp.web", "numpy", "sqlite3", "yaml"),
+    "pyroclast_jobflow_controller": ("aiohttp.web", "numpy", "sqlite3", "yaml"),
+    "pyroclast_scheduler": ("aiohttp.web", "sqlite3"),
+    "pyroclast_standalone": ("aiohttp.web", "numpy", "prometheus_client", "sqlite3"),
+    "pyroclast_standalone.apiserver": ("numpy", "prometheus_client", "pydantic", "structlog"),
+    "pyroclast_standalone.nodes": ("numpy", "sqlite3", "yaml"),
+}
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_system_ca_certificates_are_loaded_on_first_use() -> None:
+    assert run(AUTHORITIES).splitlines() == ["[0, 0] [0, 0] True", "['CERT_REQUIRED', 'CERT_NONE'] None"]
+
+
+@pytest.mark.parametrize("program", BESIDES)
+def test_a_program_imports_no_unneeded_modules_and_rarely_collects_garbage(program: str) -> None:
+    modules, thresholds, (young, _, full), frozen, threads = json.loads(run(LOADED.format(program=program)))
+    assert set(modules).isdisjoint({*EVERYWHERE, *BESIDES[program]})
+    assert tuple(thresholds) == COLLECTIONS
+    assert young < 60  # more than a hundred, and a full one in most programs, when Python's thresholds hold
+    assert full == 0
+    assert frozen > 10_000  # all that there is when the process ends
+    assert threads == 1
+
+
+def test_importing_the_library_changes_neither_gc_thresholds_nor_ssl_defaults() -> None:
+    code = """
+import gc, ssl, sys
+before = gc.get_threshold(), ssl.SSLContext.set_default_verify_paths
+import pyroclast.lean, pyroclast.kube.watch.informer, pyroclast.runtime.service
+print((gc.get_threshold(), ssl.SSLContext.set_default_verify_paths) == before, pyroclast.lean.TrustsWhenUsed in {
+    type(each) for each in gc.get_objects() if isinstance(each, ssl.SSLContext)})
+"""
+    assert run(code).split() == ["True", "False"]
+
+
+GOOD = "import time\nprint('VERSION', flush=True)\ntime.sleep(600)\n"
+
+
+@pytest.fixture
+def package(tmp_path):
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    return folder
+
+
+@pytest.fixture
+def reloader(package, tmp_path):
+    def start(text):
+        (package / "__main__.py").write_text(text)
+        return subprocess.Popen(
+            [sys.executable, "-m", "pyroclast.runtime.reload", "watched", "one", "two"],
+            env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def test_a_changed_file_starts_the_program_anew_and_a_signal_ends_both(package, reloader):
+    with reloader(GOOD.replace("VERSION", "first")) as process:
+        assert process.stdout.readline() == "first\n"
+        (package / "__main__.py").write_text(GOOD.replace("VERSION", "second"))
+        assert process.stdout.readline() == "second\n"
+        assert process.stderr.readline() == "files changed: watched starts anew\n"
+        process.terminate()
+        assert process.wait(30) == 128 + signal.SIGTERM
+        assert process.stdout.read() == ""
+
+
+def test_a_new_file_restarts_the_program(package, reloader):
+    with reloader(
+        "import os, time\nprint(sorted(os.listdir(os.path.dirname(__file__))), flush=True)\ntime.sleep(600)\n"
+    ) as process:
+        assert process.stdout.readline() == "['__init__.py', '__main__.py']\n"
+        (package / "more.py").touch()
+        assert process.stdout.readline() == "['__init__.py', '__main__.py', 'more.py']\n"
+        process.terminate()
+
+
+def test_a_program_that_fails_waits_for_its_next_version(package, reloader):
+    with reloader("an error\n") as process:
+        while not (line := process.stderr.readline()).startswith("exit code"):
+            assert line
+        assert line == "exit code 1: waits for a change\n"
+        (package / "__main__.py").write_text(GOOD.replace("VERSION", "mended"))
+        assert process.stdout.readline() == "mended\n"
+        process.terminate()
+
+
+def test_a_program_receives_its_arguments_and_its_exit_ends_the_reloader(reloader):
+    with reloader("import sys\nprint(sys.argv[1:])\n") as process:
+        assert process.stdout.read() == "['one', 'two']\n"
+        assert process.wait(30) == 0

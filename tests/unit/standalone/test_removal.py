@@ -1,9 +1,10 @@
-"""What a user takes away from a cluster is gone when the command says so; what does not go is named."""
+"""What goes when the standalone cluster is removed, tokens of its services, and how it reads manifests."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,13 @@ from pyroclast.api.types import CONFIG_MAPS, CRDS, HYPER_JOBS, JOB_FLOWS, NAMESP
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast_standalone import accounts
+from pyroclast_standalone.accounts import Accounts
 from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.installation import release, remove
+from pyroclast_standalone.manifests import has_all, read
 from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
+from tests.unit.kube.fault_server import FaultServer, Step, answer, status
 from tests.unit.running import running_server
 from tests.unit.standalone.takeover.test_takeover_command import deployment
 
@@ -101,3 +106,77 @@ async def test_remove_raises_naming_objects_not_deleted_in_time(served: Client) 
 
 async def test_remove_ignores_objects_that_do_not_exist(served: Client) -> None:
     await remove(served, [HELD])
+
+
+TOKEN = "POST /api/v1/namespaces/pyroclast-system/serviceaccounts/a/token"
+
+
+def token(text: str) -> Step:
+    ends = (datetime.now(UTC) + timedelta(milliseconds=1)).isoformat()
+    return answer(201, {"status": {"token": text, "expirationTimestamp": ends}})
+
+
+async def test_token_renewal_is_logged_and_retried_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts, "LEAST_SECONDS", 0.001)
+    async with FaultServer() as server, server.client() as client:
+        server.on(TOKEN, token("first"), status(403, "Forbidden"), token("second"))
+        lines: list[str] = []
+        kept = Accounts(client, client.config, tmp_path, lines.append)
+        await kept.issue("a")
+        keeping = asyncio.create_task(kept.keep_fresh())
+        async with asyncio.timeout(60):
+            while (tmp_path / "a.token").read_text() != "second":
+                assert not keeping.done()
+                await asyncio.sleep(0.005)
+        keeping.cancel()
+        assert len(lines) == 1
+        assert lines[0].startswith("the token of a was not renewed: ")
+
+
+GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+LIST = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n"
+
+
+def test_manifests_are_read_from_documents_lists_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "1.yaml").write_text(GOOD + "---\n" + LIST + "---\n")
+    (tmp_path / "2.json").write_text('{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "c-"}}')
+    (tmp_path / "notes.txt").write_text("no manifest")
+    names = [manifest["metadata"].get("name") for manifest in read([tmp_path])]
+    assert names == ["a", "b", None]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("a: [", "not YAML: while parsing", id="syntax"),
+        pytest.param(
+            "- 1\n", "document 1: a manifest is a mapping with apiVersion, kind and metadata, this is a list", id="list"
+        ),
+        pytest.param("kind: Job\nmetadata: {name: a}\n", "document 1: apiVersion is missing", id="no-api-version"),
+        pytest.param(GOOD + "---\napiVersion: v1\nmetadata: {name: a}\n", "document 2: kind is missing", id="no-kind"),
+        pytest.param("apiVersion: v1\nkind: Job\n", "document 1: metadata.name is missing", id="no-name"),
+        pytest.param(LIST.replace("name: b", "x: b"), "items[0]: metadata.name is missing", id="in-a-list"),
+        pytest.param("---\n", "no objects in there", id="empty"),
+    ],
+)
+def test_invalid_manifest_is_refused_naming_file_and_field(tmp_path: Path, text: str, want: str) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(text)
+    with pytest.raises(CommandError) as caught:
+        read([file])
+    assert str(file) in str(caught.value)
+    assert want in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_manifest_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="No such file or directory; give the path of a manifest"):
+        read([tmp_path / "none.yaml"])
+
+
+def test_has_all_returns_whether_the_object_contains_the_expected_fields() -> None:
+    found = {"metadata": {"name": "a", "uid": "1"}, "spec": {"tasks": [{"name": "t", "replicas": 1}]}}
+    assert has_all(found, {"metadata": {"name": "a"}, "spec": {"tasks": [{"name": "t"}]}})
+    assert not has_all(found, {"spec": {"tasks": [{"name": "t"}, {"name": "u"}]}})
+    assert not has_all(found, {"spec": {"tasks": {"name": "t"}}})
+    assert not has_all(found, {"data": {}})

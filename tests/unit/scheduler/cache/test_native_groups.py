@@ -147,12 +147,12 @@ def test_a_gang_with_pods_of_two_schedulers_or_priorities_is_refused():
     submit(cache, 3)
     cache.pod_changed(None, pod("x", scheduler="default-scheduler"))
     assert binds(cache) == {}
-    assert "same .spec.schedulerName" in cause(cache)
+    assert 'same .spec.schedulerName set, got: "volcano" and "default-scheduler"' in cause(cache)
     cache.pod_changed(pod("x", scheduler="default-scheduler"), None)
     assert len(binds(cache)) == 3
     cache.pod_changed(None, pod("x", priority=5))
     assert binds(cache) == {}
-    assert "got 5 and 0" in cause(cache)
+    assert "same priority as the pod group's priority, got 5 and 0" in cause(cache)
 
 
 @pytest.mark.parametrize(("count", "zone"), [(4, "b"), (3, "c")], ids=["fits most pods", "fullest of equally fitting ones"])

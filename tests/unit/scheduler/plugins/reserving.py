@@ -36,6 +36,7 @@ class World:
         self.binds: dict[str, str] = {}
         self.evicted: list[str] = []
         self.notes: list[tuple[str, str]] = []
+        self.said: list[str] = []
         self.waiting: dict[str, str] = {}
         self.rows: dict[str, list] = {}
         self.options: dict[str, dict] = {}
@@ -89,6 +90,7 @@ class World:
         self.reservations = dict(outcome.reservations)
         self.released = set(outcome.released)
         self.notes += [(note.job, note.reason) for note in outcome.notes]
+        self.said += [note.message for note in outcome.notes]
         self.waiting = {each.task.name: each.message for each in outcome.waiting}
         for commit in commits:
             for eviction in commit.evictions:

@@ -131,17 +131,18 @@ def its_queue_changes(*state: str, **options) -> World:
     return world
 
 
+PODS_MISSING = "4 pods of its gang are missing or wait behind a scheduling gate"
 WAYS = {
-    "its pods never come": pods_never_come,
-    "its pods are gated": pods_are_gated,
-    "a node leaves": a_node_leaves,
-    "its queue is closed": lambda: its_queue_changes("Closed"),
-    "its queue is limited": lambda: its_queue_changes(capability={"cpu": 15}),
+    "its pods never come": (pods_never_come, PODS_MISSING),
+    "its pods are gated": (pods_are_gated, PODS_MISSING),
+    "a node leaves": (a_node_leaves, "the nodes that it may use do not hold it even when they are empty"),
+    "its queue is closed": (lambda: its_queue_changes("Closed"), "queue q is closed"),
+    "its queue is limited": (lambda: its_queue_changes(capability={"cpu": 15}), "it asks for more than queue q may have"),
 }
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_a_reservation_whose_job_cannot_start_is_released_with_an_event_and_not_renewed(way):
+@pytest.mark.parametrize(("way", "why"), WAYS.values(), ids=WAYS)
+def test_a_reservation_whose_job_cannot_start_is_released_with_an_event_and_not_renewed(way, why):
     world = way()
     for number in range(2):
         world.job(f"late{number}", 1, cpu=2, queue="r")
@@ -150,6 +151,7 @@ def test_a_reservation_whose_job_cannot_start_is_released_with_an_event_and_not_
         world.step()
     assert "t/target" not in world.reservations
     assert ("t/target", "ReservationReleased") in world.notes
+    assert any(why in each for each in world.said)
     assert {"late0-0", "late1-0"} <= world.binds.keys()
     elections = world.notes.count(("t/target", "ReservationTarget"))
     for _ in range(50):
