@@ -209,7 +209,7 @@ async def cluster() -> Cluster:
 
 
 @pytest.fixture
-async def client(cluster: Cluster) -> AsyncIterator[Client]:
+async def explaining(cluster: Cluster) -> AsyncIterator[Client]:
     listener = Listener(cluster)
     await listener.start("127.0.0.1", 0)
     async with AsyncExitStack() as stack:
@@ -231,17 +231,19 @@ CASES = {
 
 
 @pytest.mark.parametrize(("explains", "want", "complaint", "is_refused"), CASES.values(), ids=CASES)
-async def test_the_first_server_that_explains_answers(cluster: Cluster, client: Client, explains, want, complaint, is_refused):
+async def test_the_first_server_that_explains_answers(
+    cluster: Cluster, explaining: Client, explains, want, complaint, is_refused
+):
     cluster.explains = explains
-    urls = [f"{client.config.server}/{name}" for name in explains]
-    answer = await servers.explained(client, urls, "fits", body={"kind": "Job"})
+    urls = [f"{explaining.config.server}/{name}" for name in explains]
+    answer = await servers.explained(explaining, urls, "fits", body={"kind": "Job"})
     assert (answer.document, answer.is_refused) == (want, is_refused)
     assert complaint in answer.complaint
     assert bool(answer.complaint) is bool(complaint)
     assert all((method, body) == ("POST", '{"kind":"Job"}') for method, _, body in cluster.asked)
 
 
-async def test_jobs_of_namespaces_that_the_user_may_not_list_are_counted(cluster: Cluster, client: Client):
+async def test_jobs_of_namespaces_that_the_user_may_not_list_are_counted(cluster: Cluster, explaining: Client):
     cluster.hidden = frozenset({"secret"})
     named = [{"namespace": "secret", "name": "x"}, {"namespace": "open", "name": "y"}]
     cluster.explains = {
@@ -250,23 +252,23 @@ async def test_jobs_of_namespaces_that_the_user_may_not_list_are_counted(cluster
             {**DOCUMENT, "ahead": {"jobs": named, "others": 1}, "holders": named, "items": [dict(each) for each in named]},
         )
     }
-    answer = (await servers.explained(client, [f"{client.config.server}/one"], "jobs", "a", "j")).document
+    answer = (await servers.explained(explaining, [f"{explaining.config.server}/one"], "jobs", "a", "j")).document
     assert answer is not None
     assert answer["ahead"] == {"jobs": named[1:], "others": 2}
     assert answer["holders"] == [{"namespace": None, "name": None, "others": 1}, named[1]]
     assert answer["items"] == [{"namespace": None, "name": None}, named[1]]
 
 
-async def test_servers_are_found_by_flag_variable_or_config_map(cluster: Cluster, client: Client, monkeypatch):
+async def test_servers_are_found_by_flag_variable_or_config_map(cluster: Cluster, explaining: Client, monkeypatch):
     monkeypatch.delenv("PYROCLAST_BOARD", raising=False)
-    assert await servers.explainers(client) == []
+    assert await servers.explainers(explaining) == []
     cluster.config_maps = {"pyroclast-board": "http://board/", "pyroclast-scheduler": "http://scheduler"}
-    assert await servers.explainers(client) == ["http://board", "http://scheduler"]
+    assert await servers.explainers(explaining) == ["http://board", "http://scheduler"]
     monkeypatch.setenv("PYROCLAST_BOARD", "https://variable")
-    assert (await servers.explainers(client))[0] == "https://variable"
-    assert (await servers.explainers(client, "http://flag"))[0] == "http://flag"
+    assert (await servers.explainers(explaining))[0] == "https://variable"
+    assert (await servers.explainers(explaining, "http://flag"))[0] == "http://flag"
     with pytest.raises(ConfigError, match='--board: "flag" is no URL'):
-        await servers.explainers(client, "flag")
+        await servers.explainers(explaining, "flag")
 
 
 async def delays_and_retries() -> None:
