@@ -51,6 +51,9 @@ class SchedulerSettings(LeaderElectionSettings):
     node_worker_threads: int = Field(20, description="no effect")
     gate_removal_worker_num: int = Field(5, description="no effect")
     estimate_starts: bool = Field(default=True, description="estimate between sessions when waiting Jobs are likely to start")
+    estimate_least_held: float = Field(
+        0.6, ge=0, le=1, description="fraction of a queue's last estimates that must have held, or none is shown; 0: show all"
+    )
     budget_unknown_after: Duration = Field(
         timedelta(minutes=10), description="age at which the recorded use of a queue's budget counts as unknown"
     )

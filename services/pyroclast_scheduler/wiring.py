@@ -100,7 +100,8 @@ async def main(service: Service) -> None:
     member = None if ring is None else RingMember(ring, cache, settings.scheduler_name, default_queue=settings.default_queue)
     shards = _shards(client, cache, recorder, settings)
     reserved, gaps, book = ReservedNodes(cache, metrics, now=client.now), SessionGaps(), WaitingBook()
-    estimates = Estimates(cache, reserved, gaps, now=client.now) if settings.estimate_starts else None
+    least_held = settings.estimate_least_held
+    estimates = Estimates(cache, reserved, gaps, now=client.now, least_held=least_held) if settings.estimate_starts else None
     text = WaitingText(book, estimates)
     writer = Writer(client, cache, recorder, waiting=text.of, writes=(lambda _: True) if member is None else member.writes)
     binder = Binder(client, cache, recorder, metrics, refused=writer.bind_refused, lock=reserved.lock)

@@ -246,7 +246,9 @@ class _World(bench.VirtualCluster):
             made.step()
         self.estimator.take(made)
         for queue, noted in self.told.items():
-            starts = [self.estimator.start(each.key) for each in self.book.between(queue, 0, self.book.length(queue))]
+            starts = [
+                self.estimator.start(each.key, bench.EPOCH + at) for each in self.book.between(queue, 0, self.book.length(queue))
+            ]
             widths = [start.latest - start.earliest for start in starts if isinstance(start, Start)]
             width, held = statistics.median(widths) if widths else 0.0, self.estimator.calibration.held(queue)
             noted.append(Told(at, self._submitted, len(starts), len(widths), width, held))

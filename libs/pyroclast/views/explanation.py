@@ -34,7 +34,7 @@ def stored_explanation(waiter: Waiter, now: float, *, trouble: WaitingCause | No
             sentence = f"it is {waiter.phase}; {trouble.sentence}"
             fields |= {"code": trouble.code, "sentence": sentence, "since": trouble.since, **_advice(trouble.code)}
         return document("Explanation", {**named, **fields, **as_of})
-    start = None if cause.is_final else estimate_of(waiter.group)
+    start = None if cause.is_final else estimate_of(waiter.group, now)
     reason = "waiting alone does not help" if cause.is_final else "no estimate is made"
     fields = {
         "phase": waiter.phase,

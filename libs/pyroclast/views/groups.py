@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from math import ceil
 from typing import Any, Final
 
 import orjson
@@ -14,6 +15,7 @@ import orjson
 from pyroclast.api import keys
 from pyroclast.api.enums import NativeConditionType
 from pyroclast.api.types import JOBS, NATIVE_POD_GROUPS
+from pyroclast.lifecycle.times import format_time
 from pyroclast.views.jobs import Group, Waiter, WaitingCause
 from pyroclast.views.readable import main_resources
 
@@ -46,22 +48,23 @@ def position_of(group: Mapping[str, Any] | None) -> int | None:
     return ahead + 1 if isinstance(ahead, int) and ahead >= 0 else None
 
 
-def start_of(group: Mapping[str, Any] | None) -> list[str] | None:
-    """Return the earliest, likely and latest start as API timestamps; None without an estimate."""
+def start_of(group: Mapping[str, Any] | None, now: float = 0.0) -> list[str] | None:
+    """Return the earliest, likely and latest start as API timestamps, not before `now`; None without an estimate from then on."""
     start = said_of(group).get("start")
     if not isinstance(start, list) or len(start) != 3:
         return None
     try:
-        for each in start:
-            datetime.fromisoformat(each)
+        times = [datetime.fromisoformat(each).timestamp() for each in start]
     except (TypeError, ValueError):
         return None
-    return start
+    if times[2] < now:
+        return None
+    return [each if at >= now else format_time(ceil(now)) for each, at in zip(start, times, strict=True)]
 
 
-def estimate_of(group: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """Return the estimate in the form of a `StartEstimate`, with its basis; None without an estimate."""
-    start = start_of(group)
+def estimate_of(group: Mapping[str, Any] | None, now: float) -> dict[str, str] | None:
+    """Return the estimate in the form of a `StartEstimate`, with its basis; None without an estimate. `now`: see `start_of`."""
+    start = start_of(group, now)
     if start is None:
         return None
     return {**dict(zip(("earliest", "likely", "latest"), start, strict=True)), "basis": str(said_of(group).get("basis") or "")}

@@ -100,7 +100,7 @@ def waiting_rows(waiters: Iterable[Waiter], now: float) -> list[Row]:
             "asks": each.asks,
             "waitedSeconds": seconds_since(each.created, now),
             "code": cause.code,
-            "start": NEVER if cause.is_final else start_of(each.group),
+            "start": NEVER if cause.is_final else start_of(each.group, now),
             "never": cause.is_final,
             "sentence": cause.sentence,
             "since": cause.since,

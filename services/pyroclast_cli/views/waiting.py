@@ -64,7 +64,7 @@ def stored_order(groups: Sequence[Group], queue: str, now: float) -> list[Row]:
                 "waitedSeconds": seconds_since(group["metadata"]["creationTimestamp"], now),
                 "asks": main_resources((group.get("spec") or {}).get("minResources") or {}),
                 "code": said.get("code"),
-                "start": NEVER if said.get("never") else start_of(group),
+                "start": NEVER if said.get("never") else start_of(group, now),
             }
         )
     return rows

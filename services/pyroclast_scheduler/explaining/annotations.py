@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import ceil
 from typing import Final
 
 from pyroclast.api import keys
@@ -27,6 +28,13 @@ class Start:
     likely: float
     latest: float
     basis: str
+
+    def at(self, now: float) -> Start | None:
+        """Return the start without times before `now`; None if the whole interval is over."""
+        if self.latest <= now:
+            return None
+        first = float(ceil(now))
+        return replace(self, earliest=max(self.earliest, first), likely=max(self.likely, first), latest=max(self.latest, first))
 
 
 def said_of(group: Group) -> str:

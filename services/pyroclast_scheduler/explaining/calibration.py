@@ -12,7 +12,7 @@ import numpy as np
 _KEPT: Final = 500
 _JUDGED: Final = 200
 _LEAST: Final = 20
-_LEAST_HELD: Final = 0.6
+_LEAST_JUDGED: Final = 5  # scored or overdue estimates from which a rate counts
 _LEVELS: Final = (0.08, 0.5, 0.92)  # wider than 0.1 to 0.9, since the errors of Jobs that wait together are correlated
 _AT_FIRST: Final = (0.7, 1.0, 1.4)  # factors for the interval while too few estimates were scored
 _SHORTEST: Final = 1.0  # seconds, so that logarithms are finite
@@ -85,10 +85,15 @@ class Calibration:
         widths = [score.told.latest - score.told.earliest for score in list(self._scores.get(queue, ()))[-_JUDGED:]]
         return float(np.median(widths)) if widths else 0.0
 
-    def is_trusted(self, queue: str) -> bool:
-        """Whether the estimates of a queue are accurate enough to be shown."""
-        held = self.held(queue)
-        return held is None or held >= _LEAST_HELD
+    def judged(self, queue: str) -> tuple[int, int]:
+        """Return how many of the last estimates of a queue held, and of how many; overdue ones count as wrong."""
+        scores = self._known(queue)[-_JUDGED:]
+        return sum(score.held for score in scores), len(scores)
+
+    def is_trusted(self, queue: str, least: float) -> bool:
+        """Whether at least the fraction `least` of the last estimates of a queue held, or too few are known to tell."""
+        held, count = self.judged(queue)
+        return count < _LEAST_JUDGED or held >= least * count
 
     def stretched(self, queue: str, raw: Interval) -> Interval:
         """Return the interval with each end moved by the errors of this end in earlier estimates.

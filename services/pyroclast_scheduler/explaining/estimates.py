@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Final
 
 import numpy as np
 
 from pyroclast.api.waiting_reasons import PendingReason as Code
+from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
 from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score
@@ -45,17 +47,24 @@ class _Made:
 
 @dataclass(slots=True)
 class Estimator:
-    """The estimates by job, and the calibration by real starts. Only one thread may use it at a time."""
+    """The estimates by job, and the calibration by real starts. Only one thread may use it at a time.
 
+    `least_held`: the fraction of the last estimates of a queue that must have held; otherwise a text replaces its estimates.
+    """
+
+    least_held: float = 0.6
     lengths: Lengths = field(default_factory=Lengths)
     calibration: Calibration = field(default_factory=Calibration)
     _starts: dict[str, Start | str] = field(default_factory=dict)
     _made: dict[str, list[_Made]] = field(default_factory=dict)
     _running: dict[str, tuple[JobFacts, float]] = field(default_factory=dict)
 
-    def start(self, key: str) -> Start | str:
-        """Return the estimated start of a job, or a text that says why there is none."""
-        return self._starts.get(key, "no estimate has been made yet")
+    def start(self, key: str, now: float) -> Start | str:
+        """Return the estimated start of a job, not before `now`, or a text that says why there is none."""
+        start = self._starts.get(key, "no estimate has been made yet")
+        if isinstance(start, str):
+            return start
+        return start.at(now) or f"it was to start by {format_time(start.latest)}, and the next estimate is not made yet"
 
     def saw(self, key: str, facts: JobFacts | None, now: float) -> None:
         """Record that a session examined a job or that the job was deleted: learn its run time and score its estimates."""
@@ -88,10 +97,14 @@ class Estimator:
             made = self._made.setdefault(key, [])
             if not made or done.now >= made[-1].at + _EVERY_SECONDS:
                 made.append(_Made(done.now, raw, told))
-            if self.calibration.is_trusted(queue):
-                self._starts[key] = _rounded(done.now, told, done.basis)
+            held, count = self.calibration.judged(queue)
+            rate = (
+                f"{held} of the last {count} estimates of queue {queue} held" if count else f"not yet measured in queue {queue}"
+            )
+            if self.calibration.is_trusted(queue, self.least_held):
+                self._starts[key] = _rounded(done.now, told, f"{done.basis}; {rate}")
             else:
-                self._starts[key] = f"estimates of queue {queue} held too seldom of late"
+                self._starts[key] = f"only {rate}, and the least is {self.least_held:.0%}"
 
     def _overdue(self, done: Pass) -> dict[str, list[Score]]:
         """Return the overdue estimates of the jobs of a pass, by queue."""
@@ -306,7 +319,9 @@ def _within(told: Interval, promise: float | None) -> Interval:
 
 
 def _rounded(now: float, told: Interval, basis: str) -> Start:
-    """Return the start with times rounded to a tenth of the interval, at least to a second."""
-    step = max(1.0, (told.latest - told.earliest) / 10)
-    earliest, likely, latest = (round((now + part) / step) * step for part in told.parts)
+    """Return the start with times rounded to a tenth of the interval, or to half of the time until then if that is less."""
+    width = (told.latest - told.earliest) / 10
+    steps = [max(1.0, min(width, part / 2)) for part in told.parts]
+    times = [max(ceil(now), round((now + part) / step) * step) for part, step in zip(told.parts, steps, strict=True)]
+    earliest, likely, latest = sorted(times)
     return Start(earliest, likely, latest, basis)

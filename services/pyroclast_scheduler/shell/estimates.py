@@ -41,18 +41,26 @@ _BETWEEN_SECONDS: Final = 5.0  # the pause between two passes
 
 
 class Estimates:
-    """Runs an estimator, which has a thread of its own, between sessions."""
+    """Runs an estimator, which has a thread of its own, between sessions. `least_held`: see `Estimator`."""
 
-    def __init__(self, cache: Cache, reserved: ReservedNodes, gaps: SessionGaps, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        reserved: ReservedNodes,
+        gaps: SessionGaps,
+        *,
+        now: Callable[[], float],
+        least_held: float,
+    ) -> None:
         self._cache, self._reserved, self._gaps, self._now = cache, reserved, gaps, now
-        self._estimator = Estimator()
+        self._estimator = Estimator(least_held)
         self._news: list[tuple[str, JobFacts | None, float]] = []
         self._thread: ThreadPoolExecutor | None = None
         self._spent = 0.0
 
     def start(self, key: str) -> Start | str:
         """Return the estimated start of a job, or a text that says why there is none."""
-        return self._estimator.start(key)
+        return self._estimator.start(key, self._now())
 
     def quality(self, queues: Collection[str]) -> dict[str, tuple[float, float]]:
         """Return by queue with enough estimates the fraction that was right, and the width of their intervals."""

@@ -112,6 +112,7 @@ SETTINGS = {
     "custom.scheduler_sharding_mode": ("scheduler", "scheduler-sharding-mode", "soft"),
     "custom.scheduler_sharding_name": ("scheduler", "scheduler-sharding-name", "mine"),
     "custom.ignored_provisioners": ("scheduler", "ignored-provisioners", "a"),
+    "custom.scheduler_estimate_least_held": ("scheduler", "estimate-least-held", 0.8),
     "custom.scheduler_skip_unknown_plugins": ("scheduler", "skip-unknown-plugins", True),
     "custom.otel_endpoint": ("jobflow", "otel-endpoint", "http://collector:4318"),
 }

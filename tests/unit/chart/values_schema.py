@@ -106,6 +106,7 @@ LIMITS = [
     (r"custom\.scheduler_schedule_period", {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"}),
     (r"custom\..*_replicas", {"type": "integer", "minimum": 0}),
     (r"custom\..*_worker_threads.*", {"type": "integer", "minimum": 1}),
+    (r"custom\.scheduler_estimate_least_held", {"type": "number", "minimum": 0, "maximum": 1}),
     (r"custom\..*_(qps|burst)", {"type": "number", "minimum": 0}),
     (r"basic\.image_pull_policy", {"enum": ["Always", "IfNotPresent", "Never"]}),
     (r"basic\.admission_port", {"type": "integer", "minimum": 1, "maximum": 65535}),

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 
+from pyroclast_scheduler.explaining import estimates
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score
@@ -146,12 +147,38 @@ def test_a_queue_with_wrong_estimates_gets_a_reason_instead_of_estimates():
     calibration, interval = Calibration(), Interval(90.0, 100.0, 110.0)
     for _ in range(200):
         calibration.add("q", Score(interval, interval, 5000.0))
-    assert not calibration.is_trusted("q")
-    assert calibration.is_trusted("r")
+    assert not calibration.is_trusted("q", 0.6)
+    assert calibration.is_trusted("q", 0.0)
+    assert calibration.is_trusted("r", 0.6)
     estimator = Estimator(calibration=calibration)
     done = pass_of(estimator)
     estimator.take(done)
-    assert estimator.start("t/mine") == "estimates of queue q held too seldom of late"
+    assert estimator.start("t/mine", objects.NOW) == "only 0 of the last 200 estimates of queue q held, and the least is 60%"
+    shown = Estimator(0.0, calibration=calibration)
+    shown.take(done)
+    start = shown.start("t/mine", objects.NOW)
+    assert start.basis.endswith("; 0 of the last 200 estimates of queue q held")
+    assert shown.start("t/mine", start.likely + 1).earliest >= start.likely + 1
+    assert "was to start by" in shown.start("t/mine", start.latest)
+
+
+@pytest.mark.parametrize(
+    "interval", [Interval(30, 4000, 604800), Interval(30, 600, 36000), Interval(0, 0, 0.5), Interval(1, 9, 9)]
+)
+def test_no_estimate_names_a_time_in_the_past(interval):
+    for minute in range(500):
+        now = objects.NOW + 60.25 * minute
+        start = estimates._rounded(now, interval, "")
+        assert now <= start.earliest <= start.likely <= start.latest
+        assert abs(start.likely - now - interval.likely) <= max(1.0, interval.likely / 4)
+
+
+def test_five_wrong_estimates_of_a_queue_are_enough_for_none_to_be_shown():
+    calibration, interval = Calibration(), Interval(90.0, 100.0, 110.0)
+    for count in range(5):
+        assert calibration.is_trusted("q", 0.6), count
+        calibration.add("q", Score(interval, interval, 5000.0))
+    assert not calibration.is_trusted("q", 0.6)
 
 
 def test_overdue_predictions_widen_later_estimates_before_their_jobs_start():
@@ -163,9 +190,9 @@ def test_overdue_predictions_widen_later_estimates_before_their_jobs_start():
     calibration.wait_for({"q": late})
     after = calibration.stretched("q", interval)
     assert after.latest > 5 * before.latest, "a fifth is late: what is told next is wider"
-    assert calibration.is_trusted("q")
+    assert calibration.is_trusted("q", 0.6)
     calibration.wait_for({"q": late * 3})
-    assert not calibration.is_trusted("q")
+    assert not calibration.is_trusted("q", 0.6)
     calibration.wait_for({})
     assert calibration.stretched("q", interval) == before
 
@@ -222,13 +249,13 @@ def pass_of(estimator, *, after=0.0, **more):
 def test_an_estimate_is_an_interval_or_a_reason():
     estimator = Estimator()
     estimator.take(pass_of(estimator))
-    start = estimator.start("t/mine")
+    start = estimator.start("t/mine", objects.NOW)
     assert isinstance(start, Start)
     assert 1000 < start.earliest - objects.NOW < start.likely - objects.NOW < start.latest - objects.NOW < 11000
-    assert start.basis == "1 declared run time"
-    assert estimator.start("t/never") == "waiting alone does not help"
-    assert estimator.start("t/closed") == "nobody knows when QueueClosed passes"
-    assert estimator.start("t/other") == "no estimate has been made yet"
+    assert start.basis == "1 declared run time; not yet measured in queue q"
+    assert estimator.start("t/never", objects.NOW) == "waiting alone does not help"
+    assert estimator.start("t/closed", objects.NOW) == "nobody knows when QueueClosed passes"
+    assert estimator.start("t/other", objects.NOW) == "no estimate has been made yet"
 
 
 def test_an_estimate_stays_stable_while_nothing_changes():
@@ -236,7 +263,7 @@ def test_an_estimate_stays_stable_while_nothing_changes():
     for after in range(0, 600, 60):
         estimator = Estimator()
         estimator.take(pass_of(estimator, after=float(after)))
-        found.append(estimator.start("t/mine"))
+        found.append(estimator.start("t/mine", objects.NOW))
     step = (found[0].latest - found[0].earliest) / 10
     assert all(abs(each.likely - found[0].likely) <= step for each in found), found
 
@@ -245,7 +272,7 @@ def test_a_start_is_not_estimated_if_the_run_time_of_a_blocking_job_is_unknown()
     groups = [["big", "q", 1, {"phase": "Running", "minRes": {"cpu": 8}}], TABLES["podgroups"][1]]
     estimator = Estimator()
     estimator.take(pass_of(estimator, tables={**TABLES, "podgroups": groups}))
-    assert estimator.start("t/mine") == "the run time of a Job that holds what is short is not known"
+    assert estimator.start("t/mine", objects.NOW) == "the run time of a Job that holds what is short is not known"
 
 
 def test_the_latest_start_of_a_job_with_a_reservation_is_the_promised_time():
@@ -254,7 +281,7 @@ def test_the_latest_start_of_a_job_with_a_reservation_is_the_promised_time():
     )
     estimator = Estimator()
     estimator.take(pass_of(estimator, reservations={"t/mine": promise}))
-    start = estimator.start("t/mine")
+    start = estimator.start("t/mine", objects.NOW)
     assert isinstance(start, Start)
     step = (start.latest - start.earliest) / 10
     assert start.latest == pytest.approx(objects.NOW + 5000, abs=step)
@@ -266,7 +293,7 @@ def test_a_prediction_is_scored_when_its_job_starts():
     running = facts_of("mine", cpu=8)
     estimator.saw("t/mine", running, objects.NOW + 3000)
     assert estimator.calibration.count("q") == 1
-    assert estimator.start("t/mine") == "no estimate has been made yet"
+    assert estimator.start("t/mine", objects.NOW) == "no estimate has been made yet"
     estimator.saw("t/mine", None, objects.NOW + 4000)
     assert estimator.calibration.held("q") is None
 

@@ -114,10 +114,10 @@ def test_a_start_is_estimated_from_run_times_of_earlier_jobs_with_the_same_name(
     while not made.is_done:
         made.step()
     estimator.take(made)
-    start = estimator.start(KEY)
+    start = estimator.start(KEY, objects.NOW)
     assert isinstance(start, Start)
     assert objects.NOW < start.earliest <= start.latest < objects.NOW + 300
-    assert start.basis == "1 from history (n=40 at least)"
+    assert start.basis == "1 from history (n=40 at least); not yet measured in queue q"
 
 
 def recorded_of(lengths: Lengths, facts: JobFacts) -> RunLengths:

@@ -23,7 +23,7 @@ def config_map(text):
 
 
 def estimates():
-    return Estimates(None, None, None, now=lambda: 0.0)
+    return Estimates(None, None, None, now=lambda: 0.0, least_held=0.6)
 
 
 def recorded(found):
