@@ -38,6 +38,7 @@ WORKERS: Final = 32  # requests in flight; more requests slow the API server dow
 LONGEST_BACKLOG: Final = 5000  # pods; above it no new session starts until some are bound
 _BIND_SECONDS: Final = 30.0
 _LONGEST_LABEL: Final = 63  # characters of a label's value
+_SILENT_SECONDS: Final = 20.0  # after which a waiting bind is reported on the pod
 _LOOK_SECONDS: Final = 20.0  # how often a waiting bind checks its conditions without a watch event
 
 
@@ -225,7 +226,7 @@ class Binder:
     async def _wait(self, bind: _Bind) -> None:
         """Wait until all conditions of the bind are true. _BindAbandoned: one cannot become true, or takes too long."""
         for wait in bind.awaits:
-            deadline = Deadline.after(wait.patience)
+            deadline, is_reported = Deadline.after(wait.patience), False
             while True:
                 moved = self._moved
                 self._require_current(bind)
@@ -237,6 +238,9 @@ class Binder:
                 left = deadline.left()
                 if not left:
                     raise _BindAbandoned(f"{wait.key} was not ready within {wait.patience:g} s")
+                if not is_reported and left <= wait.patience - _SILENT_SECONDS:
+                    is_reported = True
+                    self._tell_refused(bind.task, f"it has node {bind.node}, and waits for {wait.record.__name__} {wait.key}")
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left, _LOOK_SECONDS)):
                         await moved.wait()

@@ -31,6 +31,7 @@ _Sized = list[tuple[Quantity, records.PersistentVolume]]
 NODE_SELECTED: Final = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+_PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 _BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _ZONES: Final = (
     ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
@@ -170,6 +171,7 @@ class Storage:
         self.volumes = session.told_objects(records.PersistentVolume)
         self._classes = session.told_objects(records.StorageClass)
         self._drivers = session.told_objects(records.CsiDriver)
+        self._csi_nodes = session.told_objects(records.CsiNode)
         self._capacities = session.told_objects(records.CsiStorageCapacity)
         self._rows: dict[bytes, Rows] = {}
         self._by_value: dict[str, dict[str | None, Rows]] = {}
@@ -226,6 +228,27 @@ class Storage:
             for term in chosen.allowed_topologies
         ]
         return self._features.matching([{"matchExpressions": term} for term in terms])
+
+    def unknown_provisioner(self, claim: records.PersistentVolumeClaim) -> str:
+        """Return the provisioner of the claim's class if nothing in the cluster shows that it works; empty otherwise.
+
+        A CSIDriver, a node with the driver, or a volume of the provisioner shows it. Provisioners in the tree need none of these.
+        """
+        chosen = self.class_of(claim)
+        name = "" if chosen is None else chosen.provisioner
+        return "" if name.startswith("kubernetes.io/") or name in self._working else name
+
+    @cached_property
+    def _working(self) -> frozenset[str]:
+        volumes = self.volumes.values()
+        return frozenset(
+            {
+                *(each.metadata.name for each in self._drivers.values()),
+                *(driver.name for node in self._csi_nodes.values() for driver in node.spec.drivers),
+                *(each.spec.csi.driver for each in volumes if each.spec.csi is not None),
+                *(each.metadata.annotations.get(_PROVISIONED_BY, "") for each in volumes),
+            }
+        )
 
     def roomy(self, claim: records.PersistentVolumeClaim) -> Bools:
         """Return the nodes with room for a new volume by the driver's reports; all nodes if the driver reports none."""

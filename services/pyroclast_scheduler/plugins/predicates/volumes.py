@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.tasks import Task, TaskFacts, TaskStatus
-from pyroclast_scheduler.model.triggers import ClaimRelease, ObjectChange, Trigger
+from pyroclast_scheduler.model.triggers import ClaimRelease, ObjectChange, Pause, Trigger
 from pyroclast_scheduler.plugins.predicates.storage import NODE_SELECTED, Storage, is_bound, is_delayed, size_of
 from pyroclast_scheduler.session.outcome import Await, Preparation, Write
 from pyroclast_scheduler.session.plugin_session import PluginSession
@@ -41,6 +42,25 @@ _UNBOUND: Final = frozenset[Trigger]({
     ObjectChange(records.CsiStorageCapacity),
 })  # fmt: skip
 """The triggers after which an unbound claim may get a volume."""
+
+
+_SOON: Final = 20.0
+"""Seconds until a pod gives its room back if its claim has no volume and nothing shows that the provisioner works."""
+_LONGEST: Final = 6  # doublings of the pause until the next attempt: about 20 minutes
+_MEMORY: Final = "volumes.unprovided"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A pod got a node at `since` and waited for the volume of a claim. `times`: how often this happened before."""
+
+    since: float
+    times: int = 0
+
+    @property
+    def next_at(self) -> float:
+        """The time of the next attempt."""
+        return self.since + _SOON * (1 + (1 << min(self.times, _LONGEST)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +113,33 @@ class Volumes:
                 return f'persistentvolumeclaim "{claim.name}" bound to non-existent persistentvolume "{record.spec.volume_name}"'
             if not is_bound(record) and not is_delayed(record, self._storage.class_of(record)):
                 return "pod has unbound immediate PersistentVolumeClaims"
+            if (pause := self._pause(record)) is not None:
+                provisioner, left = self._storage.unknown_provisioner(record), math.ceil(pause)
+                made = f'node(s) got no volume for persistentvolumeclaim "{claim.name}" within {_SOON:g} s'
+                return f"{made}; no CSIDriver or volume shows that provisioner {provisioner} works; it is tried again in {left} s"
         return None
+
+    def _pause(self, claim: records.PersistentVolumeClaim) -> float | None:
+        """Return the seconds until a pod may wait for the volume of `claim` again; None if it may now."""
+        attempts: dict[str, _Attempt] = self._session.ports.memory.get(_MEMORY, {})
+        attempt, now = attempts.get(claim.metadata.uid), self._session.ports.now
+        if attempt is None or is_bound(claim) or not attempt.since + _SOON <= now < attempt.next_at:
+            return None
+        return attempt.next_at - now if self._storage.unknown_provisioner(claim) else None
+
+    def _patience_for(self, claim: records.PersistentVolumeClaim) -> float:
+        """Return for how many seconds a pod keeps its room while it waits for the volume of `claim`."""
+        is_made = not claim.spec.volume_name and all(not each.volume for each in self._by_claim.get(str(claim.key), ()))
+        if not is_made or not self._storage.unknown_provisioner(claim):
+            return self._patience
+        attempts: dict[str, _Attempt] = self._session.ports.memory.setdefault(_MEMORY, {})
+        known = {each.metadata.uid for each in self._storage.claims.values() if not is_bound(each)}
+        for uid in attempts.keys() - known:
+            del attempts[uid]
+        last, now = attempts.get(claim.metadata.uid), self._session.ports.now
+        if last is None or now >= last.next_at:
+            attempts[claim.metadata.uid] = _Attempt(now, 0 if last is None else last.times + 1)
+        return min(self._patience, _SOON)
 
     def refusals(self, task: TaskFacts) -> list[Refusal]:
         """Return the nodes on which the pod cannot get its volumes."""
@@ -148,6 +194,8 @@ class Volumes:
                 found.add(ObjectChange(records.PersistentVolume, record.spec.volume_name))
             else:
                 found |= _UNBOUND
+                if (pause := self._pause(record)) is not None:
+                    found |= {Pause(math.ceil(pause)), ObjectChange(records.CsiNode)}
         return found
 
     def moved(self, move: Move, sign: int) -> None:
@@ -174,7 +222,7 @@ class Volumes:
                 writes += self._writes(self._storage.claims[choice.claim], choice, node)
         claims = (self._storage.claims.get(claim.key) for claim in volume_claims(task.facts.pod))
         awaits = tuple(
-            Await(type(claim), str(claim.key), _Binding(claim.metadata.uid, claim.metadata.name, node), self._patience)
+            Await(type(claim), str(claim.key), _Binding(claim.metadata.uid, claim.metadata.name, node), self._patience_for(claim))
             for claim in claims
             if claim is not None and not is_bound(claim)
         )

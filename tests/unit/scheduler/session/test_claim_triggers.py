@@ -1,18 +1,24 @@
 """Jobs that wait for claims look again when these may be met, and at nothing else."""
 
+import msgspec
 import pytest
 
 from pyroclast.api import records
+from pyroclast.api import waiting_reasons as pending
+from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.triggers import (
     AnyChange,
     ClaimRelease,
     DeviceRelease,
     ObjectChange,
+    Pause,
     QueueChange,
     QueueUse,
     Room,
 )
 from tests.scenarios import claims, objects, storage
+from tests.scenarios.runner import feed
+from tests.unit.scheduler.deciding import committed, one_tier
 from tests.unit.scheduler.session.test_unschedulable import World
 
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
@@ -177,3 +183,38 @@ def test_a_device_is_free_again_after_the_write_of_its_claim_is_abandoned():
     assert not world.session()[0]
     world.cache.object_released(records.ResourceClaim, "t/taken", patch)
     assert "t-j-0" in world.session()[0]
+
+
+WORKING = {
+    "nothing shows that it works": (None, 20.0),
+    "a CSIDriver": (msgspec.convert({"metadata": {"name": "x.io/absent"}}, records.CsiDriver), 600.0),
+    "a node with the driver": (next(storage.of({"csiNodes": {"n": {"x.io/absent": 9}}})), 600.0),
+    "a volume that it made": (storage.volume("v", {"driver": "x.io/absent", "class": "other"}), 600.0),
+}
+
+
+@pytest.mark.parametrize(("shown", "patience"), WORKING.values(), ids=WORKING)
+def test_a_pod_gives_its_room_back_soon_if_nobody_provisions_its_volume(shown, patience):
+    cache, memory = Cache(), {}
+    feed(cache, {"nodes": [["n", 8, "9Gi"]], "queues": [["q", {}]], "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]]})
+    cache.object_changed(None, storage.storage_class("c", {"provisioner": "x.io/absent"}))
+    cache.object_changed(None, storage.claim("c", {"class": "c"}))
+    if shown is not None:
+        cache.object_changed(None, shown)
+    cache.pod_changed(None, objects.pod(["p", "j", "-", 6, 0, {"pvc": ["c"]}]))
+
+    def session(after):
+        outcome, commits = committed(cache, one_tier(PLUGINS), now=objects.NOW + after, memory=memory)
+        preparations = [each for commit in commits for binds in commit.binds for each in binds.preparations["t-p"]]
+        return [wait.patience for each in preparations for wait in each.awaits], outcome
+
+    assert session(0)[0] == [patience]
+    again, outcome = session(20)
+    if shown is None:
+        said = pending.parted(outcome.statuses["t/j"].conditions[-1].message)[1]
+        assert said.startswith('NodesRefuse: not now: no node takes p: 1 node(s) got no volume for persistentvolumeclaim "c"')
+        cache.groups.believe("t/j", outcome.statuses["t/j"])
+        assert Pause(20) in session(20)[1].unschedulable[0].retry_when
+        assert [session(at)[0] for at in (39, 40, 61, 99, 100)] == [[], [20.0], [], [], [20.0]]
+    else:
+        assert again == [patience]
