@@ -1,4 +1,4 @@
-"""Checks that the user of a Command may do by hand what the Command asks for.
+"""Checks the rights of users by SubjectAccessReviews: on the target of a Command, and on the queues that an object names.
 
 The controllers carry Commands out with their own rights, so a user could let them do what the user may not (confused deputy).
 """
@@ -6,16 +6,20 @@ The controllers carry Commands out with their own rights, so a user could let th
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
 
 from pyroclast.api.types import JOBS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.http.client import Client
 from pyroclast.rules import commands, submitters
+from pyroclast.rules.queue_access import MOST_QUEUES
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import Verdict
-from pyroclast.runtime.access import is_allowed
+from pyroclast.runtime.access import Remembered, is_allowed
 from pyroclast_admission.review import Answer, Review, refusal
 
 SECONDS: Final = 2.0
@@ -68,3 +72,54 @@ class Authorizer:
             return commands.absent(kind.kind, str(key))
         there = text(mapping(target.get("metadata")).get("uid"))
         return None if there == uid else commands.replaced(kind.kind, str(key), uid, there)
+
+
+USE_SECONDS: Final = 5.0
+"""Time in seconds for which the answer for one user and queue is used again."""
+
+
+class QueueUse:
+    """Asks the API server whether a user has the verb `use` on a queue."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self._answers = client, Remembered(USE_SECONDS)
+        self._asked: dict[object, asyncio.Event] = {}
+
+    async def refusal(self, review: Review, queues: Sequence[str]) -> Answer | None:
+        """Return the denial of a request by a user who may not use all these queues; None when the user may."""
+        if len(queues) > MOST_QUEUES:
+            message = f"{len(queues)} queues are named here; where their use is checked, one object may name {MOST_QUEUES}"
+            return refusal(message, code=403, reason="Forbidden")
+        try:
+            allowed = await asyncio.gather(*(self._may_use(review.user_info, queue) for queue in queues))
+        except KubeError as error:
+            message = f"the rights on queue {queues[0]} cannot be looked up now, try again: {error}"
+            return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
+        denied = [queue for queue, may in zip(queues, allowed, strict=True) if not may]
+        if not denied:
+            return None
+        name = denied[0]
+        more = f" (nor {len(denied) - 1} more of the queues named here)" if len(denied) > 1 else ""
+        rule = f"{{apiGroups: [{QUEUES.group}], resources: [{QUEUES.plural}], resourceNames: [{name}], verbs: [use]}}"
+        message = (
+            f'user "{review.user}" may not use {QUEUES.qualified} "{name}"{more}: a ClusterRole with the rule {rule} allows it, '
+            f"bound by a ClusterRoleBinding to the user or to a group of the user"
+        )
+        return refusal(message, code=403, reason="Forbidden")
+
+    async def _may_use(self, user: Mapping[str, Any], queue: str) -> bool:
+        """Return the remembered answer. Requests that need the same answer at the same time ask once."""
+        who = {name: user.get(name) for name in ("username", "uid", "groups", "extra")}
+        question = orjson.dumps([who, queue], option=orjson.OPT_SORT_KEYS)
+        while (known := self._answers.get(question)) is None:
+            if (asked := self._asked.get(question)) is not None:
+                await asked.wait()
+                continue
+            self._asked[question] = asked = asyncio.Event()
+            what = {"group": QUEUES.group, "version": QUEUES.version, "resource": QUEUES.plural, "name": queue, "verb": "use"}
+            try:
+                self._answers.put(question, await is_allowed(self._client, user, {"resourceAttributes": what}))
+            finally:
+                del self._asked[question]
+                asked.set()
+        return bool(known)

@@ -126,6 +126,7 @@ TRACED: Final = {BEGINS_TRACE: "admission.mutate", "/jobs/validate": "admission.
 
 Fetch = Callable[[Doubt], Awaitable[View | None]]
 Authorize = Callable[[Review], Awaitable[Answer | None]]
+MayUse = Callable[[Review, Sequence[str]], Awaitable[Answer | None]]
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -140,7 +141,8 @@ class Engine:
     """Answers admission reviews. The only asynchronous steps are the reads before a denial and the thread for large reviews.
 
     `known` returns the current objects and options, for each review. `fetch` reads one object from the API server. `authorize`
-    returns the denial of a request whose user lacks rights.
+    returns the denial of a request whose user lacks rights; `may_use` that of a user who may not use some of the queues, and is
+    None where everyone may use every queue.
     """
 
     def __init__(
@@ -150,13 +152,14 @@ class Engine:
         fetch: Fetch,
         *,
         authorize: Authorize,
+        may_use: MayUse | None = None,
         overload: Overload,
         metrics: ReviewMetrics,
         traces: Traces | None = None,
     ) -> None:
         self._webhooks = {webhook.path: webhook for webhook in webhooks}
         self._known, self._fetch, self._overload, self._metrics = known, fetch, overload, metrics
-        self._authorize = authorize
+        self._authorize, self._may_use = authorize, may_use
         self._traces = traces or Traces("admission")
         self._large, self._huge = _Thread("large-review"), _Thread("huge-review")
 
@@ -200,9 +203,15 @@ class Engine:
         doubts: set[Doubt] = set()
         result = answer(webhook, review, noting(self._known(), doubts))
         is_all_well = result.verdict.allowed and not (webhook.is_advice and result.verdict.warnings)
-        if is_all_well or not 0 < len(doubts) <= MAX_READ:
+        if not is_all_well and 0 < len(doubts) <= MAX_READ:
+            result = await self._answer_afresh(webhook, review, sorted(doubts, key=itemgetter(1)))
+        return await self._with_use(review, result)
+
+    async def _with_use(self, review: Review, result: Answer) -> Answer:
+        """Return `result`, or the denial of a user who may not use the queues in it."""
+        if not result.queues or self._may_use is None:
             return result
-        return await self._answer_afresh(webhook, review, sorted(doubts, key=itemgetter(1)))
+        return await self._may_use(review, result.queues) or result
 
     async def _answer_afresh(self, webhook: Webhook, review: Review, doubts: Sequence[Doubt]) -> Answer:
         """Read the objects in `doubts` from the API server, then return the answer that follows from them."""
@@ -218,18 +227,19 @@ class Engine:
 
     async def _reply_large(self, webhook: Webhook, body: bytes, thread: _Thread) -> Reply:
 
-        def work() -> tuple[Answer, Reply]:
+        def work() -> tuple[Review, Answer, Reply]:
             review = decode(body)
             result = answer(webhook, review, self._known())
-            return result, _encoded(webhook, review, result)
+            return review, result, _encoded(webhook, review, result)
 
         thread.waiting += 1
         try:
-            result, reply = await asyncio.get_running_loop().run_in_executor(thread.executor, work)
+            review, result, reply = await asyncio.get_running_loop().run_in_executor(thread.executor, work)
         finally:
             thread.waiting -= 1
-        self._count(webhook, result)
-        return reply
+        checked = await self._with_use(review, result)
+        self._count(webhook, checked)
+        return reply if checked is result else _encoded(webhook, review, checked)
 
     def _shed(self, webhook: Webhook, review: Review) -> Reply:
         self._metrics.count(webhook.path, "shed")

@@ -8,10 +8,16 @@ from enum import Enum
 from functools import partial
 from typing import TypeAlias
 
+from msgspec import structs
+
 from pyroclast.api.types import (
+    BATCH_CRON_JOBS,
     BATCH_JOBS,
     COMMANDS,
+    COMPOSITE_POD_GROUPS,
     CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
     HYPER_JOBS,
     HYPER_NODES,
     JOB_FLOWS,
@@ -21,6 +27,9 @@ from pyroclast.api.types import (
     POD_GROUPS,
     PODS,
     QUEUES,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
     ResourceType,
 )
 from pyroclast.rules import (
@@ -33,6 +42,7 @@ from pyroclast.rules import (
     jobtemplates,
     podgroups,
     pods,
+    queue_access,
     queues,
     submitters,
 )
@@ -60,6 +70,8 @@ class Webhook:
 
     `unexpected`: the message that denies any other operation; empty allows it. `is_advice`: it only warns, and so never delays or
     denies a request. `is_authorized`: the rights of the user are checked first; for an update, they were checked at the creation.
+    `uses_queues`: the object belongs to queues, which its namespace and its user must be allowed to use. `others`: further kinds
+    for which it is called, in any version.
     """
 
     path: str
@@ -71,6 +83,8 @@ class Webhook:
     handle: Handler
     is_advice: bool = False
     is_authorized: bool = False
+    uses_queues: bool = False
+    others: tuple[ResourceType, ...] = ()
 
     @property
     def configuration(self) -> str:
@@ -82,11 +96,28 @@ def answer(webhook: Webhook, review: Review, known: Known) -> Answer:
     """Return the answer of `webhook`. A request for another resource or operation is denied with Volcano's message."""
     resource = webhook.resource
     expected = f"{resource.group} {resource.version} {resource.plural}"
-    if review.resource != expected:
+    if review.resource != expected and not any(kind.qualified == review.qualified for kind in webhook.others):
         return Answer(denied(f"expect resource to be {{{expected}}}"))
     if review.operation not in webhook.operations:
         return Answer(denied(webhook.unexpected.format(review.operation)) if webhook.unexpected else ALLOWED)
-    return webhook.handle(review, known)
+    result = webhook.handle(review, known)
+    return _with_queues(result, review, known) if webhook.uses_queues and result.verdict.allowed else result
+
+
+def _with_queues(result: Answer, review: Review, known: Known) -> Answer:
+    """Return `result` with the queues whose use is to be checked, or the denial of a queue for other namespaces.
+
+    Where a program of ours or of Kubernetes creates an object for an owner, the user was checked when the owner was written.
+    """
+    is_ours = submitters.is_ours(review.user, known.options.namespace)
+    if review.operation == "DELETE" or (is_ours and review.qualified != JOBS.qualified):
+        return result
+    namespace = review.namespace
+    used = queue_access.newly_used(review.qualified, review.object, review.previous, namespace, known.flow_knowledge)
+    verdict = queue_access.check_namespace(used, namespace, known.queues)
+    if not verdict.allowed:
+        return Answer(verdict)
+    return result if is_ours or review.user in _WORKLOAD_CONTROLLERS else structs.replace(result, queues=used)
 
 
 def _default_job(review: Review, known: Known) -> Answer:
@@ -244,6 +275,10 @@ def _warn_of_queues(review: Review, known: Known) -> Answer:
     return Answer(queue_warnings(review.object, known.queues))
 
 
+def _allow(_: Review, __: Known) -> Answer:
+    return Answer()
+
+
 def _is_guarded(review: Review, known: Known) -> bool:
     """Whether the deletion must be checked. Deletions by the garbage collector and the namespace controller are never checked."""
     return known.options.guard_flows and review.user not in _CLEANERS
@@ -256,6 +291,17 @@ _CLEANERS = frozenset(
         "system:kube-controller-manager",
     }
 )
+
+_WORKLOAD_CONTROLLERS = frozenset(
+    {
+        "system:kube-controller-manager",
+        *(
+            f"system:serviceaccount:kube-system:{name}-controller"
+            for name in ("cronjob", "daemon-set", "deployment", "job", "replicaset", "replication", "statefulset")
+        ),
+    }
+)
+"""The users that create pods and groups for the workloads of Kubernetes."""
 
 _CREATE = ("CREATE",)
 _UPDATE = ("UPDATE",)
@@ -272,9 +318,18 @@ _M, _V = Mode.MUTATING, Mode.VALIDATING
 WEBHOOKS: tuple[Webhook, ...] = (
     Webhook("/jobs/mutate", "mutatejob.volcano.sh", _M, JOBS, _CREATE, _ONLY_CREATE, _default_job),
     Webhook("/jobs/restore", "restorejob.volcano.sh", _M, JOBS, _UPDATE, _ONLY_UPDATE, _restore_job),
-    Webhook("/jobs/validate", "validatejob.volcano.sh", _V, JOBS, _WRITE, _CREATE_OR_UPDATE, _check_job),
+    Webhook("/jobs/validate", "validatejob.volcano.sh", _V, JOBS, _WRITE, _CREATE_OR_UPDATE, _check_job, uses_queues=True),
     Webhook("/cronjobs/mutate", "mutatecronjob.volcano.sh", _M, CRON_JOBS, _WRITE, _ONLY_CREATE, _write_submitter),
-    Webhook("/cronjobs/validate", "validatecronjob.volcano.sh", _V, CRON_JOBS, _WRITE, _CREATE_OR_UPDATE, _check_cron_job),
+    Webhook(
+        "/cronjobs/validate",
+        "validatecronjob.volcano.sh",
+        _V,
+        CRON_JOBS,
+        _WRITE,
+        _CREATE_OR_UPDATE,
+        _check_cron_job,
+        uses_queues=True,
+    ),
     Webhook("/podgroups/mutate", "mutatepodgroup.volcano.sh", _M, POD_GROUPS, _CREATE, _INVALID, _default_pod_group),
     Webhook("/podgroups/restore", "restorepodgroup.volcano.sh", _M, POD_GROUPS, _UPDATE, _ONLY_UPDATE, _restore_pod_group),
     Webhook(
@@ -285,18 +340,37 @@ WEBHOOKS: tuple[Webhook, ...] = (
         _WRITE,
         "unsupported operation {}",
         _check_pod_group,
+        uses_queues=True,
     ),
     Webhook("/queues/mutate", "mutatequeue.volcano.sh", _M, QUEUES, _CREATE, _INVALID, _default_queue),
     Webhook("/queues/validate", "validatequeue.volcano.sh", _V, QUEUES, _ALL, _INVALID_FOR_QUEUE, _check_queue),
     Webhook("/pods/mutate", "mutatepod.volcano.sh", _M, PODS, _CREATE, _ONLY_CREATE, _default_pod),
     Webhook("/pods/validate", "validatepod.volcano.sh", _V, PODS, _CREATE, _ONLY_CREATE.strip(), _check_pod),
     Webhook("/hyperjobs/mutate", "mutatehyperjob.pyroclast.dev", _M, HYPER_JOBS, _WRITE, _CREATE_OR_UPDATE, _write_submitter),
-    Webhook("/hyperjobs/validate", "validatehyperjob.pyroclast.dev", _V, HYPER_JOBS, _WRITE, _CREATE_OR_UPDATE, _check_hyper_job),
+    Webhook(
+        "/hyperjobs/validate",
+        "validatehyperjob.pyroclast.dev",
+        _V,
+        HYPER_JOBS,
+        _WRITE,
+        _CREATE_OR_UPDATE,
+        _check_hyper_job,
+        uses_queues=True,
+    ),
     Webhook("/hypernodes/validate", "validatehypernode.volcano.sh", _V, HYPER_NODES, _WRITE, "", _check_hyper_node),
     Webhook("/jobflows/mutate", "mutatejobflow.volcano.sh", _M, JOB_FLOWS, _WRITE, _ONLY_CREATE, _write_submitter),
-    Webhook("/jobflows/validate", "validatejobflow.volcano.sh", _V, JOB_FLOWS, _ALL, _CREATE_OR_UPDATE, _check_flow),
     Webhook(
-        "/jobtemplates/validate", "validatejobtemplate.volcano.sh", _V, JOB_TEMPLATES, _ALL, _CREATE_OR_UPDATE, _check_template
+        "/jobflows/validate", "validatejobflow.volcano.sh", _V, JOB_FLOWS, _ALL, _CREATE_OR_UPDATE, _check_flow, uses_queues=True
+    ),
+    Webhook(
+        "/jobtemplates/validate",
+        "validatejobtemplate.volcano.sh",
+        _V,
+        JOB_TEMPLATES,
+        _ALL,
+        _CREATE_OR_UPDATE,
+        _check_template,
+        uses_queues=True,
     ),
     Webhook(
         "/commands/mutate", "mutatecommand.pyroclast.dev", _M, COMMANDS, _CREATE, _ONLY_CREATE, _mark_command, is_authorized=True
@@ -312,5 +386,26 @@ WEBHOOKS: tuple[Webhook, ...] = (
         "",
         _warn_of_queues,
         is_advice=True,
+    ),
+    Webhook(
+        "/workloads/validate",
+        "validatequeueuse.pyroclast.dev",
+        _V,
+        PODS,
+        _WRITE,
+        "",
+        _allow,
+        uses_queues=True,
+        others=(
+            NATIVE_POD_GROUPS,
+            COMPOSITE_POD_GROUPS,
+            BATCH_JOBS,
+            BATCH_CRON_JOBS,
+            DEPLOYMENTS,
+            REPLICA_SETS,
+            STATEFUL_SETS,
+            DAEMON_SETS,
+            REPLICATION_CONTROLLERS,
+        ),
     ),
 )

@@ -45,19 +45,29 @@ class Review(msgspec.Struct, frozen=True):
     user_info: Mapping[str, Any] = EMPTY
 
     @property
+    def qualified(self) -> str:
+        """`plural.group`; only the plural in the core group."""
+        group, _, plural = self.resource.split(" ")
+        return f"{plural}.{group}" if group else plural
+
+    @property
     def previous(self) -> Mapping[str, Any] | None:
         """The object before an update; None for another operation."""
         return self.old_object if self.operation == "UPDATE" else None
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The answer to a review. `code` and `reason` are set for a denial that has no message of Volcano and no field errors."""
+    """The answer to a review. `code` and `reason` are set for a denial that has no message of Volcano and no field errors.
+
+    `queues`: the queues that the user must be allowed to use, where admission checks that.
+    """
 
     verdict: Verdict = ALLOWED
     patch: Patch = []
     code: int = 0
     reason: str = ""
     retry_after_seconds: int = 0
+    queues: tuple[str, ...] = ()
 
 
 def decode(body: bytes) -> Review:

@@ -27,7 +27,7 @@ from pyroclast.runtime.in_process.queues import QueueCache
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.time_zones import TimeZones
 from pyroclast.runtime.tls import ServingTls, TlsFiles
-from pyroclast_admission.authorization import Authorizer
+from pyroclast_admission.authorization import Authorizer, QueueUse
 from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, QuotaCache, TemplateCache
 from pyroclast_admission.certificates.inject import BundleInjector
 from pyroclast_admission.engine import Engine, Overload, ReviewMetrics
@@ -144,6 +144,7 @@ class AdmissionService:
             known,
             fetcher.fetch,
             authorize=Authorizer(self._client, self._settings.webhook_namespace).refusal,
+            may_use=QueueUse(self._client).refusal if self._settings.queue_access == "checked" else None,
             overload=overload,
             metrics=metrics,
             traces=self._service.traces,

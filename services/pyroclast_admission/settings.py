@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
@@ -48,6 +48,9 @@ class AdmissionSettings(ServiceSettings):
     max_pods_per_job: int = Field(MOST_PODS, ge=1, description="most pods of one Job, and of all Jobs of one HyperJob")
     allow_job_placement: bool = Field(
         default=False, description="let Jobs name the node of a pod, and schedulers other than --scheduler-name"
+    )
+    queue_access: Literal["open", "checked"] = Field(
+        "open", description="who may use a queue: everyone, or who has the verb use on it (SubjectAccessReview)"
     )
     enable_flow_protection: bool = Field(
         default=True, description="reject the deletion of running flows and of the templates that they use"

@@ -19,7 +19,7 @@ from typing import Any, Final
 import yaml
 
 from pyroclast.api.keys import FLOW_FINALIZER, HYPER_JOB_FINALIZER
-from pyroclast.api.types import CRDS, HYPER_JOBS, JOB_FLOWS, NATIVE_POD_GROUPS, NODES, PODS, Key, ResourceType
+from pyroclast.api.types import CRDS, DEPLOYMENTS, HYPER_JOBS, JOB_FLOWS, NATIVE_POD_GROUPS, NODES, PODS, Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, Json, PatchKind
@@ -27,7 +27,6 @@ from pyroclast.rules.policies.switched import seats_manifests
 from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.manifests import Catalogue, Manifest, key_of
 from pyroclast_standalone.nodes.injections import SIMULATED
-from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
 
 _HELD: Final = ((JOB_FLOWS, FLOW_FINALIZER), (HYPER_JOBS, HYPER_JOB_FINALIZER))
 """The kinds whose deletion waits for their Jobs, and the finalizer of each."""

@@ -25,12 +25,14 @@ from .usage import cpu_seconds
 
 CONNECTIONS = 32
 RUN = "--run=00000000"
+USER = "alice-00"
 SECONDS = float(os.environ.get("PYROCLAST_BENCH_SECONDS", "4"))
 
 MIN_PER_SECOND_1 = 4000
 MIN_PER_SECOND_20 = 500
 MAX_MICROSECONDS_PER_TASK = 150
 MAX_P99_MILLISECONDS = 10.0
+CHECKED_PER_SECOND, MAX_CHECKED_P99_MILLISECONDS = 1000.0, 5.0
 
 
 def message(method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> bytes:
@@ -130,7 +132,7 @@ def request(path: str, tasks: int) -> bytes:
         "name": "train",
         "namespace": "team-a",
         "operation": "CREATE",
-        "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
+        "userInfo": {"username": USER, "groups": ["system:authenticated"]},
         "object": job(tasks),
         "dryRun": False,
     }
@@ -155,7 +157,7 @@ class Figures:
 async def load(
     port: int, tls: ssl.SSLContext, pid: int, review: bytes, *, per_second: float = 0.0, fresh: bool = False
 ) -> Figures:
-    """Ask for `SECONDS` on all connections, as fast as it goes or at a fixed pace; with `fresh` of another Job each time."""
+    """Ask for `SECONDS` on all connections, as fast as it goes or at a fixed pace; `fresh`: another Job and user each time."""
     latencies: list[float] = []
     connections = [await Connection.open(f"https://127.0.0.1:{port}", tls) for _ in range(CONNECTIONS)]
     cpu, start = cpu_seconds(pid), time.perf_counter()
@@ -168,7 +170,8 @@ async def load(
                 await asyncio.sleep(max(0.0, due - now))
                 due += interval
             run = b"--run=%08d" % len(latencies)
-            asked = review.replace(RUN.encode(), run) if fresh else review
+            user = b"alice-%02d" % (len(latencies) % 100)
+            asked = review.replace(RUN.encode(), run).replace(USER.encode(), user) if fresh else review
             sent = time.perf_counter()
             body = await connection.ask(asked)
             latencies.append(time.perf_counter() - sent)
@@ -199,11 +202,16 @@ async def measure(port: int, bundle: bytes, pid: int) -> bool:
     half = await load(port, tls, pid, request("/jobs/validate", 1), per_second=validate_1.per_second / 2)
     print(f"CPU per task: {per_task:.0f} us")
     print(f"at half the pace ({half.per_second:.0f}/s): p50 {half.p50_milliseconds:.1f} ms, p99 {half.p99_milliseconds:.1f} ms")
+    checked = await load(port, tls, pid, request("/jobs/validate", 1), per_second=CHECKED_PER_SECOND, fresh=True)
+    print(f"100 users at {checked.per_second:.0f}/s, each checked: p99 {checked.p99_milliseconds:.1f} ms")
     met = {
         f"a Job of 1 task: {MIN_PER_SECOND_1}/s per core": validate_1.per_core >= MIN_PER_SECOND_1,
         f"a Job of 20 tasks: {MIN_PER_SECOND_20}/s per core": validate_20.per_core >= MIN_PER_SECOND_20,
         f"CPU per task at most {MAX_MICROSECONDS_PER_TASK} us": per_task <= MAX_MICROSECONDS_PER_TASK,
         f"p99 below {MAX_P99_MILLISECONDS:.0f} ms at half the pace": half.p99_milliseconds < MAX_P99_MILLISECONDS,
+        f"p99 below {MAX_CHECKED_P99_MILLISECONDS:.0f} ms for 100 users who are asked about": (
+            checked.p99_milliseconds < MAX_CHECKED_P99_MILLISECONDS
+        ),
     }
     for target, reached in met.items():
         print(f"{'met' if reached else 'MISSED'}: {target}")

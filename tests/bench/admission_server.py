@@ -12,18 +12,20 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
 from pyroclast.api.types import QUEUES
+from pyroclast.kube.http.client import Client
 from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast.runtime import supervisor
 from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.tls import ServingTls
+from pyroclast_admission.authorization import QueueUse
 from pyroclast_admission.certificates.issue import Material, carry_out
 from pyroclast_admission.certificates.plan import Policy, Step
-from pyroclast_admission.engine import Engine, Fetch, Overload, ReviewMetrics
+from pyroclast_admission.engine import Engine, Fetch, MayUse, Overload, ReviewMetrics
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Known, Options
 from pyroclast_admission.lookup import Doubt, View
@@ -121,7 +123,9 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(state: Known | None = None, *, material: Material | None = None) -> AsyncIterator[Serving]:
+async def serving(
+    state: Known | None = None, *, material: Material | None = None, may_use: MayUse | None = None
+) -> AsyncIterator[Serving]:
     """The webhook server on a free port of this machine."""
     state = state or known()
     material = material or carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
@@ -129,7 +133,9 @@ async def serving(state: Known | None = None, *, material: Material | None = Non
     tls.use(material.certificate, material.key)
 
     overload, metrics = Overload(), ReviewMetrics(CollectorRegistry())
-    engine = Engine(WEBHOOKS, lambda: state, reader(state), authorize=everybody, overload=overload, metrics=metrics)
+    engine = Engine(
+        WEBHOOKS, lambda: state, reader(state), authorize=everybody, may_use=may_use, overload=overload, metrics=metrics
+    )
     server = WebhookServer(engine, metrics, tls.context)
     await server.start("127.0.0.1", 0)
     try:
@@ -138,8 +144,16 @@ async def serving(state: Known | None = None, *, material: Material | None = Non
         await server.stop()
 
 
+class _Rights:
+    """An API server that allows everything, 2 ms after it is asked."""
+
+    async def request(self, *_: str, **__: object) -> bytes:
+        await asyncio.sleep(0.002)
+        return b'{"status": {"allowed": true}}'
+
+
 async def _main() -> None:
-    async with serving() as server:
+    async with serving(may_use=QueueUse(cast(Client, _Rights())).refusal) as server:
         supervisor.freeze_loaded()
         print(server.port, base64.b64encode(server.material.bundle).decode(), flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

@@ -32,7 +32,11 @@ and those that the resource groups of the configuration select. No other pod wai
 {{- /* Paths of all webhooks, separated by commas. Those of Commands are always among them: the controllers execute none unmarked. */}}
 {{- define "pyroclast.webhookPaths" -}}
 {{- $paths := compact (splitList "," (nospace (default "" .Values.custom.enabled_admissions))) }}
-{{- if $paths }}{{ join "," (uniq (concat $paths (list "/commands/mutate" "/commands/validate"))) }}{{ end }}
+{{- $always := list "/commands/mutate" "/commands/validate" }}
+{{- if eq .Values.webhook.queueAccess "checked" }}
+{{- $always = concat $always (list "/jobs/validate" "/cronjobs/validate" "/podgroups/validate" "/hyperjobs/validate" "/jobflows/validate" "/jobtemplates/validate" "/workloads/validate") }}
+{{- end }}
+{{- if $paths }}{{ join "," (uniq (concat $paths $always)) }}{{ end }}
 {{- end }}
 
 {{- /*

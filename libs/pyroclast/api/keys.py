@@ -26,6 +26,7 @@ OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
 AUTHORIZED_FOR: Final = "pyroclast.dev/authorized-for"
 
 # Queues; only in Pyroclast
+QUEUE_NAMESPACES: Final = "pyroclast.dev/namespaces"  # the only namespaces that may use the queue, separated by commas
 QUEUE_MINIMUM_RUN_TIME: Final = "pyroclast.dev/minimum-run-time"
 QUEUE_BUDGET: Final = "scheduling.volcano.sh/budget"
 QUEUE_BUDGET_SPENT: Final = "scheduling.volcano.sh/budget-spent"  # written by the recorder

@@ -88,9 +88,12 @@ SELF_SUBJECT_REVIEWS: Final = ResourceType(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
 LEASES: Final = ResourceType("coordination.k8s.io", "v1", "leases", "Lease")
+REPLICATION_CONTROLLERS: Final = _core("replicationcontrollers", "ReplicationController")
+DEPLOYMENTS: Final = ResourceType("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS: Final = ResourceType("apps", "v1", "replicasets", "ReplicaSet")
 STATEFUL_SETS: Final = ResourceType("apps", "v1", "statefulsets", "StatefulSet")
 DAEMON_SETS: Final = ResourceType("apps", "v1", "daemonsets", "DaemonSet")
+BATCH_CRON_JOBS: Final = ResourceType("batch", "v1", "cronjobs", "CronJob")
 BATCH_JOBS: Final = ResourceType("batch", "v1", "jobs", "Job")
 PRIORITY_CLASSES: Final = _cluster("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")
 STORAGE_CLASSES: Final = _cluster("storage.k8s.io", "v1", "storageclasses", "StorageClass")

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from pyroclast.api.jobplugins import BUILT_IN
-from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_BUDGET, SCHEDULING_QUEUE_NAME
+from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_BUDGET, QUEUE_NAMESPACES, SCHEDULING_QUEUE_NAME
 from pyroclast.rules.values import amount, mapping, text
 from pyroclast.rules.verdicts import Verdict
 
@@ -24,7 +24,10 @@ COMPLETE_PHASES = ("Succeed", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The fields of a Queue that rules read. Resource lists map names to quantities in JSON."""
+    """The fields of a Queue that rules read. Resource lists map names to quantities in JSON.
+
+    `namespaces`: the namespaces that may use the queue; None when the queue does not name them, so that all may.
+    """
 
     name: str
     parent: str = ""
@@ -36,6 +39,7 @@ class QueueView:
     guarantee: Mapping[str, Any] = field(default_factory=dict)
     allocated_pods: int = 0
     budget: str | None = None
+    namespaces: Collection[str] | None = None
 
     @classmethod
     def of(cls, queue: Mapping[str, Any], *, name: str = "") -> QueueView:
@@ -54,12 +58,18 @@ class QueueView:
             guarantee=mapping(mapping(spec.get("guarantee")).get("resource")),
             allocated_pods=pods.value if pods is not None else 0,
             budget=budget if isinstance(budget := annotations.get(QUEUE_BUDGET), str) else None,
+            namespaces=namespaces_in(annotations.get(QUEUE_NAMESPACES)),
         )
 
     @property
     def is_open(self) -> bool:
         """Whether the queue accepts jobs. A new queue has no state yet, and counts as open."""
         return self.state in ("", "Open")
+
+
+def namespaces_in(annotation: object) -> frozenset[str] | None:
+    """Return the namespaces that the annotation of a Queue names; None without the annotation."""
+    return frozenset(name.strip() for name in annotation.split(",")) if isinstance(annotation, str) else None
 
 
 class QueueLookup(Protocol):
@@ -163,7 +173,7 @@ class NotedQueues:
     def get(self, name: str) -> QueueView | None:
         """Return the queue of that name; None when there is none."""
         view = self._queues.get(name)
-        if name and (view is None or not view.is_open):
+        if name and (view is None or not view.is_open or view.namespaces is not None):
             self._note(name)
         return view
 

@@ -131,6 +131,26 @@ class Reader:
         return found
 
 
+class Remembered:
+    """Answers of the API server, each for `seconds`, and `MOST_REMEMBERED` at the most."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._known: OrderedDict[object, tuple[float, Any]] = OrderedDict()
+
+    def get(self, question: object) -> Any:  # noqa: ANN401 - a user or a verdict
+        """Return the answer; None when it is not known any more."""
+        found = self._known.get(question)
+        return found[1] if found is not None and found[0] > time.monotonic() else None
+
+    def put(self, question: object, answer: Any) -> None:  # noqa: ANN401 - the same
+        """Remember an answer, in place of the oldest one where there are too many."""
+        self._known[question] = (time.monotonic() + self._seconds, answer)
+        self._known.move_to_end(question)
+        while len(self._known) > MOST_REMEMBERED:
+            self._known.popitem(last=False)
+
+
 class Access:
     """Asks the API server for users and rights, and caches its responses.
 
@@ -139,9 +159,8 @@ class Access:
     """
 
     def __init__(self, client: Client, audience: str = "", remembered: float = REMEMBERED_SECONDS) -> None:
-        self._client, self._remembered = client, remembered
+        self._client, self._known = client, Remembered(remembered)
         self._audiences: Sequence[str] = (audience,) if audience else ()
-        self._known: OrderedDict[tuple[str, str], tuple[float, Any]] = OrderedDict()
 
     async def reader(self, request: web.BaseRequest) -> Reader:
         """Return the sender of a request. Raises Denied: the API server does not know the sender."""
@@ -154,35 +173,25 @@ class Access:
 
     async def bearer(self, token: str) -> Reader:
         """Return the owner of a token. Raises Denied: the API server does not know the token."""
-        user = self._recall(("token", token))
+        user = self._known.get(("token", token))
         if user is None:
             user = await _answered(user_of(self._client, token))
             if not user.get("username") and self._audiences:
                 user = await _answered(user_of(self._client, token, self._audiences))
             if not user.get("username"):
                 raise Denied(401, "the API server does not know this token")
-            self._remember(("token", token), user)
+            self._known.put(("token", token), user)
         return Reader(self, user)
 
     async def may_list(self, user: Mapping[str, Any], namespace: str) -> bool:
         """Whether a user may list the Jobs of a namespace; of all namespaces when `namespace` is empty."""
         question = (user["username"] + "\0" + "\0".join(sorted(user.get("groups") or ())), namespace)
-        known = self._recall(question)
+        known = self._known.get(question)
         if known is None:
             attributes = {"group": "batch.volcano.sh", "resource": "jobs", "verb": "list", "namespace": namespace}
             known = await _answered(is_allowed(self._client, user, {"resourceAttributes": attributes}))
-            self._remember(question, known)
+            self._known.put(question, known)
         return bool(known)
-
-    def _recall(self, question: tuple[str, str]) -> Any:  # noqa: ANN401 - a user or a verdict
-        found = self._known.get(question)
-        return found[1] if found is not None and found[0] > time.monotonic() else None
-
-    def _remember(self, question: tuple[str, str], answer: Any) -> None:  # noqa: ANN401 - the same
-        self._known[question] = (time.monotonic() + self._remembered, answer)
-        self._known.move_to_end(question)
-        while len(self._known) > MOST_REMEMBERED:
-            self._known.popitem(last=False)
 
 
 async def _answered(review: Awaitable[T]) -> T:

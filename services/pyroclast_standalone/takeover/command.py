@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from pyroclast.api.types import CONFIG_MAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
+from pyroclast.api.types import CONFIG_MAPS, DAEMON_SETS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, Json, PatchKind
@@ -27,7 +27,7 @@ from pyroclast_standalone.takeover.answers import (
     check_scheduler_configuration,
     known_flags,
 )
-from pyroclast_standalone.takeover.inventory import DAEMON_SETS, Inventory, Program, WebhookConfiguration, read
+from pyroclast_standalone.takeover.inventory import Inventory, Program, WebhookConfiguration, read
 from pyroclast_standalone.takeover.review import COUNTERPARTS, Effect, Finding, chart_values, review
 
 REPLICAS: Final = "pyroclast.dev/replicas-before-takeover"

@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 from pyroclast.api.types import (
     CONFIG_MAPS,
     CRDS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
     JOB_FLOWS,
     JOBS,
     LEASES,
@@ -19,6 +21,7 @@ from pyroclast.api.types import (
     POD_GROUPS,
     QUEUES,
     SERVICES,
+    STATEFUL_SETS,
     VALIDATING_WEBHOOKS,
     Key,
     ResourceType,
@@ -27,9 +30,6 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client, Json
 from pyroclast.lifecycle import shards
 
-DEPLOYMENTS: Final = ResourceType("apps", "v1", "deployments", "Deployment")
-STATEFUL_SETS: Final = ResourceType("apps", "v1", "statefulsets", "StatefulSet")
-DAEMON_SETS: Final = ResourceType("apps", "v1", "daemonsets", "DaemonSet")
 WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS)
 POLICIES: Final = tuple(
     ResourceType("admissionregistration.k8s.io", version, f"{kind.lower()[:-1]}ies", kind, namespaced=False)

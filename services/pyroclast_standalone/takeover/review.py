@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from pyroclast.api.types import Key
+from pyroclast.api.types import DAEMON_SETS, Key
 from pyroclast.resources import quantity
 from pyroclast_standalone.takeover.answers import ADMISSION_FILE, CONTROLLER_FILE, SCHEDULER_FILE, ConfigurationAnswer
 from pyroclast_standalone.takeover.inventory import (
     ADMISSION,
     AGENT,
     CONTROLLERS,
-    DAEMON_SETS,
     HYPERNODES,
     PROGRAMS,
     SCHEDULER,

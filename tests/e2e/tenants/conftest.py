@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -21,11 +22,35 @@ class Tenants(NamedTuple):
     bob: User
 
 
+def job_of(name: str, *, cpu: str = "1", pods: int = 1, annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    """A Job of one task, all of whose pods start together and run until they are deleted."""
+    container = {"name": "main", "image": "any", "command": ["sleep", "600"], "resources": {"requests": {"cpu": cpu}}}
+    template = {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": {"minAvailable": pods, "tasks": [{"name": "main", "replicas": pods, "template": template}], **spec},
+    }
+
+
+def let_use(cluster: Cluster, queue: str, *subjects: str) -> None:
+    """Bind a ClusterRole that allows the use of the queue, as `kubectl create clusterrolebinding` takes its subjects."""
+    name = f"use-queue-{queue}"
+    rule = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "resourceNames": [queue], "verbs": ["use"]}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": [rule]}
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(role))
+    cluster.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", *subjects)
+
+
 @pytest.fixture(scope="package")
 def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One control plane for all tests of this folder."""
-    with running(control_plane, tmp_path_factory.mktemp(f"tenants-{control_plane}"), nodes=NODES) as cluster:
-        yield cluster
+    """One control plane for all tests of this folder, where everyone may use the queue `default`."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYROCLAST_QUEUE_ACCESS", "checked")
+        with running(control_plane, tmp_path_factory.mktemp(f"tenants-{control_plane}"), nodes=NODES) as cluster:
+            let_use(cluster, "default", "--group=system:authenticated")
+            yield cluster
 
 
 @pytest.fixture

@@ -8,9 +8,7 @@ import pytest
 
 from pyroclast.api.keys import AUTHORIZED_FOR
 from tests.e2e.support.cluster import Cluster, wait_until
-from tests.e2e.tenants.conftest import Tenants
-
-TASK = {"name": "main", "replicas": 1, "template": {"spec": {"containers": [{"name": "main", "image": "any"}]}}}
+from tests.e2e.tenants.conftest import Tenants, job_of
 
 
 def command(action: str, target: dict[str, Any], **metadata: Any) -> dict[str, Any]:
@@ -30,9 +28,7 @@ def test_a_user_closes_no_queue_by_a_command(cluster: Cluster, tenants: Tenants,
 
 
 def test_a_command_with_the_uid_of_another_tenants_job_is_refused(tenants: Tenants) -> None:
-    job = tenants.bob.create(
-        {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "mine"}, "spec": {"tasks": [TASK]}}
-    )
+    job = tenants.bob.create(job_of("mine"))
     target = {"apiVersion": job["apiVersion"], "kind": "Job", "name": "mine", "uid": job["metadata"]["uid"]}
     assert f"there is no Job {tenants.alice.namespace}/mine" in tenants.alice.refused(command("AbortJob", target))
     tenants.bob.create(command("AbortJob", target))

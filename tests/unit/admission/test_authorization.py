@@ -1,7 +1,8 @@
-"""A Command passes only for a user who may update its target, and only while the target is the one that it means."""
+"""A Command passes only for a user who may update its target, which is the one that it means; a queue is used by right alone."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any, cast
 
@@ -13,9 +14,11 @@ from pyroclast.api.keys import AUTHORIZED_FOR
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.http.client import Client
-from pyroclast_admission.authorization import Authorizer
+from pyroclast.rules.lookups import QueueView
+from pyroclast_admission.authorization import Authorizer, QueueUse
 from pyroclast_admission.engine import Engine, Overload, ReviewMetrics
 from pyroclast_admission.handlers import WEBHOOKS
+from pyroclast_admission.known import Options
 from tests.bench.admission_server import known, reader
 from tests.unit.admission.clients import review
 
@@ -23,14 +26,16 @@ ALICE = {"username": "alice", "groups": ["team-a"], "uid": "7", "extra": {"scope
 FLOWS = "system:serviceaccount:ours:pyroclast-jobflow"
 
 
+QUEUES = (QueueView("research", "root", "Open"), QueueView("theirs", "root", "Open", namespaces={"team-b"}))
 UIDS = {("Queue", "", "default"): "q-1", ("Job", "team-a", "own"): "j-1", ("Job", "team-b", "other"): "j-2"}
 
 
 class Server:
     """An API server with a queue, a Job in team-a and a Job in team-b; `may` holds who may update what."""
 
-    def __init__(self, *may: tuple[str, str, str, str], is_down: bool = False) -> None:
-        self._may, self._is_down = may, is_down
+    def __init__(self, *may: tuple[str, str, str, str], is_down: bool = False, is_open: bool = False) -> None:
+        self._may, self.is_down, self.is_open = may, is_down, is_open
+        self.use = QueueUse(cast(Client, self))
         self.asked: list[dict[str, Any]] = []
 
     async def get(self, kind: ResourceType, key: Key, **_: object) -> dict[str, Any]:
@@ -41,27 +46,31 @@ class Server:
 
     async def request(self, _: str, path: str, *, body: bytes, **__: object) -> bytes:
         assert path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-        if self._is_down:
+        if self.is_down:
             raise KubeError("no answer")
         spec = orjson.loads(body)["spec"]
         self.asked.append(spec)
         what = spec["resourceAttributes"]
         right = (spec["user"], what["resource"], what.get("namespace", ""), what["name"])
-        return orjson.dumps({"status": {"allowed": what["verb"] == "update" and right in self._may}})
+        verb = "use" if what["resource"] == "queues" and what["name"] != "default" else "update"
+        return orjson.dumps({"status": {"allowed": what["verb"] == verb and right in self._may}})
 
 
-async def answer(server: Server, path: str, command: dict[str, Any], user: dict[str, Any] | None = None) -> dict[str, Any]:
-    state = known()
+async def answer(
+    server: Server, path: str, command: dict[str, Any], user: dict[str, Any] | None = None, **request: Any
+) -> dict[str, Any]:
+    state = known(*QUEUES, options=Options(namespace="ours"))
     engine = Engine(
         WEBHOOKS,
         lambda: state,
         reader(state),
         authorize=Authorizer(cast(Client, server), "ours").refusal,
+        may_use=None if server.is_open else server.use.refusal,
         overload=Overload(),
         metrics=ReviewMetrics(CollectorRegistry()),
     )
     try:
-        reply = await engine.reply(path, orjson.dumps(review(path, object=command, userInfo=user or ALICE)))
+        reply = await engine.reply(path, orjson.dumps(review(path, object=command, userInfo=user or ALICE, **request)))
     finally:
         engine.close()
     response: dict[str, Any] = orjson.loads(reply.body)["response"]
@@ -136,3 +145,86 @@ async def test_only_our_jobflow_controller_needs_no_right_and_only_for_jobs() ->
     assert not (await answer(Server(), "/commands/mutate", CLOSE, {"username": FLOWS}))["allowed"]
     foreign = {"username": FLOWS.replace(":ours:", ":team-a:")}
     assert not (await answer(Server(), "/commands/mutate", ABORT, foreign))["allowed"]
+
+
+CONTAINER = {"name": "c", "image": "any"}
+TASK = {"name": "t", "replicas": 1, "template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}}
+NAMED = {"scheduling.volcano.sh/queue-name": "research"}
+JOB = {"metadata": {"name": "it"}, "spec": {"queue": "research", "minAvailable": 1, "tasks": [TASK]}}
+USE = ("alice", "queues", "", "research")
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Job": ("/jobs/validate", JOB),
+    "large Job": ("/jobs/validate", {**JOB, "metadata": {"name": "it", "annotations": {"a": "x" * 70_000}}}),
+    "CronJob": ("/cronjobs/validate", {"metadata": {"name": "it"}, "spec": {"schedule": "* * * * *", "jobTemplate": JOB}}),
+    "JobTemplate": ("/jobtemplates/validate", JOB),
+    "HyperJob": (
+        "/hyperjobs/validate",
+        {"metadata": {"name": "it"}, "spec": {"replicatedJobs": [{"name": "a", "replicas": 1, "templateSpec": JOB["spec"]}]}},
+    ),
+    "JobFlow": (
+        "/jobflows/validate",
+        {"metadata": {"name": "it"}, "spec": {"flows": [{"name": "a", "patch": {"spec": {"queue": "research"}}}]}},
+    ),
+    "PodGroup": ("/podgroups/validate", {"metadata": {"name": "it"}, "spec": {"queue": "research", "minMember": 1}}),
+    "pod": ("/workloads/validate", {"metadata": {"name": "it", "annotations": NAMED}}),
+    "Deployment": ("/workloads/validate", {"spec": {"template": {"metadata": {"labels": NAMED}}}}),
+}
+
+
+@pytest.mark.parametrize(("path", "given"), CASES.values(), ids=CASES.keys())
+async def test_object_in_a_queue_passes_only_for_a_user_who_may_use_the_queue(path: str, given: dict[str, Any]) -> None:
+    status = (await answer(Server(), path, given))["status"]
+    assert (status["code"], status["reason"]) == (403, "Forbidden")
+    assert status["message"].startswith('user "alice" may not use queues.scheduling.volcano.sh "research": a ClusterRole with')
+    assert "resources: [queues], resourceNames: [research], verbs: [use]}" in status["message"]
+    assert (await answer(Server(USE), path, given))["allowed"]
+    assert (await answer(Server(is_open=True), path, given))["allowed"]
+    assert (await answer(Server(), path, given, operation="UPDATE", oldObject=given))["allowed"]
+    status = (await answer(Server(is_down=True), path, given))["status"]
+    assert (status["code"], status["details"]["retryAfterSeconds"]) == (503, 1)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize(("path", "given"), CASES.values(), ids=CASES.keys())
+async def test_queue_for_other_namespaces_is_refused_in_both_modes(is_open: bool, path: str, given: dict[str, Any]) -> None:
+    theirs = orjson.loads(orjson.dumps(given).replace(b"research", b"theirs"))
+    server = Server(("alice", "queues", "", "theirs"), is_open=is_open)
+    told = 'queue "theirs" may not be used in the namespace "team-a"'
+    assert told in (await answer(server, path, theirs))["status"]["message"]
+    assert (await answer(server, path, theirs, namespace="team-b"))["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("user", "path", "asks"),
+    [
+        ("system:serviceaccount:ours:pyroclast-controllers", "/jobs/validate", False),
+        ("system:serviceaccount:ours:pyroclast-controllers", "/podgroups/validate", False),
+        ("system:serviceaccount:kube-system:replicaset-controller", "/workloads/validate", False),
+        ("system:serviceaccount:kube-system:other", "/workloads/validate", True),
+        ("system:serviceaccount:team-a:replicaset-controller", "/workloads/validate", True),
+        ("system:serviceaccount:ours-too:pyroclast-controllers", "/jobs/validate", True),
+    ],
+)
+async def test_what_a_controller_creates_for_an_owner_is_not_asked_again(user: str, path: str, asks: bool) -> None:
+    given = next(body for each, body in CASES.values() if each == path)
+    assert (await answer(Server(), path, given, {"username": user}))["allowed"] is not asks
+
+
+async def test_answers_are_used_again_for_the_same_user_and_queue_alone() -> None:
+    server = Server(USE)
+    path, given = CASES["pod"]
+    assert all(each["allowed"] for each in await asyncio.gather(*(answer(server, path, given) for _ in range(9))))
+    assert len(server.asked) == 1
+    for other in ({**ALICE, "username": "bob"}, {**ALICE, "groups": []}, {**ALICE, "extra": {}}):
+        await answer(server, path, given, other)
+    assert len(server.asked) == 4
+    default = {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "default"}}}
+    assert not (await answer(server, path, default))["allowed"]
+
+
+async def test_an_object_with_very_many_queues_asks_nothing() -> None:
+    entries = [{"name": f"a{n}", "patch": {"spec": {"queue": f"q{n}"}}} for n in range(33)]
+    server = Server()
+    status = (await answer(server, "/jobflows/validate", {"metadata": {"name": "it"}, "spec": {"flows": entries}}))["status"]
+    assert (status["code"], server.asked) == (403, [])
+    assert "33 queues are named here" in status["message"]

@@ -83,6 +83,7 @@ OBJECTS: dict[str, dict[str, Any]] = {
     "jobtemplates": {"metadata": {"name": "t"}, "spec": full_job(1)["spec"]},
     "commands": {"metadata": {"name": "c"}, "action": "AbortJob", "target": {"kind": "Job", "name": "j", "uid": "1"}},
     "batchjobs": {"metadata": {"annotations": NAMED}, "spec": {"template": {"metadata": {"labels": NAMED}, **template()}}},
+    "workloads": {"metadata": {"annotations": NAMED}, "spec": {"template": {"metadata": {"labels": NAMED}}, "jobTemplate": {}}},
     "nativegroups": {"metadata": {"labels": NAMED}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}},
 }
 

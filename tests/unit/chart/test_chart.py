@@ -131,6 +131,7 @@ WEBHOOKS = {
     "/commands/validate": ("validatecommand.volcano.sh", "commands", ["CREATE", "UPDATE"]),
     "/batchjobs/validate": ("warnofjob.pyroclast.dev", "jobs", ["CREATE"]),
     "/nativegroups/validate": ("warnofpodgroup.pyroclast.dev", "podgroups", ["CREATE"]),
+    "/workloads/validate": ("validatequeueuse.pyroclast.dev", "pods", ["CREATE", "UPDATE"]),
 }
 
 
@@ -142,7 +143,7 @@ def webhooks_of(documents):
             path = webhook["clientConfig"]["service"]["path"]
             assert document["metadata"]["name"] == "volcano-admission-service" + path.replace("/", "-")
             assert document["kind"].startswith("Mutating" if path.endswith(("mutate", "restore")) else "Validating")
-            (rule,) = webhook["rules"]
+            rule = webhook["rules"][0]
             found[path] = (webhook["name"], rule["resources"][0], rule["operations"])
     return found
 
@@ -150,6 +151,25 @@ def webhooks_of(documents):
 def test_the_webhooks_that_the_admission_service_serves_are_called_by_default():
     served = {webhook.path: (webhook.name, webhook.resource.plural, list(webhook.operations)) for webhook in handlers.WEBHOOKS}
     assert webhooks_of(KEPT) == served
+    called = {
+        hook["name"]: {(*rule["apiGroups"], *rule["resources"]) for rule in hook["rules"]}
+        for each in KEPT
+        if each["kind"].endswith("WebhookConfiguration")
+        for hook in each["webhooks"]
+    }
+    assert called == {
+        webhook.name: {(kind.group, kind.plural) for kind in (webhook.resource, *webhook.others)} for webhook in handlers.WEBHOOKS
+    }
+
+
+def test_checked_access_to_queues_calls_the_webhooks_that_check_it_whatever_else_is_enabled(helm):
+    documents = rendered(helm, "webhook.queueAccess=checked", "custom.enabled_admissions=/queues/validate")
+    assert "--queue-access=checked" in container_of(documents, "admission")["args"]
+    checking = {webhook.path for webhook in handlers.WEBHOOKS if webhook.uses_queues}
+    assert webhooks_of(documents).keys() == checking | {"/queues/validate", "/commands/mutate", "/commands/validate"}
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        render.render(helm, "--set", "webhook.queueAccess=checked,custom.admission_enable=false,custom.vap_enable=true")
+    assert "nobody would ask who may use a queue" in caught.value.stderr
 
 
 def test_only_warning_webhooks_ignore_failures_and_time_out_within_two_seconds():

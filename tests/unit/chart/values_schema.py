@@ -42,7 +42,7 @@ RESERVED = {
     "admission": """port webhook-namespace webhook-service-name webhook-url webhook-secret-name enabled-admission admission-conf
         tls-cert-file tls-private-key-file ca-cert-file certificate-validity ca-validity certificate-overlap metrics-address
         max-queue-depth enable-root-queue-protection enable-queue-allocated-pods-check enable-flow-protection job-plugins
-        scheduler-name feature-gates shutdown-delay-duration max-pods-per-job allow-job-placement""",
+        scheduler-name feature-gates shutdown-delay-duration max-pods-per-job allow-job-placement queue-access""",
     "board": """page-address login session-key-file recorder-url recorder-token-file lease-namespace page-cert-file page-key-file
         requestheader-client-ca-file requestheader-allowed-names scheduler-url scheduler-token-file trace-url""",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
@@ -60,6 +60,7 @@ _ADMISSION_TOO = {"kube-api-qps", "kube-api-burst"}
 # What the default of a value does not tell, by a pattern of its path; the first that fits counts.
 LIMITS = [
     (r"webhook\.failurePolicy", {"enum": ["Fail", "Ignore"]}),
+    (r"webhook\.queueAccess", {"enum": ["open", "checked"]}),
     (r"webhook\.certificates", {"enum": ["self-signed", "secret"]}),
     (r"webhook\.timeoutSeconds", {"type": "integer", "minimum": 1, "maximum": 30}),
     (

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 
 from pyroclast.api.crds import custom_resource_definitions
+from pyroclast.api.keys import QUEUE_NAMESPACES
 from pyroclast.api.records import Queue
 from pyroclast.api.types import COMMANDS, CRDS, JOBS, QUEUES, Key
 from pyroclast.kube.basics.errors import ApiError, NotFound
@@ -117,6 +118,14 @@ async def test_a_job_denied_in_process_is_refused_with_the_message_of_the_webhoo
         assert (refused.value.status == 422) is bool(verdict.causes)
         with pytest.raises(NotFound):
             await client.get(JOBS, Key(NS, "j"))
+
+
+async def test_a_queue_of_other_namespaces_refuses_a_job_created_in_process() -> None:
+    async with api_server() as client:
+        named = {"metadata": {"annotations": {QUEUE_NAMESPACES: "another"}}}
+        await client.patch(QUEUES, Key("", "default"), named, PatchKind.MERGE)
+        with pytest.raises(ApiError, match=f'may not be used in the namespace "{NS}"'):
+            await creator(client).create(job("j", SPECS["bare"]))
 
 
 @pytest.mark.parametrize("options", [{"webhooks": ()}, {"exempt": (NS,)}])

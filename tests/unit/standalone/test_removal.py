@@ -12,7 +12,7 @@ import pytest
 
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.keys import FLOW_FINALIZER, HYPER_JOB_FINALIZER
-from pyroclast.api.types import CONFIG_MAPS, CRDS, HYPER_JOBS, JOB_FLOWS, NAMESPACES, Key, ResourceType
+from pyroclast.api.types import CONFIG_MAPS, CRDS, DEPLOYMENTS, HYPER_JOBS, JOB_FLOWS, NAMESPACES, Key, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
@@ -21,7 +21,6 @@ from pyroclast_standalone.accounts import Accounts
 from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.installation import release, remove
 from pyroclast_standalone.manifests import has_all, read
-from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
 from tests.unit.kube.fault_server import FaultServer, Step, answer, status
 from tests.unit.running import running_server
 from tests.unit.standalone.takeover.test_takeover_command import deployment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from pyroclast.api import keys
@@ -11,6 +11,7 @@ from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
 from pyroclast.resources.quantity import Format, from_millis, from_value
 from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
+from pyroclast.rules.names import dns_label
 from pyroclast.rules.podspecs.requirements import COUNTED, HUGE_PAGES, is_extended
 from pyroclast.rules.values import Json, amount, mapping, text
 from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict, field_verdict
@@ -28,6 +29,15 @@ def check_budget(text: str | None) -> Iterator[FieldError]:
     """Yield the faults of the budget annotation, each with the path of the field inside the annotation."""
     for fault in budget_faults(text) if text is not None else ():
         yield invalid(f"{PATH}.{fault.path}" if fault.path else PATH, fault.value, fault.text)
+
+
+def check_namespaces(names: Collection[str] | None) -> Iterator[FieldError]:
+    """Yield the first name in the annotation of the admitted namespaces that is not the name of a namespace."""
+    for name in sorted(names or ()):
+        if dns_label(name):
+            why = "write names of namespaces, separated by commas, or remove the annotation to admit every namespace"
+            yield invalid(path_of(keys.QUEUE_NAMESPACES), name, why)
+            return
 
 
 def is_recorder(user: str, namespace: str) -> bool:

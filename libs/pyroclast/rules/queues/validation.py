@@ -10,7 +10,7 @@ from typing import Any
 from pyroclast.rules.errors import FieldError
 from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
 from pyroclast.rules.meaning import same_meaning
-from pyroclast.rules.queues.fields import check_budget, check_resources, check_state
+from pyroclast.rules.queues.fields import check_budget, check_namespaces, check_resources, check_state
 from pyroclast.rules.queues.hierarchy import check_hierarchy, check_parent, check_paths, parent_warnings
 from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, denied, field_verdict, first_only, verdict_of
 
@@ -32,7 +32,7 @@ class QueueLimits:
 def validate_create(queue: Mapping[str, Any], queues: QueueLookup, limits: QueueLimits) -> Verdict:
     """Return the verdict on a new Queue. All faults are reported at once; the message begins with Volcano's sentence."""
     view = QueueView.of(queue)
-    errors = [*check_resources(view), *check_state(view.state), *check_paths(view, queues), *check_budget(view.budget)]
+    errors = [*check_resources(view), *check_state(view.state), *check_paths(view, queues), *_check_annotations(view)]
     placed = list(check_parent(view, queues, limits.max_depth))
     findings = chain(_own(errors), placed, () if placed or view.name == ROOT_QUEUE else check_hierarchy(view, queues))
     return verdict_of(first_only(findings), warnings=tuple(parent_warnings(view, queues)))
@@ -41,8 +41,7 @@ def validate_create(queue: Mapping[str, Any], queues: QueueLookup, limits: Queue
 def validate_update(queue: Mapping[str, Any], old: Mapping[str, Any], queues: QueueLookup, limits: QueueLimits) -> Verdict:
     """Return the verdict on changing `old` to `queue`. The state is not checked, because the controller owns it."""
     view, before = QueueView.of(queue), QueueView.of(old)
-    budget = () if view.budget == before.budget else check_budget(view.budget)
-    errors = [*check_resources(view), *check_paths(view, queues), *budget]
+    errors = [*check_resources(view), *check_paths(view, queues), *_check_annotations(view, before)]
     moved = view.parent != before.parent
     resized = not all(
         same_meaning({"resource": new}, {"resource": was})
@@ -58,6 +57,14 @@ def validate_update(queue: Mapping[str, Any], old: Mapping[str, Any], queues: Qu
     around = check_hierarchy(view, queues) if view.name != ROOT_QUEUE and (moved or resized) and not placed else ()
     warnings = tuple(parent_warnings(view, queues)) if moved else ()
     return verdict_of(first_only(chain(_own(errors), placed, around)), warnings=warnings)
+
+
+def _check_annotations(view: QueueView, before: QueueView | None = None) -> Iterator[FieldError]:
+    """Yield the faults of the annotations of Pyroclast that differ from those `before`; of all at a creation."""
+    if before is None or view.budget != before.budget:
+        yield from check_budget(view.budget)
+    if before is None or view.namespaces != before.namespaces:
+        yield from check_namespaces(view.namespaces)
 
 
 def validate_delete(name: str, queues: QueueLookup, limits: QueueLimits) -> Verdict:

@@ -15,7 +15,8 @@ from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
 from pyroclast.api.types import JOBS
 from pyroclast.kube.http.client import Client, encode
 from pyroclast.rules import jobs
-from pyroclast.rules.lookups import ANY_JOB, MOST_PODS, JobOptions, QueueLookup
+from pyroclast.rules.lookups import ANY_JOB, MOST_PODS, NOTHING_KNOWN, JobOptions, QueueLookup
+from pyroclast.rules.queue_access import check_namespace, newly_used
 from pyroclast.rules.verdicts import Verdict, applied
 from pyroclast.runtime.in_process.creation import ensure_allowed
 from pyroclast.runtime.in_process.queues import QueueCache, judged
@@ -115,7 +116,9 @@ class JobCreator:
         options = replace(self._options, pod_level_resources=self._pod_resources)
 
         def rule(found: QueueLookup) -> Verdict:
-            return jobs.validate_create(job, found, options)
+            verdict = jobs.validate_create(job, found, options)
+            used = newly_used(JOBS.qualified, job, None, job["metadata"]["namespace"], NOTHING_KNOWN)
+            return check_namespace(used, job["metadata"]["namespace"], found) if verdict.allowed else verdict
 
         with self._span("admission.validate", job):
             ensure_allowed(_NAME, await judged(rule, queues, self._client))

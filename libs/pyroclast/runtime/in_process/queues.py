@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Final
 
-from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
+from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAMESPACES
 from pyroclast.api.records import Queue, reading
 from pyroclast.api.types import QUEUES
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
-from pyroclast.rules.lookups import NotedQueues, QueueLookup, QueueView, ReadQueues
+from pyroclast.rules.lookups import NotedQueues, QueueLookup, QueueView, ReadQueues, namespaces_in
 from pyroclast.rules.values import amount
 from pyroclast.rules.verdicts import Verdict
 
@@ -34,6 +34,7 @@ def queue_view(queue: Queue) -> QueueView:
         deserved=queue.spec.deserved or {},
         guarantee=queue.spec.guarantee.resource or {},
         allocated_pods=pods.value if pods is not None else 0,
+        namespaces=namespaces_in(annotations.get(QUEUE_NAMESPACES)),
     )
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pyroclast.api.types import CONFIG_MAPS, LEASES, SERVICES, VALIDATING_WEBHOOKS
+from pyroclast.api.types import CONFIG_MAPS, DEPLOYMENTS, LEASES, SERVICES, VALIDATING_WEBHOOKS
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_standalone.takeover.command import check
-from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
 from tests.unit.running import running_server
 
 CONFIGURATION = """

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.types import CONFIG_MAPS, VALIDATING_WEBHOOKS, Key, ResourceType
+from pyroclast.api.types import CONFIG_MAPS, DEPLOYMENTS, VALIDATING_WEBHOOKS, Key, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.takeover import command, inventory
 from pyroclast_standalone.takeover.command import back, take_over
-from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
 from tests.unit.running import running_server
 from tests.unit.standalone.takeover.test_takeover_command import CONFIGURATION, deployment, install
 

@@ -1,0 +1,117 @@
+"""Who may use a queue: which queues a request begins to use, and which namespaces a queue admits.
+
+Whether the user has the verb `use` is a question to the API server, which admission asks about the queues that are named here.
+An object from which others are made (a template) uses its queues anew with each change of the template. Else a user could edit
+the CronJob of a colleague, and run Jobs by the colleague's right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from pyroclast.api import keys
+from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOB_TEMPLATES, JOBS, POD_GROUPS
+from pyroclast.rules.errors import forbidden
+from pyroclast.rules.jobflows.entries import EntrySpecs
+from pyroclast.rules.lookups import DEFAULT_QUEUE, FlowKnowledge, QueueLookup
+from pyroclast.rules.meaning import same_meaning
+from pyroclast.rules.values import Json, mapping, mappings, text
+from pyroclast.rules.verdicts import ALLOWED, Verdict, field_verdict
+
+MOST_QUEUES: Final = 32
+"""The most queues that one object may begin to use where admission asks the API server about each."""
+
+_SHOWN: Final = 5
+
+
+class _Kind(NamedTuple):
+    """How the objects of a kind name queues. `template` returns the part from which other objects are made; None without one."""
+
+    queues: Callable[[Mapping[str, Any], str, FlowKnowledge], Iterator[str]]
+    template: Callable[[Mapping[str, Any]], Json] = lambda _: None
+
+
+def _of_spec(spec: Json) -> str:
+    return text(mapping(spec).get("queue")) or DEFAULT_QUEUE
+
+
+def _of_flow(flow: Mapping[str, Any], namespace: str, known: FlowKnowledge) -> Iterator[str]:
+    """Yield the queues of the Jobs of a flow, as far as their templates exist; else those that the patches name."""
+    specs = EntrySpecs(namespace, known)
+    for _, entry in mappings(mapping(flow.get("spec")).get("flows")):
+        patch = mapping(entry.get("patch"))
+        try:
+            spec = specs.of(entry)
+        except ValueError:
+            continue
+        if spec is not None:
+            yield _of_spec(spec)
+        elif queue := text(mapping(patch.get("spec") or patch.get("jobSpec")).get("queue")):
+            yield queue
+
+
+def _of_workload(body: Mapping[str, Any], _namespace: str, _known: FlowKnowledge) -> Iterator[str]:
+    """Yield the queues in the metadata of a pod, a native group or a workload of Kubernetes, and of its pod template."""
+    spec = mapping(body.get("spec"))
+    for holder in (body, spec.get("template"), spec.get("jobTemplate"), _pod_template(body)):
+        metadata = mapping(mapping(holder).get("metadata"))
+        for part in ("labels", "annotations"):
+            if queue := text(mapping(metadata.get(part)).get(keys.SCHEDULING_QUEUE_NAME)):
+                yield queue
+
+
+def _pod_template(body: Mapping[str, Any]) -> Json:
+    spec = mapping(body.get("spec"))
+    return mapping(mapping(spec.get("jobTemplate")).get("spec")).get("template") or spec.get("template")
+
+
+def _entries(body: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    return iter(mappings(mapping(body.get("spec")).get("replicatedJobs")))
+
+
+_OURS: Final[Mapping[str, _Kind]] = {
+    JOBS.qualified: _Kind(lambda body, *_: iter([_of_spec(body.get("spec"))])),
+    POD_GROUPS.qualified: _Kind(lambda body, *_: iter([_of_spec(body.get("spec"))])),
+    CRON_JOBS.qualified: _Kind(
+        lambda body, *_: iter([_of_spec(mapping(mapping(body.get("spec")).get("jobTemplate")).get("spec"))]),
+        lambda body: mapping(body.get("spec")).get("jobTemplate"),
+    ),
+    JOB_TEMPLATES.qualified: _Kind(lambda body, *_: iter([_of_spec(body.get("spec"))]), lambda body: body.get("spec")),
+    JOB_FLOWS.qualified: _Kind(_of_flow, lambda body: mapping(body.get("spec")).get("flows")),
+    HYPER_JOBS.qualified: _Kind(
+        lambda body, *_: (_of_spec(entry.get("templateSpec")) for _, entry in _entries(body)),
+        lambda body: mapping(body.get("spec")).get("replicatedJobs"),
+    ),
+}
+_WORKLOAD: Final = _Kind(_of_workload, _pod_template)
+
+
+def newly_used(
+    kind: str, body: Mapping[str, Any], old: Mapping[str, Any] | None, namespace: str, known: FlowKnowledge
+) -> tuple[str, ...]:
+    """Return the names of the queues that a request begins to use, in order. `old` is None for a creation.
+
+    `kind`: plural and group of the object, as in `jobs.batch.volcano.sh`; any kind that is not ours counts as a workload.
+    """
+    row = _OURS.get(kind, _WORKLOAD)
+    names = set(row.queues(body, namespace, known))
+    if old is not None and same_meaning(row.template(body), row.template(old)):
+        names -= set(row.queues(old, namespace, known))
+    return tuple(sorted(names))
+
+
+def check_namespace(used: Collection[str], namespace: str, queues: QueueLookup) -> Verdict:
+    """Return the verdict on using these queues in a namespace. A queue without the annotation admits every namespace."""
+    for name in used:
+        queue = queues.get(name)
+        if queue is None or queue.namespaces is None or namespace in queue.namespaces:
+            continue
+        listed = sorted(queue.namespaces)
+        more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+        sentence = (
+            f'queue "{name}" may not be used in the namespace "{namespace}": its annotation {keys.QUEUE_NAMESPACES} '
+            f"names {', '.join(listed[:_SHOWN])}{more}; use another queue, or ask the owner of the queue to add the namespace"
+        )
+        return field_verdict([forbidden("queue", sentence)])
+    return ALLOWED
