@@ -181,3 +181,8 @@ subjects:
   resources: [leases]
   verbs: [create, get, update]
 {{- end }}
+
+{{/* Whether the admission service writes its CA into the webhook configurations; else cert-manager does. */}}
+{{- define "pyroclast.injectsAuthority" -}}
+{{- if or (eq .Values.webhook.certificates "self-signed") (not (hasKey .Values.webhook.annotations "cert-manager.io/inject-ca-from")) }}yes{{ end }}
+{{- end }}

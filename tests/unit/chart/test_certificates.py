@@ -62,6 +62,11 @@ def test_admission_mounts_only_the_chart_secret_for_external_certificates(helm, 
         volume["secret"]["secretName"] for volume in admission["spec"]["template"]["spec"]["volumes"] if "secret" in volume
     ]
     assert secrets == [VALUES["basic"]["admission_secret_name"]]
+    (role,) = (each for each in documents if each["kind"] == "ClusterRole" and each["metadata"]["name"] == "pyroclast-admission")
+    injects = way != "cert-manager"
+    assert any("admissionregistration.k8s.io" in rule["apiGroups"] for rule in role["rules"]) == injects
+    arguments = admission["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert any(each.startswith("--ca-cert-file=") for each in arguments) == injects
 
 
 def test_cert_manager_certificate_names_the_admission_service_and_its_secret():

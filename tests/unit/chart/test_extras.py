@@ -20,6 +20,8 @@ from pyroclast.api.types import (
     PODS,
     QUEUES,
 )
+from pyroclast.expressions import compile_expression
+from pyroclast.expressions.values import DYN
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
@@ -34,6 +36,7 @@ from pyroclast_scheduler.shell.loop import BudgetReports
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.object_metrics import QueueSeries, WaitingSeries
 from tests.unit.chart import render
+from tests.unit.chart.accounts import ATTEMPTS
 from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, container_of, of_kind, rendered
 
 OPERATOR = ("--api-versions", "monitoring.coreos.com/v1")
@@ -195,9 +198,10 @@ def test_account_policy_is_bound_to_its_service_account_and_covers_what_it_match
     binding = of_kind(documents, "ValidatingAdmissionPolicyBinding")[name]["spec"]
     assert binding == {"policyName": name, "validationActions": ["Deny"]}
     looked_at = {resource for rule in policy["matchConstraints"]["resourceRules"] for resource in rule["resources"]}
-    judged = [re.match(r"request.resource.resource != '(\w+)'", each["expression"])[1] for each in policy["validations"]]
-    assert set(judged) == looked_at
-    assert re.findall(r"request.resource.resource != '(\w+)'", broken) == judged, "the policy matches what it refuses"
+    judged = [each["expression"].partition(" ||")[0] for each in policy["validations"]]
+    of_resources = [re.fullmatch(r"request.resource.resource [!=]= '(\w+)'", each)[1] for each in judged]
+    assert set(of_resources) <= {each.partition("/")[0] for each in looked_at}
+    assert re.findall(r"request.resource.resource [!=]= '(\w+)'", broken) == of_resources, "the policy matches what it refuses"
     assert not of_kind(rendered(helm, "custom.account_policies_enable=false"), "ValidatingAdmissionPolicy")
 
 
@@ -256,3 +260,21 @@ def test_services_wait_for_volcano_and_may_read_its_leases(helm, values, leases)
                 (readable[program],) = rule["resourceNames"]
     assert waited == {program: f"volcano-system/{name}" for program, name in leases.items()}
     assert readable == leases
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda each: f"{each.account}: {each.words}")
+def test_account_policy_decides_what_a_token_is_good_for(helm, attempt):
+    policy = of_kind(rendered(helm), "ValidatingAdmissionPolicy")[f"pyroclast-{attempt.account}-account"]["spec"]
+    rules = policy["matchConstraints"]["resourceRules"]
+    assert any(attempt.resource in rule["resources"] and attempt.operation in rule["operations"] for rule in rules)
+    resource, _, subresource = attempt.resource.partition("/")
+    request = {"resource": {"resource": resource}, "operation": attempt.operation, "namespace": attempt.namespace or "alice"}
+    request |= {"subResource": subresource} if subresource else {}
+    variables = {"object": attempt.after(), "oldObject": attempt.old, "request": request, "namespaceObject": {"metadata": {}}}
+
+    def holds(expression):
+        return compile_expression(expression, dict.fromkeys(variables, DYN)).evaluate(variables)
+
+    said = [each["message"] for each in policy["validations"] if not holds(each["expression"])]
+    assert any(attempt.want in each for each in said) if attempt.want else not said
+    assert holds(policy["matchConditions"][1]["expression"]) is bool(attempt.want)

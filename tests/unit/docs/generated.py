@@ -12,6 +12,7 @@ import yaml
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.pictures.timeline import Lane, Span, timeline
 from pyroclast.runtime.fields import format_duration
+from tests.unit.chart.accounts import ATTEMPTS
 from tests.unit.chart.values_schema import SCHEMA, SETTINGS, VALUES
 from tests.unit.docs.pages import DOCS, ROOT
 
@@ -101,6 +102,21 @@ def settings_page() -> str:
     return "\n".join(parts)
 
 
+def tokens_page() -> str:
+    """What the policies of the accounts refuse, from the rows that the tests try."""
+    names = {"controllers": "job controller", "jobflow": "JobFlow controller"}
+    rows = [(names.get(each.account, each.account), each.words, f"…{each.want}…") for each in ATTEMPTS if each.want]
+    parts = [
+        f"# What a stolen token cannot do\n\n{_NOTE}\n",
+        "A role of Kubernetes allows a verb for all objects of a kind or for none. Admission policies hold each ServiceAccount of",
+        "Pyroclast to the objects that its service works on (`custom.account_policies_enable`). The tests send each request of the",
+        "table with the account of the service.",
+        "[Security](../explanation/security.md#a-stolen-token) says what a token can still do.\n",
+        _table(("Account of the", "is not allowed to", "The refusal says"), rows),
+    ]
+    return "\n".join(parts)
+
+
 def notebook_page() -> str:
     """The cells of the example notebook, in which the first line is the heading of the page."""
     cells = json.loads(NOTEBOOK.read_text())["cells"]
@@ -141,6 +157,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "fields.md": fields_page,
     "chart-values.md": values_page,
     "settings.md": settings_page,
+    "stolen-tokens.md": tokens_page,
     "../tutorials/notebook.md": notebook_page,
     "../how-to/gang-timeline.svg": timeline_picture,
 }
