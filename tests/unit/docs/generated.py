@@ -108,9 +108,9 @@ def tokens_page() -> str:
     rows = [(names.get(each.account, each.account), each.words, f"…{each.want}…") for each in ATTEMPTS if each.want]
     parts = [
         f"# What a stolen token cannot do\n\n{_NOTE}\n",
-        "A role of Kubernetes allows a verb for all objects of a kind or for none. Admission policies hold each ServiceAccount of",
-        "Pyroclast to the objects that its service works on (`custom.account_policies_enable`). The tests send each request of the",
-        "table with the account of the service.",
+        "A role of Kubernetes allows a verb for all objects of a kind or for none. Admission policies hold each ServiceAccount",
+        "of Pyroclast to the objects that its service works on (`custom.account_policies_enable`). The tests send each request",
+        "of the table with the account of the service.",
         "[Security](../explanation/security.md#a-stolen-token) says what a token can still do.\n",
         _table(("Account of the", "is not allowed to", "The refusal says"), rows),
     ]

@@ -14,10 +14,12 @@ from pyroclast.api.types import (
     POD_GROUPS,
     PODS,
     RESOURCE_QUOTAS,
+    SECRETS,
     SERVICES,
     Key,
 )
-from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.basics.errors import Forbidden
+from pyroclast.kube.http.client import Client, PatchKind
 
 from .cluster import NS, authorized, running_cluster, task
 
@@ -98,6 +100,28 @@ async def test_foreign_configmap_is_kept_and_blocks_only_the_job_that_needs_its_
     assert f"PluginError: {text}" in await told(cluster)
     await cluster.client.delete(CONFIG_MAPS, Key(NS, "j-svc"))
     await cluster.reaches("j", "Completed")
+
+
+@pytest.mark.parametrize("is_policed", [True, False])
+async def test_foreign_secret_is_kept_whether_or_not_a_policy_refuses_to_read_it(cluster, monkeypatch, is_policed):
+    meta = {"name": "j-ssh", "namespace": NS}
+    await cluster.client.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": {"mine": "1"}})
+    plain = Client.patch
+
+    async def patch(self, kind, *arguments, **options):
+        if is_policed and kind is SECRETS:
+            raise Forbidden(403, "Forbidden", "the ServiceAccount may only write secrets that a Job owns")
+        return await plain(self, kind, *arguments, **options)
+
+    monkeypatch.setattr(Client, "patch", patch)
+    await cluster.job("j", plugins={"ssh": []})
+    text = "Execute plugin when job add failed, err: Secret default/j-ssh exists and does not belong to this job"
+
+    async def complained():
+        return f"PluginError: {text}" in await told(cluster)
+
+    await cluster.until(complained)
+    assert (await cluster.client.get(SECRETS, Key(NS, "j-ssh")))["data"].keys() == {"mine"}
 
 
 async def test_foreign_pod_is_reported_and_the_job_completes_after_its_deletion(cluster):
