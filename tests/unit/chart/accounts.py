@@ -14,6 +14,8 @@ from typing import Any, Final
 import yaml
 
 Object = dict[str, Any]
+UID: Final = "12345678-1234-1234-1234-123456789abc"
+"""The UID of the Job that the rows name as an owner."""
 
 
 @dataclass(frozen=True, slots=True)
