@@ -171,7 +171,11 @@ def _removable(job: Job) -> list[PluginObject]:
 
 
 async def _manifest(job: Job, item: PluginObject) -> Json:
-    meta = {"name": item.name, "namespace": job.metadata.namespace, "ownerReferences": [controller_reference(JOBS, job.metadata)]}
+    meta: Json = {
+        "name": item.name,
+        "namespace": job.metadata.namespace,
+        "ownerReferences": [controller_reference(JOBS, job.metadata)],
+    }
     if item.kind is SECRETS:  # the policy of the account admits no other new Secret
         meta["labels"] = {keys.JOB_NAME: job.metadata.name}
     with _usable():
