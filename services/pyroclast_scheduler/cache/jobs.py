@@ -7,7 +7,7 @@ any change of the job, or when it is retried, it is active again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -24,9 +24,11 @@ from pyroclast_scheduler.model.job_facts import WAITING_PHASES, JobFacts
 from pyroclast_scheduler.model.promises import Why
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals
 from pyroclast_scheduler.model.shapes import PlacementLabels
-from pyroclast_scheduler.model.tasks import TaskFacts, group_of
+from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus, group_of
 
 _PAUSES = Backoff(4, 512)  # schedule periods until a left-out job is tried again
+_PATIENCE_SECONDS: Final = 20.0  # the PodGroup may be created after its pods
+_AGAIN_SECONDS: Final = 60.0  # until a condition that could not be written is planned again
 
 
 class _Retry(NamedTuple):
@@ -77,6 +79,7 @@ class JobTable:
         self._roots = roots
         self._placement_labels = placement_labels
         self._changes = changes
+        self._groupless: dict[str, float] = {}
         self._warned: dict[str, Fault] = {}
         self._facts: dict[str, JobFacts] = {}
         self.active: dict[str, JobFacts] = {}
@@ -286,6 +289,10 @@ class JobTable:
             except Exception as error:  # noqa: BLE001 - a fault of one job must not stop the others
                 facts, self.problems[key] = None, reason_of(error)
             self._count(entry, None if facts is None else facts.contribution)
+            if entry.group is None and entry.source is None and entry.tasks:
+                self._groupless.setdefault(key, self._now() + _PATIENCE_SECONDS)
+            else:
+                self._groupless.pop(key, None)
             if facts is not None:
                 self._facts[key] = facts
                 if facts.group.warning:
@@ -313,6 +320,13 @@ class JobTable:
         """Return why waiting jobs are left out of snapshots, by key."""
         groups = ((key, why, self.current(key)) for key, why in self.problems.items())
         return {key: why for key, why, group in groups if group is not None and group.status.phase in WAITING_PHASES}
+
+    def groupless(self) -> Iterable[TaskFacts]:
+        """Yield the pending pods that name a group which has not existed for some time, each once a minute."""
+        now = self._now()
+        for key in [key for key, due in self._groupless.items() if due <= now]:
+            self._groupless[key] = now + _AGAIN_SECONDS
+            yield from (task for task in self.entries[key].tasks.values() if task.status is TaskStatus.PENDING)
 
     def faults(self) -> frozenset[Fault]:
         """Return the faults of left-out jobs that are not completed, and the warnings about other jobs."""

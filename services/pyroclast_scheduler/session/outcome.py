@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import Key, ResourceType
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.gang.groups import GroupStatus
 from pyroclast_scheduler.model.budgets import BudgetStanding
 from pyroclast_scheduler.model.causes import WaitingRecord
@@ -168,6 +169,13 @@ class WaitingTask:
     message: str
     nominated: str = ""
     members: int | None = None
+
+
+def without_group(task: TaskFacts) -> WaitingTask:
+    """Return the condition of a pod that names a PodGroup which does not exist. Its reason makes autoscalers add no nodes."""
+    name = task.job.partition("/")[2].partition("@")[0]
+    text = f"{PendingReason.LEFT_OUT}: PodGroup {name} does not exist; create it in namespace {task.namespace}"
+    return WaitingTask(task, "SchedulerError", text)
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.configuration import Configuration
-from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
+from pyroclast_scheduler.session.outcome import Commit, Note, Outcome, without_group
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.session.session_close import left_out_status
@@ -292,6 +292,7 @@ class Loop:
             if said is not None:
                 outcome.statuses[key] = said
         outcome.seen |= left_out.keys() | set(gone)
+        outcome.waiting += map(without_group, self._cache.jobs.groupless())
         for waiting in outcome.waiting:
             if waiting.nominated:
                 self._cache.pods.nominate(waiting.task.uid, waiting.nominated)

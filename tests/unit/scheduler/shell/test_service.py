@@ -9,6 +9,7 @@ from pyroclast.api import decisions
 from pyroclast.api.keys import GROUP_NAME
 from pyroclast.api.types import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
 from pyroclast.kube.http.client import PatchKind
+from pyroclast_scheduler.cache import jobs
 from pyroclast_scheduler.shell import configfile
 from tests.unit.logs import captured
 
@@ -150,6 +151,21 @@ async def test_a_gang_started_at_minmember_gets_an_unschedulable_event_for_the_w
         message = await cluster.until(unschedulable)
     assert message.startswith("2/4 tasks in gang unschedulable: pod group is ready"), message
     assert [each["type"] for each in (await cluster.group("g"))["status"]["conditions"]] == ["Scheduled"]
+
+
+async def test_a_pod_whose_podgroup_does_not_exist_says_so_until_the_podgroup_is_created(cluster, monkeypatch):
+    monkeypatch.setattr(jobs, "_PATIENCE_SECONDS", 1.0)
+    await cluster.node("n1")
+    await cluster.pod("p", "typo", "1")
+
+    async def said():
+        pod = await cluster.client.get(PODS, Key("default", "p"))
+        return next((each["message"] for each in pod["status"].get("conditions", ()) if each["type"] == "PodScheduled"), None)
+
+    async with cluster.scheduler():
+        assert await cluster.until(said) == "LeftOut: PodGroup typo does not exist; create it in namespace default"
+        await cluster.gang("typo", 0, minimum=1)
+        await cluster.until(all_bound(cluster, "p"))
 
 
 async def test_a_refused_bind_is_tried_again_until_the_gang_is_whole(cluster):
