@@ -12,51 +12,6 @@ from aiohttp import web
 from .conftest import PODS, Api, pod
 
 
-def binding(name: str, node: str = "n1", **metadata: object) -> dict[str, object]:
-    return {"metadata": {"name": name, **metadata}, "target": {"kind": "Node", "name": node}}
-
-
-async def test_pod_is_bound_once_and_a_second_binding_returns_409(api: Api) -> None:
-    await api.post(PODS, pod("a"))
-    bound = await api.post(f"{PODS}/a/binding", binding("a", annotations={"x": "y"}, labels={"l": "m"}))
-    assert (bound.code, bound.body["status"]) == (201, "Success")
-    found = (await api.get(f"{PODS}/a")).body
-    assert found["spec"]["nodeName"] == "n1"
-    assert (found["metadata"]["annotations"], found["metadata"]["labels"]) == ({"x": "y"}, {"l": "m"})
-    assert found["metadata"]["generation"] == 1
-    assert [(each["type"], each["status"]) for each in found["status"]["conditions"]] == [("PodScheduled", "True")]
-    again = await api.post(f"{PODS}/a/binding", binding("a", "n2"))
-    assert (again.code, again.body["details"]["kind"]) == (409, "pods/binding")
-    assert again.body["message"].endswith('pod a is already assigned to node "n1"')
-
-
-async def test_binding_is_refused_for_missing_gated_or_mismatched_pods(api: Api) -> None:
-    bindings = "/api/v1/namespaces/default/bindings"
-    assert (await api.post(bindings, binding("none"))).code == 404
-    await api.post(PODS, pod("gated", schedulingGates=[{"name": "example.org/g"}]))
-    assert "non-empty .spec.schedulingGates" in (await api.post(bindings, binding("gated"))).body["message"]
-    await api.post(PODS, pod("a"))
-    assert (await api.post(bindings, {**binding("a"), "target": {}})).code == 500
-    other = binding("a", uid="00000000-0000-0000-0000-000000000000")
-    assert "UID in precondition" in (await api.post(bindings, other)).body["message"]
-
-
-async def test_evicted_pod_is_marked_for_deletion_with_a_condition(api: Api) -> None:
-    await api.post(PODS, pod("a", nodeName="n1"))
-
-    async def evict(name: str) -> tuple[int, str]:
-        reply = await api.post(
-            f"{PODS}/{name}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
-        )
-        return reply.code, reply.reason
-
-    assert await evict("a") == (201, "")
-    marked = (await api.get(f"{PODS}/a")).body
-    assert "deletionTimestamp" in marked["metadata"]
-    assert marked["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
-    assert await evict("none") == (404, "NotFound")
-
-
 @pytest.fixture
 async def node(api: Api) -> AsyncIterator[str]:
     """A node whose agent answers with what it was asked."""
@@ -109,25 +64,6 @@ async def test_resource_quota_is_charged_on_create_and_released_on_delete(api: A
     await api.server.settle()
     used = (await api.get("/api/v1/namespaces/default/resourcequotas/q")).body["status"]["used"]
     assert used == {"pods": "0", "requests.cpu": "0"}
-
-
-async def test_events_are_served_in_both_api_groups_from_one_store(api: Api) -> None:
-    new = {
-        "metadata": {"name": "e"},
-        "eventTime": "2026-01-02T15:04:05.000000Z",
-        "reportingController": "example.org/c",
-        "reportingInstance": "i",
-        "action": "Act",
-        "reason": "Why",
-        "type": "Normal",
-        "note": "hello",
-        "regarding": {"kind": "Pod", "namespace": "default", "name": "p"},
-    }
-    assert (await api.post("/apis/events.k8s.io/v1/namespaces/default/events", new)).body["note"] == "hello"
-    core = (await api.get("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dp")).body["items"]
-    assert [(each["message"], each["reportingComponent"]) for each in core] == [("hello", "example.org/c")]
-    path = "/apis/events.k8s.io/v1/namespaces/default/events"
-    assert [each["note"] for each in (await api.get(path)).body["items"]] == ["hello"]
 
 
 CONTAINERS = [{"name": "c", "image": "i"}]

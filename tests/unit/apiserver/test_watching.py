@@ -12,51 +12,6 @@ from pyroclast_standalone.apiserver.verbs import watching
 from .conftest import CONFIG_MAPS, PODS, Api, config_map, pod
 
 
-async def test_watch_sends_every_change_after_its_resource_version_once(api: Api) -> None:
-    start = (await api.get(CONFIG_MAPS)).version
-    await api.post(CONFIG_MAPS, config_map("a"))
-    async with api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={start}") as watch:
-        assert (await watch.next())[0] == "ADDED"
-        await api.merge(f"{CONFIG_MAPS}/a", {"data": {"a": "2"}})
-        kind, seen = await watch.next()
-        assert (kind, seen["data"]) == ("MODIFIED", {"a": "2"})
-        await api.delete(f"{CONFIG_MAPS}/a")
-        kind, seen = await watch.next()
-        assert kind == "DELETED"
-        assert int(seen["metadata"]["resourceVersion"]) == api.server.server.store.revision
-
-
-async def test_patch_without_a_change_keeps_the_resource_version_and_sends_no_event(api: Api) -> None:
-    await api.post(CONFIG_MAPS, config_map("a"))
-    before = (await api.get(f"{CONFIG_MAPS}/a")).version
-    async with api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion={before}") as watch:
-        assert (await api.merge(f"{CONFIG_MAPS}/a", {"data": {"a": "1"}})).version == before
-        await api.merge(f"{CONFIG_MAPS}/a", {"data": {"a": "2"}})
-        assert (await watch.next())[1]["data"] == {"a": "2"}
-
-
-async def test_watch_with_selector_sends_added_and_deleted_when_labels_start_or_stop_matching(api: Api) -> None:
-    start = (await api.get(PODS)).version
-    await api.post(PODS, pod("a"))
-    async with api.watch(f"{PODS}?watch=1&resourceVersion={start}&labelSelector=x") as watch:
-        await api.merge(f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}})
-        kind, seen = await watch.next()
-        assert (kind, seen["metadata"]["labels"]) == ("ADDED", {"x": "1"})
-        await api.merge(f"{PODS}/a", {"metadata": {"labels": {"x": None}}})
-        kind, seen = await watch.next()
-        assert (kind, seen["metadata"]["labels"]) == ("DELETED", {"x": "1"})
-
-
-async def test_initial_events_end_with_a_bookmark(api: Api) -> None:
-    await api.post(CONFIG_MAPS, config_map("a"))
-    query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-    async with api.watch(f"{CONFIG_MAPS}?{query}") as watch:
-        assert [(await watch.next())[0] for _ in range(2)] == ["ADDED", "ADDED"]
-        kind, seen = await watch.next()
-        assert kind == "BOOKMARK"
-        assert seen["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-
-
 async def test_bookmark_has_the_resource_version_of_changes_in_other_kinds(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_BOOKMARK_SECONDS", 0.05)
     start = (await api.get(CONFIG_MAPS)).version
@@ -94,14 +49,6 @@ async def test_watch_from_a_compacted_resource_version_sends_an_expired_error(ap
     assert events[0][1]["message"].startswith("too old resource version: 2 (")
 
 
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [("resourceVersion=abc", 500), ("sendInitialEvents=true", 422), ("resourceVersionMatch=NotOlderThan", 422)],
-)
-async def test_watch_with_invalid_parameters_is_refused_before_streaming(api: Api, query: str, code: int) -> None:
-    assert (await api.get(f"{CONFIG_MAPS}?watch=1&{query}")).code == code
-
-
 async def test_a_watch_ends_after_its_timeout_and_when_watches_are_dropped(api: Api) -> None:
     async with api.watch(f"{CONFIG_MAPS}?watch=1&timeoutSeconds=1&resourceVersion=999999") as watch:
         assert await watch.rest() == []
@@ -110,19 +57,6 @@ async def test_a_watch_ends_after_its_timeout_and_when_watches_are_dropped(api: 
             await asyncio.sleep(0.01)
         api.server.drop_watches()
         assert await watch.rest() == []
-
-
-async def test_only_the_first_event_of_a_table_watch_has_columns(api: Api) -> None:
-    await api.post(CONFIG_MAPS, config_map("a"))
-    reply = await api.call(
-        "GET",
-        f"{CONFIG_MAPS}?watch=1&timeoutSeconds=1",
-        Accept="application/json;as=Table;v=v1;g=meta.k8s.io",
-    )
-    import json
-
-    tables = [json.loads(line)["object"] for line in reply.body.splitlines()]
-    assert [table["columnDefinitions"] is None for table in tables] == [False, True]
 
 
 async def test_replaying_a_watch_gives_the_list(api: Api) -> None:

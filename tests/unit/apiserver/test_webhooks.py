@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from .conftest import CONFIG_MAPS, CRD, Api, config_map
+from .conftest import CONFIG_MAPS, Api, config_map
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 Answerer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -84,75 +83,8 @@ async def hooks(api: Api) -> AsyncIterator[HookServer]:
     await runner.cleanup()
 
 
-def patching(*operations: dict[str, Any]) -> Answerer:
-    patch = base64.b64encode(json.dumps(list(operations)).encode()).decode()
-    return lambda _: {"patch": patch, "patchType": "JSONPatch"}
-
-
 def allowing(_: dict[str, Any]) -> dict[str, Any]:
     return {}
-
-
-async def test_mutating_hooks_change_the_object_in_the_order_of_their_names(api: Api, hooks: HookServer) -> None:
-    await hooks.register(
-        "mutating", "/b", lambda r: patching({"op": "add", "path": "/data/b", "value": r["object"]["data"]["a"]})(r)
-    )
-    await hooks.register("mutating", "/a", patching({"op": "replace", "path": "/data/a", "value": "changed"}))
-    reply = await api.post(CONFIG_MAPS, config_map("x"))
-    assert reply.body["data"] == {"a": "changed", "b": "changed"}
-    assert [path for path, _ in hooks.seen] == ["/a", "/b"]
-    assert "f:b" not in json.dumps(reply.body["metadata"]["managedFields"])
-
-
-async def test_mutating_webhook_is_reinvoked_after_a_later_webhook_changed_the_object(api: Api, hooks: HookServer) -> None:
-    await hooks.register("mutating", "/a", allowing, reinvocationPolicy="IfNeeded")
-    await hooks.register(
-        "mutating", "/b", patching({"op": "add", "path": "/data/b", "value": "1"}), reinvocationPolicy="IfNeeded"
-    )
-    await api.post(CONFIG_MAPS, config_map("x"))
-    assert [path for path, _ in hooks.seen] == ["/a", "/b", "/a"]
-    assert hooks.seen[-1][1]["object"]["data"] == {"a": "1", "b": "1"}
-
-
-async def test_admission_review_holds_operation_user_object_and_old_object(api: Api, hooks: HookServer) -> None:
-    await hooks.register("mutating", "/m", allowing)
-    await hooks.register("validating", "/v", allowing)
-    await api.post(CONFIG_MAPS, {"metadata": {"generateName": "g-"}})
-    (_, first), (_, second) = hooks.seen
-    assert (first["operation"], first["kind"], first["namespace"]) == (
-        "CREATE",
-        {"group": "", "version": "v1", "kind": "ConfigMap"},
-        "default",
-    )
-    assert first["userInfo"]["username"] == "kubernetes-admin"
-    assert "name" not in first
-    assert "uid" not in first["object"]["metadata"]
-    assert second["name"] == second["object"]["metadata"]["name"]
-    assert second["object"]["metadata"]["uid"]
-    hooks.seen.clear()
-    await api.delete(f"{CONFIG_MAPS}/{second['name']}")
-    assert [(each["operation"], each["object"], each["oldObject"]["metadata"]["name"]) for _, each in hooks.seen] == [
-        ("DELETE", None, second["name"])
-    ] * 2
-
-
-async def test_webhook_denial_returns_its_status_causes_and_warnings(api: Api, hooks: HookServer) -> None:
-    causes = [{"reason": "FieldValueInvalid", "message": "no", "field": "data.a"}]
-    told = {"code": 422, "reason": "Invalid", "message": "data.a: no", "details": {"causes": causes}}
-    await hooks.register("validating", "/v", lambda _: {"allowed": False, "status": told, "warnings": ["mind this"]})
-    reply = await api.post(CONFIG_MAPS, config_map("x"))
-    assert (reply.code, reply.reason) == (422, "Invalid")
-    assert reply.body["message"] == 'admission webhook "v.example.org" denied the request: data.a: no'
-    assert reply.body["details"]["causes"] == causes
-    assert reply.warnings == ['299 - "mind this"']
-    assert (await api.get(f"{CONFIG_MAPS}/x")).code == 404
-
-
-async def test_webhook_denial_without_a_status_returns_400_without_explanation(api: Api, hooks: HookServer) -> None:
-    await hooks.register("validating", "/v", lambda _: {"allowed": False})
-    reply = await api.post(CONFIG_MAPS, config_map("x"))
-    assert (reply.code, reply.reason) == (400, "")
-    assert reply.body["message"] == 'admission webhook "v.example.org" denied the request without explanation'
 
 
 @pytest.mark.parametrize(("policy", "code"), [("Fail", 500), ("Ignore", 201)])
@@ -192,34 +124,6 @@ async def test_webhook_error_names_the_missing_service(api: Api, hooks: HookServ
 async def test_webhook_response_with_a_wrong_uid_is_refused(api: Api, hooks: HookServer) -> None:
     await hooks.register("validating", "/v", lambda _: {"uid": "other"})
     assert 'expected response.uid="' in (await api.post(CONFIG_MAPS, config_map("x"))).body["message"]
-
-
-async def test_hooks_are_narrowed_by_labels_of_object_and_namespace(api: Api, hooks: HookServer) -> None:
-    await hooks.register("validating", "/o", allowing, objectSelector={"matchLabels": {"x": "1"}})
-    await hooks.register("validating", "/n", allowing, namespaceSelector={"matchLabels": {"y": "1"}})
-    await api.post(CONFIG_MAPS, config_map("a"))
-    assert hooks.seen == []
-    await api.post(CONFIG_MAPS, config_map("b", labels={"x": "1"}))
-    assert [path for path, _ in hooks.seen] == ["/o"]
-    await api.merge("/api/v1/namespaces/default", {"metadata": {"labels": {"y": "1"}}})
-    await api.post(CONFIG_MAPS, config_map("c"))
-    assert [path for path, _ in hooks.seen] == ["/o", "/n"]
-
-
-async def test_dry_run_is_passed_to_a_webhook_without_side_effects(api: Api, hooks: HookServer) -> None:
-    await hooks.register("validating", "/v", allowing)
-    await api.post(f"{CONFIG_MAPS}?dryRun=All", config_map("a"))
-    assert hooks.seen[0][1]["dryRun"] is True
-
-
-async def test_scale_update_is_sent_to_webhooks_as_a_scale_object(api: Api, hooks: HookServer) -> None:
-    await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
-    path = "/apis/example.org/v1/namespaces/default/widgets"
-    await api.post(path, {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 1}})
-    await hooks.register("validating", "/v", allowing)
-    await api.merge(f"{path}/a/scale", {"spec": {"replicas": 3}})
-    ((_, request),) = hooks.seen
-    assert (request["kind"]["kind"], request["subResource"], request["object"]["spec"]) == ("Scale", "scale", {"replicas": 3})
 
 
 async def test_concurrent_patches_during_webhook_calls_are_all_stored(api: Api, hooks: HookServer) -> None:
