@@ -20,9 +20,8 @@ from tests.e2e.support.cluster import Cluster
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what the library does at import is not ours to mend
-    from kubernetes_asyncio import client, config, watch
+    from kubernetes_asyncio import client, config
 
-JOBS = ("batch.volcano.sh", "v1alpha1")
 GROUPS = ("scheduling.volcano.sh", "v1beta1")
 SECONDS = 60.0
 CYCLES = 3.5
@@ -82,11 +81,6 @@ class Objects:
 
 
 @pytest.fixture
-def jobs(api: client.ApiClient, namespace: str) -> Objects:
-    return Objects(api, namespace, JOBS, "jobs")
-
-
-@pytest.fixture
 def groups(api: client.ApiClient, namespace: str) -> Objects:
     return Objects(api, namespace, GROUPS, "podgroups")
 
@@ -103,23 +97,6 @@ def version_of(item: dict[str, Any]) -> str:
 def podgroup(name: str, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
     body = {"apiVersion": "/".join(GROUPS), "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
     return {**body, **more}
-
-
-def torchx_job(name: str, *roles: tuple[str, int], retries: int = 0) -> dict[str, Any]:
-    """What `torchx run -s kubernetes` posts: one task of one replica for each replica of a role."""
-    policies = [{"event": event, "action": "RestartJob"} for event in ("PodEvicted", "PodFailed")] if retries else []
-    tasks = []
-    for role, replicas in roles:
-        for index in range(replicas):
-            container = {"name": f"{role}-{index}", "image": "busybox", "command": ["sleep", "600"]}
-            container["volumeMounts"] = [{"name": "dshm", "mountPath": "/dev/shm"}]
-            volumes = [{"name": "dshm", "emptyDir": {"medium": "Memory"}}]
-            spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container], "volumes": volumes}
-            task = {"replicas": 1, "name": f"{role}-{index}", "template": {"metadata": {}, "spec": spec}, "maxRetry": retries}
-            tasks.append({**task, "policies": policies})
-    plugins: dict[str, list[str]] = {"svc": ["--publish-not-ready-addresses"], "env": []}
-    spec = {"schedulerName": "volcano", "queue": "default", "tasks": tasks, "maxRetry": retries, "plugins": plugins}
-    return {"apiVersion": "/".join(JOBS), "kind": "Job", "metadata": {"name": name}, "spec": spec}
 
 
 async def pods_of(api: client.ApiClient, namespace: str) -> dict[str, str]:
@@ -140,73 +117,6 @@ async def all_run(api: client.ApiClient, namespace: str, number: int) -> None:
     while (phases := list((await pods_of(api, namespace)).values())) != ["Running"] * number:
         assert time.monotonic() < deadline, phases
         await asyncio.sleep(0.2)
-
-
-async def test_torchx_job_dry_runs_runs_is_aborted_by_status_write_and_resumes(
-    cluster: Cluster, api: client.ApiClient, namespace: str, jobs: Objects, groups: Objects
-) -> None:
-    body = torchx_job("train", ("worker", 2), retries=2)
-    await jobs.post(body, dry_run="All")
-    await asyncio.sleep(1)
-    assert (await jobs.names(), await groups.names(), await pods_of(api, namespace)) == ([], [], {})
-    await jobs.post(body)
-    assert (await jobs.get("train"))["metadata"]["name"] == "train"  # at once
-    while not (status := await jobs.status_of("train")):
-        await asyncio.sleep(0)
-    assert status["state"]["phase"]
-    await jobs.reaches("train", "Running")
-    counts = (await jobs.status_of("train"))["taskStatusCount"]
-    assert {task: list(each["phase"]) for task, each in counts.items()} == {"worker-0": ["Running"], "worker-1": ["Running"]}
-    assert set(await pods_of(api, namespace)) == {"train-worker-0-0", "train-worker-1-0"}
-
-    stale = await jobs.get("train")
-    stale["metadata"]["resourceVersion"] = "1"
-    stale["status"]["state"]["phase"] = "Aborted"
-    with pytest.raises(client.ApiException) as caught:
-        await jobs.put_status(stale)
-    assert caught.value.status == 409
-    current = await jobs.get("train")
-    current["status"]["state"]["phase"] = "Aborted"
-    await jobs.put_status(current)
-    deadline = time.monotonic() + SECONDS
-    while await pods_of(api, namespace) or await groups.names():
-        assert time.monotonic() < deadline, "pods or PodGroup are left"
-        assert phase_of(await jobs.get("train")) == "Aborted"
-        await asyncio.sleep(0.2)
-    await asyncio.sleep(2)
-    aborted = await jobs.get("train")
-    assert phase_of(aborted) == "Aborted"
-    assert aborted["status"].get("running", 0) == 0
-
-    target = {"apiVersion": "/".join(JOBS), "kind": "Job", "name": "train", "uid": aborted["metadata"]["uid"]}
-    order = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "action": "ResumeJob", "target": target}
-    cluster.create(json.dumps({**order, "metadata": {"generateName": "resume-"}}), namespace)
-    await jobs.reaches("train", "Running")
-
-
-def used_of(quota: dict[str, Any]) -> dict[str, str]:
-    return (quota.get("status") or {}).get("used") or {}
-
-
-async def test_dry_run_is_validated_and_defaulted_but_uses_no_quota(
-    cluster: Cluster, api: client.ApiClient, namespace: str, jobs: Objects
-) -> None:
-    counted = "pods=1" if cluster.control_plane == "real" else "count/jobs.batch.volcano.sh=1,pods=1"
-    cluster.kubectl("create", "quota", "q", "-n", namespace, f"--hard={counted}")  # the real one takes minutes to count new kinds
-    before = version_of(cluster.get("quota", "q", "-n", namespace))
-    wrong = torchx_job("train", ("worker", 1))
-    wrong["spec"]["queue"] = "nowhere"
-    with pytest.raises(client.ApiException) as caught:
-        await jobs.post(wrong, dry_run="All")
-    assert 'queue.scheduling.volcano.sh "nowhere" not found' in json.loads(caught.value.body)["message"]
-    for _ in range(3):
-        shown = await jobs.post(torchx_job("train", ("worker", 1)), dry_run="All")
-    assert (shown["spec"]["maxRetry"], shown["spec"]["minAvailable"]) == (3, 1)  # the defaults show
-    settled = cluster.get("quota", "q", "-n", namespace)
-    assert version_of(settled) == before or set(used_of(settled).values()) <= {"0"}
-    assert await jobs.names() == []
-    assert namespace not in cluster.metrics("job-controller") + cluster.metrics("scheduler")
-    await jobs.post(torchx_job("train", ("worker", 1)))  # there is room for one
 
 
 def writes(cluster: Cluster, namespace: str, before: int) -> list[tuple[str, str, str]]:
@@ -269,36 +179,6 @@ def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
     cluster.create(json.dumps({**kind, "metadata": {"name": namespace}, "spec": {"weight": 1}}))
     yield namespace
     cluster.kubectl("delete", "podgroups", "--all", "-n", namespace)
-
-
-async def test_podgroup_replaced_without_a_queue_keeps_the_queue_of_its_namespace(
-    cluster: Cluster, namespace: str, groups: Objects, queue: str
-) -> None:
-    cluster.kubectl("annotate", "namespace", namespace, f"scheduling.volcano.sh/queue-name={queue}")
-    deadline = time.monotonic() + SECONDS
-    while (made := await groups.post(podgroup("p", {"minMember": 1}), dry_run="All"))["spec"]["queue"] != queue:
-        assert time.monotonic() < deadline, "the webhook does not see the annotation"
-        await asyncio.sleep(0.2)
-    await groups.post(podgroup("p", {"minMember": 1, "minResources": ENOUGH}))
-    there = await groups.reaches("p", "Inqueue")
-    there["spec"] = {"minMember": 1, "minResources": ENOUGH}
-    replaced = await groups.put(there)
-    assert (replaced["spec"]["queue"], version_of(replaced)) == (queue, version_of(made := await groups.get("p")))
-    assert made["spec"]["queue"] == queue
-
-
-async def test_replacing_a_running_job_with_its_manifest_without_defaults_changes_no_spec(
-    cluster: Cluster, namespace: str, jobs: Objects
-) -> None:
-    body = torchx_job("again", ("a", 2))
-    del body["spec"]["schedulerName"], body["spec"]["queue"], body["spec"]["maxRetry"]
-    for task in body["spec"]["tasks"]:
-        del task["maxRetry"]
-    await jobs.post(body)
-    there = await jobs.reaches("again", "Running")
-    cluster.kubectl("replace", "-n", namespace, "-f", "-", stdin=json.dumps(body))
-    again = await jobs.get("again")
-    assert (again["spec"], again["metadata"]["generation"]) == (there["spec"], there["metadata"]["generation"])
 
 
 async def is_counted(cluster: Cluster, groups: Objects, name: str, queue: str, *, running: int) -> None:
@@ -410,52 +290,3 @@ async def test_trainer_repeated_apply_of_a_podgroup_changes_no_resource_version(
     await is_counted(cluster, groups, "t", queue, running=2)
     there = await groups.get("t")
     assert version_of(await groups.apply(applied)) == version_of(there)
-
-
-async def test_pods_of_one_workflow_share_the_queue_of_the_first_pod_and_others_get_an_event(
-    api: client.ApiClient, namespace: str, groups: Objects, queue: str
-) -> None:
-    made = await client.CoreV1Api(api).create_namespaced_config_map(namespace, {"metadata": {"name": "workflow"}})
-    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "workflow", "uid": made.metadata.uid, "controller": True}
-    for name, asked in (("first", "default"), ("second", queue)):
-        container = {"name": "c", "image": "busybox", "command": ["sleep", "600"]}
-        meta = {"name": name, "ownerReferences": [owner], "annotations": {"scheduling.volcano.sh/queue-name": asked}}
-        spec = {"schedulerName": "volcano", "terminationGracePeriodSeconds": 0, "containers": [container]}
-        await client.CoreV1Api(api).create_namespaced_pod(namespace, {"metadata": meta, "spec": spec})
-        await all_run(api, namespace, 1 if name == "first" else 2)
-    (group,) = await groups.names()
-    assert (await groups.get(group))["spec"]["queue"] == "default"
-
-    async def told() -> list[tuple[str, str]]:
-        found = await client.CoreV1Api(api).list_namespaced_event(namespace, field_selector="reason=QueueNotTaken")
-        return [(event.involved_object.name, event.message) for event in found.items]
-
-    deadline = time.monotonic() + SECONDS
-    while not (events := await told()):
-        assert time.monotonic() < deadline, "nothing is said of the queue"
-        await asyncio.sleep(0.2)
-    ((about, message),) = events
-    assert about == "second"
-    assert message.startswith(f'queue "{queue}" is not taken: ')
-
-
-async def test_watch_from_the_list_resource_version_yields_later_changes(api: client.ApiClient, namespace: str) -> None:
-    core = client.CoreV1Api(api)
-    for number in range(3):
-        await core.create_namespaced_config_map(namespace, {"metadata": {"name": f"c{number}", "labels": {"made-by": "test"}}})
-    # the cluster adds one of its own at any time
-    listed = await core.list_namespaced_config_map(namespace, label_selector="made-by=test")
-    names = {item.metadata.name for item in listed.items}
-    assert names == {"c0", "c1", "c2"}
-    await core.patch_namespaced_config_map("c0", namespace, {"data": {"colour": "red"}})
-    await core.delete_namespaced_config_map("c1", namespace)
-    seen = []
-    async with watch.Watch() as watching:
-        version = listed.metadata.resource_version
-        async for event in watching.stream(
-            core.list_namespaced_config_map, namespace, label_selector="made-by=test", resource_version=version, timeout_seconds=5
-        ):
-            seen.append((event["type"], event["object"].metadata.name))
-            if len(seen) == 2:
-                break
-    assert seen == [("MODIFIED", "c0"), ("DELETED", "c1")]

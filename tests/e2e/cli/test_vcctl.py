@@ -6,14 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.e2e.jobs.test_first_light import job, phase_of
+from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.shell import PROGRAMS, Shell
 
@@ -236,37 +235,3 @@ def test_vcctl_logs_follow_prints_each_line_once_over_container_and_api_server_r
     for prefix in ("[worker-0]", "[worker-1]"):
         words = [line.split()[2] for line in lines if line.startswith(prefix)]
         assert words[:9] == ["line-1", "line-2", "line-3"] * 3
-
-
-def test_vcctl_explain_names_no_jobs_of_namespaces_the_user_cannot_read(
-    cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path
-):
-    other = f"{namespace}-other"
-    cluster.make_namespace(other)
-    try:
-        for name, where in (("sesame", other), ("poppy", other), ("mine", namespace)):
-            cluster.create(manifest(name, queue), where)
-            wait_until(
-                lambda name=name, where=where: phase_of(cluster, where, name),
-                f"{name} to be seen",
-            )
-            time.sleep(1.1)  # those of one second are ordered by their UIDs
-        rules = ["--verb=get,list,watch", "--resource=jobs.batch.volcano.sh,podgroups.scheduling.volcano.sh,pods,events"]
-        cluster.kubectl("create", "role", "reader", "-n", namespace, *rules)
-        as_member = as_account(cluster, shell, namespace, "member", tmp_path / "member")
-        account = f"--serviceaccount={namespace}:member"
-        cluster.kubectl("create", "rolebinding", "reader", "-n", namespace, "--role=reader", account)
-        url = cluster.get("configmap", "pyroclast-scheduler", "-n", "pyroclast-system")["data"]["url"]
-        wait_until(lambda: "before it" in shell.said("vcctl", "explain", "mine"), "a place in the queue")
-        wait_until(lambda: "poppy" in shell.said("vcctl", "explain", "mine"), "the scheduler to name those one may see")
-        for arguments in ([], ["--board", url]):
-            for form in ("table", "json", "yaml"):
-                told = shell.said("vcctl", "explain", "mine", *as_member, *arguments, "-o", form)
-                assert "QueueFull" in told
-                assert "sesame" not in told
-                assert "poppy" not in told
-        answer = json.loads(shell.said("vcctl", "explain", "mine", *as_member, "--board", url, "-o", "json"))
-        assert (answer["position"]["position"], answer["ahead"]["others"]) == (2, 1)
-        assert [each["name"] for each in answer["holders"]] == [None]
-    finally:
-        cluster.kubectl("delete", "namespace", other, "--wait=false")

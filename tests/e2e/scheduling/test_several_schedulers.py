@@ -13,12 +13,9 @@ from typing import Any
 
 import pytest
 
-from pyroclast_scheduler.model.sharding import Ring
 from tests.e2e.faults.test_faults import phases
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, wait_until
-
-MEMBERS = ("vs-0", "vs-1")  # which divide the names of Jobs and nodes evenly
 
 
 @contextlib.contextmanager
@@ -134,27 +131,3 @@ def test_scheduler_in_soft_shard_mode_prefers_its_shard_and_uses_other_nodes_whe
         manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": amount}}
         cluster.create(json.dumps(manifest), namespace)
         wait_until(lambda: phases(cluster, namespace) == {"Completed": 2}, "a gang as large as the cluster to complete")
-
-
-@pytest.mark.timeout(480)
-@pytest.mark.usefixtures("alone")
-def test_schedulers_of_a_hash_ring_place_their_jobs_only_on_their_nodes(cluster: Cluster, namespace: str) -> None:
-    def member(name: str) -> contextlib.AbstractContextManager[None]:
-        variables = {"MULTI_SCHEDULER_ENABLE": "true", "SCHEDULER_NUM": "2", "SCHEDULER_POD_NAME": name}
-        return scheduler(cluster, name, "--leader-elect-resource-name=ring", **variables)
-
-    ring = Ring(MEMBERS[0], 2)
-    with member(MEMBERS[0]), member(MEMBERS[1]):
-        wait_until(lambda: len(leaders(cluster)) == 2, "both members to lead")
-        for number in range(8):
-            submit(cluster, namespace, f"job-{number}", 2)
-        wait_until(lambda: phases(cluster, namespace) == {"Completed": 8}, "all Jobs to complete", seconds=90)
-        pods = placed(cluster, namespace)
-        owners = {ring.owner(name) for _, name, _ in pods}
-        assert owners == set(MEMBERS)
-        assert [each for each in pods if ring.owner(each[1]) != ring.owner(each[2])] == []
-
-
-def leaders(cluster: Cluster) -> set[str]:
-    items = cluster.get("leases", "-n", "pyroclast-system")["items"]
-    return {item["metadata"]["name"] for item in items if item["metadata"]["name"] in {"ring-0", "ring-1"}}
