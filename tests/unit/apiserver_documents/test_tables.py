@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pyroclast.views.readable import human_duration
 from pyroclast_standalone.apiserver import kinds
 from pyroclast_standalone.apiserver.documents.jsonpath import BadPath, compile_path
-from pyroclast_standalone.apiserver.documents.tables import custom_columns, render
+from pyroclast_standalone.apiserver.documents.tables import custom_columns
 from pyroclast_standalone.times import parse_time, since
 
 NOW = parse_time("2026-01-02T00:00:00Z")
@@ -108,20 +108,6 @@ def test_malformed_json_path_raises_bad_path(path):
 def test_custom_column_values_are_converted_to_the_column_type(kind, path, want):
     printer = custom_columns([{"name": "X", "type": kind, "jsonPath": path}])
     assert printer.cells(DOCUMENT, NOW) == ["w", want]
-
-
-def test_custom_resources_without_columns_show_their_age():
-    table = render(custom_columns([]), [DOCUMENT], now=NOW)
-    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Age"]
-    assert table["rows"][0]["cells"] == ["w", "60s"]
-    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
-
-
-def test_table_rows_include_the_requested_object_form():
-    printer = custom_columns([])
-    assert render(printer, [DOCUMENT], now=NOW, include="Object")["rows"][0]["object"] == DOCUMENT
-    assert render(printer, [DOCUMENT], now=NOW, include="None")["rows"][0]["object"] is None
-    assert render(printer, [DOCUMENT], now=NOW, definitions=False)["columnDefinitions"] is None
 
 
 def container(name, ready=False, restarts=0, **state):
