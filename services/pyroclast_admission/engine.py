@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.rules.values import mapping
@@ -29,7 +29,10 @@ BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1.0)
 
 
 class ReviewMetrics:
-    """Counts reviews by webhook and outcome (`allowed`, `denied`, `bad`, `shed`), and measures the seconds until an answer."""
+    """Counts reviews by webhook and outcome (`allowed`, `denied`, `bad`, `shed`), and measures the seconds until an answer.
+
+    `missing`: the number of webhook configurations that are not installed.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._reviews = Counter(
@@ -41,6 +44,11 @@ class ReviewMetrics:
             ["webhook"],
             registry=registry,
             buckets=BUCKETS,
+        )
+        self.missing = Gauge(
+            "pyroclast_admission_webhooks_missing",
+            "Webhook configurations that are not installed, so that objects are accepted without a review",
+            registry=registry,
         )
         self._counter, self._histogram = cache(self._reviews.labels), cache(self._seconds.labels)
 

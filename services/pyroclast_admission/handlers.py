@@ -86,10 +86,9 @@ class Webhook:
     uses_queues: bool = False
     others: tuple[ResourceType, ...] = ()
 
-    @property
-    def configuration(self) -> str:
-        """The name of the webhook configuration object."""
-        return f"volcano-admission-service{self.path.replace('/', '-')}"
+    def configuration(self, service: str) -> str:
+        """Return the name of the webhook configuration object. `service`: the name of the Service of the webhooks."""
+        return f"{service}{self.path.replace('/', '-')}"
 
 
 def answer(webhook: Webhook, review: Review, known: Known) -> Answer:

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 from msgspec import structs
+from prometheus_client import Gauge
 
 from pyroclast.api.records import Queue
 from pyroclast.api.types import MUTATING_WEBHOOKS, QUEUES, VALIDATING_WEBHOOKS, Key
@@ -128,12 +129,12 @@ class AdmissionService:
 
     async def _serve(self, serving: asyncio.Event) -> None:
         self._follow_configuration()
-        await self._provide_certificates()
+        overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
+        await self._provide_certificates(metrics.missing)
         if POD_LEVEL_RESOURCES not in self._settings.feature_gates:
             options = self._known.options
             jobs = dataclasses.replace(options.jobs, pod_level_resources=await known_pod_resources(self._client))
             self._known = structs.replace(self._known, options=dataclasses.replace(options, jobs=jobs))
-        overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
         fetcher = Fetcher(self._client, self._queues)
 
         def known() -> Known:
@@ -162,15 +163,19 @@ class AdmissionService:
         finally:
             await server.stop()
 
-    async def _provide_certificates(self) -> None:
-        """Obtain a serving certificate and write its CA bundle into the webhook configurations, now and until cancelled."""
+    async def _provide_certificates(self, missing: Gauge) -> None:
+        """Obtain a serving certificate and write its CA bundle into the webhook configurations, now and until cancelled.
+
+        `missing` shows how many of the configurations are not installed.
+        """
         names = {
-            kind: [webhook.configuration for webhook in self._webhooks if webhook.mode is mode]
+            kind: [webhook.configuration(self._settings.configurations_of) for webhook in self._webhooks if webhook.mode is mode]
             for kind, mode in ((MUTATING_WEBHOOKS, Mode.MUTATING), (VALIDATING_WEBHOOKS, Mode.VALIDATING))
         }
         settings = self._settings
         injects = not settings.has_certificate_files or bool(settings.ca_cert_file)
         injector = BundleInjector(self._client, names)
+        missing.set_function(lambda: len(injector.missing()))
         if injects:
             for informer in injector.informers.values():
                 self._service.watch(informer, is_needed=False)

@@ -73,6 +73,11 @@ class AdmissionSettings(ServiceSettings):
         return frozenset(names)
 
     @property
+    def configurations_of(self) -> str:
+        """The Service after which the webhook configurations are named, also when they call a URL."""
+        return self.webhook_service_name or "pyroclast-admission-service"
+
+    @property
     def has_certificate_files(self) -> bool:
         """Whether the serving certificate is read from files."""
         return bool(self.tls_cert_file)

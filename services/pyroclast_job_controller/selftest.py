@@ -1,4 +1,4 @@
-"""The program `python -m pyroclast_job_controller.selftest`: runs a gang of two pods on the installed system.
+"""The program `python -m pyroclast_job_controller.selftest`: tries that invalid objects are refused, and runs a gang of two pods.
 
 `helm test` starts the program. The program is not part of the controller and only shares the controller's image.
 """
@@ -8,11 +8,26 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TextIO
 
 from pyroclast.api.enums import JobPhase
-from pyroclast.api.types import JOBS, PODS, SERVICE_ACCOUNTS, Key
-from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.api.types import (
+    COMMANDS,
+    CRON_JOBS,
+    HYPER_JOBS,
+    HYPER_NODES,
+    JOB_FLOWS,
+    JOB_TEMPLATES,
+    JOBS,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    SERVICE_ACCOUNTS,
+    Key,
+    ResourceType,
+)
+from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound, TooManyRequests
 from pyroclast.kube.credentials.config import ConfigError, load_config
 from pyroclast.kube.http.client import Client, PatchKind
 
@@ -47,6 +62,46 @@ def manifest(name: str, namespace: str, image: str, scheduler: str) -> dict[str,
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"minAvailable": 2, "schedulerName": scheduler, "queue": "default", "tasks": [task]},
     }
+
+
+_IMPOSSIBLE: Final = {
+    "minAvailable": 2,
+    "tasks": [{"name": "one", "replicas": 1, "template": {"spec": {"containers": [{"name": "one", "image": "a"}]}}}],
+}
+"""The spec of a Job that needs more pods than it has."""
+INVALID: Final[Mapping[str, tuple[ResourceType, Mapping[str, Any]]]] = {
+    "/jobs/validate": (JOBS, {"spec": _IMPOSSIBLE}),
+    "/cronjobs/validate": (CRON_JOBS, {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": _IMPOSSIBLE}}}),
+    "/jobtemplates/validate": (JOB_TEMPLATES, {"spec": _IMPOSSIBLE}),
+    "/jobflows/validate": (JOB_FLOWS, {"spec": {"flows": [{"name": "a", "dependsOn": {"targets": ["a"]}}]}}),
+    "/hyperjobs/validate": (HYPER_JOBS, {"spec": {"replicatedJobs": [{"name": "a", "templateSpec": _IMPOSSIBLE}]}}),
+    "/podgroups/validate": (POD_GROUPS, {"spec": {"minMember": 1, "minResources": {"cpu": "-1"}}}),
+    "/queues/validate": (QUEUES, {"spec": {"parent": "pyroclast-selftest-no-such-queue"}}),
+    "/hypernodes/validate": (
+        HYPER_NODES,
+        {"spec": {"tier": 1, "members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "("}}}]}},
+    ),
+    "/commands/validate": (
+        COMMANDS,
+        {"action": "AbortJob", "target": {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": "a", "uid": "a"}},
+    ),
+}
+"""By the path of its webhook, an object that no webhook may accept, and that the definition of its kind does not refuse."""
+
+
+async def accepted(client: Client, namespace: str, paths: Sequence[str]) -> list[str]:
+    """Return the kinds whose invalid object is not refused by a webhook or an admission policy. Nothing is created."""
+    kinds = []
+    for kind, body in (INVALID[path] for path in paths if path in INVALID):
+        meta = {"name": "pyroclast-selftest-invalid", **({"namespace": namespace} if kind.namespaced else {})}
+        try:
+            await client.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **body}, dry_run=True)
+        except ApiError as error:
+            if "cannot create resource" in error.message or error.status >= 500 or isinstance(error, NotFound | TooManyRequests):
+                raise
+        else:
+            kinds.append(kind.kind)
+    return kinds
 
 
 async def bind_to_account(client: Client, pod: Key, account: str) -> None:
@@ -85,13 +140,16 @@ def _say(out: TextIO, line: str) -> None:
     out.flush()
 
 
-async def _main(namespace: str, image: str, scheduler: str, seconds: float, *pod_and_account: str) -> int:
+async def _main(namespace: str, image: str, scheduler: str, seconds: float, webhooks: str = "", *pod_and_account: str) -> int:
     name = f"pyroclast-test-{secrets.token_hex(3)}"
     try:
         async with Client(load_config(), user_agent="pyroclast-selftest") as client:
             if pod_and_account:
                 pod, account = pod_and_account
                 await bind_to_account(client, Key(*pod.split("/", 1)), account)
+            if kinds := await accepted(client, namespace, webhooks.split(",")):
+                _say(sys.stderr, f"an invalid object is accepted of {', '.join(kinds)}: is its webhook configuration installed?")
+                return 1
             return 0 if await run(client, manifest(name, namespace, image, scheduler), seconds) else 1
     except (ConfigError, KubeError) as error:
         _say(sys.stderr, f"{namespace}/{name}: {error}")
@@ -100,8 +158,8 @@ async def _main(namespace: str, image: str, scheduler: str, seconds: float, *pod
 
 def main() -> int:
     """Run the test. The exit status is 0 when the gang completed."""
-    if len(sys.argv) not in {5, 7}:
-        _say(sys.stderr, f"usage: {sys.argv[0]} NAMESPACE IMAGE SCHEDULER SECONDS [NAMESPACE/POD ACCOUNT]")
+    if len(sys.argv) not in {5, 6, 8}:
+        _say(sys.stderr, f"usage: {sys.argv[0]} NAMESPACE IMAGE SCHEDULER SECONDS [WEBHOOKS [NAMESPACE/POD ACCOUNT]]")
         return 2
     namespace, image, scheduler, seconds, *own = sys.argv[1:]
     return asyncio.run(_main(namespace, image, scheduler, float(seconds), *own))

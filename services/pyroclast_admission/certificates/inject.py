@@ -82,7 +82,12 @@ class BundleInjector:
             for name in of_kind
         }
         for informer in self.informers.values():
-            informer.on_change(lambda _old, _new: self._wake.set())
+            informer.on_change(self._changed)
+
+    def _changed(self, old: Configuration | None, new: Configuration | None) -> None:
+        if old is not None and new is None:
+            log.error("webhooks.deleted", configuration=old.metadata.name, help="helm upgrade installs it again")
+        self._wake.set()
 
     def trust(self, bundle: bytes) -> None:
         """Write `bundle` (PEM) into the configurations from now on."""
@@ -99,6 +104,10 @@ class BundleInjector:
             return "none of our webhook configurations is installed"
         behind = next(self._behind(), None)
         return f"webhook configuration {behind.metadata.name} has no CA bundle yet" if behind else None
+
+    def missing(self) -> list[str]:
+        """Return the configurations that are not installed, although their webhooks are served: nobody reviews their objects."""
+        return [name for name, informer in self.informers.items() if informer.has_synced and not len(informer)]
 
     def known_since(self, authority: bytes) -> datetime | None:
         """Return the time since which every configuration has `authority` (PEM) and its bundle is confirmed; else None."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
+from pyroclast_job_controller import selftest
+from pyroclast_standalone import installation
 from tests.e2e.support.cluster import Cluster, KubectlError, wait_until
 from tests.e2e.support.shell import Shell
 
@@ -102,6 +108,21 @@ def test_webhook_refusal_names_each_invalid_field(cluster: Cluster, namespace: s
     said = cluster.refused("create", "-n", namespace, "-f", "-", stdin=text)
     for words in want:
         assert words in said
+
+
+def test_the_selftest_finds_each_kind_whose_invalid_object_is_accepted(cluster: Cluster, namespace: str, bare: Path) -> None:
+    """Where no webhook is installed that is each kind: the definitions of the kinds refuse none of these objects."""
+
+    async def accepted(kubeconfig: Path, *, installs: bool) -> list[str]:
+        async with Client(load_config(str(kubeconfig))) as client:
+            if installs:
+                definitions = [each for each in installation.objects("") if each["kind"] == "CustomResourceDefinition"]
+                await installation.apply(client, definitions)
+            return await selftest.accepted(client, namespace if not installs else "default", list(selftest.INVALID))
+
+    assert asyncio.run(accepted(cluster.kubeconfig, installs=False)) == []
+    kinds = [kind.kind for kind, _ in selftest.INVALID.values()]
+    assert asyncio.run(accepted(bare, installs=True)) == kinds
 
 
 @pytest.mark.parametrize(("queue", "warns"), [("default", False), ("no-such-queue", True)])

@@ -357,6 +357,7 @@ async def test_the_ca_bundle_is_written_to_webhook_configurations_and_restored_w
         bundle = material.bundle
         injector.trust(bundle)
         await until_told()
+        assert injector.missing() == ["ours-validate", "not-installed"]
         assert injector.known_since(material.authorities[0]) is None  # kube-apiserver may still have missed it
         async with asyncio.timeout(60):
             while injector.known_since(material.authorities[0]) is None:

@@ -141,7 +141,7 @@ def webhooks_of(documents):
         if document["kind"].endswith("WebhookConfiguration"):
             (webhook,) = document["webhooks"]
             path = webhook["clientConfig"]["service"]["path"]
-            assert document["metadata"]["name"] == "volcano-admission-service" + path.replace("/", "-")
+            assert document["metadata"]["name"] == "pyroclast-admission-service" + path.replace("/", "-")
             assert document["kind"].startswith("Mutating" if path.endswith(("mutate", "restore")) else "Validating")
             rule = webhook["rules"][0]
             found[path] = (webhook["name"], rule["resources"][0], rule["operations"])
@@ -232,7 +232,7 @@ def test_external_job_plugins_are_passed_to_webhook_and_admission_policy(helm):
     documents = rendered(helm, r"custom.job_plugins=stamp\, audit", "custom.vap_enable=true")
     container = container_of(documents, "admission")
     assert "--job-plugins=stamp,audit" in container["args"]
-    policy = of_kind(documents, "ValidatingAdmissionPolicy")["job-validation-policy"]
+    policy = of_kind(documents, "ValidatingAdmissionPolicy")["pyroclast-job-validation-policy"]
     assert '+ ["stamp", "audit"]' in str(policy["spec"]["validations"])
 
 

@@ -218,10 +218,15 @@ def test_helm_test_runs_a_gang_of_two_and_keeps_one_pod_with_its_log(helm):
     (pod,) = of_kind(documents, "Pod").values()
     (container,) = pod["spec"]["containers"]
     assert container["command"] == ["python", "-m", selftest.__name__]
-    namespace, image, scheduler, seconds, own, account = container["args"]
+    namespace, image, scheduler, seconds, webhooks, own, account = container["args"]
     job = selftest.manifest("a", namespace, image, scheduler)
     assert (job["metadata"]["namespace"], job["spec"]["schedulerName"], float(seconds)) == ("batch", "other", 120)
     assert job["spec"]["minAvailable"] == job["spec"]["tasks"][0]["replicas"] == 2
+    assert {path for path in webhooks.split(",") if path.endswith("/validate")} - set(selftest.INVALID) == {
+        "/pods/validate",
+        "/batchjobs/validate",
+        "/nativegroups/validate",
+    }, "kinds that are not ours, whose webhooks accept or only warn"
     hooks = [document for document in documents if document["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
     assert hooks == [pod], "helm test --logs reads the log of each hook, as if each were a pod"
     assert pod["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation", "--logs reads it afterwards"

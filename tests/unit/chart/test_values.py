@@ -257,7 +257,7 @@ def test_only_pods_that_a_resource_group_may_select_wait_for_the_admission_servi
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump({"custom": {"admission_config_override": GROUPS}}))
     documents = render.documents(helm, "--values", str(values))
-    (hook,) = of_kind(documents, "MutatingWebhookConfiguration")["volcano-admission-service-pods-mutate"]["webhooks"]
+    (hook,) = of_kind(documents, "MutatingWebhookConfiguration")["pyroclast-admission-service-pods-mutate"]["webhooks"]
     (condition,) = hook["matchConditions"]
     asked = set(re.findall(r"'([^']+)'", condition["expression"]))
     groups = read_groups(yaml.safe_load(GROUPS))

@@ -307,7 +307,7 @@ _VALIDATIONS: Final = (
 )
 
 JOB_POLICY: Final = ValidatingPolicy(
-    "job-validation-policy",
+    "pyroclast-job-validation-policy",
     JOBS,
     ("CREATE", "UPDATE"),
     (*_VALIDATIONS, SUBMITTER_KEPT),
@@ -335,8 +335,8 @@ def _each_task(condition: str, key: str, value: str) -> str:
 _FRAMEWORKS = "['tensorflow', 'mpi', 'pytorch', 'ray']"
 
 JOB_DEFAULTS: Final = MutatingPolicy(
-    "volcano-job-mutation-policy",
-    "volcano-job-mutation-binding",
+    "pyroclast-job-mutation-policy",
+    "pyroclast-job-mutation-binding",
     JOBS,
     (
         SUBMITTER_WRITTEN,

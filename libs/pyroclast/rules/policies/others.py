@@ -39,7 +39,7 @@ _AMOUNT: Final = "quantity(string({0}[r]))"
 
 _written: Final = partial(Validation, operations=_WRITE)
 _QUEUES: Final = ValidatingPolicy(
-    "queue-validation-policy",
+    "pyroclast-queue-validation-policy",
     QUEUES,
     ("CREATE", "UPDATE", "DELETE"),
     (
@@ -113,7 +113,7 @@ _QUEUES: Final = ValidatingPolicy(
 )
 
 _POD_GROUPS: Final = ValidatingPolicy(
-    "podgroup-validation-policy",
+    "pyroclast-podgroup-validation-policy",
     POD_GROUPS,
     _WRITE,
     (
@@ -162,7 +162,7 @@ def _budget(key: str) -> Validation:
 
 
 _PODS: Final = ValidatingPolicy(
-    "pod-validation-policy",
+    "pyroclast-pod-validation-policy",
     PODS,
     ("CREATE",),
     (
@@ -177,10 +177,12 @@ _PODS: Final = ValidatingPolicy(
     conditions=(("our-scheduler", "object.spec.?schedulerName.orValue('') in [SCHEDULERS]"),),
 )
 
-_HYPER_JOBS: Final = ValidatingPolicy("hyperjob-validation-policy", HYPER_JOBS, _WRITE, (SUBMITTER_KEPT,), conditions=(CHANGED,))
+_HYPER_JOBS: Final = ValidatingPolicy(
+    "pyroclast-hyperjob-validation-policy", HYPER_JOBS, _WRITE, (SUBMITTER_KEPT,), conditions=(CHANGED,)
+)
 
 _HYPER_NODES: Final = ValidatingPolicy(
-    "hypernode-validation-policy",
+    "pyroclast-hypernode-validation-policy",
     HYPER_NODES,
     _WRITE,
     (
@@ -194,7 +196,7 @@ _HYPER_NODES: Final = ValidatingPolicy(
 )
 
 _FLOWS: Final = ValidatingPolicy(
-    "jobflow-validation-policy",
+    "pyroclast-jobflow-validation-policy",
     JOB_FLOWS,
     _WRITE,
     (
@@ -229,7 +231,7 @@ _FLOWS: Final = ValidatingPolicy(
 
 _ZONE: Final = "object.?spec.?timeZone.orValue('UTC')"
 _CRON_JOBS: Final = ValidatingPolicy(
-    "cronjob-validation-policy",
+    "pyroclast-cronjob-validation-policy",
     CRON_JOBS,
     _WRITE,
     (
@@ -278,12 +280,12 @@ _NAMESPACE_QUEUE: Final = "namespaceObject.metadata.?annotations[?'scheduling.vo
 _ROOTED: Final = f"{_HIERARCHY} != '' && {_WEIGHTS} != '' && {_HIERARCHY}.split('/')[0] != 'root'"
 
 OTHER_DEFAULTS: Final = (
-    MutatingPolicy("volcano-cronjob-mutation-policy", "volcano-cronjob-mutation-binding", CRON_JOBS, (SUBMITTER_WRITTEN,)),
+    MutatingPolicy("pyroclast-cronjob-mutation-policy", "volcano-cronjob-mutation-binding", CRON_JOBS, (SUBMITTER_WRITTEN,)),
     MutatingPolicy("pyroclast-hyperjob-mutation-policy", "pyroclast-hyperjob-mutation-binding", HYPER_JOBS, (SUBMITTER_WRITTEN,)),
-    MutatingPolicy("volcano-jobflow-mutation-policy", "volcano-jobflow-mutation-binding", JOB_FLOWS, (SUBMITTER_WRITTEN,)),
+    MutatingPolicy("pyroclast-jobflow-mutation-policy", "volcano-jobflow-mutation-binding", JOB_FLOWS, (SUBMITTER_WRITTEN,)),
     MutatingPolicy(
-        "volcano-queue-mutation-policy",
-        "volcano-queue-mutation-binding",
+        "pyroclast-queue-mutation-policy",
+        "pyroclast-queue-mutation-binding",
         QUEUES,
         (
             Mutation(
@@ -303,8 +305,8 @@ OTHER_DEFAULTS: Final = (
         ),
     ),
     MutatingPolicy(
-        "volcano-podgroup-mutation-policy",
-        "volcano-podgroup-mutation-binding",
+        "pyroclast-podgroup-mutation-policy",
+        "pyroclast-podgroup-mutation-binding",
         POD_GROUPS,
         (
             Mutation(

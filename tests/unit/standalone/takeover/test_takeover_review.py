@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pyroclast.api.types import Key
+from pyroclast.api.types import DAEMON_SETS, STATEFUL_SETS, Key
 from pyroclast_standalone.takeover.answers import ConfigurationAnswer, check_configuration
-from pyroclast_standalone.takeover.inventory import DAEMON_SETS, STATEFUL_SETS, Inventory, Program, WebhookConfiguration
+from pyroclast_standalone.takeover.inventory import Inventory, Program, WebhookConfiguration
 from pyroclast_standalone.takeover.review import Effect, Finding, review
 
 SCHEDULER = Key("volcano-system", "volcano-scheduler")

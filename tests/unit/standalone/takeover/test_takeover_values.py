@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pyroclast.api.types import Key
+from pyroclast.api.types import STATEFUL_SETS, Key
 from pyroclast_standalone.takeover import command
-from pyroclast_standalone.takeover.inventory import STATEFUL_SETS, Inventory, Program, _is_of_volcano, _name_of, _program
+from pyroclast_standalone.takeover.inventory import Inventory, Program, _is_of_volcano, _name_of, _program
 from pyroclast_standalone.takeover.review import COUNTERPARTS, Effect, chart_values
 from tests.unit.chart import render
 from tests.unit.chart.conftest import helm
