@@ -13,7 +13,7 @@ from pyroclast.pictures.bars import QueueBar, queue_bars
 from pyroclast.pictures.svg import Picture
 from pyroclast.views.contract import Row, document
 from pyroclast.views.jobs import WAITING_PHASES, Group, JobView, is_waiting, seconds_since
-from pyroclast.views.readable import amount, hours_text, human_duration, is_in_mebibytes, main_resources, readable
+from pyroclast.views.readable import amount, as_text, hours_text, human_duration, is_in_mebibytes, main_resources, readable
 
 DAY: Final = 86_400.0
 LEAST_SECONDS: Final = 600
@@ -98,6 +98,7 @@ def _created(metadata: Mapping[str, Any]) -> int:
 
 ROOT: Final = "root"
 INDENT: Final = "  "
+MOST_SHOWN: Final = 10  # gangs that are owed room, in the text for a terminal
 
 
 def in_tree_order(queues: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
@@ -179,8 +180,13 @@ def _written(name: str, amounts: Mapping[str, Any]) -> str | None:
     return readable(name, amounts[name]) if name in amounts else None
 
 
-def explain_queue(queue: Mapping[str, Any], groups: Sequence[Group], jobs: Iterable[JobView], now: float) -> dict[str, Any]:
-    """Return the document `QueueExplanation`: the amounts of the queue, and why those of its `jobs` wait."""
+def explain_queue(
+    queue: Mapping[str, Any], groups: Sequence[Group], jobs: Iterable[JobView], now: float, order: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return the document `QueueExplanation`: the amounts of the queue, why its `jobs` wait, and what its gangs are owed.
+
+    `order`: the scheduler's answer about the queue; None without an answer.
+    """
     name = queue["metadata"]["name"]
     rows = queue_rows([queue], groups, now, is_tree=False)
     codes = Counter(str(job.cause.code) for job in jobs if job.queue == name and is_waiting(job.job))
@@ -195,6 +201,7 @@ def explain_queue(queue: Mapping[str, Any], groups: Sequence[Group], jobs: Itera
         "oldestSeconds": first["oldestSeconds"],
         "resources": [{each: row[each] for each in names} for row in rows if row["resource"]],
         "codes": dict(codes.most_common()),
+        **({} if order is None or "promises" not in order else {"promises": order["promises"]}),
     }
     return document("QueueExplanation", fields)
 
@@ -211,9 +218,18 @@ def queue_lines(answer: Row) -> list[str]:
         lines.append(f"has      {each['allocated']} {each['resource']}{f' ({more})' if more else ''}")
     if answer["codes"]:
         lines.append(f"why      {', '.join(f'{count} {code}' for code, count in answer['codes'].items())}")
+    promises = answer.get("promises") or []
+    lines += [_promise(each) for each in promises[:MOST_SHOWN]]
+    if len(promises) > MOST_SHOWN:
+        lines.append(f"owed     to {len(promises) - MOST_SHOWN} more")
     if answer["state"] not in {"Open", None, ""}:
         lines.append("help     its owner opens it: vcctl queue operate -a open -n NAME")
     return lines
+
+
+def _promise(row: Row) -> str:
+    who = "a gang of a hidden namespace" if row["name"] is None else f"{row['namespace']}/{row['name']}"
+    return f"owed     {as_text(row['owed']) or 'nothing'} to {who} (priority {row['priority']}): {row['why']}"
 
 
 def draw_queues(title: str, rows: Iterable[Row]) -> Picture:

@@ -86,7 +86,8 @@ async def _explain_queue(context: Context, name: str) -> int:
     queue = await existing(context, QUEUES, Key("", name), f'queue "{name}"')
     groups, is_complete = await read_groups(client, client.config.namespace)
     jobs = await views_in(client, "" if is_complete else client.config.namespace)
-    answer = explain_queue(queue, groups, jobs, client.now())
+    order = await explained(context, "queues", name, query={"limit": "1"})
+    answer = explain_queue(queue, groups, jobs, client.now(), order)
     write_one(context, answer, queue_lines(answer), reference=f"queue.scheduling.volcano.sh/{name}")
     return 0
 

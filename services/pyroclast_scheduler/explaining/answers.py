@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -20,6 +20,7 @@ from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.values import number
 
 SHOWN: Final = 3
+MOST_PROMISES: Final = 1000
 _LOOKED_AT: Final = 100  # how many jobs ahead and how many holders are searched for namespaces
 MOST_NAMESPACES: Final = 32
 """The number of namespaces whose access is checked for one answer. Jobs of further namespaces are only counted."""
@@ -36,6 +37,7 @@ class Answerer:
     """The data from which requests for explanations are answered.
 
     `start` returns the estimated start of a job or a text that says why there is none, `end` the estimated end of a running job.
+    `promised`: the gangs that were let in and may be owed room. `ended`: the keys of those whose promise ended by time.
     """
 
     book: WaitingBook
@@ -44,6 +46,8 @@ class Answerer:
     reservations: Mapping[str, Reservation]
     start: Callable[[str], Start | str]
     end: Callable[[JobFacts], float | None]
+    promised: Collection[JobFacts] = ()
+    ended: Collection[str] = ()
 
     def namespaces(self, entry: WaitingEntry, having: Sequence[tuple[JobFacts, int]]) -> list[str]:
         """Return the namespaces of the jobs that an answer may name, the most important first. `having`: see `holders`."""
@@ -123,8 +127,24 @@ def queue_rows(source: Answerer, queue: str, names: Names, offset: int, limit: i
             "start": None if isinstance(start, str) else _start(start),
         })  # fmt: skip
     total = source.book.length(queue)
-    fields = {"queue": queue, "total": total, "offset": offset, "items": rows, "asOf": format_time(source.now)}
+    promises = _promises(source, queue, names)
+    fields = {"queue": queue, "total": total, "offset": offset, "items": rows, "promises": promises}
+    fields["asOf"] = format_time(source.now)
     return document("QueueOrder", fields)
+
+
+def _promises(source: Answerer, queue: str, names: Names) -> list[dict[str, Any]]:
+    """Return what the gangs of a queue are owed, and why or why not, the most important first; at most `MOST_PROMISES`."""
+    gangs = sorted((each for each in source.promised if each.queue == queue), key=lambda each: (-each.priority, each.key))
+    rows = []
+    for facts in gangs[:MOST_PROMISES]:
+        namespace, name = name_of(facts.key, facts)
+        is_named, has_ended = names(namespace), facts.key in source.ended
+        why = "its pods found no nodes for too long" if has_ended else str(facts.promise.why)
+        owed = {} if has_ended else {each: number(each, amount) for each, amount in sorted(facts.promise.amounts.items())}
+        who = {"namespace": namespace if is_named else None, "name": name if is_named else None}
+        rows.append({**who, "priority": facts.priority, "owed": main_resources(owed), "why": why})
+    return rows
 
 
 def name_of(key: str, facts: JobFacts | None) -> tuple[str, str]:

@@ -198,6 +198,7 @@ class Outcome:
         reservations: the reservations by job; None if no plugin makes any.
         released: jobs whose reservation ended in this session.
         lapsed: queues in which a promise to a gang ended by time alone.
+        unkept: the jobs whose promise ended by time.
         measures: numbers for the metrics.
         let_in: pods whose queue gate is removed.
         kept: the room on nodes that is reserved for a pod of this session, by UID: for pipelined pods, and for allocated pods of
@@ -221,6 +222,7 @@ class Outcome:
     reservations: Mapping[str, Reservation] | None = None
     released: frozenset[str] = frozenset()
     lapsed: frozenset[str] = frozenset()
+    unkept: frozenset[str] = frozenset()
     measures: Measures = field(default_factory=Measures)
     let_in: list[TaskFacts] = field(default_factory=list)
     kept: dict[str, KeptPlace] = field(default_factory=dict)

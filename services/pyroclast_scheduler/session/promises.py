@@ -131,6 +131,11 @@ class Promises:
             del self._arrivals[key]
         return frozenset(self._lapsed)
 
+    @property
+    def ended(self) -> frozenset[str]:
+        """The jobs to which nothing is owed any more, since their pods found no nodes for too long."""
+        return frozenset(self._session.ports.memory.get(_OVER, ()))
+
     def late(self, job: Job) -> Floats | None:
         """Return what gangs with at least the priority of `job` were promised until they waited too long; None for nothing."""
         sums = [amounts for priority, amounts in self._late_sums.items() if priority >= job.facts.priority]

@@ -69,6 +69,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
         reservations=reserved.current,
         released=reserved.released(),
         lapsed=session.promises.observe(),
+        unkept=session.promises.ended,
         measures=report.measures,
         let_in=report.let_in,
         retried=session.equivalents.selected,

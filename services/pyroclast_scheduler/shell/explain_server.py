@@ -14,7 +14,7 @@ from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.runtime.bodies import read_at_most
 from pyroclast.views.contract import document
 from pyroclast_scheduler.cache.group_readers.composite import composite_key
-from pyroclast_scheduler.explaining.answers import Answerer, answer_of, queue_rows
+from pyroclast_scheduler.explaining.answers import MOST_PROMISES, Answerer, answer_of, queue_rows
 from pyroclast_scheduler.explaining.book import WaitingEntry
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.tasks import native_key
@@ -152,6 +152,7 @@ class ExplainServer:
         offset = _number(query, "offset", 0, least=0, most=_MOST_OFFSET)
         source = self._source()
         keys = [each.key for each in source.book.between(queue, offset, offset + limit)]
+        keys += [each.key for each in source.promised if each.queue == queue][:MOST_PROMISES]
         visible = frozenset(await reader.visible(dict.fromkeys(key.partition("/")[0] for key in keys)))
         only = query.get("namespaces")
         if only is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -49,6 +49,7 @@ class Explainer:
     ) -> None:
         self.book = book
         self.is_at_work = False
+        self._unkept: Collection[str] = ()
         self._text = text
         self._estimates = estimates
         self._reserved = reserved
@@ -67,6 +68,8 @@ class Explainer:
             self._reserved.by_job,
             self._text.start,
             partial(declared_end, now=self._now()),
+            list(self._cache.jobs.promised.values()),
+            self._unkept,
         )
 
     def take(self, outcome: Outcome) -> None:
@@ -79,6 +82,7 @@ class Explainer:
     def _take(self, outcome: Outcome) -> None:
         new = {key: past for key in outcome.records if self.book.get(key) is None and (past := self._known(key)) is not None}
         silent = {key for key in outcome.records if self.book.get(key) is None and not self._says(key)}
+        self._unkept = outcome.unkept
         self.book.ranked_by = outcome.ranked_by
         self.book.take(outcome.records, outcome.seen, self._now(), since=new)
         if self._estimates is not None:

@@ -154,8 +154,21 @@ class QueueResource(Record, frozen=True, kw_only=True):
     limit: str | None
 
 
+class OwedRoom(Record, frozen=True, kw_only=True):
+    """The room that is kept for a gang that was let in and has not started, and why; nothing is `owed` if it is held up.
+
+    The name is null if the reader may not see Jobs of its namespace.
+    """
+
+    namespace: str | None
+    name: str | None
+    priority: int
+    owed: Quantities
+    why: str
+
+
 class QueueExplanation(Record, frozen=True, kw_only=True):
-    """The resources of a queue, and the number of its waiting Jobs by code."""
+    """The resources of a queue, and the number of its waiting Jobs by code. `promises`: absent without the scheduler."""
 
     api_version: ApiVersion
     kind: Literal["QueueExplanation"]
@@ -167,6 +180,7 @@ class QueueExplanation(Record, frozen=True, kw_only=True):
     oldest_seconds: int | None
     resources: list[QueueResource]
     codes: dict[str, int]
+    promises: list[OwedRoom] | UnsetType = UNSET
 
 
 class NodeHolder(Record, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from unittest.mock import PropertyMock, patch
 
 import pytest
@@ -14,9 +15,11 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
 from pyroclast.views.contract.schema import schema
+from pyroclast.views.queues import explain_queue, queue_lines
 from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.lengths import declared_end
+from pyroclast_scheduler.session.session_close import left_out_status
 from pyroclast_scheduler.shell.explain_server import AT_ONCE, ExplainServer, finder
 from tests.scenarios import objects
 from tests.unit.running import running_server
@@ -108,6 +111,34 @@ async def test_job_explanation_lists_position_jobs_ahead_holders_and_the_short_r
 async def test_a_job_above_its_queue_limit_is_explained_as_never_starting(client):
     status, answer = await asked(server_of(client), "/explain/jobs/t/never")
     assert (status, answer["code"], answer["never"], answer["start"]) == (200, "AboveQueueLimit", True, None)
+
+
+async def test_queue_explanation_lists_what_each_gang_is_owed_and_why(client):
+    owed = {"phase": "Inqueue", "minRes": {"cpu": 3}}
+    groups = [
+        ["starts", "q", 1, {**owed, "class": 5}],
+        ["late", "q", 1, owed],
+        ["held", "q", 1, owed],
+        ["elsewhere", "r", 1, owed],
+        ["secret", "q", 1, {**owed, "class": 7, "ns": "other"}],
+    ]
+    _, cache = decide({"queues": [["q", {}], ["r", {}]], "podgroups": groups})
+    cache.groups.believe("t/held", left_out_status(cache.groups.current("t/held").status, "LeftOut: x", "t"))
+    promised = list(cache.snapshot().promised)
+    source = replace(answerer(), jobs=cache.jobs.all_facts(), promised=promised, ended={"t/late"})
+    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client))
+    status, order = await asked(server, "/explain/queues/q?namespaces=t")
+    answer = explain_queue({"metadata": {"name": "q"}}, [], [], 0.0, order)
+    Draft202012Validator(schema()).validate(answer)
+    assert (status, queue_lines(answer)[1:]) == (
+        200,
+        [
+            "owed     3 cpu to a gang of a hidden namespace (priority 7): its pods are being created",
+            "owed     3 cpu to t/starts (priority 5): its pods are being created",
+            "owed     nothing to t/held (priority 0): something other than room holds it up",
+            "owed     nothing to t/late (priority 0): its pods found no nodes for too long",
+        ],
+    )
 
 
 @pytest.mark.parametrize("path", ["/explain/jobs/t/mine?namespaces=t", "/explain/queues/q?namespaces=t"])
