@@ -16,6 +16,7 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import GROUP, Recent
 from pyroclast.lifecycle.gang import members, orphans
 from pyroclast.runtime.controllers import ControllerContext
+from pyroclast.runtime.in_process.pod_additions import PodAdditions
 from pyroclast.runtime.in_process.queues import QueueCache
 from pyroclast_job_controller.metrics import ControllerMetrics
 
@@ -61,6 +62,7 @@ class Caches:
         self.priorities: Informer[PriorityClass] = Informer(client, PRIORITY_CLASSES, PriorityClass)
         self.namespaces: Informer[Namespace] = Informer(client, NAMESPACES, Namespace)
         """Watched only if a controller requests it with `watch`."""
+        self.additions = PodAdditions(client)
         self.informers: list[Informer[Any]] = [
             self.jobs.informer,
             self.pods.informer,
@@ -70,6 +72,7 @@ class Caches:
             self.commands,
             self.claims.informer,
             self.priorities,
+            *self.additions.informers,
         ]
         self.optional: list[Informer[Any]] = []
         """Informers of kinds that a cluster may not serve. No controller waits for their synchronisation."""

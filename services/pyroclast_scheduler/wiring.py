@@ -17,8 +17,10 @@ from pyroclast.kube.basics.errors import AlreadyExists, KubeError, NotFound
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
+from pyroclast.resources.pods import Additions
 from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.in_process.pod_additions import PodAdditions
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
 from pyroclast_scheduler import registry
@@ -149,7 +151,15 @@ async def main(service: Service) -> None:
         now=client.now,
     )
     trials = ChangeTrials(
-        client, cache, book, inputs, gaps=gaps, configuration=lambda: file.current, actions=actions, plugins=plugins
+        client,
+        cache,
+        book,
+        inputs,
+        gaps=gaps,
+        configuration=lambda: file.current,
+        actions=actions,
+        plugins=plugins,
+        additions=_additions(service, client),
     )
     _serve_explanations(service, client, cache, explainer, trials)
     cache.on_change(loop.wake)
@@ -245,6 +255,14 @@ def _serve_explanations(service: Service, client: Client, cache: Cache, explaine
         leads=lambda: explainer.is_at_work,
         belongs_to=cache.natives.explained_by,
     )
+
+
+def _additions(service: Service, client: Client) -> Callable[[str], Additions]:
+    """Return the function that returns what the API server adds to new pods of a namespace. No decision waits for its watches."""
+    additions = PodAdditions(client)
+    for informer in additions.informers:
+        service.watch(informer, is_needed=False)
+    return additions.of
 
 
 def _shards(client: Client, cache: Cache, recorder: EventRecorder, settings: SchedulerSettings) -> ShardKeeper | None:

@@ -179,7 +179,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
 
     def _done_with(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         """Forget the occurrences and the Command that `decision` has handled, and record its Events."""
-        memory.done_with(decision)
+        memory.done_with(facts, decision)
         if decision.order is not None and decision.order.command:
             self._orders.done(facts.job, decision.order.command)
         self._record(facts.job, *decision.notices)

@@ -19,6 +19,7 @@ from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Remembered, RequestedAction
 from pyroclast.lifecycle.job.job_events import MOST_OCCURRENCES, Occurrence, Response
+from pyroclast.resources.pods import Additions
 from pyroclast.runtime.reconciler import Memories, Memory
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 from pyroclast_job_controller.caches import Caches
@@ -54,6 +55,7 @@ class JobMemory(Memory):
     occurrences: list[Occurrence] = field(default_factory=list)
     prepared: int = 0
     removed: bool = False
+    additions: Additions | None = None
     carried: Inherited | None = None
     objects: dict[str, str] = field(default_factory=dict)
     """The uids of the plugin objects that this controller created, by kind and name."""
@@ -114,6 +116,7 @@ class JobMemory(Memory):
             self.removed,
             self.armed,
             self.refused,
+            additions=self.additions,
             carried=self.carried,
             held=self.cause in _HELD and now < self.next_try,
             gives_back=self.short_since is not None and now >= self.short_since + HALF_GANG,
@@ -155,8 +158,9 @@ class JobMemory(Memory):
         """Delay the next try, because the pods of the incomplete gang were deleted in favour of other Jobs."""
         self.short_since, self.next_try = None, now + HALF_GANG * (1 + crc32(self.uid.encode()) % 8 / 8)
 
-    def done_with(self, decision: JobDecision) -> None:
-        """Forget the occurrences and the termination request that `decision`, which was carried out, has handled."""
+    def done_with(self, facts: JobFacts, decision: JobDecision) -> None:
+        """Forget the occurrences and the termination request that `decision` on `facts`, which was carried out, has handled."""
+        self.additions = facts.additions
         if decision.order is not None and decision.order == self.given_up:
             self.given_up = None
         self.forget(decision.forget)
@@ -214,6 +218,7 @@ def facts_of(
         group=group,
         queue=caches.queues.get(Key("", job.spec.queue)),
         claims=frozenset(name for name in claims if caches.claims.get(Key(namespace, name))),
+        additions=caches.additions.of(namespace),
         priorities={each.metadata.name: each.value for each in caches.priorities.values()},
         marks=marks_of(job),
         orders=(*map(_order_of, commands), *((memory.given_up,) if memory.given_up else ())),

@@ -24,7 +24,8 @@ class JobWatch:
         caches.groups.informer.on_change(self._group)
         caches.queues.informer.on_change(self._queue_changed)
         caches.claims.informer.on_change(self._claim)
-        shared.schedulers.on_change(self._schedulers_changed)
+        caches.additions.on_change(self._enqueue_waiting)
+        shared.schedulers.on_change(self._enqueue_waiting)
 
     def enqueue_all(self) -> None:
         """Queue every Job in the shards of this replica, which has just begun to lead. Waiting Jobs come first."""
@@ -89,10 +90,10 @@ class JobWatch:
             for job in self._caches.jobs.informer.by_index(QUEUE, queue.metadata.name):
                 self._queue.add(job.key)
 
-    def _schedulers_changed(self) -> None:
-        """Queue the waiting Jobs when a scheduler starts or stops, because the cause of their waiting may change."""
+    def _enqueue_waiting(self, namespace: str = "") -> None:
+        """Queue the waiting Jobs of `namespace`, or all, when a scheduler starts or stops, or when their pods would differ."""
         for job in self._caches.jobs.informer.values():
-            if job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING):
+            if job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING) and namespace in {"", job.metadata.namespace}:
                 self._queue.add(job.key)
 
     def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:

@@ -20,7 +20,7 @@ from pyroclast.api.records.meta import Meta, Wire
 from pyroclast.api.records.pods import PodSpec
 from pyroclast.api.run_lengths import alike_keys, digest, worth_key
 from pyroclast.api.waiting import Waiting, read_waiting
-from pyroclast.resources.pods import effective
+from pyroclast.resources.pods import as_stored, effective
 from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds, whole_amounts
 
@@ -217,13 +217,13 @@ def _requests(templates: Iterable[tuple[Task, PodSpec]]) -> str:
     """Return the sum of the requests of all pods, as JSON."""
     total: Counter[str] = Counter()
     for task, pod in templates:
-        for name, amount in whole_amounts(effective(msgspec.to_builtins(pod), "requests")).items():
+        for name, amount in whole_amounts(effective(as_stored(msgspec.to_builtins(pod)), "requests")).items():
             total[name] = min(total[name] + amount * max(0, task.replicas), LARGEST)
     return orjson.dumps(total, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _shape(task: Task, pod: PodSpec) -> str:
-    asked: Mapping[str, Any] = effective(msgspec.to_builtins(pod), "requests")
+    asked: Mapping[str, Any] = effective(as_stored(msgspec.to_builtins(pod)), "requests")
     amounts = " ".join(f"{name}={amount}" for name, amount in sorted(asked.items()))
     return f"{task.replicas}×{task.name}" + (f" ({amounts})" if amounts else "")
 

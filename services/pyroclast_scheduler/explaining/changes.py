@@ -12,6 +12,7 @@ import numpy as np
 
 from pyroclast.api.waiting_reasons import PendingReason as Code
 from pyroclast.resources import quantity
+from pyroclast.resources.pods import NO_ADDITIONS, Additions
 from pyroclast.resources.vectors import stored_amount
 from pyroclast_scheduler.model.causes import Shortage
 from pyroclast_scheduler.model.dimensions import PODS
@@ -60,7 +61,8 @@ class Priorities:
 class Situation:
     """A waiting Job as JSON with its gang and cause, and the cluster.
 
-    `reservation`: of the nodes that the Job lacks. `place`: its position in the queue, from 1.
+    `reservation`: of the nodes that the Job lacks. `place`: its position in the queue, from 1. `additions`: what the API server
+    adds to the amounts of its pods.
     """
 
     body: Mapping[str, Any]
@@ -73,6 +75,7 @@ class Situation:
     now: float
     place: int = 1
     is_never: bool = False
+    additions: Additions = NO_ADDITIONS
 
 
 def candidates(case: Situation) -> Iterator[Change]:

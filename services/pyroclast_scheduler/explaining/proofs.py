@@ -53,7 +53,7 @@ class Prover:
         case, begin = self.case, self.clock()
         waiting = case.snapshot.all_jobs.get(self.key)
         phase = PodGroupPhase.PENDING if waiting is None or change.kind == "queue" else waiting.phase
-        gang = gang_of(change.body, case.priorities.values, case.priorities.default, phase=phase)
+        gang = gang_of(change.body, case.priorities.values, case.priorities.default, additions=case.additions, phase=phase)
         verdict = tried(case.snapshot, gang, self.engine, instead=self.key)
         self.seconds -= self.clock() - begin
         return verdict

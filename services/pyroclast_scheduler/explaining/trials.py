@@ -18,6 +18,7 @@ from pyroclast.api.records import reading
 from pyroclast.lifecycle.gang import members, podgroups, pods
 from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast.lifecycle.times import format_time
+from pyroclast.resources.pods import NO_ADDITIONS, Additions, as_stored
 from pyroclast.rules.jobs import defaults
 from pyroclast.rules.verdicts import applied
 from pyroclast_scheduler.cycle import run_cycle
@@ -63,11 +64,17 @@ def as_created(body: Mapping[str, Any], now: float) -> dict[str, Any]:
 
 
 def gang_of(
-    body: Mapping[str, Any], priorities: Mapping[str, int], default: int, *, phase: PodGroupPhase = PodGroupPhase.PENDING
+    body: Mapping[str, Any],
+    priorities: Mapping[str, int],
+    default: int,
+    *,
+    additions: Additions = NO_ADDITIONS,
+    phase: PodGroupPhase = PodGroupPhase.PENDING,
 ) -> JobFacts:
     """Return the facts of the gang of a Job whose pods are all pending.
 
-    `priorities`: the values of PriorityClasses by name. `default`: the value without a class.
+    `priorities`: the values of PriorityClasses by name. `default`: the value without a class. `additions`: what the API server
+    adds to the amounts of the pods.
 
     Raises:
         ValueError: the body is not a valid Job, or a quantity is invalid.
@@ -76,22 +83,25 @@ def gang_of(
     job = job_of(body)
     if sum(task.replicas for task in job.spec.tasks) > MOST_PODS:
         raise TooManyPods(f"it has more than {MOST_PODS} pods")
-    manifest = podgroups.manifest(job, priorities)
+    manifest = podgroups.manifest(job, priorities, additions)
     manifest["metadata"] |= {"uid": f"tried-{job.metadata.uid}", "creationTimestamp": job.metadata.creation_timestamp}
     manifest["status"] = {"phase": str(phase)}
     group = reading.convert(manifest, records.PodGroup, strict=False)
     book, tasks = ShapeBook(), []
     for task in job.spec.tasks:
-        tasks += _tasks(job, task, book, priorities)
+        tasks += _tasks(job, task, book, priorities, additions)
     priority = priorities.get(group.spec.priority_class_name, default) if group.spec.priority_class_name else default
     return JobFacts.of(volcano_group(group), tasks, priority=priority, queue=group.spec.queue)
 
 
-def _tasks(job: records.Job, task: records.Task, book: ShapeBook, priorities: Mapping[str, int]) -> list[TaskFacts]:
+def _tasks(
+    job: records.Job, task: records.Task, book: ShapeBook, priorities: Mapping[str, int], additions: Additions
+) -> list[TaskFacts]:
     """Return the pods of a task, which differ only in their names and indices."""
     if not task.replicas:
         return []
     manifest = pods.build(job, task, 0)
+    manifest["spec"] = as_stored(manifest["spec"], additions)
     manifest["spec"].setdefault("priority", priorities.get(manifest["spec"].get("priorityClassName") or "", 0))
     uid, replace = f"tried-{job.metadata.uid}-{task.name}", msgspec.structs.replace
     manifest["metadata"] |= {"uid": uid, "creationTimestamp": job.metadata.creation_timestamp}

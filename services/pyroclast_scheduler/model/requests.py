@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from pyroclast.api import records
+from pyroclast.resources.pods import whole_pod
 from pyroclast_scheduler.model.dimensions import amounts_of
 
-_POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
 _DEFAULT_CPU: Final = 100  # milli-cores of a container without a cpu request, in scores only
 _DEFAULT_MEMORY: Final = 200 * 2**20  # bytes
 
@@ -47,36 +47,18 @@ def as_allocated(pod: records.Pod) -> records.PodSpec:
 
 
 def pod_request(spec: records.PodSpec) -> dict[str, int]:
-    """Return the request of a pod in stored units, with `pods: 1`.
-
-    Sidecars run beside the containers and beside all later init containers. Other init containers run one after another. The
-    request is therefore the larger of two amounts: the sum of containers and sidecars, and the largest need during
-    initialisation.
+    """Return the request of a pod in stored units, see `whole_pod`, with `pods: 1`.
 
     Raises:
         ValueError: a quantity is invalid.
     """
-    total: dict[str, int] = {}
-    for container in spec.containers:
-        _add(total, amounts_of(container.resources.requests))
-    sidecars: dict[str, int] = {}
-    start: dict[str, int] = {}
-    for container in spec.init_containers:
-        request = amounts_of(container.resources.requests)
-        if container.restart_policy == "Always":
-            _add(total, request)
-            _add(sidecars, request)
-            _raise_to(start, sidecars)
-        else:
-            _add(request, sidecars)
-            _raise_to(start, request)
-    _raise_to(total, start)
-    total["pods"] = 1
-    if spec.resources is not None:
-        level = amounts_of(spec.resources.requests)
-        total.update((name, amount) for name, amount in level.items() if name.startswith(_POD_LEVEL))
-    _add(total, amounts_of(spec.overhead))
-    return {"cpu": 0, "memory": 0} | total
+    total = whole_pod(
+        (amounts_of(container.resources.requests) for container in spec.containers),
+        ((amounts_of(each.resources.requests), each.restart_policy == "Always") for each in spec.init_containers),
+        of_pod={} if spec.resources is None else amounts_of(spec.resources.requests),
+        overhead=amounts_of(spec.overhead),
+    )
+    return {"cpu": 0, "memory": 0} | total | {"pods": 1}
 
 
 def non_zero(spec: records.PodSpec) -> tuple[int, int]:
@@ -114,8 +96,3 @@ def _amount(name: str, text: str | int) -> int:
 def _add(total: dict[str, int], more: dict[str, int]) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount
-
-
-def _raise_to(total: dict[str, int], least: dict[str, int]) -> None:
-    for name, amount in least.items():
-        total[name] = max(total.get(name, 0), amount)

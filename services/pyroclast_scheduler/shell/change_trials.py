@@ -15,6 +15,7 @@ from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.times import format_time
+from pyroclast.resources.pods import NO_ADDITIONS, Additions
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.book import PastCode, WaitingBook, WaitingEntry
 from pyroclast_scheduler.explaining.changes import Priorities, Situation
@@ -44,10 +45,11 @@ class ChangeTrials:
         configuration: Callable[[], Configuration],
         actions: Mapping[str, Action],
         plugins: Mapping[str, PluginFactory],
+        additions: Callable[[str], Additions] = lambda _: NO_ADDITIONS,
     ) -> None:
         self._client, self._cache, self._book, self._inputs, self._gaps = client, cache, book, inputs, gaps
         self._configuration, self._actions, self._plugins = configuration, actions, plugins
-        self._features = NodeFeatures()
+        self._features, self._additions = NodeFeatures(), additions
         self._thread = ThreadPoolExecutor(1, "explain")
 
     async def __call__(self, key: str) -> dict[str, Any]:
@@ -63,9 +65,9 @@ class ChangeTrials:
         entry = self._book.get(key)
         if entry is None:
             return _none("it waits no more")
-        priorities = priorities_of(self._cache.priorities)
+        priorities, additions = priorities_of(self._cache.priorities), self._additions(facts.namespace)
         try:
-            gang = gang_of(body, priorities.values, priorities.default, phase=facts.phase)
+            gang = gang_of(body, priorities.values, priorities.default, additions=additions, phase=facts.phase)
         except TooManyPods as error:
             return _none(f"no change is tried: {error}")
         ports = self._inputs.for_onlookers()
@@ -80,6 +82,7 @@ class ChangeTrials:
             ports.now,
             place=self._book.ahead(entry) + 1,
             is_never=entry.is_never,
+            additions=additions,
         )
         return await self._proved(case, key, self._engine())
 
@@ -91,7 +94,8 @@ class ChangeTrials:
         now = self._inputs.for_onlookers().now
         priorities = priorities_of(self._cache.priorities)
         whole = as_created(body, now)
-        gang = gang_of(whole, priorities.values, priorities.default)
+        additions = self._additions(whole["metadata"]["namespace"])
+        gang = gang_of(whole, priorities.values, priorities.default, additions=additions)
         engine = self._engine()
         view = self._cache.view()
         if gang.queue not in view.queues:
@@ -107,7 +111,19 @@ class ChangeTrials:
         entry = WaitingEntry(gang.key, verdict.record, now)
         entry.past.append(PastCode(entry.code, now))
         place = self._book.ahead(entry) + 1
-        case = Situation(whole, gang, entry.code, entry.short, view, priorities, None, now, place=place, is_never=entry.is_never)
+        case = Situation(
+            whole,
+            gang,
+            entry.code,
+            entry.short,
+            view,
+            priorities,
+            None,
+            now,
+            place=place,
+            is_never=entry.is_never,
+            additions=additions,
+        )
         return fields | await self._proved(case, gang.key, engine), entry
 
     async def _proved(self, case: Situation, key: str, engine: Engine) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyroclast.resources import quantity
+from pyroclast.resources.pods import whole_pod
 from pyroclast_standalone.nodes import records
 
 
@@ -60,18 +61,15 @@ class Refusal:
 
 
 def pod_requests(pod: records.Pod) -> Counter[str]:
-    """Return the requests of a pod in thousandths: containers and sidecars, or the largest init container, plus overhead."""
-    together: Counter[str] = Counter()
-    largest: Counter[str] = Counter()
-    for container in pod.spec.init_containers:
-        own = _millis(container.resources.requests)
-        if container.restart_policy == "Always":
-            together += own
-        largest |= together if container.restart_policy == "Always" else together + own
-    together += sum((_millis(container.resources.requests) for container in pod.spec.containers), Counter())
-    needed = (together | largest) + _millis(pod.spec.overhead)
-    needed[_PODS] = 1000
-    return needed
+    """Return the requests of a pod in thousandths, see `whole_pod`, with `pods`."""
+    spec = pod.spec
+    needed = whole_pod(
+        (_millis(each.resources.requests) for each in spec.containers),
+        ((_millis(each.resources.requests), each.restart_policy == "Always") for each in spec.init_containers),
+        of_pod={} if spec.resources is None else _millis(spec.resources.requests),
+        overhead=_millis(spec.overhead),
+    )
+    return Counter(needed) | Counter({_PODS: 1000})
 
 
 @dataclass(slots=True)

@@ -88,6 +88,7 @@ class PodSpec(Wire, frozen=True, kw_only=True):
     subdomain: str = ""
     host_network: bool = False
     host_aliases: tuple[Json, ...] = ()
+    resources: Requirements | None = None
     overhead: Quantities = _NOTHING
     readiness_gates: tuple[Json, ...] = ()
     init_containers: tuple[Container, ...] = ()

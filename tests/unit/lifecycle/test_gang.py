@@ -11,6 +11,7 @@ from pyroclast.api.records import NetworkTopology
 from pyroclast.lifecycle.gang import plan, podgroups
 from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.gang.podgroups import min_resources, pod_usage, shares, usage_times
+from pyroclast.resources.pods import Additions
 
 from .builders import group, job, pod, pods_of, task, template
 
@@ -178,6 +179,14 @@ def test_podgroup_patch_contains_only_fields_that_differ():
     }
     without = job(task(replicas=2, template={"spec": {"containers": []}}))
     assert podgroups.patch(without, there, {}, spec_changed=True)["spec"] == {"minResources": {"cpu": None, "requests.cpu": None}}
+
+
+@pytest.mark.parametrize(("phase", "want"), [("PENDING", "3"), ("INQUEUE", "3"), ("RUNNING", None)])
+def test_new_defaults_of_a_namespace_change_the_minimum_of_a_gang_that_has_not_started(phase, want):
+    owner = job(task(replicas=3, template={"spec": {"containers": [{"name": "c"}]}}))
+    there, additions = group(owner, PodGroupPhase[phase]), Additions(requests={"cpu": "1"})
+    patch = podgroups.patch(owner, there, {}, additions, spec_changed=False, additions_changed=True)
+    assert patch.get("spec", {}).get("minResources", {}).get("cpu") == want
 
 
 def changed(owner, *, observed=True, **spec):

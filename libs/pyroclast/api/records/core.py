@@ -120,6 +120,30 @@ class PodDisruptionBudget(ObjectRecord, frozen=True, kw_only=True):
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
+class LimitRangeSpec(Wire, frozen=True, kw_only=True):
+    """The limits and defaults of a namespace, one for each type of objects, unparsed."""
+
+    limits: tuple[Mapping[str, Any], ...] = ()
+
+
+class LimitRange(ObjectRecord, frozen=True, kw_only=True):
+    """A LimitRange."""
+
+    spec: LimitRangeSpec = LimitRangeSpec()
+
+
+class Overhead(Wire, frozen=True, kw_only=True):
+    """The amounts that a pod needs besides its containers."""
+
+    pod_fixed: Mapping[str, str | int] = {}
+
+
+class RuntimeClass(ObjectRecord, frozen=True, kw_only=True):
+    """A RuntimeClass."""
+
+    overhead: Overhead | None = None
+
+
 class PriorityClass(ObjectRecord, frozen=True, kw_only=True):
     """A PriorityClass: a priority by name."""
 

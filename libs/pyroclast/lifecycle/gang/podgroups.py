@@ -15,7 +15,7 @@ from pyroclast.lifecycle.gang.members import ObservedPods, min_available, needed
 from pyroclast.lifecycle.gang.pods import template_of
 from pyroclast.lifecycle.merging import controller_reference, merge_patch
 from pyroclast.resources import quantity
-from pyroclast.resources.pods import combined, effective
+from pyroclast.resources.pods import NO_ADDITIONS, Additions, as_stored, combined, effective
 from pyroclast.resources.quantity import Quantity
 
 Usage: TypeAlias = dict[str, Quantity]
@@ -23,6 +23,7 @@ Usage: TypeAlias = dict[str, Quantity]
 
 
 _DEFAULT_QUEUE: Final = "default"
+_NOT_STARTED: Final = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
 _OWN: Final = frozenset({keys.NATIVE_GROUP, keys.PLACEMENT, keys.SEATS, keys.WAITING, keys.WAITS_FOR_TASK})
 """Annotations by which the controller and the scheduler exchange information on a PodGroup; a Job cannot set them."""
 
@@ -40,8 +41,8 @@ class Inherited:
     annotations: Mapping[str, str]
 
 
-def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
-    """Return the PodGroup to create.
+def manifest(job: Job, priorities: Mapping[str, int], additions: Additions = NO_ADDITIONS) -> dict[str, Any]:
+    """Return the PodGroup to create. `additions`: what the API server adds to the amounts of the pods.
 
     After a restart, the PodGroup carries the version of the Job: so it differs from the PodGroup of an earlier version.
     """
@@ -56,7 +57,7 @@ def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
         "minMember": min_available(job.spec),
         "minTaskMember": {task.name: _minimum(task) for task in job.spec.tasks},
         "queue": job.spec.queue,
-        "minResources": min_resources(job, priorities),
+        "minResources": min_resources(job, priorities, additions),
     }
     if job.spec.priority_class_name:
         spec["priorityClassName"] = job.spec.priority_class_name
@@ -85,13 +86,21 @@ def inherited(job: Job) -> Inherited:
 
 
 def patch(
-    job: Job, group: PodGroup, priorities: Mapping[str, int], *, spec_changed: bool, carried: Inherited | None = None
+    job: Job,
+    group: PodGroup,
+    priorities: Mapping[str, int],
+    additions: Additions = NO_ADDITIONS,
+    *,
+    spec_changed: bool,
+    additions_changed: bool = False,
+    carried: Inherited | None = None,
 ) -> dict[str, Any]:
     """Return the merge patch that updates `group`; empty when `group` is up to date.
 
     Entries of `minTaskMember` for removed tasks stay. Labels and annotations that the Job no longer has stay too, because other
     writers may have set them. `spec_changed`: compare `minResources` as well, which costs more than the other comparisons
-    together. `carried`: the fields that were copied last; while they are unchanged, changes by other writers stay.
+    together. `additions_changed`: do so while the gang has not started; its pods keep the amounts with which they were created.
+    `carried`: the fields that were copied last; while they are unchanged, changes by other writers stay.
     """
     given = inherited(job)
     body = _inherited_patch(job, group, given, spec_changed=spec_changed) if given != carried else {}
@@ -99,11 +108,12 @@ def patch(
     if group.spec.priority_class_name != job.spec.priority_class_name:
         changes["priorityClassName"] = job.spec.priority_class_name or None
     minimum = min_available(job.spec)
-    if spec_changed or group.spec.min_member != minimum:
+    is_recounted = additions_changed and group.status.phase in _NOT_STARTED
+    if spec_changed or is_recounted or group.spec.min_member != minimum:
         there = {name: str(amount) for name, amount in (group.spec.min_resources or {}).items()}
         changes |= merge_patch(
             {"minMember": group.spec.min_member, "minResources": there},
-            {"minMember": minimum, "minResources": min_resources(job, priorities)},
+            {"minMember": minimum, "minResources": min_resources(job, priorities, additions)},
         )
     tasks = {task.name: _minimum(task) for task in job.spec.tasks}
     different = {name: number for name, number in tasks.items() if group.spec.min_task_member.get(name) != number}
@@ -213,7 +223,7 @@ _NATIVE_DOMAIN: Final = "kubernetes.io/"
 
 
 def pod_usage(spec: Mapping[str, Any]) -> Usage:
-    """Return the usage of one pod with this spec: the pod itself, its effective requests and its effective limits.
+    """Return the usage of one stored pod with this spec: the pod itself, its effective requests and its effective limits.
 
     An extended resource also counts under its own name, so that a scheduler can compare the amount with the nodes. A quantity
     that cannot be parsed counts as zero, because admission has refused it.
@@ -233,15 +243,15 @@ def usage_times(usage: Mapping[str, Quantity], number: int) -> Usage:
     return {name: amount * number for name, amount in usage.items()} if number > 0 else {}
 
 
-def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
+def min_resources(job: Job, priorities: Mapping[str, int], additions: Additions = NO_ADDITIONS) -> dict[str, str]:
     """Return the requests of the `minAvailable` most important pods, in canonical quantities.
 
-    `priorities`: the value of each PriorityClass, by name. Tasks with a higher priority count first; tasks with equal priority
-    count in the order of the spec.
+    `priorities`: the value of each PriorityClass, by name. `additions`: see `manifest`. Tasks with a higher priority count first;
+    tasks with equal priority count in the order of the spec.
     """
     total: Usage = {}
     for task, number in shares(job, priorities):
-        usage = usage_times(pod_usage(template_of(task).get("spec") or {}), number)
+        usage = usage_times(pod_usage(as_stored(template_of(task).get("spec") or {}, additions)), number)
         total = combined(total, usage, Quantity.__add__)
     return {name: str(amount) for name, amount in total.items()}
 

@@ -12,6 +12,7 @@ from pyroclast.lifecycle.effects import Effect, Notice, Slot
 from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.job_events import Occurrence, Response
+from pyroclast.resources.pods import NO_ADDITIONS, Additions
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Remembered:
     """Why the API server or the controller refused the last effects for the Job; empty when they were not refused."""
     held: bool = False
     """Whether to create no new objects yet, because they would be refused again."""
+    additions: Additions | None = None
+    """The additions with which the PodGroup was last compared; None when unknown."""
     carried: Inherited | None = None
     """The metadata of the Job that was last written to its PodGroup; None when unknown."""
     gives_back: bool = False
@@ -73,6 +76,8 @@ class JobFacts:
     """Names of existing PersistentVolumeClaims in the namespace of the Job, at least of the claims that the Job names."""
     priorities: Mapping[str, int] = field(default_factory=dict)
     """The value of each PriorityClass, by name."""
+    additions: Additions = NO_ADDITIONS
+    """What the API server adds to the amounts of new pods in the namespace of the Job."""
     marks: Mapping[str, str] = field(default_factory=dict)
     """The entries of `status.controlledResources` that show that the plugin objects of the Job exist."""
     orders: tuple[RequestedAction, ...] = ()

@@ -67,10 +67,18 @@ def _group(facts: JobFacts) -> Iterator[Effect]:
         yield DeleteGroup(group.metadata.name, group.metadata.uid)
         group = None
     if group is None:
-        yield CreateGroup(podgroups.manifest(job, facts.priorities))
+        yield CreateGroup(podgroups.manifest(job, facts.priorities, facts.additions))
         return
     changed = job.status.observed_generation != job.metadata.generation
-    patch = podgroups.patch(job, group, facts.priorities, spec_changed=changed, carried=facts.memory.carried)
+    patch = podgroups.patch(
+        job,
+        group,
+        facts.priorities,
+        facts.additions,
+        spec_changed=changed,
+        additions_changed=facts.additions != facts.memory.additions,
+        carried=facts.memory.carried,
+    )
     if patch:
         yield PatchGroup(group.metadata.name, patch)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyroclast.api.schedulers import Schedulers
+from pyroclast.resources.pods import as_stored, effective
 from pyroclast.rules.errors import forbidden, invalid
 from pyroclast.rules.jobs.defaults import task_minimum
 from pyroclast.rules.jobs.plugins import plugin_warnings, volume_warnings
@@ -41,21 +42,18 @@ def check_queue(name: str, queues: QueueLookup, path: str) -> Iterator[Finding]:
 
 def queue_warnings(tasks: Sequence[Mapping[str, Any]], queue: QueueView) -> Iterator[str]:
     """Yield a warning when the capability of the queue is below the requests of the gang, so that the Job waits forever."""
+    asked = [_of_task(task) for task in tasks] if queue.capability else []
     for resource, limit in queue.capability.items():
         most = amount(limit)
-        needed = sum(_of_task(task, resource) for task in tasks)
+        needed = sum(each.get(resource, 0) for each in asked)
         if most is not None and needed > most.millis:
             yield f"spec.queue: the job needs more {resource} to start than queue {queue.name} may ever use ({limit})"
 
 
-def _of_task(task: Mapping[str, Any], resource: str) -> int:
-    """Return the request of the task's minimum of pods, in thousandths, without init containers, so a warning may be missing."""
-    total = 0
-    for _, container in mappings(mapping(mapping(task.get("template")).get("spec")).get("containers")):
-        requests = mapping(mapping(container.get("resources")).get("requests"))
-        asked = amount(requests.get(resource))
-        total += asked.millis if asked is not None else 0
-    return total * max(task_minimum(task), 0)
+def _of_task(task: Mapping[str, Any]) -> dict[str, int]:
+    """Return the requests of the task's minimum of pods, in thousandths, without what LimitRanges and RuntimeClasses add."""
+    pod, pods = mapping(mapping(task.get("template")).get("spec")), max(task_minimum(task), 0)
+    return {name: asked.millis * pods for name, asked in effective(as_stored(pod), "requests").items()}
 
 
 def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = None) -> list[str]:

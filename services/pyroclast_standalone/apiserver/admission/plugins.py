@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.resources import quantity
+from pyroclast.resources.pods import Additions, as_stored
 from pyroclast_standalone.apiserver.admission.chain import Guard, Review
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.storage import objectmeta
@@ -78,6 +79,7 @@ class Plugins:
         self._accounts = store.collection("serviceaccounts")
         self._priorities = store.collection("priorityclasses.scheduling.k8s.io")
         self._runtimes = store.collection("runtimeclasses.node.k8s.io")
+        self._ranges = store.collection("limitranges")
         self._nodes = registry.require("", "v1", "nodes")
         self._default: dict[str, Any] | None = None  # computed on first use
         store.listeners.append(self._on_change)
@@ -137,8 +139,14 @@ class Plugins:
         runtime = spec.get("runtimeClassName")
         if runtime is not None and runtime not in self._runtimes.items:
             raise status.forbidden("", "pods", name, f'pod rejected: RuntimeClass "{runtime}" not found')
+        spec.update(as_stored(spec, self._additions(review.namespace, runtime)))
         self._priority(name, spec)
         _default_tolerations(spec)
+
+    def _additions(self, namespace: str, runtime: str | None) -> Additions:
+        ranges = [stored.load().get("spec") or {} for stored in self._ranges.select(namespace)]
+        found = self._runtimes.items[runtime].load().get("overhead") or {} if runtime is not None else {}
+        return Additions.of((each.get("limits") or () for each in ranges), {runtime or "": found.get("podFixed") or {}})
 
     def _service_account(self, namespace: str, name: str, spec: dict[str, Any]) -> None:
         account = spec.get("serviceAccountName") or "default"

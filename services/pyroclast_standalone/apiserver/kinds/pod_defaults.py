@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.resources import quantity
+from pyroclast.resources.pods import as_stored
 
 _MODE: Final = 0o644
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -145,14 +146,6 @@ def default_template(template: dict[str, Any]) -> None:
     default_pod_spec(template["spec"])
 
 
-def _requests_from_limits(container: dict[str, Any]) -> None:
-    limits = container["resources"].get("limits")
-    if limits:
-        requests = container["resources"].setdefault("requests", {})
-        for name, amount in limits.items():
-            requests.setdefault(name, amount)
-
-
 def _use_ports_of_host(container: dict[str, Any]) -> None:
     for port in container.get("ports") or ():
         if "hostPort" not in port and port.get("containerPort"):
@@ -172,10 +165,9 @@ def default_pod(pod: dict[str, Any]) -> None:
     """Set the defaults of a pod."""
     spec = pod["spec"]
     default_pod_spec(spec)
-    for list_name in ("containers", "initContainers"):
+    spec.update(as_stored(spec))
+    for list_name in ("containers", "initContainers") if spec.get("hostNetwork") else ():
         for container in spec.get(list_name) or ():
-            _requests_from_limits(container)
-            if spec.get("hostNetwork"):
-                _use_ports_of_host(container)
+            _use_ports_of_host(container)
     spec.setdefault("enableServiceLinks", True)
     _agree_on_addresses(pod.get("status") or {})

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
+from pyroclast.resources.pods import as_stored_limit
 from pyroclast_standalone.apiserver.kinds import (
     access,
     core_cluster,
@@ -43,13 +44,20 @@ def _idle(kinds: str, why: str, *, default: Default = lambda _: None, generation
     return Rules(default=default, warnings=lambda _document, old: [text] if old is None else [], generation=generation)
 
 
+def _default_range(document: dict[str, Any]) -> None:
+    spec = document.setdefault("spec", {})
+    spec["limits"] = list(map(as_stored_limit, spec.get("limits") or ()))
+
+
 _POLICY: Final = _idle("admission policies", "this one will neither refuse nor change anything; admission webhooks are called")
 _NO_ENDPOINTS: Final = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("", "ConfigMap"): core_config.CONFIG_MAP,
     ("", "Endpoints"): Rules(deprecation=_NO_ENDPOINTS),
     ("", "Event"): access.EVENT,
-    ("", "LimitRange"): _idle("LimitRanges", "this one will neither refuse nor change anything", generation=False),
+    ("", "LimitRange"): _idle(
+        "LimitRanges", "this one sets its defaults in new pods, and refuses nothing", default=_default_range, generation=False
+    ),
     ("", "Namespace"): core_cluster.NAMESPACE,
     ("", "Node"): core_cluster.NODE,
     ("", "PersistentVolume"): core_cluster.PERSISTENT_VOLUME,
