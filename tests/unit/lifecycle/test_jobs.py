@@ -389,6 +389,71 @@ def test_delayed_action_for_an_event_that_no_object_shows_is_kept_in_the_status_
     assert (after.state.phase, after.delayed_actions) == (P.ABORTING, ())
 
 
+def after(name, *targets, replicas=1, **more):
+    return task(name, replicas, dependsOn={"name": list(targets), **more.pop("depends", {})}, **more)
+
+
+CUT_OFF = {
+    "the task that it waits for failed": (
+        [task("a"), after("b", "a")],
+        {"a-0": FAIL},
+        (P.FAILED, "task b can never start: of task a"),
+    ),
+    "a chain": ([task("a"), after("b", "a"), after("c", "b")], {"a-0": FAIL}, (P.FAILED, "task b can never start")),
+    "too few can still be up": (
+        [task("a", 3, minAvailable=2), after("b", "a")],
+        {"a-0": FAIL, "a-1": FAIL, "a-2": DONE},
+        (P.FAILED, "of task a, 2 must be up, and 1 of 3 still can be"),
+    ),
+    "enough can still be up": ([task("a", 3, minAvailable=1), after("b", "a")], {"a-0": FAIL, "a-1": FAIL, "a-2": WAIT}, None),
+    "any of two, both failed": (
+        [task("a"), task("c"), after("b", "a", "c", depends={"iteration": "any"})],
+        {"a-0": FAIL, "c-0": FAIL},
+        (P.FAILED, "task b can never start"),
+    ),
+    "any of two, one can still be up": (
+        [task("a"), task("c"), after("b", "a", "c", depends={"iteration": "any"})],
+        {"a-0": FAIL, "c-0": WAIT},
+        None,
+    ),
+    "a pod that lives ends first": ([task("a"), task("c"), after("b", "a")], {"a-0": FAIL, "c-0": PodPhase.RUNNING}, None),
+    "pods that the gang does not need": (
+        [task("a"), task("c", 2), after("b", "a", minAvailable=0)],
+        {"a-0": FAIL, "c-0": DONE, "c-1": DONE},
+        (P.COMPLETED, "2 pods succeeded, 1 failed"),
+        2,
+    ),
+    "the minimum is out of reach": ([task("a", 2), after("b", "a")], {"a-0": FAIL, "a-1": DONE}, (P.FAILED, "task b"), 3),
+}
+
+
+@pytest.mark.parametrize(("rows", "pods", "want", "gang"), [(*each, 1)[:4] for each in CUT_OFF.values()], ids=CUT_OFF.keys())
+@pytest.mark.parametrize("phase", [P.RUNNING, P.PENDING])
+def test_job_whose_dependencies_can_never_be_met_ends_with_the_reason(rows, pods, want, gang, phase):
+    owner = job(*rows, phase=phase, minAvailable=gang)
+    members = [pod(owner, name, each) for name, each in pods.items()]
+    for _ in range(2):  # a pending Job whose minimum has started runs first
+        status = decide(facts(owner, *members)).status
+        owner = msgspec.structs.replace(owner, status=status or owner.status)
+    state = owner.status.state
+    if want is None:
+        assert state.phase in (P.RUNNING, P.PENDING)
+    else:
+        assert state.phase is want[0]
+        assert want[1] in state.message
+
+
+def test_running_job_says_that_a_task_can_never_start_and_its_delayed_actions_come_first():
+    owner = job(task("a"), task("c"), after("b", "a"), phase=P.RUNNING, minAvailable=1)
+    status = decide(facts(owner, pod(owner, "a-0", FAIL), pod(owner, "c-0"))).status
+    assert status.state.message.endswith("of task a, 1 must be up, and 0 of 1 still can be")
+    assert (status.waiting.code, status.waiting.never) == ("WaitsForTask", True)
+    owner = job(
+        task("a"), after("b", "a"), phase=P.RUNNING, minAvailable=1, policies=policy("PodFailed", "AbortJob", timeout="9s")
+    )
+    assert decide(facts(owner, pod(owner, "a-0", FAIL))).status.state.phase is P.RUNNING
+
+
 ON_FAILURE, ON_COMPLETION = {"event": "PodFailed", "timeout": "4s"}, {"event": "TaskCompleted", "timeout": "4s"}
 
 

@@ -204,6 +204,7 @@ class JobMachine(RuleBasedStateMachine):
             missing = wanted - set(world.pods)
             assert set(world.pods) <= wanted
             assert all(name.startswith("j-b") for name in missing)  # what depends may have to wait for what failed
+            assert counts.has_living or not missing  # a Job that waits for what can never come ends
             assert world.group is not None
             assert world.plugin_objects
             assert status.observed_generation == world.job.metadata.generation

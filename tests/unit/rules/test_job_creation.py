@@ -395,6 +395,10 @@ WARNED: dict[str, tuple[dict[str, Any], str]] = {
         job(task("t" * 5, replicas=11), name="j" * 55),
         f"spec.tasks[0].name: its last pod is {'j' * 55}-ttttt-10, a name too long for the host name that plugin svc gives it",
     ),
+    "a gang that counts a task which waits": (
+        job(task("prep"), task("work", replicas=2, dependsOn={"name": ["prep"]}), minAvailable=3),
+        "spec.minAvailable: 3 pods must start together, but only 1 are made at first: task work waits for prep",
+    ),
     "nobody who waits": (job(plugins={"svc": ["--wait-for-workers", "--launcher=l"]}), 'no task is named "l"; nothing waits'),
 }
 

@@ -5,7 +5,8 @@ A pod is missing only when the tasks that its task depends on are up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
@@ -127,6 +128,54 @@ def may_start(job: Job, task: Task, pods: ObservedPods) -> bool:
         return True
     ready = [_is_ready(job, name, pods) for name in task.depends_on.name]
     return any(ready) if len(ready) > 1 and _wants_any(task.depends_on) else all(ready)
+
+
+def cut_off(job: Job, pods: ObservedPods) -> dict[str, str]:
+    """Return the tasks that lack pods which can never be created, each with the reason; empty when all pods can be created.
+
+    A failed pod is not up again without a restart. So a task with too few other pods, existing or creatable, never is up, and
+    neither is a task whose own pods can never be created.
+    """
+    if not any(task.depends_on and len(pods.places[task.name]) < task.replicas for task in job.spec.tasks):
+        return {}
+    failed = Counter({state.place: number for state, number in pods.numbers.items() if _stays_failed(state)})
+    tasks = {task.name: task for task in job.spec.tasks}
+    waits = {name: task.depends_on for name, task in tasks.items() if task.depends_on and len(pods.places[name]) < task.replicas}
+    waits = {name: dependency for name, dependency in waits.items() if dependency.name and not may_start(job, tasks[name], pods)}
+    dependents: dict[str, list[str]] = {}
+    for name, dependency in waits.items():
+        for target in dependency.name:
+            dependents.setdefault(target, []).append(name)
+    reasons: dict[str, str] = {}
+    queue = deque(waits)
+    while queue:  # a task is looked at again when a task that it waits for is cut off
+        name = queue.popleft()
+        if name in reasons:
+            continue
+        why = [_never_up(tasks.get(target), target, pods, failed, reasons) for target in waits[name].name]
+        if (all if _wants_any(waits[name]) else any)(why):
+            reasons[name] = f"task {name} can never start: {next(filter(None, why))}"
+            queue.extend(dependents.get(name, ()))
+    return reasons
+
+
+def _stays_failed(state: PodState) -> bool:
+    return state.phase is PodPhase.FAILED and not (state.is_terminating or state.is_marked) and bool(state.place)
+
+
+def _never_up(task: Task | None, name: str, pods: ObservedPods, failed: Mapping[str, int], reasons: Mapping[str, str]) -> str:
+    """Return why `task`, named `name`, can never be up; empty when it can."""
+    if task is None:
+        return f"there is no task {name}"
+    possible = (len(pods.places[name]) if name in reasons else task.replicas) - failed.get(name, 0)
+    if possible >= needed_pods(task):
+        return ""
+    return f"of task {name}, {needed_pods(task)} must be up, and {possible} of {task.replicas} still can be"
+
+
+def can_create(job: Job, pods: ObservedPods) -> bool:
+    """Whether a pod is missing that may be created now."""
+    return next(_missing(job, pods), None) is not None
 
 
 def deadlock(spec: JobSpec) -> str:

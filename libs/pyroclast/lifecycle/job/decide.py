@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -37,6 +37,7 @@ from pyroclast.lifecycle.job.phase_transitions import (
     Change,
     Move,
     PhaseWork,
+    after_cut_off,
     following_phase,
     has_effect,
     is_ending,
@@ -217,6 +218,9 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
         return JobDecision(status=_restarting(facts, reason, message, marked))
     counts = _counted(facts)
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
+    cut_off = plan.cut_off(job, facts.pods) if change is None and phase in (JobPhase.PENDING, JobPhase.RUNNING) else {}
+    if cut_off and not plan.can_create(job, facts.pods):
+        change = after_cut_off(job.spec, counts, cut_off)
     due = pending.keeps_open() if change and change.to in _ENDS and phase is not JobPhase.RESTARTING else None
     if due is not None:
         change = None
@@ -237,7 +241,9 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
     if is_early or ((effects or awaits) and phase is JobPhase.RESTARTING):
         change = None  # pods of an earlier try may still exist
     complete = not (effects or obstacle or facts.memory.held or is_early or awaits or has_action)
-    return JobDecision(status=_synchronised(facts, counts, change, due=due, complete=complete), obstacle=obstacle)
+    return JobDecision(
+        status=_synchronised(facts, counts, change, due=due, cut_off=cut_off, complete=complete), obstacle=obstacle
+    )
 
 
 def _counted(facts: JobFacts) -> Counts:
@@ -295,12 +301,12 @@ def _is_late(facts: JobFacts) -> bool:
 
 
 def _synchronised(
-    facts: JobFacts, counts: Counts, change: Change | None, *, due: Response | None, complete: bool
+    facts: JobFacts, counts: Counts, change: Change | None, *, due: Response | None, cut_off: Mapping[str, str], complete: bool
 ) -> JobStatus | None:
     """Return the status after a synchronisation; None when the status stays the same.
 
-    `due`: the delayed response without which the Job would end; None when there is none. `complete`: no effect and no obstacle is
-    left, so the status may report the present generation as observed.
+    `due`: the delayed response without which the Job would end; None when there is none. `cut_off`: why tasks can never start.
+    `complete`: no effect and no obstacle is left, so the status may report the present generation as observed.
     """
     job, last = facts.job, facts.job.status
     resources = {**last.controlled_resources, **preparation.resources_of(job)}
@@ -315,7 +321,7 @@ def _synchronised(
     )
     if change:
         following = status.entering(following, change.to, change.reason or "", change.message)
-    following = waits.explained(facts, following, due)
+    following = waits.explained(facts, following, due, cut_off)
     return None if status.is_same(last, following) else status.synchronised(following, facts.now)
 
 

@@ -97,7 +97,7 @@ MOVES: Final[Mapping[JobPhase, Mapping[str, Move]]] = {
 
 PROGRESS: Final[Mapping[JobPhase, tuple[JobPhase, ...]]] = {
     JobPhase.NEW: (JobPhase.PENDING,),
-    JobPhase.PENDING: (JobPhase.RUNNING,),
+    JobPhase.PENDING: (JobPhase.RUNNING, JobPhase.FAILED),
     JobPhase.RUNNING: (JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.PENDING),
     JobPhase.RESTARTING: (JobPhase.PENDING, JobPhase.FAILED),
     JobPhase.ABORTING: (JobPhase.ABORTED,),
@@ -192,6 +192,20 @@ def _running(spec: JobSpec, counts: Counts) -> Change | None:
         message = f"{counts.pending} of {total} pods are pending, {wanted} must run"
         return Change(JobPhase.PENDING, JobReason.NOT_ENOUGH_PODS, message)
     return None
+
+
+def after_cut_off(spec: JobSpec, counts: Counts, cut_off: Mapping[str, str]) -> Change | None:
+    """Return the end of a Job whose other pods can never be created; None while one of its pods lives.
+
+    `cut_off`: the reason by task, see `plan.cut_off`. The Job fails if the gang needs a pod of these tasks. Otherwise the
+    existing pods decide, as they do when all pods have ended.
+    """
+    if counts.has_living:
+        return None
+    needed = [why for task in spec.tasks if needed_pods(task) > 0 and (why := cut_off.get(task.name))]
+    if needed or counts.succeeded + counts.failed < min_available(spec):
+        return Change(JobPhase.FAILED, JobReason.TASK_MIN_AVAILABLE_NOT_REACHED, (needed or list(cut_off.values()))[0])
+    return _all_finished(spec, counts, min_available(spec))
 
 
 def _all_finished(spec: JobSpec, counts: Counts, wanted: int) -> Change:

@@ -7,7 +7,7 @@ module, so that the message, the code and the Event of one cause agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -37,16 +37,20 @@ _BESIDE: Final = "; waits: "
 """The separator between the message of the phase of a running Job and a message of this module."""
 
 
-def explained(facts: JobFacts, following: JobStatus, due: Response | None = None) -> JobStatus:
+def explained(
+    facts: JobFacts, following: JobStatus, due: Response | None = None, cut_off: Mapping[str, str] | None = None
+) -> JobStatus:
     """Return `following` with the reason and the message for which the Job waits; an outdated message is removed.
 
-    `due`: the delayed response for which a running Job without unfinished pods waits; None when there is none.
+    `due`: the delayed response for which a running Job without unfinished pods waits; None when there is none. `cut_off`: why
+    tasks can never start, by task; None when all can.
     """
     state = following.state
     if state.phase is JobPhase.RUNNING:  # refusals and stuck containers follow the message of the phase
         before = state.message.partition(_BESIDE)[0]
         delayed = f"{due.occurrence}; {due.action} is due at {format_time(due.due)}" if due is not None else ""
-        problem = facts.memory.refused or delayed or _stuck(facts)
+        never = next((f"{PendingReason.WAITS_FOR_TASK}: never: {why}" for why in (cut_off or {}).values()), "")
+        problem = facts.memory.refused or delayed or never or _stuck(facts)
         return status.entering(following, state.phase, state.reason, f"{before}{_BESIDE}{problem}" if problem else before)
     cause = _cause(facts) if state.phase is JobPhase.PENDING else None
     if cause is not None:

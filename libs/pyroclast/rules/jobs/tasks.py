@@ -7,6 +7,7 @@ from typing import Any
 
 from pyroclast.rules.cycles import find_cycle
 from pyroclast.rules.errors import FieldError, invalid
+from pyroclast.rules.jobs.defaults import task_minimum
 from pyroclast.rules.jobs.policies import check_policies
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.podgroups import BOTH_TIERS, check_topology
@@ -64,6 +65,19 @@ def dependency_warnings(tasks: Sequence[Mapping[str, Any]], path: str) -> Iterat
         names = _prerequisites(task)
         if len(set(names)) < len(names):
             yield f"{path}[{index}].dependsOn.name: a task named twice is one dependency"
+
+
+def gang_warnings(spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+    """Yield a warning when `minAvailable` counts pods that are created only after the gang has started."""
+    least = optional_integer(spec.get("minAvailable")) or sum(task_minimum(task) for task in tasks)
+    waiting = [task for task in tasks if _prerequisites(task)]
+    first = total_replicas(tasks) - total_replicas(waiting)
+    if waiting and first < least:
+        name, targets = text(waiting[0].get("name")), ", ".join(_prerequisites(waiting[0]))
+        yield (
+            f"{path}.minAvailable: {least} pods must start together, but only {first} are made at first: task {name} waits for"
+            f" {targets}, so the job never starts; {first} or less lets it"
+        )
 
 
 def _prerequisites(task: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from pyroclast.rules.errors import forbidden, invalid
 from pyroclast.rules.jobs.defaults import task_minimum
 from pyroclast.rules.jobs.plugins import plugin_warnings, volume_warnings
 from pyroclast.rules.jobs.policies import policy_warnings
-from pyroclast.rules.jobs.tasks import dependency_warnings, total_replicas
+from pyroclast.rules.jobs.tasks import dependency_warnings, gang_warnings, total_replicas
 from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
 from pyroclast.rules.values import amount, mapping, mappings, optional_integer, text
 from pyroclast.rules.verdicts import Finding, found
@@ -69,7 +69,7 @@ def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = 
         lines += volume_warnings(spec["volumes"], f"{path}.volumes")
     if "plugins" in spec:
         lines += plugin_warnings(spec["plugins"], tasks, f"{path}.plugins")
-    lines += dependency_warnings(tasks, f"{path}.tasks")
+    lines += [*dependency_warnings(tasks, f"{path}.tasks"), *gang_warnings(spec, tasks, path)]
     if queue is not None:
         lines += queue_warnings(tasks, queue)
     return lines
