@@ -180,7 +180,7 @@ class DelayedAction(WireModel):
 
 
 class TrackedPods(WireModel):
-    """The pods that have started and that the controller has not deleted. If one no longer exists, another client has deleted it.
+    """The pods that run and that the controller has not deleted. If one no longer exists, another client has deleted it.
 
     While the Job ends, these are the pods that are still to be deleted.
     """
@@ -189,6 +189,8 @@ class TrackedPods(WireModel):
     """The `lastTransitionTime` of the same write; if `state` has another one, the pods are out of date."""
     indexes: dict[str, str] | None = None
     """The indexes of the pods of each task, such as `0-4,7`."""
+    succeeded: dict[str, str] | None = None
+    """The indexes of the pods of each task that have succeeded. They count, and do not run again, also when they were deleted."""
 
 
 class JobWaiting(WireModel):

@@ -103,11 +103,11 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             memory.deleted.update(tracked_pods.released(facts.job, facts.pods))
             memory.is_new = False
             if (fallen := delays.overlooked(facts)) is not None:
-                memory.notice(fallen)
+                memory.notice(fallen, facts.job)
         vanished = list(memory.vanished)
         for occurrence in await self._actions.really_gone(facts, vanished) if vanished else ():
             log.info("pod.missed", job=str(key), pod=occurrence.pod)
-            memory.notice(occurrence)
+            memory.notice(occurrence, facts.job)
         memory.vanished = [occurrence for occurrence in memory.vanished if occurrence not in vanished]
 
     def _closed(self, key: Key, memory: JobMemory) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from zlib import crc32
 
-from pyroclast.api.enums import JobReason
+from pyroclast.api.enums import BusEvent, JobReason
 from pyroclast.api.records import Command, Job, PodGroup
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.api.types import Key
@@ -17,6 +18,7 @@ from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang import members, seating
 from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.gang.podgroups import Inherited
+from pyroclast.lifecycle.job import tracked_pods
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Remembered, RequestedAction
 from pyroclast.lifecycle.job.job_events import MOST_OCCURRENCES, Occurrence, Response
 from pyroclast.resources.pods import Additions
@@ -53,6 +55,9 @@ class JobMemory(Memory):
     given_up: RequestedAction | None = None
     """The requested termination of the Job after too many refusals; None when there is no such request."""
     occurrences: list[Occurrence] = field(default_factory=list)
+    successes: list[Occurrence] = field(default_factory=list)
+    successes_of: tuple[int, int] = (0, 0)
+    """The version and the number of restarts of the Job to which `successes` apply."""
     prepared: int = 0
     removed: bool = False
     additions: Additions | None = None
@@ -65,7 +70,7 @@ class JobMemory(Memory):
     """When a status that differs only in created pods was first held back, in seconds by the monotonic clock; else None."""
     armed: tuple[Response, ...] = ()
     deleted: set[str] = field(default_factory=set)
-    """The uids of pods that this controller deletes, until they are gone. Their deletion is no eviction."""
+    """The uids of pods whose deletion needs no response any more, until they are gone, as this controller deletes them."""
     vanished: list[Occurrence] = field(default_factory=list)
     """The occurrences of pods that left the watch without a deletion timestamp. Such a pod may only have lost its labels."""
     refused: str = ""
@@ -117,6 +122,7 @@ class JobMemory(Memory):
             self.armed,
             self.refused,
             additions=self.additions,
+            successes=tuple(self.successes),
             carried=self.carried,
             held=self.cause in _HELD and now < self.next_try,
             gives_back=self.short_since is not None and now >= self.short_since + HALF_GANG,
@@ -176,10 +182,19 @@ class JobMemory(Memory):
         self.armed = responses
         return [response for response in responses if (response.occurrence, response.action) not in known]
 
-    def notice(self, occurrence: Occurrence) -> None:
-        """Remember `occurrence` until it has its response."""
-        self.occurrences.append(occurrence)
-        del self.occurrences[:-MOST_OCCURRENCES]  # the oldest
+    def notice(self, occurrence: Occurrence, job: Job) -> None:
+        """Remember `occurrence` of `job` until it has its response; the success of a deleted pod until the status names it."""
+        is_success = occurrence.event is BusEvent.TASK_COMPLETED
+        noticed = self.successes_for(job) if is_success else self.occurrences
+        noticed.append(occurrence)
+        del noticed[:-MOST_OCCURRENCES]  # the oldest
+
+    def successes_for(self, job: Job) -> list[Occurrence]:
+        """Return the successes of deleted pods of `job`. A restart forgets them, as its status write names those that last."""
+        present = job.status.version, job.status.retry_count
+        if self.successes_of != present:
+            self.successes_of, self.successes = present, []
+        return self.successes
 
 
 class JobMemories(Memories[Job, JobMemory]):
@@ -206,6 +221,8 @@ def facts_of(
     A PodGroup whose name is the name of the Job, as in early versions of Volcano, counts only if `job` owns it.
     """
     job, namespace = members.named(job), job.metadata.namespace
+    place_of = partial(members.place_of, job.metadata.name)
+    ended = ((task, iter((index,))) for task, index in (place_of(each.pod) for each in memory.successes_for(job)))
     group = caches.groups.get(Key(namespace, members.group_name(job)))
     if group is None:
         legacy = caches.groups.get(Key(namespace, job.metadata.name))
@@ -214,7 +231,7 @@ def facts_of(
     return JobFacts(
         job,
         now,
-        pods=ObservedPods.of(job, caches.pods.members(job.metadata.uid)),
+        pods=ObservedPods.of(job, caches.pods.members(job.metadata.uid), (*tracked_pods.succeeded(job).items(), *ended)),
         group=group,
         queue=caches.queues.get(Key("", job.spec.queue)),
         claims=frozenset(name for name in claims if caches.claims.get(Key(namespace, name))),

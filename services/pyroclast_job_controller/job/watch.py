@@ -7,7 +7,7 @@ from pyroclast.api.records import Job, PersistentVolumeClaim, Pod, PodGroup, Que
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.gang import members, orphans, podgroups
-from pyroclast.lifecycle.job import job_events, waits
+from pyroclast.lifecycle.job import job_events, tracked_pods, waits
 from pyroclast_job_controller.caches import CLAIM, QUEUE, Shared
 from pyroclast_job_controller.job.memory import JobMemories
 
@@ -45,12 +45,20 @@ class JobWatch:
         key = (members.job_key(pod) or orphans.key_of(pod)) if pod is not None else None
         if key is None:
             return
-        if new is None and old is not None:
-            self._remember_deletion(key, old)
+        if old is not None:
+            had_ended = members.is_finished(old) and not old.metadata.is_terminating
+            is_deleted = new is None or (had_ended and new.metadata.is_terminating)
+            if is_deleted:
+                self._remember_deletion(key, old, had_ended=had_ended, has_gone=new is None)
         if not self._caches.pods.is_echo(new) and (old is None or new is None or pod_changed(old, new)):
             self._queue.add_after(key, self._memories.pause(key))
 
-    def _remember_deletion(self, key: Key, pod: Pod) -> None:
+    def _remember_deletion(self, key: Key, pod: Pod, *, had_ended: bool, has_gone: bool) -> None:
+        """Remember the deletion of `pod`, as it was before.
+
+        `had_ended`: whether the pod had succeeded or failed before its deletion. `has_gone`: whether the pod has gone. The
+        deletion of a pod that had ended is remembered when it is requested, and not again when the pod has gone.
+        """
         job, owner = self._caches.jobs.get(key), members.owner_of(pod)
         if job is None or owner is None or owner.uid != job.metadata.uid or not self._shards.owns(key):
             return
@@ -58,12 +66,16 @@ class JobWatch:
         if memory.is_new:
             return  # the first reconcile finds the deletion by trackedPods in the status
         is_ours = pod.metadata.uid in memory.deleted
-        memory.deleted.discard(pod.metadata.uid)
-        happened = None if is_ours else job_events.evicted(members.named(job), pod, self._now())
+        if has_gone:
+            memory.deleted.discard(pod.metadata.uid)
+        is_known = is_ours or (members.is_finished(pod) and tracked_pods.is_success(job, pod))
+        happened = None if is_known else job_events.deleted(members.named(job), pod, self._now(), had_ended=had_ended)
         if happened is None:
             return
-        if pod.metadata.is_terminating:
-            memory.notice(happened)
+        if not has_gone:
+            memory.deleted.add(pod.metadata.uid)
+        if pod.metadata.is_terminating or not has_gone:
+            memory.notice(happened, job)
         else:
             memory.vanished.append(happened)  # a pod that loses the label of the watch causes the same event
 
@@ -80,7 +92,7 @@ class JobWatch:
         if new is not None and _is_unknown(new) and not (old and _is_unknown(old) and old.metadata.uid == new.metadata.uid):
             job = self._caches.jobs.get(key)
             if job and job.metadata.uid == owner.uid and self._shards.owns(key):
-                self._memories.of(job).notice(job_events.fell_apart(job, new, self._now()))
+                self._memories.of(job).notice(job_events.fell_apart(job, new, self._now()), job)
         if not self._caches.groups.is_echo(new) and (old is None or new is None or group_changed(old, new)):
             self._queue.add(key)
 

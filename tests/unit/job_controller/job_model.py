@@ -49,6 +49,8 @@ class JobModel:
     retries: int = 0
     group: str | None = None
     pods: dict[str, ModelPod] = field(default_factory=dict)
+    gone: dict[str, ModelPod] = field(default_factory=dict)
+    """The pods that were deleted after their success; with us they still count, and do not run again."""
     counts: Counter[str] = field(default_factory=Counter)
     trace: list[str] = field(default_factory=list)
     requests: deque[Request] = field(default_factory=lambda: deque([Request("OutOfSync")]))
@@ -63,11 +65,16 @@ class JobModel:
     def succeed(self, name: str) -> None:
         if pod := self._running(name):
             pod.phase = "Succeeded"
-            done = sum(each.phase == "Succeeded" for each in self._of_task(pod.task)) >= self._task(pod.task)["replicas"]
+            done = self._successes(pod.task) >= self._task(pod.task)["replicas"]
             self._request("TaskCompleted" if done else "OutOfSync", pod)
 
     def evict(self, name: str) -> None:
-        if pod := self.pods.get(name):
+        pod = self.pods.get(name)
+        if pod and pod.phase in FINISHED:  # with us a pod that has ended is not evicted
+            del self.pods[name]
+            self.gone |= {name: pod} if pod.phase == "Succeeded" else {}
+            self.requests.append(Request("OutOfSync"))
+        elif pod:
             self._gone(pod)
 
     def restart(self, name: str, times: int) -> None:
@@ -88,6 +95,7 @@ class JobModel:
         for task in self.spec["tasks"]:
             task["replicas"] = replicas.get(task["name"], task["replicas"])
             task["minAvailable"] = min(task["minAvailable"], task["replicas"])
+        self.gone = {name: pod for name, pod in self.gone.items() if name in self._wanted()}
         self.requests.append(Request("OutOfSync"))
 
     def settle(self) -> None:
@@ -184,9 +192,9 @@ class JobModel:
         if gang < sum(task["minAvailable"] for task in self.spec["tasks"]):
             return True
         return all(
-            sum(pod.phase == "Succeeded" for pod in self._of_task(task["name"])) >= task["minAvailable"]
+            self._successes(task["name"]) >= task["minAvailable"]
             for task in self.spec["tasks"]
-            if self._of_task(task["name"])
+            if self._of_task(task["name"]) or self._successes(task["name"])
         )
 
     # synchronising and killing
@@ -203,10 +211,11 @@ class JobModel:
         self._write(rules[before])
 
     def _bring_in_line(self) -> None:
-        wanted = {self._name(task, index): (task, index) for task in self.spec["tasks"] for index in range(task["replicas"])}
-        missing = [slot for name, slot in wanted.items() if name not in self.pods]
+        wanted = self._wanted()
+        missing = [slot for name, slot in wanted.items() if name not in self.pods and name not in self.gone]
         created = [self._made(*slot) for slot in missing if self._may_start(slot[0])]
-        self.counts = Counter(pod.phase for name, pod in self.pods.items() if name in wanted) + Counter(Pending=len(created))
+        present = Counter(pod.phase for name, pod in {**self.pods, **self.gone}.items() if name in wanted)
+        self.counts = present + Counter(Pending=len(created))
         for pod in [pod for name, pod in self.pods.items() if name not in wanted or pod.marked]:
             pod.marked = True  # scaling down is no eviction with us
             self._gone(pod)
@@ -217,12 +226,14 @@ class JobModel:
 
     def _kill(self, keep: Iterable[str], then: Callable[[], None]) -> None:
         self.version += 1
+        self.gone = self.gone if keep else {}
         kept = FINISHED if self.retries >= self.spec["maxRetry"] - 1 else keep
         self._release([pod for pod in self.pods.values() if pod.phase not in kept], then)
         self.group = None
 
     def _kill_part(self, action: str, cause: ModelPod | None, then: Callable[[], None]) -> None:
         chosen = [pod for pod in self.pods.values() if cause and _is_meant(action, pod, cause)]
+        self.gone = {name: pod for name, pod in self.gone.items() if not (cause and _is_meant(action, pod, cause))}
         if action == "RestartPartition" and not chosen:
             self._write(lambda: None)
             self.requests.append(Request("OutOfSync"))  # with us a pod that is missing is made again all the same
@@ -259,13 +270,19 @@ class JobModel:
 
     def _may_start(self, task: dict[str, Any]) -> bool:
         return all(
-            sum(pod.phase in ("Running", "Succeeded") for pod in self._of_task(name)) >= self._task(name)["minAvailable"]
+            sum(pod.phase == "Running" for pod in self._of_task(name)) + self._successes(name) >= self._task(name)["minAvailable"]
             for name in task.get("dependsOn", {}).get("name", ())
         )
 
     def _running(self, name: str) -> ModelPod | None:
         pod = self.pods.get(name)
         return pod if pod and pod.phase == "Running" else None
+
+    def _wanted(self) -> dict[str, tuple[dict[str, Any], int]]:
+        return {self._name(task, index): (task, index) for task in self.spec["tasks"] for index in range(task["replicas"])}
+
+    def _successes(self, task: str) -> int:
+        return sum(pod.task == task and pod.phase == "Succeeded" for pod in (*self.pods.values(), *self.gone.values()))
 
     def _of_task(self, name: str) -> list[ModelPod]:
         return [pod for pod in self.pods.values() if pod.task == name]

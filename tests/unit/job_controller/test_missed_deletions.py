@@ -87,6 +87,61 @@ async def test_pod_deleted_while_no_controller_runs_counts_as_evicted(
     assert (state["phase"][:5], state["message"].split(":")[0]) == ("Abort", f"pod j-{gone} of task a was deleted")
 
 
+@pytest.mark.parametrize("policies", [[], [{"event": "PodEvicted", "action": "RestartJob"}]], ids=["no policy", "evictions"])
+@pytest.mark.parametrize("down", ["", "as it is deleted", "soon after"])
+@virtual_cluster()
+async def test_pod_that_is_deleted_after_its_success_stays_succeeded(
+    cluster: MemoryCluster, policies: list[dict[str, Any]], down: str
+) -> None:
+    await started(cluster, task(replicas=2), policies=policies)
+    cluster.set_phase(cluster.pods()[0], "Succeeded")
+    if down == "as it is deleted":
+        await asyncio.sleep(3)
+        await cluster.replica.kill()
+    delete(cluster, "a-0")  # otherwise before the controller has looked
+    if down == "soon after":
+        await asyncio.sleep(3)
+        await cluster.replica.kill()
+    if down:
+        await cluster.start_controller()
+    await comes_to_rest(cluster)
+    status = cluster.status("j")
+    assert (status["state"]["phase"], status["succeeded"], status["running"], len(cluster.pods())) == ("Running", 1, 1, 1)
+    cluster.set_phase(cluster.pods()[0], "Succeeded")
+    await asyncio.sleep(3)
+    delete(cluster, "a-1")
+    await asyncio.sleep(3)
+    status = cluster.status("j")
+    assert (status["state"]["phase"], status["succeeded"], status.get("retryCount", 0)) == ("Completed", 2, 0)
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+@virtual_cluster()
+async def test_failed_pod_that_is_deleted_is_not_evicted_and_runs_again(cluster: MemoryCluster, *, is_down: bool) -> None:
+    await started(cluster, task(replicas=2), policies=EVICTED)
+    cluster.set_phase(cluster.pods()[0], "Failed", 1)
+    await asyncio.sleep(3)
+    if is_down:
+        await cluster.replica.kill()
+    delete(cluster, "a-0")
+    if is_down:
+        await cluster.start_controller()
+    await comes_to_rest(cluster)
+    assert (cluster.phase("j"), cluster.status("j")["running"]) == ("Running", 2)
+
+
+@virtual_cluster()
+async def test_policy_responds_to_a_failure_also_when_the_pod_is_deleted_before_the_controller_looks(
+    cluster: MemoryCluster,
+) -> None:
+    await started(cluster, task(replicas=2), policies=[{"event": "PodFailed", "action": "AbortJob"}])
+    cluster.set_phase(cluster.pods()[0], "Failed", 3)
+    delete(cluster, "a-0")
+    await asyncio.sleep(5)
+    state = cluster.status("j")["state"]
+    assert (state["phase"][:5], state["message"].split(":")[0]) == ("Abort", "pod j-a-0 of task a failed with exit code 3")
+
+
 @virtual_cluster()
 async def test_pod_that_lost_its_labels_while_no_controller_ran_is_deleted_with_the_aborted_job(cluster: MemoryCluster) -> None:
     await started(cluster, task(replicas=2), policies=[{"event": "PodFailed", "action": "AbortJob"}])

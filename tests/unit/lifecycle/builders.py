@@ -11,6 +11,7 @@ from pyroclast.api.enums import JobPhase, PodGroupPhase, PodPhase
 from pyroclast.api.records import Job, Pod, PodGroup, Queue
 from pyroclast.lifecycle.gang import podgroups, pods
 from pyroclast.lifecycle.gang.members import ObservedPods
+from pyroclast.lifecycle.job import tracked_pods
 from pyroclast.lifecycle.job.facts import JobFacts, Remembered
 from pyroclast.lifecycle.times import format_time
 
@@ -88,7 +89,7 @@ def pod(owner: Job, name: str, phase: PodPhase = PodPhase.RUNNING, **more: Any) 
 
 
 def pods_of(owner: Job, *pods: Pod) -> ObservedPods:
-    return ObservedPods.of(owner, {each.metadata.name: each for each in pods})
+    return ObservedPods.of(owner, {each.metadata.name: each for each in pods}, tracked_pods.succeeded(owner).items())
 
 
 def group(owner: Job, phase: PodGroupPhase = PodGroupPhase.RUNNING, **annotations: str) -> PodGroup:

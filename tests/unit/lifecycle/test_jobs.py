@@ -1,5 +1,7 @@
 """What is decided about a Job, case by case: the timelines of the specification, one step each."""
 
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -17,8 +19,9 @@ from pyroclast.lifecycle.effects import (
     Slot,
     Victim,
 )
+from pyroclast.lifecycle.gang import podgroups
 from pyroclast.lifecycle.gang.plan import MOST_IN_ORDER
-from pyroclast.lifecycle.job import waits
+from pyroclast.lifecycle.job import policy_decisions, waits
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Remembered, RequestedAction
 from pyroclast.lifecycle.job.job_events import Occurrence
@@ -452,6 +455,65 @@ def test_running_job_says_that_a_task_can_never_start_and_its_delayed_actions_co
         task("a"), after("b", "a"), phase=P.RUNNING, minAvailable=1, policies=policy("PodFailed", "AbortJob", timeout="9s")
     )
     assert decide(facts(owner, pod(owner, "a-0", FAIL))).status.state.phase is P.RUNNING
+
+
+def succeeded(**indexes):
+    return {"trackedPods": {"at": CREATED, "succeeded": indexes}}
+
+
+def test_pod_that_was_deleted_after_its_success_counts_and_is_not_created_again():
+    owner = job(task("a", 2), after("b", "a"), phase=P.RUNNING, minAvailable=1, status=succeeded(a="0-1"))
+    decision = decide(facts(owner, group=podgroups_for(owner)))
+    assert decision.effects == (CreatePods((Slot("b", 0),), elastic=1),)
+    status = decide(facts(owner, pod(owner, "b-0", DONE), group=podgroups_for(owner))).status
+    assert (status.state.phase, status.succeeded) == (P.COMPLETED, 3)
+    assert status.task_status_count["a"].phase == {"Succeeded": 2}
+
+
+def podgroups_for(owner):
+    found = facts(owner)
+    return msgspec.structs.replace(
+        found.group, spec=msgspec.structs.replace(found.group.spec, **members_left(podgroups.remaining(owner, found.pods)))
+    )
+
+
+def members_left(owner):
+    return {
+        "min_member": owner.spec.min_available,
+        "min_task_member": {each.name: each.min_available for each in owner.spec.tasks},
+        "min_resources": podgroups.min_resources(owner, {}),
+    }
+
+
+def test_gang_does_not_wait_for_pods_that_were_deleted_after_their_success():
+    owner = job(task("a", 2), task("b"), phase=P.RUNNING, status=succeeded(a="1"))
+    patch = decide(facts(owner, pod(owner, "a-0"), pod(owner, "b-0"))).effects[0].patch["spec"]
+    assert (patch["minMember"], patch["minTaskMember"]) == (2, {"a": 1})
+    assert patch["minResources"]["cpu"] == "200m"
+
+
+@pytest.mark.parametrize(
+    ("action", "left"),
+    [("RestartTask", {"b": "0"}), ("RestartPod", {"a": "1", "b": "0"}), ("RestartJob", {}), ("AbortJob", None)],
+)
+def test_restart_runs_the_succeeded_pods_that_it_concerns_again_also_if_they_are_gone(action, left):
+    owner = job(
+        task("a", 3, policies=policy("PodFailed", action)), task("b"), phase=P.RUNNING, status=succeeded(a="1", b="0"), maxRetry=9
+    )
+    status = decide(facts(owner, pod(owner, "a-0", FAIL), pod(owner, "a-2"), group=podgroups_for(owner))).status
+    assert dict(status.tracked_pods.succeeded) == ({"a": "1", "b": "0"} if left is None else left)
+
+
+@pytest.mark.parametrize("timeout", [None, "9s"])
+def test_task_is_completed_also_when_the_last_pod_was_deleted_before_the_controller_looked(timeout):
+    policies = policy("TaskCompleted", "CompleteJob", **({"timeout": timeout} if timeout else {}))
+    owner = job(task("a", 2), task("b"), phase=P.RUNNING, status=succeeded(a="0"), policies=policies)
+    last = Occurrence(BusEvent.TASK_COMPLETED, NOW, 0, task="a", pod="j-a-1", uid="x")
+    found = facts(owner, pod(owner, "b-0"), memory=Remembered(successes=(last,)))
+    gone = {"a": frozenset({0, 1})}
+    found = dataclasses.replace(found, pods=dataclasses.replace(found.pods, gone=gone), group=podgroups_for(owner))
+    pending = policy_decisions.pending_actions(found)
+    assert (pending.answer or pending.later[0]).action == "CompleteJob"
 
 
 ON_FAILURE, ON_COMPLETION = {"event": "PodFailed", "timeout": "4s"}, {"event": "TaskCompleted", "timeout": "4s"}

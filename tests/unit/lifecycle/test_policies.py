@@ -4,7 +4,7 @@ import pytest
 from pyroclast.api import records
 from pyroclast.api.enums import BusEvent, DisruptionReason, PodPhase
 from pyroclast.api.records.meta import Condition
-from pyroclast.lifecycle.job.job_events import Occurrence, evicted, observed, respond
+from pyroclast.lifecycle.job.job_events import Occurrence, deleted, observed, respond
 
 from .builders import NOW, job, pod, pods_of, task
 
@@ -107,8 +107,8 @@ def test_task_failed_event_uses_max_retry_of_the_task_and_minus_one_disables_it(
 
 
 def test_deletion_of_a_pod_marked_by_the_controller_is_no_eviction():
-    assert evicted(TWO, pod(TWO, "a-0", marked=True), NOW) is None
-    assert evicted(TWO, pod(TWO, "a-0"), NOW).event is E.POD_EVICTED
+    assert deleted(TWO, pod(TWO, "a-0", marked=True), NOW) is None
+    assert deleted(TWO, pod(TWO, "a-0"), NOW).event is E.POD_EVICTED
 
 
 def test_pod_deleted_by_a_gang_release_is_not_evicted_but_a_preempted_pod_is():
@@ -117,8 +117,8 @@ def test_pod_deleted_by_a_gang_release_is_not_evicted_but_a_preempted_pod_is():
         plain = pod(TWO, "a-0")
         return msgspec.structs.replace(plain, status=msgspec.structs.replace(plain.status, conditions=(condition,)))
 
-    assert evicted(TWO, told(DisruptionReason.GANG_RELEASED), NOW) is None
-    assert evicted(TWO, told(DisruptionReason.PREEMPTION), NOW).event is E.POD_EVICTED
+    assert deleted(TWO, told(DisruptionReason.GANG_RELEASED), NOW) is None
+    assert deleted(TWO, told(DisruptionReason.PREEMPTION), NOW).event is E.POD_EVICTED
 
 
 def test_pod_failed_event_contains_exit_code_and_finish_time_of_the_container():

@@ -92,6 +92,10 @@ def named(at: str = CREATED, **indexes: str) -> dict[str, Any]:
     return {"trackedPods": {"at": at, "indexes": indexes}}
 
 
+def done(at: str = CREATED, **succeeded: str) -> dict[str, Any]:
+    return {"trackedPods": {"at": at, "succeeded": succeeded}}
+
+
 def owner(phase: JobPhase = P.RUNNING, a: int = 3, **status: Any) -> Job:
     return job(task("a", a), task("b", 2), phase=phase, status=status)
 
@@ -124,7 +128,8 @@ def test_tracked_pods_that_no_longer_exist_are_found_as_missed_evictions(phase, 
         pytest.param(P.RUNNING, {name: {} for name in NAMES}, {}, {"a": "0-2", "b": "0-1"}, id="all-run"),
         pytest.param(P.RUNNING, {"a-0": {}, "a-2": {}}, {}, {"a": "0,2"}, id="one-is-missing"),
         pytest.param(P.PENDING, {"a-0": {"phase": WAIT}, "b-0": {}}, {}, {"b": "0"}, id="one-waits"),
-        pytest.param(P.RUNNING, {"a-0": {"phase": DONE}, "a-1": {"phase": FAIL}}, {}, {"a": "0-1"}, id="ended"),
+        pytest.param(P.RUNNING, {"a-0": {"phase": DONE}, "a-1": {"phase": FAIL}}, {}, {}, id="ended"),
+        pytest.param(P.RUNNING, {"a-0": {"phase": FAIL, "going": True}}, named(a="0"), {"a": "0"}, id="ends-as-it-is-deleted"),
         pytest.param(P.RUNNING, {"a-0": {"marked": True}, "a-1": {}}, {}, {"a": "1"}, id="marked"),
         pytest.param(P.RUNNING, {"a-0": {"version": 0}, "a-1": {}}, {"version": 1}, {"a": "1"}, id="of-an-older-version"),
         pytest.param(P.RUNNING, {"a-3": {}, "a-1": {}}, {}, {"a": "1"}, id="one-too-many"),
@@ -142,9 +147,31 @@ def test_tracked_pods_are_started_pods_of_a_live_job_and_undeleted_pods_of_an_en
     )
     found = tracked_pods.tracked(it, there, it.status, ())
     assert dict(found.indexes) == want
-    assert found.at == (CREATED if want else None)
+    assert found.at == (CREATED if want or found.succeeded else None)
     status = msgspec.structs.replace(it.status, tracked_pods=found)
     assert not list(missed(msgspec.structs.replace(it, status=status), there, NOW))
+
+
+@pytest.mark.parametrize(
+    ("phase", "pods", "status", "want"),
+    [
+        pytest.param(P.RUNNING, {"a-0": {}, "a-2": {}}, {}, "0,2", id="there"),
+        pytest.param(P.RUNNING, {"a-2": {}}, done(a="0-1"), "0-2", id="two-are-gone"),
+        pytest.param(P.RUNNING, {"a-0": {"version": 0}}, {"version": 2}, "0", id="kept-by-a-resume"),
+        pytest.param(P.RUNNING, {"a-0": {"marked": True}}, done(a="0"), None, id="marked"),
+        pytest.param(P.RUNNING, {"a-0": {"going": True}}, {}, None, id="ended-as-it-was-deleted"),
+        pytest.param(P.RUNNING, {"a-0": {"going": True}}, done(a="0"), "0", id="held-by-a-finalizer"),
+        pytest.param(P.RUNNING, {}, done(a="1-9"), "1-2", id="scaled-down"),
+        pytest.param(P.RUNNING, {}, done(format_time(NOW), a="0"), None, id="another-release-has-written-since"),
+        pytest.param(P.RESTARTING, {"a-0": {"version": 0}}, {"version": 1}, None, id="a-restart-of-all"),
+        pytest.param(P.RESTARTING, {"a-0": {"version": 0}}, {"version": 2, **done(a="0")}, "0", id="a-restart-of-others"),
+        pytest.param(P.COMPLETED, {"a-1": {"version": 0}}, {"version": 1, **done(a="0")}, "0-1", id="over"),
+    ],
+)
+def test_tracked_pods_name_the_pods_that_have_succeeded_also_when_they_are_gone(phase, pods, status, want):
+    it = owner(phase, **status)
+    there = pods_of(it, *(pod(it, name, DONE, **more) for name, more in pods.items()))
+    assert tracked_pods.tracked(it, there, it.status, ()).succeeded.get("a") == want
 
 
 def test_tracked_pods_are_stored_as_index_ranges():

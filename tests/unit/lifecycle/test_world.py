@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pyroclast.api.enums import JobPhase, PodPhase
+from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.job.job_events import missed
 from pyroclast.lifecycle.job.phase_transitions import MOVES, PhaseWork, is_ending
 from pyroclast.lifecycle.job.status import count
@@ -123,7 +124,9 @@ class JobMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_stranger_asks_a_pod_to_go(self, data):
         pod = self.world.pods[data.draw(st.sampled_from(sorted(self.world.pods)))]
-        if not pod.metadata.is_terminating:
+        if members.is_finished(pod):
+            self.world.vanish(pod.metadata.name)  # the API server grants no grace to a pod that has ended
+        elif not pod.metadata.is_terminating:
             self.world.change(pod, deletion_timestamp="2024-01-01T00:00:00Z")
 
     @rule()
@@ -201,7 +204,8 @@ class JobMachine(RuleBasedStateMachine):
         else:
             assert phase in (JobPhase.PENDING, JobPhase.RUNNING)
             wanted = {f"j-{each.name}-{i}" for each in world.job.spec.tasks for i in range(each.replicas)}
-            missing = wanted - set(world.pods)
+            gone = {f"j-{task}-{index}" for task, indexes in world.facts().pods.gone.items() for index in indexes}
+            missing = wanted - set(world.pods) - gone
             assert set(world.pods) <= wanted
             assert all(name.startswith("j-b") for name in missing)  # what depends may have to wait for what failed
             assert counts.has_living or not missing  # a Job that waits for what can never come ends

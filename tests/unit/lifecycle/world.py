@@ -20,9 +20,9 @@ from pyroclast.lifecycle.effects import (
     RemovePlugins,
     WriteStatus,
 )
-from pyroclast.lifecycle.gang import pods
+from pyroclast.lifecycle.gang import members, pods
 from pyroclast.lifecycle.gang.members import ObservedPods
-from pyroclast.lifecycle.job import job_events
+from pyroclast.lifecycle.job import job_events, tracked_pods
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Remembered, RequestedAction
 from pyroclast.lifecycle.job.phase_transitions import MOVES, PROGRESS, is_ending
@@ -59,6 +59,8 @@ class World:
     """The pods that ran when the controller had looked last."""
     evicted: set[str] = field(default_factory=set)
     """Those of them that somebody else has deleted since."""
+    successes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The pods that were deleted after their success, with the version and the number of restarts of the Job at that time."""
     made: int = 0
     created: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """How often a pod was made for a name at a version and a number of retries, and is still to be accounted for."""
@@ -96,7 +98,8 @@ class World:
         # a Command that was carried out is deleted before the next one is begun
         self.orders = [order for order in self.orders if order.command != self.job.status.last_command]
         orders = tuple(self.orders)
-        seen = ObservedPods.of(self.job, self.pods)
+        ended = ((each.task, iter((int(each.pod[-1]),))) for each in self.memory.successes)
+        seen = ObservedPods.of(self.job, self.pods, (*tracked_pods.succeeded(self.job).items(), *ended))
         return JobFacts(self.job, self.now, seen, self.group, queue(), marks=MARKS, orders=orders, memory=self.memory)
 
     def apply(self, effect):
@@ -154,6 +157,7 @@ class World:
         body = pods.build(self.job, spec, slot.index)
         name = body["metadata"]["name"]
         assert name not in self.pods, f"{name} is made although it is there"
+        assert self.successes.pop(name, None) != self.era(), f"{name} runs again although it has succeeded"
         self.made += 1
         self.ended_by_controller.pop(name, None)
         version = body["metadata"]["annotations"][keys.JOB_VERSION]
@@ -177,7 +181,10 @@ class World:
             self.job.status.retry_count,
         )
         body = written(status)
+        before = self.era()
         self.job = msgspec.structs.replace(self.job, status=decode(body, type(status)))
+        if before != self.era():
+            self.remember(successes=())
         assert written(self.job.status) == body, "what is written is not what is read"
         return moved
 
@@ -187,8 +194,11 @@ class World:
         kept = tuple(each for each in self.memory.occurrences if each not in decision.forget)
         self.remember(occurrences=kept, armed=decision.armed)
 
+    def era(self) -> tuple[int, int]:
+        return self.job.status.version, self.job.status.retry_count
+
     def remember(self, **changes) -> None:
-        values = {name: getattr(self.memory, name) for name in ("occurrences", "prepared", "removed", "armed")}
+        values = {name: getattr(self.memory, name) for name in ("occurrences", "prepared", "removed", "armed", "successes")}
         self.memory = Remembered(**{**values, **changes})
 
     def _step(self) -> None:
@@ -217,19 +227,23 @@ class World:
 
     def vanish(self, name: str, *, noticed: bool = True) -> None:
         pod = self.pods.pop(name)
+        had_ended = members.is_finished(pod) and not pod.metadata.is_terminating
         self.ended_by_controller[name] = pod.metadata.uid in self.own
-        if name in self.started and pod.metadata.uid not in self.own:
+        if name in self.started and not had_ended and pod.metadata.uid not in self.own:
             self.evicted.add(name)
         self.created.pop((name, pod.metadata.annotations[keys.JOB_VERSION]), None)
-        happened = job_events.evicted(self.job, pod, self.now)
+        happened = job_events.deleted(self.job, pod, self.now, had_ended=had_ended)
+        if happened and happened.event is BusEvent.TASK_COMPLETED and (noticed or tracked_pods.is_success(self.job, pod)):
+            self.successes[name] = self.era()
         if happened and noticed:
-            self.remember(occurrences=(*self.memory.occurrences, happened))
+            kind = "successes" if happened.event is BusEvent.TASK_COMPLETED else "occurrences"
+            self.remember(**{kind: (*getattr(self.memory, kind), happened)})
 
     def _has_started(self, pod: Pod) -> bool:
         notes, status = pod.metadata.annotations, self.job.status
         is_going_away = pod.metadata.is_terminating or keys.OUT_OF_SYNC in notes
         is_of_now = int(notes[keys.JOB_VERSION]) == status.version and not is_ending(status.state.phase)
-        return is_of_now and not is_going_away and pod.status.phase is not PodPhase.PENDING
+        return is_of_now and not is_going_away and pod.status.phase is PodPhase.RUNNING
 
     def going(self) -> list[str]:
         """The pods that were asked to go and whose node obeys."""

@@ -140,11 +140,13 @@ class DelayedAction(Wire, frozen=True, kw_only=True):
 class TrackedPods(Wire, frozen=True, kw_only=True):
     """Pods that a restarted controller checks: their indexes by task, such as `0-4,7`.
 
-    `at`: the `last_transition_time` of the same status; None when there are no such pods.
+    `at`: the `last_transition_time` of the same status; None when there are no such pods. `succeeded`: the pods that have
+    succeeded, also when they were deleted afterwards.
     """
 
     at: str | None = None
     indexes: Mapping[str, str] = {}
+    succeeded: Mapping[str, str] = {}
 
 
 class JobWaiting(Wire, frozen=True, kw_only=True):

@@ -6,9 +6,11 @@ with `replicas`, which is any number that a user wrote.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -210,10 +212,15 @@ class ObservedPods:
     """The state of each pod by name, in the order of tasks and indexes; surplus pods are last."""
     numbers: Mapping[PodState, int] = field(default_factory=dict)
     """The number of pods in each state."""
+    gone: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """The indexes by task of the pods that succeeded and were deleted afterwards. They count as succeeded and are not missing."""
 
     @classmethod
-    def of(cls, job: Job, pods: Mapping[str, Pod]) -> ObservedPods:
-        """Return the index of `pods`, the pods of `job` by name. The tasks of `job` must have names."""
+    def of(cls, job: Job, pods: Mapping[str, Pod], succeeded: Iterable[tuple[str, Iterator[int]]] = ()) -> ObservedPods:
+        """Return the index of `pods`, the pods of `job` by name. The tasks of `job` must have names.
+
+        `succeeded`: tasks, and the ascending indexes of their pods that have succeeded, whether the pods still exist or not.
+        """
         replicas = {task.name: task.replicas for task in job.spec.tasks}
         found: dict[str, list[tuple[int, str]]] = {task: [] for task in replicas}
         surplus: list[str] = []
@@ -228,7 +235,21 @@ class ObservedPods:
         for task, names in places.items():
             states |= _states(names.values(), pods, task)
         states |= _states(surplus, pods, "")
-        return cls(dict(pods), replicas, places, states, Counter(states.values()))
+        gone: dict[str, frozenset[int]] = {}
+        for task, indexes in succeeded:
+            within = takewhile(replicas.get(task, 0).__gt__, indexes)
+            if absent := frozenset(within).difference(places.get(task, ())):
+                gone[task] = gone.get(task, frozenset()) | absent
+        return cls(dict(pods), replicas, places, states, Counter(states.values()), gone)
+
+    def without(self, again: Mapping[str, Collection[int]]) -> ObservedPods:
+        """Return these pods, in which the indexes `again` by task do not count as succeeded any more."""
+        gone = {task: rest for task, indexes in self.gone.items() if (rest := indexes.difference(again.get(task, ())))}
+        return dataclasses.replace(self, gone=gone) if again else self
+
+    def filled(self, task: str) -> int:
+        """Return how many indexes of `task` have a pod, or had one that succeeded."""
+        return len(self.places[task]) + len(self.gone.get(task, ()))
 
     def where(self, is_wanted: Callable[[PodState], bool]) -> tuple[Pod, ...]:
         """Return the pods whose state satisfies `is_wanted`, in the order of tasks and indexes."""

@@ -68,6 +68,7 @@ def plan(job: Job, pods: ObservedPods) -> GangPlan:
     stale = pods.where(lambda state: not state.is_terminating and bool(state.place) and _is_stale(job, state))
     missing = tuple(islice(_missing(job, pods), MOST_CREATED))
     present = sum(number for state, number in pods.numbers.items() if state.place and not state.is_terminating)
+    present += sum(map(len, pods.gone.values()))
     needed = max(0, min_available(job.spec) - present)
     from_the_top = sorted(surplus, key=lambda pod: (-members.index_of(pod), members.task_of(pod)))
     return GangPlan(missing, tuple(from_the_top), stale, elastic=max(0, len(missing) - needed))
@@ -102,7 +103,7 @@ def victims_of(pods: Iterable[Pod]) -> tuple[Victim, ...]:
 
 def _missing(job: Job, pods: ObservedPods) -> Iterator[Slot]:
     """Yield the slots without a pod: first those below the `minAvailable` of their task, then the others."""
-    short = [task for task in job.spec.tasks if len(pods.places[task.name]) < task.replicas]
+    short = [task for task in job.spec.tasks if pods.filled(task.name) < task.replicas]
     startable = [task for task in short if may_start(job, task, pods)]
     for task in startable:
         yield from _absent(task, range(min(needed_pods(task), task.replicas)), pods)
@@ -111,8 +112,8 @@ def _missing(job: Job, pods: ObservedPods) -> Iterator[Slot]:
 
 
 def _absent(task: Task, indexes: range, pods: ObservedPods) -> Iterator[Slot]:
-    there = pods.places[task.name]
-    return (Slot(task.name, index) for index in indexes if index not in there)
+    there, gone = pods.places[task.name], pods.gone.get(task.name, ())
+    return (Slot(task.name, index) for index in indexes if index not in there and index not in gone)
 
 
 def _is_stale(job: Job, state: PodState) -> bool:
@@ -136,11 +137,11 @@ def cut_off(job: Job, pods: ObservedPods) -> dict[str, str]:
     A failed pod is not up again without a restart. So a task with too few other pods, existing or creatable, never is up, and
     neither is a task whose own pods can never be created.
     """
-    if not any(task.depends_on and len(pods.places[task.name]) < task.replicas for task in job.spec.tasks):
+    if not any(task.depends_on and pods.filled(task.name) < task.replicas for task in job.spec.tasks):
         return {}
     failed = Counter({state.place: number for state, number in pods.numbers.items() if _stays_failed(state)})
     tasks = {task.name: task for task in job.spec.tasks}
-    waits = {name: task.depends_on for name, task in tasks.items() if task.depends_on and len(pods.places[name]) < task.replicas}
+    waits = {name: task.depends_on for name, task in tasks.items() if task.depends_on and pods.filled(name) < task.replicas}
     waits = {name: dependency for name, dependency in waits.items() if dependency.name and not may_start(job, tasks[name], pods)}
     dependents: dict[str, list[str]] = {}
     for name, dependency in waits.items():
@@ -167,7 +168,7 @@ def _never_up(task: Task | None, name: str, pods: ObservedPods, failed: Mapping[
     """Return why `task`, named `name`, can never be up; empty when it can."""
     if task is None:
         return f"there is no task {name}"
-    possible = (len(pods.places[name]) if name in reasons else task.replicas) - failed.get(name, 0)
+    possible = (pods.filled(name) if name in reasons else task.replicas) - failed.get(name, 0)
     if possible >= needed_pods(task):
         return ""
     return f"of task {name}, {needed_pods(task)} must be up, and {possible} of {task.replicas} still can be"
@@ -202,7 +203,8 @@ def _is_ready(job: Job, name: str, pods: ObservedPods) -> bool:
     task = next((task for task in job.spec.tasks if task.name == name), None)
     if task is None:
         return False
-    return sum(_is_up(pods.by_name[pod]) for pod in pods.places[name].values()) >= needed_pods(task)
+    up = sum(_is_up(pods.by_name[pod]) for pod in pods.places[name].values())
+    return up + len(pods.gone.get(name, ())) >= needed_pods(task)
 
 
 def _is_up(pod: Pod) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import Job, NetworkTopology, PodGroup, SubGroupPolicy, Task
@@ -39,6 +41,24 @@ class Inherited:
     topology: Mapping[str, Any] | None
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+
+
+def remaining(job: Job, pods: ObservedPods) -> Job:
+    """Return `job` without the pods that succeeded and were deleted: the gang does not wait for them any more."""
+    gone = {task: len(indexes) for task, indexes in pods.gone.items()}
+    if not gone:
+        return job
+    tasks = tuple(
+        msgspec.structs.replace(
+            task,
+            replicas=task.replicas - gone.get(task.name, 0),
+            depends_on=None,  # the gang has started
+            min_available=None if task.min_available is None else max(0, task.min_available - gone.get(task.name, 0)),
+        )
+        for task in job.spec.tasks
+    )
+    gang = max(1, min_available(job.spec) - sum(gone.values())) if min_available(job.spec) else 0
+    return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tasks=tasks, min_available=gang))
 
 
 def manifest(job: Job, priorities: Mapping[str, int], additions: Additions = NO_ADDITIONS) -> dict[str, Any]:

@@ -72,7 +72,12 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
         return JobDecision(forget=frozenset(facts.memory.occurrences))  # garbage collection deletes the objects of the Job
     # 1. The action of a Command or policy; without one, the work of the present phase.
     pending = policy_decisions.pending_actions(facts)
-    step = _carry_out(facts, pending.answer) if pending.answer else None
+    step = None
+    if pending.answer:
+        again = policy_decisions.runs_again(pending.answer, facts)
+        restarted = dataclasses.replace(facts, pods=facts.pods.without(again)) if again and not idle else facts
+        step = _carry_out(restarted, pending.answer, again=bool(again))
+        facts = restarted if step is not None else facts
     if step is None or idle:
         has_action = step is not None  # the action still has to be carried out, as one of its effects has just failed
         ends = is_ending(facts.job.status.state.phase)
@@ -126,13 +131,17 @@ def _announcement(facts: JobFacts, effects: Iterable[Effect]) -> tuple[Effect, .
     """
     going, last = tracked_pods.leaving(effects), facts.job.status
     victims = (facts.pods.by_name[name] for name in going)
-    if not going or is_ending(last.state.phase) or not tracked_pods.names_any_of(facts.job, victims):
+    is_named = tracked_pods.names_any_of(facts.job, victims) or tracked_pods.names_forgotten(facts.job, facts.pods)
+    if is_ending(last.state.phase) or not is_named:
         return ()
     return (WriteStatus(msgspec.structs.replace(last, tracked_pods=tracked_pods.tracked(facts.job, facts.pods, last, going))),)
 
 
-def _carry_out(facts: JobFacts, answer: PolicyAction) -> JobDecision | None:
-    """Return the decision that carries out `answer`; None when `answer` has no effect of its own in this phase."""
+def _carry_out(facts: JobFacts, answer: PolicyAction, *, again: bool) -> JobDecision | None:
+    """Return the decision that carries out `answer`; None when `answer` has no effect of its own in this phase.
+
+    `again`: whether deleted pods that had succeeded run again.
+    """
     cell = move(facts.job.status.state.phase, answer.action)
     order = answer.cause if isinstance(answer.cause, RequestedAction) else None
     notices = () if answer.was_announced else tuple(_announced(facts.job.status.state.phase, answer, order))
@@ -140,7 +149,7 @@ def _carry_out(facts: JobFacts, answer: PolicyAction) -> JobDecision | None:
     if answer.reason is JobReason.REQUEUE_LIMIT_REACHED and is_ending(facts.job.status.state.phase):
         pass  # the Job already ends as the user requested
     elif cell.work is PhaseWork.RELEASE_PART:
-        decision = _restart_part(facts, answer, cell, notices)
+        decision = _restart_part(facts, answer, cell, notices, again=again)
     elif has_effect(facts.job.status.state.phase, answer.action):
         decision = JobDecision(status=_outdated(facts, cell, answer), notices=notices)
     if decision is None:
@@ -182,7 +191,9 @@ def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]
     return status.killed(facts.job, status.counted(following, counts), facts.now)
 
 
-def _restart_part(facts: JobFacts, answer: PolicyAction, cell: Move, notices: tuple[Notice, ...]) -> JobDecision | None:
+def _restart_part(
+    facts: JobFacts, answer: PolicyAction, cell: Move, notices: tuple[Notice, ...], *, again: bool
+) -> JobDecision | None:
     """Mark the pods that `answer` concerns and move the Job to the phase of `cell`; the pods are deleted in that phase.
 
     None when there is nothing to restart.
@@ -193,7 +204,7 @@ def _restart_part(facts: JobFacts, answer: PolicyAction, cell: Move, notices: tu
     unmarked = [pod for pod in pods if not members.is_marked(pod)]
     marks = (MarkPods(plan.victims_of(unmarked)),) if unmarked else ()
     if cell.to is None:
-        return JobDecision(marks, conclusive=False, notices=notices) if marks else None
+        return JobDecision(marks, conclusive=False, notices=notices) if marks or again else None
     by_user = isinstance(answer.cause, RequestedAction)
     return JobDecision(marks, _restarting(facts, answer.reason, answer.message, pods, by_user=by_user), notices=notices)
 
@@ -279,7 +290,14 @@ def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
     going: list[Effect] = []
     if job.status.state.phase is JobPhase.RESTARTING:
         keep = Keep.FINISHED if status.was_resumed(job.status) else Keep.NONE
-        old = plan.release(facts.pods, keep, older_than=job.status.version)
+        lasting = {
+            task: frozenset(indexes) for task, indexes in tracked_pods.succeeded(job).items()
+        }  # a partial restart keeps them
+        old = [
+            pod
+            for pod in plan.release(facts.pods, keep, older_than=job.status.version)
+            if members.is_marked(pod) or members.index_of(pod) not in lasting.get(members.task_of(pod), ())
+        ]
         going = [DeletePods(plan.victims_of(old))] if old else []
     prepared = () if blocked else tuple(preparation.preparations(facts))
     if going or prepared:

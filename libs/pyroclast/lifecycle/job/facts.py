@@ -60,6 +60,8 @@ class Remembered:
     """Why no further pod is created on a seat of the present PodGroup, in one word; empty when pods are created on seats."""
     asked_since: float | None = None
     """When the controller requested seats that are not placed yet, in seconds since the epoch; None without a request."""
+    successes: tuple[Occurrence, ...] = ()
+    """The successes of pods that were deleted since and that the status of the Job may not name yet."""
 
 
 @dataclass(frozen=True, slots=True)

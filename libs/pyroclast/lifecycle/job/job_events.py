@@ -78,10 +78,10 @@ class Occurrence:
                 return self.event.value
 
 
-def observed(job: Job, pods: ObservedPods) -> Iterator[Occurrence]:
+def observed(job: Job, pods: ObservedPods, successes: Iterable[Occurrence] = ()) -> Iterator[Occurrence]:
     """Yield the occurrences that `pods` show, for the events that the policies of `job` name.
 
-    Marked pods and pods of an older version show no occurrences.
+    Marked pods and pods of an older version show no occurrences. `successes`: the successes of pods that were deleted since.
     """
     of_job, version = named_by(job.spec.policies), job.status.version
     for task in job.spec.tasks:
@@ -89,7 +89,7 @@ def observed(job: Job, pods: ObservedPods) -> Iterator[Occurrence]:
         phases = {phase for phase, events in _SHOWN_IN.items() if not named.isdisjoint(events)}
         yield from _of_pods(task, pods, phases, version)
         if BusEvent.TASK_COMPLETED in named:
-            yield from _completion(job, task, pods)
+            yield from _completion(job, task, pods, [each for each in successes if each.task == task.name])
 
 
 def named_by(policies: Iterable[LifecyclePolicy]) -> frozenset[BusEvent]:
@@ -104,13 +104,19 @@ def named_by(policies: Iterable[LifecyclePolicy]) -> frozenset[BusEvent]:
     return frozenset(BusEvent) if BusEvent.ANY in named else frozenset(named)
 
 
-def evicted(job: Job, pod: Pod, at: float) -> Occurrence | None:
-    """Return the occurrence that `pod` was deleted; None when the pod shows that the controller or the scheduler deleted it.
+def deleted(job: Job, pod: Pod, at: float, *, had_ended: bool = False) -> Occurrence | None:
+    """Return what the deletion of `pod` means; None when the pod shows that the controller or the scheduler deleted it.
 
-    The scheduler deletes pods that never ran and whose gang cannot be completed. The controller only creates such pods again.
+    `had_ended`: whether the pod had succeeded or failed before its deletion. Then it was not evicted. Its failure still counts.
+    Its success is TaskCompleted, which holds when all pods of the task have succeeded. The scheduler deletes pods that never ran
+    and whose gang cannot be completed. The controller only creates such pods again.
     """
     is_given_back = any(each.reason == DisruptionReason.GANG_RELEASED for each in pod.status.conditions)
-    return None if is_given_back or members.is_released(job, pod) else _occurrence(BusEvent.POD_EVICTED, pod, at)
+    if is_given_back or members.is_released(job, pod):
+        return None
+    if not had_ended:
+        return _occurrence(BusEvent.POD_EVICTED, pod, at)
+    return _failed(pod) if pod.status.phase is PodPhase.FAILED else _occurrence(BusEvent.TASK_COMPLETED, pod, _finished_at(pod))
 
 
 def fell_apart(job: Job, group: PodGroup, at: float) -> Occurrence:
@@ -148,13 +154,16 @@ def _of_pods(task: Task, pods: ObservedPods, phases: Collection[PodPhase], versi
                 yield _occurrence(BusEvent.POD_PENDING, pod, _created_at(pod))
 
 
-def _completion(job: Job, task: Task, pods: ObservedPods) -> Iterator[Occurrence]:
-    succeeded = pods.where(lambda state: state.place == task.name and state.phase is PodPhase.SUCCEEDED)
-    if not succeeded or len(succeeded) < task.replicas:
+def _completion(job: Job, task: Task, pods: ObservedPods, successes: Iterable[Occurrence]) -> Iterator[Occurrence]:
+    there = pods.where(lambda state: state.place == task.name and state.phase is PodPhase.SUCCEEDED)
+    if len(there) + len(pods.gone.get(task.name, ())) < task.replicas:
         return
-    last = max(succeeded, key=_finished_at)
-    if pods.states[last.metadata.name].is_current(job.status.version):
-        yield _occurrence(BusEvent.TASK_COMPLETED, last, _finished_at(last))
+    shown = {pod.metadata.name: _occurrence(BusEvent.TASK_COMPLETED, pod, _finished_at(pod)) for pod in there}
+    last = max((*shown.values(), *successes), key=lambda each: each.at, default=None)
+    if last is None or last.version < job.status.version:
+        return  # the completion was seen when the last pod succeeded
+    if last.pod not in shown or pods.states[last.pod].is_current(job.status.version):
+        yield last
 
 
 def _failed(pod: Pod) -> Occurrence:

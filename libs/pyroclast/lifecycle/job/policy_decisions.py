@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import Action, BusEvent, JobPhase, JobReason, PodPhase
 from pyroclast.api.records import Pod
+from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.gang.plan import Keep
+from pyroclast.lifecycle.gang.pods import partition_of
 from pyroclast.lifecycle.job import delays
 from pyroclast.lifecycle.job.facts import JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import Occurrence, Response, observed, respond
-from pyroclast.lifecycle.job.phase_transitions import has_effect, is_ending
+from pyroclast.lifecycle.job.phase_transitions import PhaseWork, has_effect, is_ending, move
 
 _OF_ONE_POD: Final = (BusEvent.POD_EVICTED, BusEvent.POD_FAILED, BusEvent.TASK_FAILED)
 
@@ -56,7 +60,7 @@ def pending_actions(facts: JobFacts) -> PendingActions:
     if is_ending(facts.job.status.state.phase):
         return PendingActions(_ordered(facts), forget=frozenset(remembered))
     has_policies = facts.job.spec.policies or any(task.policies for task in facts.job.spec.tasks)
-    happened = (*remembered, *observed(facts.job, facts.pods)) if has_policies else ()
+    happened = (*remembered, *observed(facts.job, facts.pods, facts.memory.successes)) if has_policies else ()
     known = delays.since(facts) if happened else {}
     responses = [delays.timed(found, known, facts.now) for each in happened if (found := respond(facts.job, each))]
     meant = [response for response in responses if has_effect(JobPhase.RUNNING, response.action)]  # the other actions do nothing
@@ -88,6 +92,23 @@ def targets(answer: PolicyAction, facts: JobFacts) -> tuple[Pod, ...] | None:
             return (pod,) if pod and cause and pod.metadata.uid == cause.uid else ()
         case _:
             return (_partition(facts, cause) if cause else None) or None
+
+
+def runs_again(answer: PolicyAction, facts: JobFacts) -> Mapping[str, Collection[int]]:
+    """Return the indexes by task of deleted pods that had succeeded and that `answer` runs again."""
+    cell = move(facts.job.status.state.phase, answer.action)
+    if cell.work is PhaseWork.RELEASE:
+        return facts.pods.gone if cell.keep is Keep.NONE else {}
+    cause = answer.cause.occurrence if isinstance(answer.cause, Response) else None
+    task = next((task for task in facts.job.spec.tasks if cause is not None and task.name == cause.task), None)
+    if cell.work is not PhaseWork.RELEASE_PART or cause is None or task is None:
+        return {}
+    gone = facts.pods.gone.get(task.name, frozenset())
+    if answer.action == Action.RESTART_POD:
+        gone = gone.intersection((members.place_of(facts.job.metadata.name, cause.pod)[1],))
+    elif answer.action == Action.RESTART_PARTITION:
+        gone = frozenset(index for index in gone if partition_of(task, index) == cause.partition)
+    return {task.name: gone} if gone else {}
 
 
 def _ordered(facts: JobFacts) -> PolicyAction | None:

@@ -60,7 +60,7 @@ def forwards(facts: JobFacts) -> bool:
 
 
 def _group(facts: JobFacts) -> Iterator[Effect]:
-    job, group = facts.job, facts.group
+    job, group = podgroups.remaining(facts.job, facts.pods), facts.group
     if group is not None and group.metadata.is_terminating:
         return  # the name becomes free after the deletion, which the watch reports
     if group is not None and podgroups.is_stale(job, group, facts.pods):

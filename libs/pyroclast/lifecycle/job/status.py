@@ -53,6 +53,10 @@ def count(pods: ObservedPods, *, tasks: Container[str] | None = None, releasing:
         if state.task and staying:
             phases = by_task.setdefault(state.task, {})
             phases[state.phase.value] = phases.get(state.phase.value, 0) + staying
+    for task, indexes in pods.gone.items():
+        totals[PodPhase.SUCCEEDED] += len(indexes)
+        phases = by_task.setdefault(task, {})
+        phases[PodPhase.SUCCEEDED.value] = phases.get(PodPhase.SUCCEEDED.value, 0) + len(indexes)
     numbers = {phase.value.lower(): totals[phase] for phase in PodPhase}
     return Counts(**numbers, terminating=terminating, by_task=by_task)
 
@@ -175,7 +179,7 @@ def _touched(status: JobStatus, now: float) -> JobStatus:
     others = tuple(condition for condition in status.conditions if condition.status != phase)
     state: JobState = msgspec.structs.replace(status.state, last_transition_time=at)
     conditions = (*others, JobCondition(status=phase, last_transition_time=at))
-    pods = msgspec.structs.replace(status.tracked_pods, at=at) if status.tracked_pods.indexes else status.tracked_pods
+    pods = msgspec.structs.replace(status.tracked_pods, at=at) if status.tracked_pods.at is not None else status.tracked_pods
     return msgspec.structs.replace(status, state=state, conditions=conditions, tracked_pods=pods)
 
 
