@@ -13,7 +13,7 @@ WHOLE_E2E = PYROCLAST_WHOLE_E2E=1 $(E2E) tests/e2e
 # what the embedded API server is for; all the rest runs on a real one where Go can build it
 EMBEDDED := admission/test_rejection admission/test_rights admission/test_webhooks cli/test_command cli/test_kubectl \
     client/test_examples client/test_executor client/test_flows client/test_functions \
-    control_plane/test_nodes faults/test_faults faults/test_outage gangs/test_seats install/test_distributions \
+    conformance/test_conformance control_plane/test_nodes faults/test_faults faults/test_outage gangs/test_seats install/test_distributions \
     install/test_helm jobs/test_first_light newcomers/test_examples newcomers/test_half_hour newcomers/test_tutorials
 # what `.ci/run` leaves out on the real control plane, as it takes long or as the embedded one tells enough
 LONG := client/test_examples client/test_executor client/test_flows client/test_functions \

@@ -1,4 +1,4 @@
-"""`python -m tests.e2e.conformance --real KUBECONFIG --ours KUBECONFIG [--only WORD]`, or `--matrix`."""
+"""`python -m tests.e2e.conformance --real KUBECONFIG --ours KUBECONFIG [--only WORD]`, `--real … --record`, or `--matrix`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.e2e.conformance import compare, matrix
 from tests.e2e.conformance.cases import load_cases
 from tests.e2e.conformance.commands import compared_commands, load_commands
-from tests.e2e.conformance.run import compared
+from tests.e2e.conformance.run import compared, transcripts
 
 
 def main() -> int:
@@ -23,13 +23,21 @@ def main() -> int:
     parser.add_argument("--ours", type=Path, help="kubeconfig of the embedded server")
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     parser.add_argument("--aged", action="store_true", help="the cases for servers that have forgotten their first versions")
+    parser.add_argument("--record", action="store_true", help="keep what the real cluster answers, for machines without one")
     parser.add_argument("--matrix", action="store_true", help="print which statement has which case")
     parser.add_argument("--show", action="store_true", help="print the transcripts")
     arguments = parser.parse_args()
     if arguments.matrix:
         print(matrix.written())
         return 0
-    return asyncio.run(_run(arguments))
+    return asyncio.run(_record(arguments.real) if arguments.record else _run(arguments))
+
+
+async def _record(real: Path) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        answers = {case.id: found async for case, (found,) in transcripts({"real": real}, load_cases(), Path(folder))}
+    compare.keep(answers)
+    return 0
 
 
 async def _run(arguments: argparse.Namespace) -> int:

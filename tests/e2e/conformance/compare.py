@@ -1,7 +1,9 @@
-"""Where two transcripts differ, and which differences are known. Pure."""
+"""Where two transcripts differ, which differences are known, and the transcripts of a real server that are kept."""
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import yaml
 
+RECORDED = Path(__file__).parent / "recorded.json.gz"
 _MEANS_NOTHING = (None, {}, [], "")  # a key that is absent says the same as an empty one
 
 
@@ -65,3 +68,15 @@ def load_known() -> list[Known]:
     """The differences that stay."""
     document = yaml.safe_load((Path(__file__).parent / "differences.yaml").read_text()) or []
     return [Known(**entry) for entry in document]
+
+
+def keep(answers: dict[str, Any]) -> None:
+    """Write the transcripts of a real server, by case."""
+    text = json.dumps(answers, indent=0, sort_keys=True)
+    RECORDED.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def kept() -> dict[str, Any]:
+    """The transcripts that `keep` wrote."""
+    found: dict[str, Any] = json.loads(gzip.decompress(RECORDED.read_bytes()))
+    return found

@@ -1,11 +1,11 @@
-"""Runs cases on two servers side by side."""
+"""Runs cases on servers side by side."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,27 @@ async def compared(
     real: Path, ours: Path, cases: Sequence[Case], folder: Path
 ) -> AsyncIterator[tuple[Case, Transcript, Transcript]]:
     """Each case with its two transcripts, the real one first."""
+    async for case, (one, other) in transcripts({"real": real, "ours": ours}, cases, folder):
+        yield case, one, other
+
+
+async def transcripts(
+    servers: Mapping[str, Path], cases: Sequence[Case], folder: Path
+) -> AsyncIterator[tuple[Case, list[Transcript]]]:
+    """Each case with what each of the servers answered. `servers`: kubeconfigs by name."""
     async with contextlib.AsyncExitStack() as stack:
-        hooks = [await stack.enter_async_context(hook_server(folder / f"hooks-{name}")) for name in ("real", "ours")]
-        servers = [
+        hooks = [await stack.enter_async_context(hook_server(folder / f"hooks-{name}")) for name in servers]
+        connected = [
             await stack.enter_async_context(connect(name, path, hook))
-            for name, path, hook in zip(("real", "ours"), (real, ours), hooks, strict=True)
+            for (name, path), hook in zip(servers.items(), hooks, strict=True)
         ]
-        await asyncio.gather(*map(_set_up, servers))
+        await asyncio.gather(*map(_set_up, connected))
         gate = asyncio.Semaphore(_AT_ONCE)
         for wave in _waves(cases):
-            tasks = [asyncio.ensure_future(_both(gate, servers, case)) for case in wave]
+            tasks = [asyncio.ensure_future(_all(gate, connected, case)) for case in wave]
             try:
                 for case, task in zip(wave, tasks, strict=True):
-                    yield case, *await task
+                    yield case, await task
             finally:
                 for task in tasks:
                     task.cancel()
@@ -46,10 +54,9 @@ def _waves(cases: Sequence[Case]) -> list[list[Case]]:
     return [watchful, [case for case in cases if case not in watchful]]
 
 
-async def _both(gate: asyncio.Semaphore, servers: Sequence[Server], case: Case) -> tuple[Transcript, Transcript]:
+async def _all(gate: asyncio.Semaphore, servers: Sequence[Server], case: Case) -> list[Transcript]:
     async with gate:
-        one, other = await asyncio.gather(*(_whole(server, case) for server in servers))
-        return one, other
+        return await asyncio.gather(*(_whole(server, case) for server in servers))
 
 
 async def _whole(server: Server, case: Case) -> Transcript:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from tests.e2e.conformance import compare, matrix
 from tests.e2e.conformance.cases import load_cases
 from tests.e2e.conformance.commands import compared_commands, load_commands
 from tests.e2e.conformance.conftest import Pair
-from tests.e2e.conformance.run import compared
+from tests.e2e.conformance.run import compared, transcripts
 from tests.e2e.support.cluster import kubectl_is_there
+from tests.unit.running import running_server
 
 MOST_KNOWN = 15  # differences that may stay
 
@@ -48,6 +50,17 @@ async def test_kubectl_output_on_the_embedded_server_differs_only_in_known_cases
     found = {}
     async for commands, real, ours in compared_commands(pair.real, pair.ours, load_commands()):
         found[f"commands: {commands.name}"] = list(compare.differences(real, ours))
+    wrong = judge(found)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.timeout(600)
+async def test_embedded_api_server_answers_as_recorded_from_kube_apiserver(tmp_path: Path) -> None:
+    """Also where no real control plane is: `python -m tests.e2e.conformance --record` keeps what one answers."""
+    recorded, found = compare.kept(), {}
+    async with running_server(tmp_path / "ours") as server:
+        async for case, (ours,) in transcripts({"ours": server.kubeconfig}, load_cases(), tmp_path):
+            found[case.id] = list(compare.differences(recorded[case.id], json.loads(json.dumps(ours))))
     wrong = judge(found)
     assert not wrong, "\n".join(wrong)
 
