@@ -11,8 +11,7 @@ from pyroclast.api.records import JobFlow, JobTemplate, Namespace, PriorityClass
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOTAS, Key
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
-from pyroclast.lifecycle.flow import expressions
-from pyroclast.lifecycle.flow.patch import patched
+from pyroclast.lifecycle.flow.checks import EntryKnowledge
 from pyroclast.rules.lookups import FlowView
 from pyroclast.rules.values import amount, mapping, mappings, string_items
 
@@ -41,22 +40,16 @@ class FlowCache:
         return [view for flow in flows if (view := flow_view(flow)) is not None]
 
 
-class TemplateCache:
+class TemplateCache(EntryKnowledge):
     """An informer of JobTemplates, with which the rules check the entries of flows."""
 
     def __init__(self, client: Client) -> None:
+        super().__init__(self._spec)
         self.informer = Informer(client, JOB_TEMPLATES, JobTemplate)
 
-    def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the spec of the Job of a flow entry; None without its template. PatchError: the patch does not fit."""
-        template = self.informer.get(Key(namespace, str(entry.get("name") or "")))
-        if template is None or not bytes(template.spec):
-            return None
-        return patched(msgspec.json.decode(bytes(template.spec)), mapping(entry.get("patch")))
-
-    def expression_fault(self, source: str, *, in_loop: bool) -> str:
-        """Return the fault of an expression in a flow entry. The text is empty when the expression is valid."""
-        return expressions.check(source, in_loop=in_loop)
+    def _spec(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        template = self.informer.get(Key(namespace, name))
+        return msgspec.json.decode(bytes(template.spec)) if template is not None and bytes(template.spec) else None
 
 
 class PriorityCache:

@@ -11,7 +11,7 @@ from pyroclast.api import types
 from pyroclast.api.enums import FailurePolicy, FlowPhase, JobPhase, RetainPolicy, TargetStrategy
 from pyroclast.api.jobs import JobSpec
 from pyroclast.api.shared import Column, CustomKind, TaskState
-from pyroclast.api.wire import ApiObject, Count, Duration, Extra, Int32, IntOrString, Name, RawObject, Time, WireModel
+from pyroclast.api.wire import ApiObject, Count, Duration, Extra, Int32, IntOrString, Name, RawObject, Scalar, Time, WireModel
 
 
 class JobTemplateStatus(WireModel):
@@ -99,7 +99,10 @@ class DependsOn(WireModel):
 
 
 class Patch(WireModel):
-    """Changes to the template for this flow, in the form of a Job's spec. If both fields are set, `spec` is used."""
+    """Changes to the template for this flow, in the form of a Job's spec. If both fields are set, `spec` is used.
+
+    A string may contain `${entries.NAME.outputs…}` and `${parameters.NAME}`.
+    """
 
     spec: RawObject | None = None
     """The changes."""
@@ -115,7 +118,7 @@ class If(WireModel):
     phase: list[JobPhase] | None = None
     """The phases of the target's Job in which this entry runs."""
     expression: str | None = None
-    """A CEL expression over the status of the targets, in place of target and phase."""
+    """A CEL expression over the status and the outputs of entries and over the parameters, in place of target and phase."""
 
 
 class SwitchCase(WireModel):
@@ -125,6 +128,8 @@ class SwitchCase(WireModel):
     """The phase of the Job that decides."""
     exit_code: Int32 | None = None
     """The exit code of the Job that decides, in place of the phase."""
+    expression: str | None = None
+    """A CEL expression over the status and the outputs of entries and over the parameters, in place of phase and exit code."""
     entries: list[str] | None = None
     """Names of the entries that run in this case."""
 
@@ -147,6 +152,8 @@ class Loop(WireModel):
     """The number of runs."""
     items: list[IntOrString] | None = None
     """One run for each item, in place of count. The pods find the item in VC_FLOW_ITEM."""
+    items_from: str | None = None
+    """A CEL expression whose value is the list of the items, or the number of runs, in place of count and items."""
     parallel: Annotated[int, Ge(1), Extra({"format": "int32"})] | None = None
     """The largest number of parallel runs; one by default."""
     until: str | None = None
@@ -188,6 +195,8 @@ class JobFlowSpec(WireModel):
 
     flows: list[Flow] | None = None
     """The entries."""
+    parameters: dict[str, Scalar] | None = None
+    """The values of `${parameters.NAME}` in patches and of `parameters.NAME` in expressions, by name."""
     job_retain_policy: RetainPolicy | None = None
     """Whether the Jobs are deleted when the flow has succeeded; they stay when absent."""
     failure_policy: FailurePolicy | None = None
@@ -241,6 +250,10 @@ class JobStatus(WireModel):
     """How often the Job failed and was created again."""
     exit_code: Int32 | None = None
     """The exit code of the Job, if a switch or an expression uses it."""
+    outputs: str | None = None
+    """The outputs of the ended Job, as JSON: the value of one pod, a list by index, or a map by task; see `outputsOmitted`."""
+    outputs_omitted: str | None = None
+    """Why the outputs are left out; absent when they are not."""
 
 
 class Condition(WireModel):
@@ -296,6 +309,8 @@ class JobFlowStatus(WireModel):
     """When the flow ended."""
     next_jobs: list[str] | None = None
     """Jobs that are not created yet although all their targets have started."""
+    resumed: str | None = None
+    """The value of the annotation flow.volcano.sh/resume that was last carried out."""
 
 
 class JobFlow(ApiObject):

@@ -222,6 +222,17 @@ class JobWaiting(WireModel):
     """The basis of the estimate."""
 
 
+class PodOutput(WireModel):
+    """What a pod has put out: the termination message of its main container."""
+
+    task: str
+    """Name of the task."""
+    index: Count | None = None
+    """Index of the pod in its task."""
+    message: str
+    """The message, without the line end at its end."""
+
+
 class JobStatus(WireModel):
     """The observed state of a Job."""
 
@@ -267,6 +278,10 @@ class JobStatus(WireModel):
     """The UID of the PodGroup whose phase Unknown has triggered a policy; absent when the phase has changed."""
     waiting: JobWaiting | None = None
     """Why the Job waits; the numbers are as old as the last write of the status."""
+    outputs: list[PodOutput] | None = None
+    """The outputs of the ended pods, if the Job belongs to a JobFlow; at most 64 KiB together."""
+    outputs_omitted: str | None = None
+    """Why the outputs of the pods are left out; absent when they are not."""
 
 
 class Job(ApiObject):

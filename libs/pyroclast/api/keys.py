@@ -52,6 +52,7 @@ SCHEDULER_NAME: Final = "pyroclast.dev/scheduler-name"
 # JobFlows and JobTemplates
 FORCE_DELETE: Final = "flow.volcano.sh/force-delete"
 FLOW_FINALIZER: Final = "flow.volcano.sh/jobs"  # on a flow until its Jobs are gone
+FLOW_RESUME: Final = "flow.volcano.sh/resume"  # on a failed flow: a new value lets it run again from its failure
 FLOW_RETRY: Final = "flow.volcano.sh/retry"  # on a Job of a flow: how often it failed and was created again
 
 # Pods and their owners: group and queue

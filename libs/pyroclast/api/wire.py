@@ -77,6 +77,9 @@ RawObject: TypeAlias = Annotated[
 ]
 """An object of any shape."""
 
+Scalar: TypeAlias = Annotated[str | bool | int | float, _Embedded(lambda: {"x-kubernetes-preserve-unknown-fields": True})]
+"""A string, a number or a boolean; the webhooks check the type, for which a structural schema has no word."""
+
 
 class EmbeddedMetadata(WireModel):
     """Metadata of an object that is to be created."""

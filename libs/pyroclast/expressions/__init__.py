@@ -5,8 +5,17 @@ Unsupported parts (bytes, unsigned integers, arithmetic with times, sorting …)
 
 from __future__ import annotations
 
-from .compiler import BUDGET, Program, compile_expression
+from .compiler import BUDGET, Program, compile_expression, members_read
 from .tokens import ExpressionError
 from .values import BudgetExceeded, EvaluationError, Type
 
-__all__ = ["BUDGET", "BudgetExceeded", "EvaluationError", "ExpressionError", "Program", "Type", "compile_expression"]
+__all__ = [
+    "BUDGET",
+    "BudgetExceeded",
+    "EvaluationError",
+    "ExpressionError",
+    "Program",
+    "Type",
+    "compile_expression",
+    "members_read",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -82,6 +82,31 @@ def _common(kinds: list[t.Type]) -> t.Type:
 def _may_be(own: type, kind: str) -> bool:
     """Whether an argument of that kind may have the class `own` at run time. A `dyn` argument is never an optional value."""
     return kind == KINDS[own] or (kind == "dyn" and own is not tuple)
+
+
+def _unescaped(name: Token) -> str:
+    """Return the name of the field that a token names."""
+    field = name.text.strip("`")
+    return _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), field) if name.kind == "name" else field
+
+
+def members_read(source: str, variable: str) -> Iterator[str | None]:
+    """Yield the members of `variable` that `source` names, as in `variable.x` and `variable["x"]`; None for any other use.
+
+    Raises ExpressionError: `source` has an invalid token.
+    """
+    tokens = tokens_of(source)
+    for at, token in enumerate(tokens[:-1]):
+        if token.kind != "name" or token.text != variable or (at and tokens[at - 1].text == "."):
+            continue
+        mark, *rest = (each for each in tokens[at + 1 : at + 6] if each.text != "?")
+        is_literal = mark.text == "[" and len(rest) > 1 and rest[0].kind == "literal" and rest[1].text == "]"
+        if is_literal and isinstance(rest[0].value, str):
+            yield rest[0].value
+        elif mark.text == "." and rest[0].kind in {"name", "quoted"} and (len(rest) == 1 or rest[1].text != "("):
+            yield _unescaped(rest[0])
+        else:
+            yield None
 
 
 class _Compiler:
@@ -188,7 +213,7 @@ class _Compiler:
                 return self._loop(holder, name)
             return self._call(f".{name.text}", [holder, *self._several(")")], name.at)
         field = name.text.strip("`")
-        plain = _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), field) if name.kind == "name" else field
+        plain = _unescaped(name)
         own = holder.type.item or t.DYN if holder.type.kind == "optional_type" else holder.type
         run = holder.run
         kind = {"dyn": t.DYN, "map": own.item}.get(own.kind) or (own.fields or {}).get(field)

@@ -136,21 +136,27 @@ ANY_JOB: Final = JobOptions()
 class FlowKnowledge(Protocol):
     """The interface through which rules of flows use templates and expressions."""
 
-    def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def patched(self, namespace: str, entry: Mapping[str, Any], parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the spec of the Job of an entry; None without its template. ValueError: the patch does not fit the template."""
         ...
 
-    def expression_fault(self, source: str, *, in_loop: bool) -> str:
-        """Return the fault of an expression; empty when it is valid."""
+    def expression_faults(self, entry: Mapping[str, Any], parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yield the field below the entry and the fault of each faulty expression, also of those in its patch."""
+        ...
+
+    def reads(self, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yield the field below the entry and the name of each entry that its expressions read."""
         ...
 
 
 class _NothingKnown:
-    def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - the protocol's
+    def patched(self, *_: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - the arguments of the protocol
         return None
 
-    def expression_fault(self, source: str, *, in_loop: bool) -> str:  # noqa: ARG002 - the protocol's
-        return ""
+    def expression_faults(self, *_: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - see above
+        return iter(())
+
+    reads = expression_faults
 
 
 NOTHING_KNOWN: Final[FlowKnowledge] = _NothingKnown()

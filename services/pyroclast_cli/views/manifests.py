@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.types import CRON_JOBS, HYPER_NODES, JOB_FLOWS, JOB_TEMPLATES, JOBS, POD_GROUPS, QUEUES, ResourceType
-from pyroclast.lifecycle.flow import expressions
-from pyroclast.lifecycle.flow.patch import patched
+from pyroclast.lifecycle.flow.checks import EntryKnowledge
 from pyroclast.rules import cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, queues
 from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
 from pyroclast.rules.schema_check import schema_faults
@@ -53,20 +52,6 @@ class _All(_Queues):
         return self.known.get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Templates:
-    """The JobTemplates of the manifests."""
-
-    known: Mapping[tuple[str, str], Document]
-
-    def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        template = self.known.get((namespace, str(entry.get("name") or "")))
-        return None if template is None else patched(template.get("spec") or {}, entry.get("patch") or {})
-
-    def expression_fault(self, source: str, *, in_loop: bool) -> str:
-        return expressions.check(source, in_loop=in_loop)
-
-
 def check_manifests(documents: Iterable[Document], namespace: str) -> list[Checked]:
     """Return the verdict of the webhooks on each document of Pyroclast's kinds, in order.
 
@@ -75,7 +60,8 @@ def check_manifests(documents: Iterable[Document], namespace: str) -> list[Check
     placed = [_placed(document, namespace) for document in documents]
     every = [document for document in placed if _is(document, QUEUES)]
     known_queues = _Queues({each["metadata"]["name"]: QueueView.of(each) for each in every})
-    known_templates = _Templates({_key(each): each for each in placed if _is(each, JOB_TEMPLATES)})
+    templates = {_key(each): each.get("spec") or {} for each in placed if _is(each, JOB_TEMPLATES)}
+    known_templates = EntryKnowledge(lambda namespace, name: templates.get((namespace, name)))
     return [_check(document, known_queues, known_templates) for document in placed]
 
 
@@ -89,7 +75,7 @@ def admitted(job: Document, queues: Iterable[Document]) -> tuple[dict[str, Any],
     return dict(whole), [] if verdict.allowed else [verdict.sentence.strip()]
 
 
-def _check(document: Document, known_queues: _Queues, known_templates: _Templates) -> Checked:
+def _check(document: Document, known_queues: _Queues, known_templates: EntryKnowledge) -> Checked:
     namespace, name = _key(document)
     kind = str(document.get("kind", ""))
     label = f"{kind or 'document'} {namespace}/{name}" if namespace else f"{kind or 'document'} {name}"
@@ -110,7 +96,7 @@ def _check(document: Document, known_queues: _Queues, known_templates: _Template
     return Checked(label, (verdict.sentence,) if not verdict.allowed else (), verdict.warnings)
 
 
-def _rules(known_queues: _Queues, known_templates: _Templates) -> dict[tuple[str, str], Callable[[Document], Verdict]]:
+def _rules(known_queues: _Queues, known_templates: EntryKnowledge) -> dict[tuple[str, str], Callable[[Document], Verdict]]:
     def job(document: Document) -> Verdict:
         return jobs.validate_create(applied(document, jobs.default(document)), known_queues)
 

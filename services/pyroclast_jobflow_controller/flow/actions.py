@@ -194,6 +194,7 @@ class FlowActions:
         if ghost is not None and ghost.metadata.uid == effect.uid:
             del memory.ghosts[effect.name]
             return
+        memory.deleted.add(effect.uid)
         try:
             answer = await self._client.delete(JOBS, key, uid=effect.uid, propagation="Background")
         except (NotFound, Conflict):

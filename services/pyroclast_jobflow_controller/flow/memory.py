@@ -27,6 +27,8 @@ class FlowMemory(Memory):
     answers: dict[ProbeRequest, ProbeAnswer] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
     """UIDs of the Jobs for which a termination Command was created."""
+    deleted: set[str] = field(default_factory=set)
+    """UIDs of the Jobs that this controller deleted, until the watch shows it. They are no ghosts: their end needs no record."""
     written: str = ""
     """The resourceVersion after the last status write. The watch event of that version needs no reconcile."""
 

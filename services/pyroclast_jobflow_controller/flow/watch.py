@@ -59,7 +59,9 @@ class FlowWatch:
             if memory is not None and owner is not None and owner.uid == memory.uid:
                 if old is None and job.status.state.phase is JobPhase.NEW:
                     continue  # the reconcile that created the Job knows it already: only this controller creates such Jobs
-                if new is None and job.status.state.phase.is_finished:
+                if new is None and job.metadata.uid in memory.deleted:
+                    memory.deleted.discard(job.metadata.uid)
+                elif new is None and job.status.state.phase.is_finished:
                     memory.ghosts[job.metadata.name] = job
             self._queue.add_after(key, self._delay(key, memory, is_urgent=new is None or new.status.state.phase.is_finished))
 

@@ -110,6 +110,8 @@ FULL = {
     "conditions": [{"status": "Pending", "lastTransitionTime": CREATED}],
     "delayedActions": [{"action": "AbortJob", "event": "PodFailed", "at": CREATED, "pod": "j-a-0"}],
     "waiting": {"code": "QueueFull", "since": CREATED, "start": ["x", "y", "z"]},
+    "outputs": [{"task": "a", "index": 1, "message": "0.9"}],
+    "outputsOmitted": "too long",
 }
 
 

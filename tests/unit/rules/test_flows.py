@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -58,15 +59,19 @@ def test_flow_creation_refuses_cycles_undefined_targets_and_conflicting_names(gi
 class Known:
     """One template with a task, for `a` alone; expressions with a question mark are wrong."""
 
-    def patched(self, _: str, given: dict[str, Any]) -> dict[str, Any] | None:
+    def patched(self, _: str, given: dict[str, Any], __: object) -> dict[str, Any] | None:
         if given["name"] != "a":
             return None
         if given.get("patch", {}).get("spec") == {"tasks": 1}:
             raise ValueError("patch.spec.tasks: must be a list, not a number")
         return {**job(task("t"))["spec"], **given.get("patch", {}).get("spec", {})}
 
-    def expression_fault(self, source: str, *, in_loop: bool) -> str:
-        return f"no such thing ({in_loop})" if "?" in source else ""
+    def expression_faults(self, given: dict[str, Any], _: object) -> Iterator[tuple[str, str]]:
+        fields = {"if.expression": given.get("if", {}).get("expression"), "for.until": given.get("for", {}).get("until")}
+        return ((field, "no such thing") for field, source in fields.items() if "?" in str(source))
+
+    def reads(self, _: object) -> Iterator[tuple[str, str]]:
+        return iter(())
 
 
 def probe(task_name: str) -> dict[str, Any]:
@@ -80,15 +85,15 @@ ENTRIES: dict[str, tuple[dict[str, Any], str, str]] = {
     "a case of nothing": (
         entry("b", switch={"on": "a", "cases": [{"entries": []}]}),
         "switch.cases[0]",
-        "either phase or exitCode",
+        "one of phase, exitCode and expression",
     ),
     "a switch on nothing": (entry("b", switch={"on": "", "default": ["a"]}), "switch.on", "whose outcome is asked for"),
-    "a loop of both": (entry("b", **{"for": {"count": 1, "items": ["x"]}}), "for", "either count or items"),
+    "a loop of both": (entry("b", **{"for": {"count": 1, "items": ["x"]}}), "for", "one of count, items and itemsFrom"),
     "a long loop": (entry("b", **{"for": {"count": 9999}}), "", "would make 9999 Jobs, at most 1500"),
     "a backoff": (entry("b", retry={"limit": 1, "backoff": "soon"}), "retry.backoff", "a duration such as 30s"),
     "a backoff into the past": (entry("b", retry={"limit": 1, "backoff": "-1s"}), "retry.backoff", "must not be negative"),
-    "an expression": (entry("b", **{"if": {"expression": "what?"}}), "if.expression", "no such thing (False)"),
-    "an end of a loop": (entry("b", **{"for": {"count": 1, "until": "?"}}), "for.until", "no such thing (True)"),
+    "an expression": (entry("b", **{"if": {"expression": "what?"}}), "if.expression", "no such thing"),
+    "an end of a loop": (entry("b", **{"for": {"count": 1, "until": "?"}}), "for.until", "no such thing"),
     "a probe of a task that no target has": (
         entry("b", **probe("x")),
         "dependsOn.probe.tcpSocketList[0].taskName",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -23,11 +23,13 @@ class Templates:
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = spec
 
-    def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    def patched(self, namespace: str, entry: Mapping[str, Any], _: object) -> Mapping[str, Any]:
         return {**self.spec, **entry.get("patch", {}).get("jobSpec", {})}
 
-    def expression_fault(self, source: str, *, in_loop: bool) -> str:
-        return ""
+    def expression_faults(self, *_: object) -> Iterator[tuple[str, str]]:
+        return iter(())
+
+    reads = expression_faults
 
 
 def of_job(spec: Mapping[str, Any], options: JobOptions) -> Verdict:

@@ -6,7 +6,7 @@ Parts of a status are encoded without zero and empty fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -75,10 +75,11 @@ class FlowCondition(Wire, frozen=True, kw_only=True):
 
 
 class SwitchCase(Wire, frozen=True, kw_only=True):
-    """Entries that are chosen when the target ended in this phase or with this exit code."""
+    """Entries that are chosen when the target ended in this phase or with this exit code, or when the expression is true."""
 
     phase: JobPhase | None = None
     exit_code: int | None = None
+    expression: str = ""
     entries: tuple[str, ...] = ()
 
 
@@ -92,11 +93,12 @@ class FlowSwitch(Wire, frozen=True, kw_only=True):
 
 class FlowLoop(Wire, frozen=True, kw_only=True):
     """Runs an entry several times. `parallel`: the largest number of parallel runs. `until`: an expression that ends the loop
-    early.
+    early. `items_from`: an expression whose value is the items.
     """
 
     count: int | None = None
     items: tuple[str | int, ...] = ()
+    items_from: str = ""
     parallel: int = 1
     until: str = ""
 
@@ -130,6 +132,7 @@ class FlowSpec(Wire, frozen=True, kw_only=True):
     """The entries of a flow, and what happens to their Jobs at the end."""
 
     flows: tuple[FlowEntry, ...] = ()
+    parameters: Mapping[str, Any] = {}
     job_retain_policy: RetainPolicy = RetainPolicy.RETAIN
     failure_policy: FailurePolicy = FailurePolicy.CONTINUE
 
@@ -167,6 +170,8 @@ class FlowJobStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     pods: FlowJobPods | None = None
     retries: int = 0
     exit_code: int | None = None
+    outputs: str = ""
+    outputs_omitted: str = ""
 
 
 class FlowJobCondition(Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -202,6 +207,7 @@ class FlowStatus(Wire, frozen=True, kw_only=True):
     start_time: str | None = None
     completion_time: str | None = None
     next_jobs: tuple[str, ...] = ()
+    resumed: str = ""
 
 
 class JobFlow(ObjectRecord, frozen=True, kw_only=True):

@@ -166,6 +166,14 @@ class JobWaiting(Wire, frozen=True, kw_only=True):
     basis: str = ""
 
 
+class PodOutput(Wire, frozen=True, kw_only=True):
+    """The termination message of the main container of a pod."""
+
+    task: str = ""
+    index: int = 0
+    message: str = ""
+
+
 class JobStatus(Wire, frozen=True, kw_only=True):
     """The observed state of a Job."""
 
@@ -190,6 +198,8 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     last_command: str = ""
     unknown_pod_group: str = ""
     waiting: JobWaiting | None = None
+    outputs: tuple[PodOutput, ...] = ()
+    outputs_omitted: str = ""
 
 
 class Job(ObjectRecord, frozen=True, kw_only=True):

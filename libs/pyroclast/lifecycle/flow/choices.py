@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pyroclast.api.enums import JobPhase
-from pyroclast.lifecycle.flow.expressions import ExpressionProblem, holds, target_values
+from pyroclast.lifecycle.flow.expressions import ExpressionProblem, entry_values, holds
 from pyroclast.lifecycle.flow.facts import FlowFacts, Node
 from pyroclast.lifecycle.flow.units import EntryState, Stage, States, Unit, UnitStage
 
@@ -26,21 +27,34 @@ def condition_holds(facts: FlowFacts, node: Node, states: States) -> bool | None
         if not holding:
             return holding
     if condition.expression:
-        if "exitCode" in condition.expression and _any_missing(node.targets, states, facts.exit_codes):
+        if "exitCode" in condition.expression and _any_missing(node.waits, states, facts.exit_codes):
             return None
-        seen = {name: states[name] for name in node.waits if name in states}
-        try:
-            return holds(condition.expression, target_values(seen, facts.exit_codes))
-        except ExpressionProblem as problem:
-            raise ExpressionProblem(f"{problem}{_unknown_codes(condition.expression, seen, facts.exit_codes)}") from None
+        return _is_true(condition.expression, facts, node, states)
     return True
 
 
-def chosen_by_switch(node: Node, states: States, exit_codes: Mapping[str, int | None]) -> frozenset[str] | None:
+def variables_of(facts: FlowFacts, node: Node, states: States) -> dict[str, Any]:
+    """Return the variables of the expressions of `node`, except those of `until`: the entries for which `node` waits."""
+    seen = {name: states[name] for name in node.waits if name in states}
+    return entry_values(seen, facts.exit_codes, facts.flow.spec.parameters)
+
+
+def _is_true(expression: str, facts: FlowFacts, node: Node, states: States) -> bool:
+    try:
+        return holds(expression, variables_of(facts, node, states))
+    except ExpressionProblem as problem:
+        seen = {name: states[name] for name in node.waits if name in states}
+        raise ExpressionProblem(f"{problem}{_unknown_codes(expression, seen, facts.exit_codes)}") from None
+
+
+def chosen_by_switch(facts: FlowFacts, node: Node, states: States) -> frozenset[str] | None:
     """Return the entries that the `switch` of `node` chooses: those of the first case that holds, else the default entries.
 
     Return None while the switch is not decided.
+
+    Raises ExpressionProblem: the expression of a case has no value.
     """
+    exit_codes = facts.exit_codes
     switch = node.entry.switch
     if switch is None:
         return frozenset()
@@ -49,9 +63,18 @@ def chosen_by_switch(node: Node, states: States, exit_codes: Mapping[str, int | 
         return None
     if any(case.exit_code is not None for case in switch.cases) and _any_missing((switch.on,), states, exit_codes):
         return None
+    if node.uses.reads_codes and _any_missing(node.waits, states, exit_codes):
+        return None
     if state.stage is Stage.DONE:
         code = exit_code_of(state, exit_codes)
-        for case in switch.cases:
+        for number, case in enumerate(switch.cases):
+            if case.expression:
+                try:
+                    if _is_true(case.expression, facts, node, states):
+                        return frozenset(case.entries)
+                except ExpressionProblem as problem:
+                    raise ExpressionProblem(f"switch.cases[{number}].expression: {problem}") from None
+                continue
             by_phase = case.phase is None or case.phase is state.phase
             by_code = case.exit_code is None or case.exit_code == code
             if by_phase and by_code and not (case.phase is None and case.exit_code is None):
@@ -78,11 +101,16 @@ def wants_exit_codes(node: Node) -> frozenset[str]:
     wanted: set[str] = set()
     if entry.switch is not None and any(case.exit_code is not None for case in entry.switch.cases):
         wanted.add(entry.switch.on)
-    if entry.condition is not None and "exitCode" in entry.condition.expression:
-        wanted.update(node.targets)
+    if node.uses.reads_codes:
+        wanted.update(node.waits)
     if entry.loop is not None and "exitCode" in entry.loop.until:
         wanted.add(node.name)
     return frozenset(wanted)
+
+
+def knows_codes(facts: FlowFacts, node: Node, states: States) -> bool:
+    """Whether the exit codes that the expressions of `node` read were looked up."""
+    return not node.uses.reads_codes or not _any_missing(node.waits, states, facts.exit_codes)
 
 
 def is_missing(unit: Unit, exit_codes: Mapping[str, int | None]) -> bool:

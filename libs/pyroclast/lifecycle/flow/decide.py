@@ -24,6 +24,7 @@ from pyroclast.lifecycle.flow.facts import (
 )
 from pyroclast.lifecycle.flow.judge import judge
 from pyroclast.lifecycle.flow.next_starts import Starts, plan_starts
+from pyroclast.lifecycle.flow.resume import is_asked, resume
 from pyroclast.lifecycle.flow.status import status_of
 from pyroclast.lifecycle.flow.units import Stage, States, next_phase, tally
 
@@ -43,6 +44,8 @@ def decide(facts: FlowFacts) -> FlowDecision:
     phase = facts.flow.status.state.phase
     if phase is FlowPhase.TERMINATING:  # another writer set the phase: the flow is not being deleted
         return FlowDecision()
+    if is_asked(facts):
+        return resume(facts)
     judgement = judge(facts)
     states = judgement.states
     asked = _exit_codes(facts, states)
@@ -74,7 +77,7 @@ def decide(facts: FlowFacts) -> FlowDecision:
         probes=tuple(judgement.probes) if at_work else (),
         exit_codes=asked,
         recheck_at=starts.recheck_at,
-        waits_for_status=starts.waits_for_status,
+        waits_for_status=starts.waits_for_status or (at_work and judgement.unrecorded),
     )
 
 

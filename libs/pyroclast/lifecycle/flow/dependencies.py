@@ -27,12 +27,14 @@ class Met(Enum):
 class Dependencies:
     """All dependencies of an entry together.
 
-    `message` names the open or failed dependencies. `probes` are the probes to run while the dependencies are open.
+    `message` names the open or failed dependencies. `probes` are the probes to run while the dependencies are open. `unrecorded`:
+    whether outputs are read that the status of the flow does not have yet.
     """
 
     met: Met
     message: str = ""
     probes: tuple[ProbeRequest, ...] = ()
+    unrecorded: bool = False
 
 
 def judge_dependencies(facts: FlowFacts, node: Node, states: States) -> Dependencies:
@@ -54,8 +56,15 @@ def judge_dependencies(facts: FlowFacts, node: Node, states: States) -> Dependen
     asked = [(name, *_outcome(name, states.get(name))) for name in awaited]
     strategy = node.entry.depends_on.strategy if node.entry.depends_on is not None else TargetStrategy.ALL
     met, message = (_any if strategy is TargetStrategy.ANY else _all)(judged)
+    needed = [(name, *_need(node, name, states.get(name))) for name in node.needs]
+    if (lost := _all(needed))[0] is Met.NEVER and met is not Met.NEVER:
+        met, message = lost
     if met is Met.YES:
-        met, message = _all(asked)
+        met, message = _all([*asked, *needed])
+    if met is Met.YES and node.uses.reads_outputs:
+        late = [name for name in node.waits if any(unit.is_over and not unit.is_recorded for unit in states[name].units)]
+        if late:  # what is made from outputs must be the same after a restart
+            return Dependencies(Met.OPEN, f"waits for the outputs of {', '.join(late)} to be recorded", unrecorded=True)
     return Dependencies(met, message, tuple(probes) if met is Met.OPEN else ())
 
 
@@ -90,6 +99,13 @@ def _outcome(name: str, state: EntryState | None) -> tuple[Met, str]:
     if state is not None and state.is_decided:
         return Met.YES, ""
     return Met.OPEN, f"{name} to end"
+
+
+def _need(node: Node, name: str, state: EntryState | None) -> tuple[Met, str]:
+    """Judge an entry from whose outputs the Jobs of `node` are made. A skipped entry has none, which an expression may handle."""
+    if state is not None and state.has_failed and name not in node.asked:
+        return Met.NEVER, f"{name} is {state.phase}"
+    return _outcome(name, state)
 
 
 def _target(facts: FlowFacts, node: Node, name: str, states: States, probes: list[ProbeRequest]) -> tuple[Met, str]:

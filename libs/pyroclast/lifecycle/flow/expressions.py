@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
+
 from pyroclast.api.enums import EntryPhase
-from pyroclast.api.records import FlowEntry
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
-from pyroclast.expressions.values import BOOL, DYN, INT, LIST, MAP, STRING, Type, object_of
-from pyroclast.lifecycle.flow.units import EntryState, Stage, Unit, UnitStage, item_of
+from pyroclast.expressions.values import BOOL, DOUBLE, DYN, INT, LIST, MAP, STRING, Type, object_of
+from pyroclast.lifecycle.flow.units import EntryState, Stage, Unit, UnitStage
 
 BUDGET: Final = 50_000
 """The most operations of one evaluation: about ten milliseconds, many times the cost of reading a hundred targets."""
@@ -26,9 +27,13 @@ _JOB: Final = {
     "restarts": INT,
     **dict.fromkeys(_COUNTS, INT),
     "tasks": MAP[MAP[INT]],
+    "outputs": DYN,
 }
-_TARGETS: Final[Mapping[str, Type]] = {"targets": MAP[object_of(**_JOB, rounds=LIST[DYN])]}
+_ENTRIES: Final = MAP[object_of(**_JOB, rounds=LIST[DYN])]
+_COMMON: Final[Mapping[str, Type]] = {"entries": _ENTRIES, "parameters": MAP[DYN]}
+_TARGETS: Final[Mapping[str, Type]] = {**_COMMON, "targets": _ENTRIES}
 _ROUNDS: Final[Mapping[str, Type]] = {
+    **_COMMON,
     "last": object_of(**_JOB, index=INT, item=STRING),
     "rounds": LIST[object_of(**_JOB, index=INT, item=STRING)],
 }
@@ -38,15 +43,57 @@ class ExpressionProblem(Exception):
     """The expression does not compile, has no value, costs too much, or is not a boolean; the text says which."""
 
 
+_ITEMS: Final = frozenset({LIST.kind, INT.kind, DYN.kind})
+_SCALARS: Final = frozenset({STRING.kind, BOOL.kind, INT.kind, DOUBLE.kind, DYN.kind})
+
+
 def check(source: str, *, in_loop: bool) -> str:
     """Return the error of an expression of `if`, or of `until` (`in_loop`); empty when the expression is valid."""
+    return _fault(source, {BOOL.kind, DYN.kind}, "true or false", in_loop=in_loop)
+
+
+def check_items(source: str) -> str:
+    """Return the error of an expression of `itemsFrom`; empty when it is valid."""
+    return _fault(source, _ITEMS, "a list or a number")
+
+
+def check_value(source: str) -> str:
+    """Return the error of an expression in a patch; empty when it is valid."""
+    return _fault(source, _SCALARS, "a string, a number or a boolean")
+
+
+def _fault(source: str, kinds: frozenset[str] | set[str], wanted: str, *, in_loop: bool = False) -> str:
     try:
         program = _compiled(source, in_loop)
     except ExpressionError as error:
         return error.problem
-    if program.type.kind not in (BOOL.kind, DYN.kind):
-        return f"it must be true or false, but is of type {program.type}"
-    return ""
+    return "" if program.type.kind in kinds else f"it must be {wanted}, but is of type {program.type}"
+
+
+def value_of(source: str, values: Mapping[str, Any], *, in_loop: bool = False) -> Any:  # noqa: ANN401 - a JSON value
+    """Return the value of an expression.
+
+    Raises ExpressionProblem: the expression does not compile, has no value, or costs too much.
+    """
+    try:
+        return _compiled(source, in_loop).evaluate(values, budget=BUDGET)
+    except ExpressionError as error:
+        raise ExpressionProblem(error.problem) from None
+    except EvaluationError as error:
+        raise ExpressionProblem(f"{error}{_explanation(source, values)}") from None
+
+
+def _explanation(source: str, values: Mapping[str, Any]) -> str:
+    """Return the end of an error message: which entries that `source` names have no outputs, and why; else empty."""
+    if "outputs" not in source:
+        return ""
+    said = []
+    for name, entry in values.get("entries", {}).items():
+        if name in source and "outputs" not in entry:
+            said.append(entry.get(_OMITTED) or f"{name} is {entry['phase'] or 'not started'} and put out nothing")
+        elif name in source and isinstance(entry["outputs"], str):
+            said.append(f"what {name} put out is a text, not JSON")
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def holds(source: str, values: Mapping[str, Any], *, in_loop: bool = False) -> bool:
@@ -54,37 +101,37 @@ def holds(source: str, values: Mapping[str, Any], *, in_loop: bool = False) -> b
 
     Raises ExpressionProblem: the expression does not compile, has no value, costs too much, or is not a boolean.
     """
-    try:
-        value = _compiled(source, in_loop).evaluate(values, budget=BUDGET)
-    except ExpressionError as error:
-        raise ExpressionProblem(error.problem) from None
-    except EvaluationError as error:
-        raise ExpressionProblem(str(error)) from None
+    value = value_of(source, values, in_loop=in_loop)
     if not isinstance(value, bool):
         raise ExpressionProblem(f"it must be true or false, but is {value!r}")
     return value
 
 
-def target_values(states: Mapping[str, EntryState], exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
-    """Return the variables of `if.expression`: `targets`, by the names of the entries."""
+def entry_values(
+    states: Mapping[str, EntryState], exit_codes: Mapping[str, int | None], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the variables of all expressions but `until`: `entries`, also called `targets`, by name, and `parameters`."""
     targets = {}
     for name, state in states.items():
         rounds = [_values(unit, exit_codes) for unit in state.units]
-        whole = rounds[0] if len(rounds) == 1 else dict(_NOTHING)
+        whole = dict(rounds[0]) if len(rounds) == 1 else dict(_NOTHING)
+        is_loop = bool(state.units) and state.units[0].index is not None
+        if is_loop and any("outputs" in part for part in rounds):
+            whole["outputs"] = [part.get("outputs") for part in rounds]
         for part in rounds if len(rounds) > 1 else ():
             whole |= {count: whole[count] + part[count] for count in (*_COUNTS, "retries", "restarts")}
         if len(rounds) > 1:
             codes = [part.get("exitCode") for part in rounds]
             _set_exit_code(whole, next(filter(None, codes), None if None in codes else 0))
         phase = EntryPhase.SKIPPED.value if state.stage is Stage.SKIPPED else state.phase.value
-        targets[name] = whole | {"phase": phase, "rounds": [] if state.units and state.units[0].index is None else rounds}
-    return {"targets": targets}
+        targets[name] = whole | {"phase": phase, "rounds": rounds if is_loop else []}
+    return {"targets": targets, "entries": targets, "parameters": parameters}
 
 
-def round_values(entry: FlowEntry, units: tuple[Unit, ...], exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
+def round_values(units: tuple[Unit, ...], exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
     """Return the variables of `until`: `rounds`, the rounds that have ended, and `last`, the last of these rounds."""
     rounds = [
-        _values(unit, exit_codes) | {"index": unit.index, "item": item_of(entry, unit.index)}
+        _values(unit, exit_codes) | {"index": unit.index, "item": unit.item}
         for unit in units
         if unit.is_over and unit.index is not None
     ]
@@ -116,7 +163,22 @@ def _values(unit: Unit, exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
         values |= {count: getattr(status, count) for count in _COUNTS}
         values["restarts"] = status.retry_count
         values["tasks"] = {task: dict(state.phase) for task, state in status.task_status_count.items()}
+    if unit.is_over and unit.known is not None and unit.known.outputs:
+        values["outputs"] = _decoded(unit.known.outputs)
+    if unit.is_over and unit.known is not None and unit.known.outputs_omitted:
+        values[_OMITTED] = unit.known.outputs_omitted
     return values
+
+
+_OMITTED: Final = "outputsOmitted"
+
+
+@lru_cache(REMEMBERED)
+def _decoded(outputs: str) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return msgspec.json.decode(outputs)
+    except (msgspec.DecodeError, RecursionError):  # another writer set the outputs
+        return outputs
 
 
 def _set_exit_code(values: dict[str, Any], code: int | None) -> None:

@@ -6,21 +6,23 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from pyroclast.api.enums import FlowPhase, FlowReason
 from pyroclast.api.records import FlowEntry, FlowSpec, FlowStatus, HttpGetProbe, Job, JobFlow, TcpSocketProbe
 from pyroclast.lifecycle.effects import Notice
+from pyroclast.lifecycle.flow.uses import NO_USES, Uses, uses_of
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """One entry of a flow.
 
-    `targets` are those of `dependsOn`. `waits` are the targets and the entries whose outcome `if` and `switch` read. `asked` are
-    the waits for which any outcome is enough. `choosers` are the entries whose `else` or `switch` may choose this entry.
+    `targets` are those of `dependsOn`. `waits` are the targets and the entries whose outcome or outputs the entry reads. `asked`
+    are the waits for which any outcome is enough. `needs` are those whose outputs the Jobs of the entry are made from. `choosers`
+    are the entries whose `else` or `switch` may choose this entry. `uses`: the expressions of the entry.
     """
 
     entry: FlowEntry
@@ -29,6 +31,8 @@ class Node:
     waits: tuple[str, ...]
     asked: frozenset[str]
     choosers: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    uses: Uses = NO_USES
 
     @property
     def name(self) -> str:
@@ -82,7 +86,8 @@ def chosen_by(entry: FlowEntry) -> Iterable[str]:
 
 def _node(entry: FlowEntry, position: int, choosers: Iterable[str]) -> Node:
     targets = tuple(dict.fromkeys(entry.depends_on.targets)) if entry.depends_on is not None else ()
-    asked = []
+    uses = uses_of(entry)
+    asked = [*uses.asked]
     if entry.condition is not None:
         if entry.condition.target:
             asked.append(entry.condition.target)
@@ -90,7 +95,8 @@ def _node(entry: FlowEntry, position: int, choosers: Iterable[str]) -> Node:
             asked += targets
     if entry.switch is not None and entry.switch.on:
         asked.append(entry.switch.on)
-    return Node(entry, position, targets, tuple(dict.fromkeys((*targets, *asked))), frozenset(asked), tuple(choosers))
+    waits = tuple(dict.fromkeys((*targets, *asked, *uses.needs)))
+    return Node(entry, position, targets, waits, frozenset(asked), tuple(choosers), uses.needs, uses)
 
 
 def _order(nodes: Mapping[str, Node]) -> tuple[str, ...]:
@@ -188,7 +194,7 @@ class CreateJob:
     """Create the Job `name` of `entry` from the spec of a template.
 
     `retry`: how many Jobs of this name failed before. `item`: the item of a loop that this round handles; None outside of such
-    loops.
+    loops. `values`: the values of the references in the patch of the entry, by their expressions.
     """
 
     name: str
@@ -196,6 +202,7 @@ class CreateJob:
     template: msgspec.Raw
     retry: int = 0
     item: str | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

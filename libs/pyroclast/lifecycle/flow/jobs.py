@@ -12,6 +12,8 @@ from pyroclast.api.records import Job, JobFlow
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
 from pyroclast.lifecycle.flow.facts import CreateJob
 from pyroclast.lifecycle.flow.patch import PatchError, patched
+from pyroclast.lifecycle.flow.references import substituted
+from pyroclast.lifecycle.flow.uses import check_scripts, patch_of
 from pyroclast.lifecycle.merging import controller_reference
 
 _LONGEST_LABEL: Final = 63
@@ -110,11 +112,19 @@ def _spec(effect: CreateJob) -> msgspec.Raw | dict[str, Any]:
     The API server, or the patch, reports what is wrong with the spec.
     """
     has_patch = bytes(effect.entry.patch) not in _NOTHING
-    template = effect.template if bytes(effect.template) not in _NOTHING else msgspec.Raw(b"{}")
+    raw = effect.template if bytes(effect.template) not in _NOTHING else msgspec.Raw(b"{}")
     if not has_patch and effect.item is None:
-        return template
-    spec = patched(msgspec.json.decode(bytes(template)), _patch(effect.entry.patch) if has_patch else {})
-    return spec if effect.item is None else _with_item(spec, effect.item)
+        return raw
+    template, patch = msgspec.json.decode(bytes(raw)), _patch(effect.entry.patch) if has_patch else {}
+    has_output = effect.entry.loop is not None and bool(effect.entry.loop.items_from)
+    if has_output or patch_of(effect.entry) is not None:
+        check_scripts(template, patch, effect.entry)
+        patch = substituted(patch, lambda reference, _: effect.values.get(reference.source))
+    spec = patched(template, patch)
+    if effect.item is None:
+        return spec
+    # an item of the spec may refer to other variables by `$(NAME)`; an output must not
+    return _with_item(spec, effect.item.replace("$", "$$") if has_output else effect.item)
 
 
 def _patch(raw: msgspec.Raw) -> Any:  # noqa: ANN401 - JSON

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyroclast.api.enums import EntryPhase, FlowPhase, FlowReason, JobPhase
 from pyroclast.api.records import MOST_ROUNDS, FlowJobStatus
-from pyroclast.lifecycle.flow.choices import chosen_by_switch, condition_holds
+from pyroclast.lifecycle.flow.choices import chosen_by_switch, condition_holds, knows_codes, variables_of
 from pyroclast.lifecycle.flow.dependencies import Met, judge_dependencies
-from pyroclast.lifecycle.flow.expressions import ExpressionProblem, holds, round_values
+from pyroclast.lifecycle.flow.expressions import ExpressionProblem, holds, round_values, value_of
 from pyroclast.lifecycle.flow.facts import FlowFacts, Node, ProbeRequest
 from pyroclast.lifecycle.flow.jobs import job_name
-from pyroclast.lifecycle.flow.units import BAD_ENDS, EntryState, Stage, Unit, UnitStage, rounds_of, unit_of
+from pyroclast.lifecycle.flow.patch import PatchError
+from pyroclast.lifecycle.flow.references import substituted, text_of
+from pyroclast.lifecycle.flow.units import BAD_ENDS, EntryState, Stage, Unit, UnitStage, items_of, rounds_of, unit_of
+from pyroclast.lifecycle.flow.uses import patch_of
 
 _ENDED = (FlowPhase.SUCCEED, FlowPhase.FAILED)
 
 
 @dataclass(slots=True)
 class Judgement:
-    """The state of each entry, by name, and the probes to run while entries wait."""
+    """The state of each entry, by name, and the probes to run while entries wait.
+
+    `rounds`: the number of rounds of all loops until now. `unrecorded`: whether an entry waits until the status of the flow has
+    outputs.
+    """
 
     states: dict[str, EntryState] = field(default_factory=dict)
     probes: list[ProbeRequest] = field(default_factory=list)
+    rounds: int = 0
+    unrecorded: bool = False
 
 
 def judge(facts: FlowFacts) -> Judgement:
     """Judge all entries. In a flow that has ended, no new Job is wanted."""
     known = {each.name: each for each in facts.flow.status.job_status_list}
-    judgement = Judgement()
+    judgement = Judgement(rounds=sum(rounds_of(node.entry) or 0 for node in facts.graph.nodes.values()))
     for name in facts.graph.order:
         judgement.states[name] = _entry(facts, facts.graph.nodes[name], known, judgement)
     for name in facts.graph.cyclic:
@@ -41,7 +52,11 @@ def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgem
     if (rounds := rounds_of(node.entry) or 0) > MOST_ROUNDS:  # admission refuses such a loop, but admission may be switched off
         message = f"its loop would make {rounds} Jobs, at most {MOST_ROUNDS} are possible"
         return EntryState(Stage.WAITING, reason=FlowReason.LOOP_TOO_LONG, message=message)
-    units = _units(facts, node, known)
+    try:
+        items = _items(facts, node, known, judgement)
+    except ExpressionProblem as problem:
+        return _failed(f"for.itemsFrom: {problem}")
+    units = _units(facts, node, known, items)
     if any(unit.has_started for unit in units):
         return _started(facts, node, units, judgement)
     before = facts.flow.status.conditions.get(job_name(facts.flow.metadata.name, node.name))
@@ -52,24 +67,88 @@ def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgem
     if before is not None and before.reason == FlowReason.CHOICE_MADE:
         return _choice(node, judgement, facts)
     if before is not None and before.reason == FlowReason.LOOP and not units:
-        return judge_rounds(facts, node, units, chosen_by_switch(node, judgement.states, facts.exit_codes))
+        return _judge_started(facts, node, units, judgement)
     return _waiting(facts, node, units, judgement)
 
 
-def _units(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus]) -> tuple[Unit, ...]:
+def _items(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgement: Judgement) -> tuple[str | None, ...]:
+    """Return the item of each round of the loop of an entry; one None for an entry without a loop.
+
+    A loop over outputs has no rounds before its value exists. Rounds that were created stay, also when the value changes.
+
+    Raises ExpressionProblem: the value is no list or number, or makes too many rounds.
+    """
+    loop, states = node.entry.loop, judgement.states
+    if loop is None or not loop.items_from:
+        return items_of(node.entry)
+    name = job_name(facts.flow.metadata.name, node.name)
+    there = [
+        int(number)
+        for other in (*known, *facts.jobs)
+        if other.startswith(f"{name}-") and (number := other[len(name) + 1 :]).isdecimal() and str(int(number)) == number
+    ]
+    created = min(max(there, default=-1) + 1, MOST_ROUNDS)
+    waits = [states.get(other) for other in node.waits]
+    is_known = all(state is not None and state.is_decided for state in waits) and knows_codes(facts, node, states)
+    if not is_known or any(not unit.is_recorded for state in waits if state for unit in state.units if unit.is_over):
+        return tuple(map(str, range(created)))
+    try:
+        items = _texts(value_of(loop.items_from, variables_of(facts, node, states)))
+    except ExpressionProblem:
+        if not created and not any(state is not None and (state.has_failed or state.stage is Stage.SKIPPED) for state in waits):
+            raise
+        items = ()  # the entry is skipped because of its target, or continues with the rounds that were created
+    judgement.rounds += len(items)
+    if judgement.rounds > MOST_ROUNDS and not created:
+        raise ExpressionProblem(f"the loops of the flow would make {judgement.rounds} Jobs, at most {MOST_ROUNDS} are possible")
+    return (*items, *map(str, range(len(items), created)))
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """Return the items of a loop as texts: the items of a list, or the numbers below a number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value <= MOST_ROUNDS:
+            raise ExpressionProblem(f"it makes {value} rounds, from 0 to {MOST_ROUNDS} are possible")
+        return tuple(map(str, range(value)))
+    if not isinstance(value, list):
+        raise ExpressionProblem(f"it must be a list or a number, but is {text_of(value)[:100]}")
+    if None in value:
+        raise ExpressionProblem(f"item {value.index(None)} of the list is null")
+    return tuple(map(text_of, value))
+
+
+def _units(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], items: tuple[str | None, ...]) -> tuple[Unit, ...]:
     """Return the Jobs of an entry; for a loop, those of all rounds. In a flow that has ended, no Job is tried again."""
     flow, entry = facts.flow.metadata.name, node.entry
     retry = None if facts.flow.status.state.phase in _ENDED else entry.retry
-    rounds = rounds_of(entry)
-    names = [(job_name(flow, entry.name, index), index) for index in ([None] if rounds is None else range(rounds))]
-    return tuple(unit_of(name, index, facts.jobs.get(name), known.get(name), retry) for name, index in names)
+    indexes = [None] if entry.loop is None else range(len(items))
+    names = [(job_name(flow, entry.name, index), index) for index in indexes]
+    return tuple(
+        unit_of(name, index, facts.jobs.get(name), known.get(name), retry, item)
+        for (name, index), item in zip(names, items, strict=True)
+    )
 
 
 def _started(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: Judgement) -> EntryState:
     """Judge an entry whose Job was created: the entry continues, whatever happens to its targets."""
-    chosen = chosen_by_switch(node, judgement.states, facts.exit_codes)
+    state = _judge_started(facts, node, units, judgement)
+    if not state.wanted or not node.uses.sources:
+        return state
+    try:
+        return replace(state, values=_values(facts, node, judgement.states))
+    except ExpressionProblem as problem:  # a Job that must be created again cannot be
+        return _failed(str(problem), units)
+
+
+def _judge_started(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: Judgement) -> EntryState:
+    try:
+        chosen = chosen_by_switch(facts, node, judgement.states)
+    except ExpressionProblem as problem:
+        if all(unit.is_over for unit in units):
+            return _failed(str(problem), units)
+        chosen = None
     if node.entry.loop is not None:
-        return judge_rounds(facts, node, units, chosen)
+        return judge_rounds(facts, node, units, chosen, judgement)
     unit, reason, message = units[0], None, ""
     if unit.stage is UnitStage.LOST and facts.flow.status.state.phase not in _ENDED:
         reason, message = FlowReason.JOB_DELETED, "its Job was deleted and is made again"
@@ -82,7 +161,10 @@ def _started(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: J
 
 def _choice(node: Node, judgement: Judgement, facts: FlowFacts) -> EntryState:
     """Judge an entry without a template: the entry is done when its switch is decided."""
-    chosen = chosen_by_switch(node, judgement.states, facts.exit_codes)
+    try:
+        chosen = chosen_by_switch(facts, node, judgement.states)
+    except ExpressionProblem as problem:
+        return _failed(str(problem))
     names = ", ".join(sorted(chosen or ())) or "nothing"
     return EntryState(
         Stage.DONE, JobPhase.COMPLETED, reason=FlowReason.CHOICE_MADE, message=f"chose {names}", chosen=chosen or frozenset()
@@ -108,6 +190,7 @@ def _waiting(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: J
             return _skip(FlowReason.TARGET_FAILED, dependencies.message)
         case Met.OPEN:
             judgement.probes += dependencies.probes
+            judgement.unrecorded |= dependencies.unrecorded
             unknown = any(name not in facts.graph.nodes for name in node.waits)
             reason = FlowReason.UNKNOWN_TARGET if unknown else FlowReason.DEPENDENCIES
             return EntryState(Stage.WAITING, reason=reason, message=dependencies.message)
@@ -120,26 +203,58 @@ def _conditional(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgemen
     try:
         holding = condition_holds(facts, node, judgement.states)
     except ExpressionProblem as problem:
-        message = f"if.expression: {problem}"
-        return EntryState(Stage.DONE, JobPhase.FAILED, reason=FlowReason.EXPRESSION_FAILED, message=message)
+        return _failed(f"if.expression: {problem}")
     if holding is None:
         target = node.entry.condition.target if node.entry.condition is not None else ""
         return EntryState(Stage.WAITING, reason=FlowReason.DEPENDENCIES, message=f"waits for the outcome of {target}")
     if not holding:
         return _skip(FlowReason.CONDITION_FALSE, "its condition does not hold", frozenset(node.entry.otherwise))
-    chosen = chosen_by_switch(node, judgement.states, facts.exit_codes)
     if node.entry.switch is not None and facts.template(node.name) is None:
         return _choice(node, judgement, facts)
+    if not knows_codes(facts, node, judgement.states):
+        return EntryState(Stage.WAITING, reason=FlowReason.DEPENDENCIES, message="waits for exit codes")
+    try:
+        chosen = chosen_by_switch(facts, node, judgement.states)
+        values = _values(facts, node, judgement.states)
+    except ExpressionProblem as problem:
+        return _failed(str(problem))
     if node.entry.loop is not None:
-        return judge_rounds(facts, node, units, chosen)
-    return EntryState(Stage.WAITING, units=units, wanted=units, reason=FlowReason.STARTING, chosen=chosen)
+        return replace(judge_rounds(facts, node, units, chosen, judgement), values=values)
+    return EntryState(Stage.WAITING, units=units, wanted=units, reason=FlowReason.STARTING, chosen=chosen, values=values)
+
+
+def _values(facts: FlowFacts, node: Node, states: Mapping[str, EntryState]) -> dict[str, Any]:
+    """Return the values of the references in the patch of `node`, by their expressions.
+
+    Raises ExpressionProblem: one has no value, or does not fit its place.
+    """
+    if not node.uses.fills_patch:
+        return {}
+    variables, values = variables_of(facts, node, states), {}
+    for source in node.uses.sources:
+        try:
+            values[source] = value_of(source, variables)
+        except ExpressionProblem as problem:
+            raise ExpressionProblem(f"patch: {source}: {problem}") from None
+    try:
+        substituted(patch_of(node.entry), lambda reference, _: values.get(reference.source))
+    except (PatchError, ValueError) as fault:
+        raise ExpressionProblem(str(fault)) from None
+    return values
+
+
+def _failed(message: str, units: tuple[Unit, ...] = ()) -> EntryState:
+    """Return the state of an entry that failed because an expression has no value."""
+    return EntryState(Stage.DONE, JobPhase.FAILED, units, reason=FlowReason.EXPRESSION_FAILED, message=message)
 
 
 def _skip(reason: FlowReason, message: str, chosen: frozenset[str] = frozenset()) -> EntryState:
     return EntryState(Stage.SKIPPED, reason=reason, message=message, chosen=chosen)
 
 
-def judge_rounds(facts: FlowFacts, node: Node, rounds: tuple[Unit, ...], chosen: frozenset[str] | None) -> EntryState:
+def judge_rounds(
+    facts: FlowFacts, node: Node, rounds: tuple[Unit, ...], chosen: frozenset[str] | None, judgement: Judgement
+) -> EntryState:
     """Judge a loop whose entry may run.
 
     Rounds start in order, and at most `parallel` run at a time. No round starts after a round failed for good, or once `until`
@@ -150,13 +265,19 @@ def judge_rounds(facts: FlowFacts, node: Node, rounds: tuple[Unit, ...], chosen:
     bad = next((unit for unit in over if unit.phase in BAD_ENDS), None)
     problem = ""
     ended = bad is not None or len(started) == len(rounds)
-    if not ended and over and node.entry.loop is not None and node.entry.loop.until:
+    until = node.entry.loop.until if node.entry.loop is not None else ""
+    is_late = bool(until) and node.uses.reads_outputs and any(not unit.is_recorded for unit in over)
+    if is_late and not ended:
+        judgement.unrecorded = True  # the next round depends on outputs that the status of the flow must have first
+        problem = "waits for the outputs of a round to be recorded"
+    elif not ended and over and until:
+        values = variables_of(facts, node, judgement.states) | round_values(started, facts.exit_codes)
         try:
-            ended = holds(node.entry.loop.until, round_values(node.entry, started, facts.exit_codes), in_loop=True)
+            ended = holds(until, values, in_loop=True)
         except ExpressionProblem as fault:
             problem = f"for.until: {fault}"
     message = f"{len(over)} of {len(rounds)} rounds are over"
-    if problem and len(over) == len(started):
+    if problem and len(over) == len(started) and not is_late:
         return EntryState(
             Stage.DONE, JobPhase.FAILED, started, reason=FlowReason.EXPRESSION_FAILED, message=problem, chosen=chosen
         )
@@ -174,7 +295,7 @@ def judge_rounds(facts: FlowFacts, node: Node, rounds: tuple[Unit, ...], chosen:
         JobPhase.RUNNING if has_run else JobPhase.PENDING,
         started,
         tuple(wanted),
-        reason=FlowReason.EXPRESSION_FAILED if problem else FlowReason.LOOP if started else FlowReason.STARTING,
+        reason=FlowReason.EXPRESSION_FAILED if problem and not is_late else FlowReason.LOOP if started else FlowReason.STARTING,
         message=problem or message,
         chosen=chosen,
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyroclast.api.enums import FlowReason
 from pyroclast.lifecycle.flow.facts import CreateJob, DeleteJob, Effect, FlowFacts, Node
-from pyroclast.lifecycle.flow.units import States, Unit, UnitStage, item_of
+from pyroclast.lifecycle.flow.units import EntryState, States, Unit, UnitStage
 
 RECHECK: Final = 5.0
 """Seconds after which the controller checks again whether the name of a Job is free."""
@@ -43,11 +43,11 @@ def plan_starts(facts: FlowFacts, states: States) -> Starts:
     starts = Starts()
     for name, state in states.items():
         for unit in state.wanted:
-            _plan(facts, facts.graph.nodes[name], unit, starts)
+            _plan(facts, facts.graph.nodes[name], unit, state, starts)
     return starts
 
 
-def _plan(facts: FlowFacts, node: Node, unit: Unit, starts: Starts) -> None:
+def _plan(facts: FlowFacts, node: Node, unit: Unit, state: EntryState, starts: Starts) -> None:
     if unit.stage is UnitStage.RETRYING:
         if unit.retry_at > facts.now:
             starts.wait_until(unit.retry_at)
@@ -72,5 +72,4 @@ def _plan(facts: FlowFacts, node: Node, unit: Unit, starts: Starts) -> None:
         starts.obstacles[unit.name] = Obstacle(FlowReason.TEMPLATE_NOT_FOUND, message)
     else:
         retry = unit.retries + 1 if unit.stage is UnitStage.RETRYING else unit.retries
-        item = item_of(node.entry, unit.index) if unit.index is not None else None
-        starts.effects.append(CreateJob(unit.name, node.entry, template, retry, item))
+        starts.effects.append(CreateJob(unit.name, node.entry, template, retry, unit.item, state.values))

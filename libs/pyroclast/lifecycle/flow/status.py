@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pyroclast.api import keys
 from pyroclast.api.enums import EntryPhase, FlowPhase, FlowReason, JobPhase
 from pyroclast.api.records import (
     MOST_ROUNDS,
@@ -21,6 +22,7 @@ from pyroclast.api.records import (
 from pyroclast.lifecycle.flow.facts import FlowFacts
 from pyroclast.lifecycle.flow.jobs import job_name, retries_of
 from pyroclast.lifecycle.flow.next_starts import Obstacle
+from pyroclast.lifecycle.flow.outputs import bounded, outputs_of
 from pyroclast.lifecycle.flow.sizes import fitted
 from pyroclast.lifecycle.flow.units import EntryState, Stage, States, Unit, UnitStage, rounds_of
 from pyroclast.lifecycle.times import duration_seconds, format_time, parse_time
@@ -57,7 +59,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
     order = {unit.name: number for number, unit in enumerate(units)}
     names = sorted(jobs.keys() | known.keys(), key=lambda name: (order.get(name, len(order)), name))
     present = {name: followed(job, known.get(name), facts.now, facts.exit_codes) for name, job in jobs.items()}
-    statuses = tuple(present[name] if name in present else known[name] for name in names)
+    statuses = bounded(tuple(present[name] if name in present else known[name] for name in names), known)
     lists: dict[str, list[str]] = {name: [] for name in _NAMES}
     conditions: dict[str, FlowJobCondition] = {}
     for each in statuses:
@@ -78,6 +80,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
         _add_entry_condition(conditions, job_name(flow, name), state, obstacles)
     starts = [each.start_timestamp for each in statuses if each.start_timestamp]
     has_ended = phase in (FlowPhase.SUCCEED, FlowPhase.FAILED)
+    has_token = old.state.phase is not FlowPhase.FAILED  # for a failed flow, `resume` carries the annotation out
     status = FlowStatus(
         **{name: tuple(members) for name, members in lists.items()},
         job_status_list=statuses,
@@ -86,6 +89,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
         start_time=old.start_time or (min(starts) if starts else None),
         completion_time=(old.completion_time or format_time(facts.now)) if has_ended else None,
         next_jobs=() if has_ended else tuple(_next(facts, states)),
+        resumed=facts.flow.metadata.annotations.get(keys.FLOW_RESUME, "") if has_token else old.resumed,
     )
     return fitted(status)
 
@@ -131,7 +135,8 @@ def _strangers(facts: FlowFacts) -> dict[str, Job]:
     flow = facts.flow.metadata.name
     ours: set[str] = set()
     for node in facts.graph.nodes.values() if facts.labelled else ():
-        rounds = rounds_of(node.entry)
+        is_open = node.entry.loop is not None and node.entry.loop.items_from
+        rounds = MOST_ROUNDS if is_open else rounds_of(node.entry)
         indices = [None] if rounds is None else range(min(rounds, MOST_ROUNDS))
         ours.update(job_name(flow, node.name, index) for index in indices)
     return {name: job for name, job in facts.labelled.items() if name not in ours}
@@ -209,6 +214,7 @@ def followed(job: Job, before: FlowJobStatus | None, now: float, exit_codes: Map
         # a finished Job does not change otherwise
         return before if found is None else msgspec.structs.replace(before, exit_code=found)
     pods = _pods(job, before)
+    outputs, omitted = outputs_of(job) if phase.is_finished else ("", "")
     return FlowJobStatus(
         name=job.metadata.name,
         state=phase.value,
@@ -220,6 +226,8 @@ def followed(job: Job, before: FlowJobStatus | None, now: float, exit_codes: Map
         pods=pods,
         retries=max(retries_of(job), before.retries if before is not None else 0),
         exit_code=_exit_code(job, before, exit_codes),
+        outputs=outputs,
+        outputs_omitted=omitted,
     )
 
 

@@ -6,16 +6,18 @@ The state is read from the Job; if the Job no longer exists, from the status of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyroclast.api.enums import FlowPhase, FlowReason, JobPhase
 from pyroclast.api.records import FlowEntry, FlowJobStatus, FlowRetry, Job
-from pyroclast.lifecycle.flow.facts import Graph
 from pyroclast.lifecycle.flow.jobs import retries_of
 from pyroclast.lifecycle.times import lenient_seconds, parse_time
 from pyroclast.resources.backoff import Backoff
+
+if TYPE_CHECKING:
+    from pyroclast.lifecycle.flow.facts import Graph  # its expressions read units
 
 BAD_ENDS: Final = (JobPhase.FAILED, JobPhase.TERMINATED)
 """Phases in which a Job has ended without completing."""
@@ -46,7 +48,7 @@ class UnitStage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One Job of an entry. `index`: its round in a loop; None outside of loops.
+    """One Job of an entry. `index`: its round in a loop; None outside of loops. `item`: the item of the round.
 
     `retry_at` (seconds since the epoch) is only used for RETRYING. `job`: None when the Job does not exist. `known`: the row
     of the Job in the status of the flow; None when the status has no such row.
@@ -60,6 +62,7 @@ class Unit:
     retry_at: float = 0.0
     job: Job | None = None
     known: FlowJobStatus | None = None
+    item: str | None = None
 
     @property
     def has_started(self) -> bool:
@@ -77,38 +80,53 @@ class Unit:
         return self.is_over and self.phase is not JobPhase.COMPLETED
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether the status of the flow has the end of the Job, and with it the outputs."""
+        return self.known is not None and self.known.state == self.phase
+
+    @property
     def recorded_code(self) -> int | None:
         """The exit code of the Job in the status of the flow; None when there is none."""
         return self.known.exit_code if self.known is not None else None
 
 
-def unit_of(name: str, index: int | None, job: Job | None, known: FlowJobStatus | None, retry: FlowRetry | None) -> Unit:
+def unit_of(  # noqa: PLR0917 - the facts about one Job
+    name: str,
+    index: int | None,
+    job: Job | None,
+    known: FlowJobStatus | None,
+    retry: FlowRetry | None,
+    item: str | None = None,
+) -> Unit:
     """Return the Job `name` of a flow entry with its state."""
     phase = job.status.state.phase if job is not None else _phase(known)
     retries = max(known.retries if known is not None else 0, retries_of(job) if job is not None else 0)
     if phase in BAD_ENDS and retry is not None and retries < retry.limit:
         at = _ended(job, known) + _backoff(retry, retries)
-        return Unit(name, index, UnitStage.RETRYING, phase, retries, at, job, known)
+        return Unit(name, index, UnitStage.RETRYING, phase, retries, at, job, known, item)
     if phase.is_finished:
         stage = UnitStage.OVER
     elif job is not None:
         stage = UnitStage.GOING if job.metadata.is_terminating else UnitStage.ALIVE
     else:
         stage = UnitStage.NEW if known is None else UnitStage.LOST
-    return Unit(name, index, stage, phase, retries, 0.0, job, known)
+    return Unit(name, index, stage, phase, retries, 0.0, job, known, item)
 
 
 def rounds_of(entry: FlowEntry) -> int | None:
-    """Return the largest number of rounds of an entry's loop; None for an entry without a loop."""
+    """Return the largest number of rounds of an entry's loop that the spec shows; None for an entry without a loop."""
     loop = entry.loop
     if loop is None:
         return None
     return len(loop.items) if loop.items else loop.count or 0
 
 
-def item_of(entry: FlowEntry, index: int) -> str:
-    """Return the item of round `index`; the number of the round when the loop has no items."""
-    return str(entry.loop.items[index]) if entry.loop is not None and entry.loop.items else str(index)
+def items_of(entry: FlowEntry) -> tuple[str | None, ...]:
+    """Return the item of each round of a loop in the spec, its number when the loop has no items; one None without a loop."""
+    rounds = rounds_of(entry)
+    if rounds is None or entry.loop is None:
+        return (None,)
+    return tuple(map(str, entry.loop.items or range(rounds)))
 
 
 def _phase(known: FlowJobStatus | None) -> JobPhase:
@@ -157,7 +175,7 @@ class EntryState:
 
     `units`: its Jobs, without the rounds of a loop that were not created. `wanted`: the Jobs that should be created now.
     `reason` and `message`: why the entry waits or was skipped. `chosen`: the entries that its `else` or `switch` chose; None when
-    the choice is not made yet.
+    the choice is not made yet. `values`: the values of the references in the patch of the entry, by their expressions.
     """
 
     stage: Stage
@@ -167,6 +185,7 @@ class EntryState:
     reason: FlowReason | None = None
     message: str = ""
     chosen: frozenset[str] | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_decided(self) -> bool:

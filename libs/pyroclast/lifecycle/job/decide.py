@@ -30,7 +30,7 @@ from pyroclast.lifecycle.effects import (
 from pyroclast.lifecycle.gang import members, plan, podgroups, seating
 from pyroclast.lifecycle.gang.members import min_available
 from pyroclast.lifecycle.gang.plan import Keep
-from pyroclast.lifecycle.job import delays, policy_decisions, preparation, status, tracked_pods, waits
+from pyroclast.lifecycle.job import delays, outputs, policy_decisions, preparation, status, tracked_pods, waits
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import Response, last_failure
 from pyroclast.lifecycle.job.phase_transitions import (
@@ -106,7 +106,7 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
 
 
 def _with_notes(facts: JobFacts, decision: JobDecision, pending: PendingActions) -> JobStatus | None:
-    """Return the status to write, with `delayedActions`, `unknownPodGroup` and `trackedPods` up to date.
+    """Return the status to write, with `delayedActions`, `unknownPodGroup`, `trackedPods` and `outputs` up to date.
 
     None when the status needs no write.
     """
@@ -117,9 +117,10 @@ def _with_notes(facts: JobFacts, decision: JobDecision, pending: PendingActions)
         pods = base.tracked_pods  # while the Job only waits for the deletion of its pods, trackedPods needs no write
     else:
         pods = tracked_pods.tracked(facts.job, facts.pods, base, tracked_pods.leaving(decision.effects))
-    if (kept, unknown, pods) == (base.delayed_actions, base.unknown_pod_group, base.tracked_pods):
+    changed = outputs.collected(facts.job, facts.pods, base)
+    changed = msgspec.structs.replace(changed, delayed_actions=kept, unknown_pod_group=unknown, tracked_pods=pods)
+    if changed == base:
         return following
-    changed = msgspec.structs.replace(base, delayed_actions=kept, unknown_pod_group=unknown, tracked_pods=pods)
     return changed if following else status.synchronised(changed, facts.now)
 
 

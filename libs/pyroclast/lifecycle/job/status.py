@@ -160,6 +160,8 @@ def written(status: JobStatus) -> dict[str, Any]:
         "delayedActions": [_filled(msgspec.to_builtins(action)) for action in status.delayed_actions],
         "unknownPodGroup": status.unknown_pod_group,
         "waiting": None if status.waiting is None else _filled(msgspec.to_builtins(status.waiting)),
+        "outputs": [msgspec.to_builtins(output) for output in status.outputs],
+        "outputsOmitted": status.outputs_omitted,
     }
     return _filled(body)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyroclast.rules.cycles import find_cycle
 from pyroclast.rules.errors import invalid
@@ -13,6 +14,7 @@ from pyroclast.rules.jobflows.entries import (
     check_probes,
     check_size,
     check_stored_size,
+    possible_rounds,
     probe_warnings,
     round_of,
     rounds,
@@ -67,10 +69,12 @@ def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge,
             sentence = f"flows[{first[0]}] and flows[{index}] are both named {name}, but differ"
             error = invalid(f"spec.flows[{index}].name", name, f"{sentence}; name each template once")
             duplicates.append(Finding(f"{sentence};", (error,), extra=True))
-    yield from _check_graph(latest)  # of several entries with the same name, Volcano uses the last
+    parameters = mapping(spec.get("parameters"))
+    yield from _check_parameters(parameters)
+    yield from _check_graph(latest, known)  # of several entries with the same name, Volcano uses the last
     yield from duplicates
     yield from _check_generated_names(entries)
-    specs = EntrySpecs(namespace, known)
+    specs = EntrySpecs(namespace, known, parameters)
     for index, entry in entries.values():
         yield from check_entry(entry, f"spec.flows[{index}]", specs, options)
     yield from check_probes(entries, specs)
@@ -78,12 +82,32 @@ def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge,
     yield from check_stored_size(spec, entries)
 
 
-def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
+_PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
+_LONGEST_PARAMETER: Final = 4096
+"""The most characters of the value of a parameter: as many as an output may have."""
+
+
+def _check_parameters(parameters: Mapping[str, Any]) -> Iterator[Finding]:
+    for name, value in parameters.items():
+        fault = ""
+        if not _PARAMETER.fullmatch(name):
+            fault = "a name has letters, digits, _ and -, begins with a letter or _, and has at most 63 characters"
+        elif not isinstance(value, str | bool | int | float):
+            fault = "must be a string, a number or a boolean"
+        elif isinstance(value, str) and len(value) > _LONGEST_PARAMETER:
+            fault = f"has {len(value)} characters, at most {_LONGEST_PARAMETER} are possible"
+        if fault:
+            error = invalid(f"spec.parameters[{name[:100]}]", value if len(str(value)) < 200 else "…", fault)
+            yield Finding(f"{error};", (error,), extra=True)
+
+
+def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]], known: FlowKnowledge) -> Iterator[Finding]:
     # each edge with the path of its field, and the field's value
     edges: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in entries}
     undefined = []
     for name, (index, entry) in entries.items():
-        for path, other, waits in references(entry, f"spec.flows[{index}]"):
+        read = ((f"spec.flows[{index}].{field}", other, True) for field, other in known.reads(entry))
+        for path, other, waits in (*references(entry, f"spec.flows[{index}]"), *read):
             if other not in entries:
                 sentence = f"{NOT_A_GRAPH}: vertex is not defined: {other}"
                 undefined.append(found(sentence, invalid(path, other, f"{sentence}; no entry has this name")))
@@ -111,7 +135,7 @@ def _check_generated_names(entries: Mapping[str, tuple[int, Mapping[str, Any]]])
         if not isinstance(loop, dict):
             continue
         for number, other in numbered.get(name, ()):
-            if number < rounds(entry):
+            if number < possible_rounds(entry):
                 sentence = f"round {number} of the loop {name} would be named {other}, which is an entry already"
                 error = invalid(f"spec.flows[{index}].for", loop, sentence)
                 yield Finding(f"{sentence};", (error,), extra=True)

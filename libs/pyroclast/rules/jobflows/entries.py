@@ -35,15 +35,15 @@ class EntrySpecs:
     A small flow may name a large template thousands of times. The rest is checked when the Jobs are created.
     """
 
-    def __init__(self, namespace: str, known: FlowKnowledge) -> None:
-        self._namespace, self.known, self._left = namespace, known, _MOST_PATCHED
+    def __init__(self, namespace: str, known: FlowKnowledge, parameters: Mapping[str, Any]) -> None:
+        self._namespace, self.known, self.parameters, self._left = namespace, known, parameters, _MOST_PATCHED
         self._specs: dict[str, Mapping[str, Any] | None] = {}
 
     def of(self, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the spec; None without a template, or when too much was made. ValueError: the patch does not fit."""
         name = text(entry.get("name"))
         if name not in self._specs:
-            spec = self.known.patched(self._namespace, entry) if self._left > 0 else None
+            spec = self.known.patched(self._namespace, entry, self.parameters) if self._left > 0 else None
             self._left -= len(msgspec.json.encode(spec)) if spec is not None else 0
             self._specs[name] = spec
         return self._specs[name]
@@ -52,9 +52,11 @@ class EntrySpecs:
 def check_entry(entry: Mapping[str, Any], path: str, specs: EntrySpecs, options: JobOptions) -> Iterator[Finding]:
     """Yield all faults of the entry at `path`. The template is checked if it exists already."""
     name = text(entry.get("name"))
-    for error in (*_statements(entry, path), *_expressions(entry, path, specs.known)):
+    faulty = [invalid(f"{path}.{field}", name, fault) for field, fault in specs.known.expression_faults(entry, specs.parameters)]
+    for error in (*_statements(entry, path), *faulty):
         yield Finding(f"entry {name}: {error};", (_of_entry(error, name),), extra=True)
-    yield from _patch(entry, path, specs, options)
+    if not faulty:
+        yield from _patch(entry, path, specs, options)
 
 
 def check_size(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
@@ -67,8 +69,9 @@ def check_size(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator
 
 def check_stored_size(spec: Mapping[str, Any], entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
     """Yield a fault when the flow is too large to be stored with the shortest status, which has a row for each Job."""
-    jobs = {name: min(rounds(entry), MOST_ROUNDS) if entry.get("for") else 1 for name, (_, entry) in entries.items()}
-    rows = sum(number * (_ROW_BYTES + len(name)) for name, number in jobs.items())
+    jobs = {name: min(possible_rounds(entry), MOST_ROUNDS) if entry.get("for") else 1 for name, (_, entry) in entries.items()}
+    spare = max(0, sum(is_open_loop(entry) for _, entry in entries.values()) - 1)  # all open loops share one limit
+    rows = sum(number * (_ROW_BYTES + len(name)) for name, number in jobs.items()) - spare * MOST_ROUNDS * _ROW_BYTES
     needed = len(msgspec.json.encode(dict(spec))) + rows
     if needed > _MOST_STORED:
         sentence = f"the flow would need {needed} bytes with the status of its Jobs, at most {_MOST_STORED} can be stored"
@@ -119,6 +122,16 @@ def rounds(entry: Mapping[str, Any]) -> int:
     return len(values) if values else count if isinstance(count, int) else 0
 
 
+def is_open_loop(entry: Mapping[str, Any]) -> bool:
+    """Whether the number of rounds of an entry's loop is only known while the flow runs."""
+    return bool(text(mapping(entry.get("for")).get("itemsFrom")))
+
+
+def possible_rounds(entry: Mapping[str, Any]) -> int:
+    """Return the largest possible number of rounds of an entry's loop."""
+    return MOST_ROUNDS if is_open_loop(entry) else rounds(entry)
+
+
 def round_of(name: str) -> tuple[str, int | None]:
     """Return the name of the loop and the number of the round in a name such as `LOOP-3`; the number is None for any other."""
     loop, _, number = name.rpartition("-")
@@ -137,11 +150,11 @@ def _statements(entry: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     if isinstance(switch, dict) and not text(switch.get("on")):
         yield required(f"{path}.switch.on", "the entry whose outcome is asked for")
     for number, case in mappings(mapping(switch).get("cases")):
-        if (case.get("phase") is None) == (case.get("exitCode") is None):
-            yield invalid(f"{path}.switch.cases[{number}]", case, "must have either phase or exitCode")
+        if sum(case.get(name) is not None for name in ("phase", "exitCode", "expression")) != 1:
+            yield invalid(f"{path}.switch.cases[{number}]", case, "must have one of phase, exitCode and expression")
     loop = entry.get("for")
-    if isinstance(loop, dict) and (loop.get("count") is None) == (not items(loop.get("items"))):
-        yield invalid(f"{path}.for", loop, "must have either count or items")
+    if isinstance(loop, dict) and (loop.get("count") is not None) + bool(items(loop.get("items"))) + is_open_loop(entry) != 1:
+        yield invalid(f"{path}.for", loop, "must have one of count, items and itemsFrom")
     backoff = text(mapping(entry.get("retry")).get("backoff"))
     if backoff:
         try:
@@ -151,19 +164,10 @@ def _statements(entry: Mapping[str, Any], path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}.retry.backoff", backoff, f"{error}; a duration such as 30s or 5m is expected")
 
 
-def _expressions(entry: Mapping[str, Any], path: str, known: FlowKnowledge) -> Iterator[FieldError]:
-    for source, where, in_loop in (
-        (text(mapping(entry.get("if")).get("expression")), f"{path}.if.expression", False),
-        (text(mapping(entry.get("for")).get("until")), f"{path}.for.until", True),
-    ):
-        if source and (fault := known.expression_fault(source, in_loop=in_loop)):
-            yield invalid(where, source, fault)
-
-
 def _patch(entry: Mapping[str, Any], path: str, specs: EntrySpecs, options: JobOptions) -> Iterator[Finding]:
     """Yield the faults of the Job that results from the template and the patch."""
     name = text(entry.get("name"))
-    if not mapping(entry.get("patch")):
+    if not mapping(entry.get("patch")) and not mapping(entry.get("for")).get("itemsFrom"):
         return
     try:
         spec = specs.of(entry)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroclast.api.keys import FORCE_DELETE
 from pyroclast.rules.jobflows.creation import validate_create
-from pyroclast.rules.jobflows.entries import round_of, rounds
+from pyroclast.rules.jobflows.entries import possible_rounds, round_of
 from pyroclast.rules.lookups import ANY_JOB, COMPLETE_PHASES, NOTHING_KNOWN, FlowKnowledge, JobOptions
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import mapping, mappings, string_items, text
@@ -27,7 +27,8 @@ def validate_update(
     spec, before = mapping(flow.get("spec")), mapping(old.get("spec"))
     if same_meaning(spec, before):
         return ALLOWED
-    if same_meaning(spec.get("flows"), before.get("flows")):
+    is_same = same_meaning(spec.get("parameters"), before.get("parameters"))
+    if same_meaning(spec.get("flows"), before.get("flows")) and is_same:
         return ALLOWED
     phase = text(mapping(mapping(old.get("status")).get("state")).get("phase"))
     if phase in COMPLETE_PHASES:
@@ -35,6 +36,8 @@ def validate_update(
     verdict = validate_create(flow, known, options)
     if not verdict.allowed:
         return verdict
+    if not is_same and _started(old):
+        return denied("jobflow updates may not change parameters after entries have started; make a new flow with vcctl flow run")
     touched = list(_touched(spec, old))
     if not touched:
         return verdict
@@ -83,7 +86,7 @@ def _has_started(job_name: str, entry: Mapping[str, Any], started: frozenset[str
     """Whether the Job of the entry exists, or a round of its loop. `first_rounds`: the first started round of each loop."""
     if job_name in started:
         return True
-    return isinstance(entry.get("for"), dict) and job_name in first_rounds and first_rounds[job_name] < rounds(entry)
+    return isinstance(entry.get("for"), dict) and job_name in first_rounds and first_rounds[job_name] < possible_rounds(entry)
 
 
 def validate_delete(flow: Mapping[str, Any], name: str) -> Verdict:
