@@ -88,7 +88,7 @@ def _long(word: str, words: list[str], flags: Mapping[str, Flag], values: dict[s
         if not words:
             raise FlagError(f"flag needs an argument: {word}")
         text = words.pop(0)
-    values[flag.name] = _value(flag, text)
+    _set(values, flag, text)
 
 
 def _short(word: str, words: list[str], flags: Mapping[str, Flag], values: dict[str, Value]) -> None:
@@ -99,7 +99,7 @@ def _short(word: str, words: list[str], flags: Mapping[str, Flag], values: dict[
             raise FlagError(f"unknown shorthand flag: {letters[0]!r} in -{letters}")
         rest = letters[1:]
         if rest.startswith("="):
-            values[flag.name] = _value(flag, rest[1:])
+            _set(values, flag, rest[1:])
             return
         if flag.kind == "bool":
             values[flag.name] = True
@@ -107,8 +107,14 @@ def _short(word: str, words: list[str], flags: Mapping[str, Flag], values: dict[
             continue
         if not rest and not words:
             raise FlagError(f"flag needs an argument: {letters[0]!r} in -{letters}")
-        values[flag.name] = _value(flag, rest or words.pop(0))
+        _set(values, flag, rest or words.pop(0))
         return
+
+
+def _set(values: dict[str, Value], flag: Flag, text: str) -> None:
+    """Store the value of a flag. The values of a flag that may be repeated are stored as one text, separated by zero bytes."""
+    before = str(values[flag.name])
+    values[flag.name] = f"{before}\0{text}" if flag.kind == "stringArray" and before else _value(flag, text)
 
 
 def _value(flag: Flag, text: str) -> Value:
@@ -166,6 +172,10 @@ class Context:
     def text(self, name: str) -> str:
         """Return the value of a text flag."""
         return str(self.values[name])
+
+    def texts(self, name: str) -> list[str]:
+        """Return the values of a text flag that may be repeated."""
+        return [each for each in str(self.values[name]).split("\0") if each]
 
     def number(self, name: str) -> int:
         """Return the value of an integer flag."""

@@ -50,6 +50,7 @@ PLACES: Final = {
     "queues": (f"{VIEWS}.queues", "QUEUES_VIEW"),
     "nodes": (f"{VIEWS}.nodes", "NODES_VIEW"),
     "tree": (f"{VIEWS}.timeline", "TREE"),
+    "flow": (f"{VIEWS}.flows", "FLOW"),
     "timeline": (f"{VIEWS}.timeline", "TIMELINE"),
     "logs": (f"{VIEWS}.logs", "LOGS"),
     "wait": (f"{VIEWS}.wait", "WAIT"),
@@ -65,7 +66,7 @@ PLACES: Final = {
 """The module and attribute of each command."""
 
 SECTIONS: Final = {
-    "Jobs Now": ("waiting", "running", "explain", "order", "logs", "wait", "timeline", "tree", "top", "ui"),
+    "Jobs Now": ("waiting", "running", "explain", "order", "logs", "wait", "timeline", "tree", "flow", "top", "ui"),
     "Before You Submit": ("fits", "lint"),
     "Cluster": ("queues", "budget", "nodes"),
     "Past Jobs and Usage": ("history", "efficiency", "report"),

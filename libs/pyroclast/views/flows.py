@@ -10,6 +10,7 @@ from pyroclast.api.enums import FlowReason
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_codes import NEVER, NOT_NOW
 from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast.lifecycle.flow.checks import reads_of
 from pyroclast.pictures.flow_graph import FlowNode, depths_of, flow_graph
 from pyroclast.pictures.svg import Picture
 from pyroclast.views.contract import Row
@@ -53,11 +54,14 @@ def flow_rows(flow: Mapping[str, Any], now: float, codes: Mapping[str, str] | No
     """Return a row for each entry, by depth and then in the order of the flow. `codes`: those of waiting Jobs, by name."""
     code_of = {**(codes or {}), **{each.name: str(PendingReason.WAITS_FOR_ENTRY) for each in open_entries(flow)}}
     entries = {each["name"]: each for each in (flow.get("spec") or {}).get("flows") or ()}
-    conditions = _conditions(flow.get("status") or {})
+    status = flow.get("status") or {}
+    conditions = _conditions(status)
+    outputs = {row["name"]: row["outputs"] for row in status.get("jobStatusList") or () if row.get("outputs")}
     depths = depths_of({name: _targets(entry) for name, entry in entries.items()})
     prefix = flow["metadata"]["name"]
     rows = [
-        _row(prefix, entry, conditions, depths[name], now) | {"code": code_of.get(f"{prefix}-{name}")}
+        _row(prefix, entry, conditions, depths[name], now)
+        | {"code": code_of.get(f"{prefix}-{name}"), "outputs": _outputs(f"{prefix}-{name}", entry, outputs)}
         for name, entry in entries.items()
     ]
     return sorted(rows, key=lambda row: int(row["depth"]))
@@ -94,8 +98,17 @@ def _row(flow: str, entry: Mapping[str, Any], conditions: Mapping[str, Any], dep
     }
 
 
+def _outputs(name: str, entry: Mapping[str, Any], outputs: Mapping[str, str]) -> str | None:
+    """Return what an entry put out, as JSON; a list by round for a loop."""
+    if not entry.get("for"):
+        return outputs.get(name)
+    own = {int(number): each for job, each in outputs.items() if (number := job.removeprefix(f"{name}-")).isdecimal()}
+    return f"[{','.join(own.get(index, 'null') for index in range(max(own) + 1))}]" if own else None
+
+
 def _targets(entry: Mapping[str, Any]) -> list[str]:
-    return list((entry.get("dependsOn") or {}).get("targets") or ())
+    """Return the entries for which an entry waits: its targets, and those whose outputs it reads."""
+    return list(dict.fromkeys((*((entry.get("dependsOn") or {}).get("targets") or ()), *reads_of(entry))))
 
 
 def flow_tree_lines(flow: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -108,15 +121,27 @@ def flow_tree_lines(flow: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) 
         label = ("  " * row["depth"] + row["name"]).ljust(width)
         elapsed = human_duration(row["elapsedSeconds"]) if row["elapsedSeconds"] is not None else "-"
         rounds = f"{row['rounds']} rounds, {row['roundsRunning']} running" if row["rounds"] else ""
-        notes = "; ".join(filter(None, (row["code"], rounds, row["message"])))
+        outputs = f"→ {_shortened(row['outputs'])}" if row["outputs"] else ""
+        notes = "; ".join(filter(None, (row["code"], rounds, row["message"], outputs)))
         lines.append(f"  {ICONS.get(row['phase'], '?')} {label}  {row['phase']:<10} {elapsed:>6}  {notes}".rstrip())
     return lines
+
+
+_LONGEST_OUTPUT: Final = 60
+"""The most characters of outputs in a line of the tree and in a box of the graph; the document has all."""
+
+
+def _shortened(outputs: str) -> str:
+    return outputs if len(outputs) <= _LONGEST_OUTPUT else f"{outputs[: _LONGEST_OUTPUT - 1]}…"
 
 
 def draw_flow(title: str, rows: Iterable[Row]) -> Picture:
     """Draw a flow from the rows of `flow_rows`."""
     shown = list(rows)
-    notes = [f"{row['rounds']} rounds" if row["rounds"] else "" for row in shown]
+    notes = [
+        " ".join(filter(None, (f"{row['rounds']} rounds" if row["rounds"] else "", _shortened(row["outputs"] or ""))))
+        for row in shown
+    ]
     nodes = [
         FlowNode(row["name"], row["phase"], tuple(row["dependsOn"]), row["elapsedSeconds"], note)
         for row, note in zip(shown, notes, strict=True)

@@ -20,6 +20,7 @@ KIND_OF_ARGUMENT: Final[Mapping[str, ResourceType]] = {
     "history": JOBS,
     "efficiency": JOBS,
     "tree": JOB_FLOWS,
+    "flow": JOB_FLOWS,
     "order": QUEUES,
 }
 KIND_OF_NAME: Final[Mapping[str, ResourceType]] = {
@@ -105,19 +106,19 @@ def place_of(root: Group, words: Sequence[str]) -> Place:
         return Place(last, tuple(f"--{flag.name}" for flag in flags))
     if isinstance(node, Group):
         return Place(last, tuple(each.name for each in node.children if not each.name.startswith("_")))
-    return replace(_argument(node, last), values=values) if arguments == 0 else Place(last)
+    return replace(_argument(path[0], last), values=values) if arguments == 0 else Place(last)
 
 
-def _argument(node: Leaf, last: str) -> Place:
-    if node.name == "completion":
+def _argument(command: str, last: str) -> Place:
+    if command == "completion":
         return Place(last, wants_shell=True)
-    kind = KIND_OF_ARGUMENT.get(node.name)
+    kind = KIND_OF_ARGUMENT.get(command)
     if kind is None:
         return Place(last)
     for slash, of in SLASHES.items():
-        if last.startswith(slash) and (of is kind or (node.name == "explain" and of is not JOB_FLOWS)):
+        if last.startswith(slash) and (of is kind or (command == "explain" and of is not JOB_FLOWS)):
             return Place(last, kind=of, slash=slash)
-    return Place(last, ("queue/", "node/") if node.name == "explain" else (), kind)
+    return Place(last, ("queue/", "node/") if command == "explain" else (), kind)
 
 
 def _value(flag: Flag, node: Node, path: Sequence[str], typed: str) -> Place:

@@ -98,6 +98,7 @@ def server():
         (["explain", "node/gp"], ["node/gpu-1"]),
         (["explain", "-n", "team", "flow/"], []),
         (["tree", "--namespace=team", ""], ["etl"]),
+        (["flow", "resume", "-n", "team", ""], ["etl"]),
         (["job", "view", "-n", "team", "-N", "h"], ["huge"]),
         (["queue", "get", "-n", "re"], ["research"]),
         (["jobflow", "get", "-n", "team", "-N", ""], ["etl"]),
@@ -112,7 +113,7 @@ def server():
 def test_completion_offers_object_names_from_the_cluster(words, offered, server, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    path = 2 if words[0] in {"job", "queue", "jobflow"} else 1
+    path = 2 if words[0] in {"job", "queue", "jobflow", "flow"} else 1
     assert programs.vcctl(["__complete", "--", *words[:path], "--master", server, *words[path:]]) == 0
     assert capsys.readouterr().out.split() == offered
 

@@ -379,6 +379,20 @@ def test_flow_rows_are_ordered_by_dependency_depth():
     assert "2 rounds, 1 running" in flow_tree_lines(FLOW, list(rows.values()))[3]
 
 
+def test_flow_rows_tree_and_graph_show_outputs_and_the_entries_that_are_read():
+    rows = [{"name": "f-a", "state": "Completed", "outputs": '{"score":0.93}'}, {"name": "f-each-1", "outputs": "7"}]
+    each = {"name": "each", "for": {"itemsFrom": "entries.a.outputs.parts"}}
+    flow = {
+        "metadata": {"name": "f", "namespace": "n"},
+        "spec": {"flows": [{"name": "a"}, each]},
+        "status": {"jobStatusList": rows},
+    }
+    found = flow_rows(flow, NOW)
+    assert [(row["outputs"], row["dependsOn"]) for row in found] == [('{"score":0.93}', []), ("[null,7]", ["a"])]
+    assert flow_tree_lines(flow, found)[1].endswith('→ {"score":0.93}')
+    assert "Waiting 1 rounds [null,7]" in draw_flow("f", found).document()
+
+
 def waits(reason, message=""):
     return {"phase": "Waiting", "reason": reason, "message": message}
 

@@ -40,15 +40,19 @@ class EntryKnowledge:
 
     def reads(self, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Yield the field below the entry and the name of each entry that its expressions read."""
-        record = _record(entry) if _EXPRESSIVE & entry.keys() else None
-        if record is None:
-            return
-        sources = [(field, source) for _, field, source in expressions_in(record)]
-        fields: dict[str, str] = {}
-        for field, source in (*sources, *(("patch", source) for source in uses_of(record).sources)):
-            fields |= {name: fields.get(name, field) for name in entries_read(source)}
-        for name, field in fields.items():
-            yield field, name
+        return ((field, name) for name, field in reads_of(entry).items())
+
+
+def reads_of(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the entries that the expressions of an entry read, each with the field of the expression."""
+    record = _record(entry) if _EXPRESSIVE & entry.keys() else None
+    if record is None:
+        return {}
+    sources = [(field, source) for _, field, source in expressions_in(record)]
+    fields: dict[str, str] = {}
+    for field, source in (*sources, *(("patch", source) for source in uses_of(record).sources)):
+        fields |= {name: fields.get(name, field) for name in entries_read(source)}
+    return fields
 
 
 _EXPRESSIVE: Final = frozenset({"if", "switch", "for", "patch"})

@@ -206,7 +206,10 @@ class NodeExplanation(Record, frozen=True, kw_only=True):
 
 
 class FlowEntryState(Record, frozen=True, kw_only=True):
-    """An entry of a flow; `code` is null when neither the entry nor its Job waits."""
+    """An entry of a flow; `code` is null when neither the entry nor its Job waits.
+
+    `outputs` is JSON as text, a list by round for a loop; null when there are none.
+    """
 
     name: str
     depth: int
@@ -217,6 +220,7 @@ class FlowEntryState(Record, frozen=True, kw_only=True):
     rounds: int
     rounds_running: int
     code: PendingReason | None
+    outputs: str | None
 
 
 class FlowTree(Record, frozen=True, kw_only=True):
