@@ -38,7 +38,7 @@ def _of_spec(spec: Json) -> str:
 
 def _of_flow(flow: Mapping[str, Any], namespace: str, known: FlowKnowledge) -> Iterator[str]:
     """Yield the queues of the Jobs of a flow, as far as their templates exist; else those that the patches name."""
-    specs = EntrySpecs(namespace, known)
+    specs = EntrySpecs(namespace, known, mapping(mapping(flow.get("spec")).get("parameters")))
     for _, entry in mappings(mapping(flow.get("spec")).get("flows")):
         patch = mapping(entry.get("patch"))
         try:
@@ -78,7 +78,7 @@ _OURS: Final[Mapping[str, _Kind]] = {
         lambda body: mapping(body.get("spec")).get("jobTemplate"),
     ),
     JOB_TEMPLATES.qualified: _Kind(lambda body, *_: iter([_of_spec(body.get("spec"))]), lambda body: body.get("spec")),
-    JOB_FLOWS.qualified: _Kind(_of_flow, lambda body: mapping(body.get("spec")).get("flows")),
+    JOB_FLOWS.qualified: _Kind(_of_flow, lambda body: [mapping(body.get("spec")).get(part) for part in ("flows", "parameters")]),
     HYPER_JOBS.qualified: _Kind(
         lambda body, *_: (_of_spec(entry.get("templateSpec")) for _, entry in _entries(body)),
         lambda body: mapping(body.get("spec")).get("replicatedJobs"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,15 +19,17 @@ KEY = "scheduling.volcano.sh/queue-name"
 class Templates:
     """A JobTemplate `t` in queue `of-template`; any other does not exist."""
 
-    def patched(self, _: str, entry: dict[str, Any]) -> dict[str, Any] | None:
+    def patched(self, _: str, entry: dict[str, Any], __: object) -> dict[str, Any] | None:
         if entry["name"] != "t":
             return None
         if "bad" in entry:
             raise ValueError(entry["bad"])
         return {"queue": "of-template", **entry.get("patch", {}).get("spec", {})}
 
-    def expression_fault(self, _: str, *, in_loop: bool) -> str:
-        return str(in_loop)
+    def expression_faults(self, *_: object) -> Iterator[tuple[str, str]]:
+        return iter(())
+
+    reads = expression_faults
 
 
 def named(part: str = "annotations", queue: str = "q") -> dict[str, Any]:
