@@ -174,9 +174,8 @@ async def main(service: Service) -> None:
     watch(service, taker, cache, settings, client, watched=metrics.watched)
     await _follow_configuration(service, file, PluginWatches(service, cache, client, plugins), loop)
     await _synced(service, client, cache, taker, settings)
-    work = [binder.run, evictor.run, writer.run, explainer.run, loop.run, verifier.run, usage.run]
-    if shards is not None:
-        work.append(shards.run)
+    sharing = [] if shards is None else [shards.run]
+    work = [binder.run, evictor.run, writer.run, explainer.run, loop.run, verifier.run, usage.run, *sharing]
 
     async def decide(_shard: int) -> None:
         log.info("scheduler.leading")
@@ -186,7 +185,8 @@ async def main(service: Service) -> None:
 
     name = settings.leader_elect_resource_name if ring is None else f"{settings.leader_elect_resource_name}-{ring.index}"
     lease = settings.model_copy(update={"leader_elect_resource_name": name})  # all members of a ring work at the same time
-    service.spawn("leader", lead(client, lease, decide, recorder, {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}))
+    served = {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}
+    service.spawn("leader", lead(client, lease, decide, recorder, annotations=served, metrics=service.metrics))
 
 
 def _configuration_file(

@@ -254,9 +254,10 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
     return services
 
 
-def _wait_for(lease: str) -> tuple[str, str]:
-    """Return the flag with which a service waits while an installed Volcano holds this Lease."""
-    return "--leader-elect-wait-for", f"volcano-system/{lease}"
+def _wait_for(lease: str) -> tuple[str, ...]:
+    """Return the flags with which a service waits while an installed Volcano holds this Lease, or its Deployment has replicas."""
+    app = "volcano-scheduler" if lease == "volcano" else "volcano-controller"
+    return "--leader-elect-wait-for", f"volcano-system/{lease}", "--leader-elect-wait-for-app", app
 
 
 async def _tell(client: Client, service: str, url: str) -> None:

@@ -96,6 +96,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   resourceNames: [{{ splitList "/" . | last }}]
   verbs: [get]
 {{- end }}
+{{- if and (index . 0).Values.custom.wait_for_volcano_in (ne (index . 1) "recorder") }}
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [list, watch]
+{{- end }}
 {{- end }}
 
 {{/* Flags of a service that elects who works, as a list in YAML, from (root, key, prefix of the API limits). */}}
@@ -107,6 +112,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - --leader-elect-resource-name={{ include "pyroclast.lease" (list $root (index . 1)) }}
 {{- with include "pyroclast.predecessor" (list $root (index . 1)) }}
 - --leader-elect-wait-for={{ . }}
+{{- end }}
+{{- if and $custom.wait_for_volcano_in (ne (index . 1) "recorder") }}
+- --leader-elect-wait-for-app={{ ternary "volcano-scheduler" "volcano-controller" (eq (index . 1) "scheduler") }}
 {{- end }}
 {{- $shards := get $custom (printf "%s_shards" (index . 1)) | int }}
 {{- if gt $shards 1 }}

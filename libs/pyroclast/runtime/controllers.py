@@ -79,7 +79,9 @@ def run_controllers(
     """Run the controllers while this process leads. The caller has already read the objects that they watch."""
     for controller in controllers:
         service.add_check(f"work-{controller.name}", partial(stuck, controller))
-    service.spawn("leading", lead(context.client, settings, partial(work, context, controllers), context.recorder))
+    service.spawn(
+        "leading", lead(context.client, settings, partial(work, context, controllers), context.recorder, metrics=service.metrics)
+    )
 
 
 async def work(context: ControllerContext, controllers: Sequence[Controller], shard: int) -> None:

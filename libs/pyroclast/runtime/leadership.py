@@ -1,27 +1,33 @@
 """Leadership: runs the work of a service while the service holds the Lease that its settings name.
 
-While a program with the same task, such as that of an installed Volcano, holds its Lease, the service does nothing.
+While a program with the same task works, such as that of an installed Volcano, the service does nothing. A Lease shows that only
+where the program elects a leader, which Volcano's chart switches off by default. So its Deployments count too, in all namespaces.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 
 import structlog
+from prometheus_client import CollectorRegistry, Gauge
 
-from pyroclast.api.types import LEASES, Key
+from pyroclast.api.records.meta import ObjectRecord, Wire
+from pyroclast.api.types import DEPLOYMENTS, LEASES, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.kube.lease.record import LeaseView, Watcher
 from pyroclast.kube.lease.shards import ShardLeases
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime.settings import LeaderElectionSettings
 
 log = structlog.get_logger()
@@ -34,31 +40,100 @@ LONG_AGO_SECONDS: Final = 120.0
 """Seconds: a Lease whose last renewal is older, by the clock of the API server, counts as abandoned at once."""
 
 LOOK_SECONDS: Final = 5.0
+STANDS_ASIDE: Final = (
+    "pyroclast_stands_aside",
+    "Whether another program does the work of this service, which therefore does nothing",
+)
+
+
+class Scale(Wire, frozen=True, kw_only=True):
+    """The wanted number of pods of a Deployment."""
+
+    replicas: int = 1
+
+
+class Deployment(ObjectRecord, frozen=True, kw_only=True):
+    """A Deployment, as far as it tells whether its program works."""
+
+    spec: Scale = Scale()
 
 
 class Predecessors:
-    """Watches Leases that other programs may hold, without ever writing them."""
+    """Watches the Leases and Deployments of other programs for the same work, without ever writing them.
 
-    def __init__(self, client: Client, leases: Sequence[Key], now: Callable[[], float] = time.monotonic) -> None:
+    `app`: the label `app` of the Deployments; those of Pyroclast have it too and do not count. `metrics`: where
+    `pyroclast_stands_aside` is registered. Used as a context manager, which watches the Deployments.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        leases: Sequence[Key],
+        now: Callable[[], float] = time.monotonic,
+        *,
+        app: str = "",
+        recorder: EventRecorder | None = None,
+        metrics: CollectorRegistry | None = None,
+    ) -> None:
         self._client = client
         self._leases = {key: Watcher(FREE_SECONDS) for key in leases}
         self._now = now
         self._said = ""
+        self._recorder = recorder
+        selector = f"app={app},app.kubernetes.io/name!=pyroclast"
+        self._deployments = Informer(client, DEPLOYMENTS, Deployment, label_selector=selector) if app else None
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stands_aside = Gauge(*STANDS_ASIDE, registry=metrics) if metrics is not None else None
+
+    async def __aenter__(self) -> Self:
+        if self._deployments is not None:
+            self._deployments.on_change(lambda _old, _new: self._changed.set())
+            self._tasks.append(asyncio.create_task(self._deployments.run()))
+            with contextlib.suppress(TimeoutError):  # without the right to list them, Leases alone count
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._deployments.synced()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def gone(self) -> None:
-        """Wait until no program holds any of the Leases."""
+        """Wait until no such program works."""
         while holder := await self._holder():
             self._say("leading.waits_for_another", holder)
-            await asyncio.sleep(LOOK_SECONDS)
+            self._show(1)
+            await self._look_again()
+        self._show(0)
 
     async def back(self) -> None:
-        """Wait until a program holds one of the Leases, then raise LeaseLost."""
+        """Wait until such a program works, then raise LeaseLost."""
         while not (holder := await self._holder()):
-            await asyncio.sleep(LOOK_SECONDS)
+            await self._look_again()
+        self._show(1)
         raise LeaseLost(f"another program does our work: {holder}")
 
+    async def _look_again(self) -> None:
+        """Wait for a change of a Deployment, or until the Leases are due."""
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._changed.wait()
+
+    def _show(self, value: int) -> None:
+        if self._stands_aside is not None:
+            self._stands_aside.set(value)
+
     async def _holder(self) -> str:
-        """Return a description of a held Lease and its holder; empty when no Lease is held."""
+        """Return a description of a Deployment with replicas, or of a held Lease and its holder; empty when there is none."""
+        for each in self._deployments.values() if self._deployments is not None else ():
+            if each.spec.replicas:
+                text = f"Deployment {each.key} has {each.spec.replicas} replicas; scale it to 0, or uninstall Pyroclast"
+                if self._recorder is not None:
+                    self._recorder.event(Reference.of(each, DEPLOYMENTS), "Warning", "AnotherProgramWorks", text)
+                return text
         for key, watcher in self._leases.items():
             try:
                 lease = LeaseView.of(await self._client.get(LEASES, key))
@@ -115,25 +190,34 @@ async def lead(
     settings: LeaderElectionSettings,
     work: Callable[[int], Awaitable[object]],
     recorder: EventRecorder | None = None,
+    *,
     annotations: Mapping[str, str] | None = None,
+    metrics: CollectorRegistry | None = None,
 ) -> None:
     """Run `work(shard)` for each shard whose Lease is held; without leader election, for all shards at once.
 
-    If the settings name Leases of other programs with the same task, this function waits until none of them is held. It stops
-    when one is held again. `annotations`: the annotations that the holder sets on the Leases. Raises LeaseLost: a Lease could not
-    be renewed, or another program leads; `work` was cancelled.
+    If the settings name Leases or Deployments of other programs with the same task, this function waits until none of these
+    programs works. It stops when one works again. `annotations`: the annotations that the holder sets on the Leases. Raises
+    LeaseLost: a Lease could not be renewed, or another program leads; `work` was cancelled.
     """
-    if settings.leader_elect:
-        async with client.apart() as own:  # no other request may delay a renewal
-            leases = shard_leases(own, settings, recorder, annotations)
-            if settings.leader_elect_wait_for:
-                predecessors = Predecessors(own, settings.predecessors)
-                await predecessors.gone()
-                await _first_of(leases.run(work), predecessors.back())
-            else:
-                await leases.run(work)
+
+    async def elected(own: Client) -> None:
+        if settings.leader_elect:
+            await shard_leases(own, settings, recorder, annotations).run(work)
+        else:
+            await asyncio.gather(*(work(shard) for shard in range(settings.leader_elect_shards)))
+
+    if not settings.leader_elect and not settings.leader_elect_wait_for_app:
+        await elected(client)
         return
-    await asyncio.gather(*(work(shard) for shard in range(settings.leader_elect_shards)))
+    async with client.apart() as own:  # no other request may delay a renewal
+        if not settings.leader_elect_wait_for and not settings.leader_elect_wait_for_app:
+            await elected(own)
+            return
+        leases, app = settings.predecessors, settings.leader_elect_wait_for_app
+        async with Predecessors(own, leases, app=app, recorder=recorder, metrics=metrics) as predecessors:
+            await predecessors.gone()
+            await _first_of(elected(own), predecessors.back())
 
 
 async def _first_of(*works: Coroutine[object, object, None]) -> None:

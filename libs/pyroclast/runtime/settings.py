@@ -101,6 +101,9 @@ class LeaderElectionSettings(ServiceSettings):
     leader_elect_wait_for: CommaSeparated = Field(
         (), description="Leases of other programs for the same work, as NAMESPACE/NAME; the service waits while one is held"
     )
+    leader_elect_wait_for_app: str = Field(
+        "", description="label app of Deployments of another program for the same work; the service waits while one has replicas"
+    )
     lock_object_namespace: str = Field("", description="deprecated name of --leader-elect-resource-namespace; is used when set")
     leader_elect_shards: int = Field(1, ge=1, le=64, description="number of shards into which replicas divide the work")
 

@@ -1,4 +1,4 @@
-"""While an installed Volcano holds its Leases, ours decide nothing; when it is gone they go on."""
+"""While an installed Volcano holds its Leases or has replicas, ours decide nothing; when it is gone they go on."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pyroclast.kube.lease.record import micro_time
 from tests.e2e.jobs.test_first_light import job, phase_of
 from tests.e2e.support.cluster import Cluster, running, wait_until
 
+APPS = ("volcano-controller", "volcano-scheduler")
 NAMES = ("vc-controller-manager", "volcano")
 
 
@@ -45,6 +46,14 @@ def leases() -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
 
 
+def deployment(app: str, replicas: int) -> str:
+    labels = {"app": app}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    metadata = {"name": app, "namespace": "volcano-system", "labels": labels}
+    return json.dumps({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+
+
 @pytest.mark.timeout(600)
 def test_services_stand_by_while_volcano_renews_its_leases_and_take_over_afterwards(control_plane: str, tmp_path: Path) -> None:
     with running(control_plane, tmp_path, nodes=2) as cluster:
@@ -53,7 +62,16 @@ def test_services_stand_by_while_volcano_renews_its_leases_and_take_over_afterwa
             cluster.create(job("later", command=["true"]))
             time.sleep(3)
             assert phase_of(cluster, "default", "later") == ""
+            for app in APPS:  # Leases count only where a leader is elected
+                cluster.kubectl("apply", "-f", "-", stdin=deployment(app, replicas=1))
+        time.sleep(20)  # longer than its Leases last
+        assert phase_of(cluster, "default", "later") == ""
+        for app in APPS:
+            cluster.kubectl("apply", "-f", "-", stdin=deployment(app, replicas=0))
         cluster.kubectl("wait", "--for=jsonpath={.status.state.phase}=Completed", "vcjob/later", "--timeout=90s", timeout=100)
+        cluster.kubectl("apply", "-f", "-", stdin=deployment(APPS[0], replicas=1))
+        wait_until(lambda: "AnotherProgramWorks" in cluster.kubectl("get", "events", "-n", "volcano-system"), "an Event about it")
+        cluster.kubectl("apply", "-f", "-", stdin=deployment(APPS[0], replicas=0))
 
 
 def waits(cluster: Cluster, service: str) -> bool:

@@ -19,6 +19,7 @@ SCENARIOS = {
     "PyroclastEvictionsGoOn": {f'pyroclast_evictions_total{{{OURS},action="reclaim"}}': "0+3x300"},
     "PyroclastQueueStarved": {
         f"pyroclast_admission_webhooks_missing{{{OURS}}}": "0x300",
+        f'pyroclast_stands_aside{{{OURS},pod="a"}}': "0x300",
         f'pyroclast_oldest_waiting_seconds{{{OURS},queue="q"}}': "4000+60x300",
         f'pyroclast_queue_below_guarantee{{{OURS},queue="q"}}': "1x300",
     },
@@ -42,6 +43,7 @@ SCENARIOS = {
         f'pyroclast_admission_review_duration_seconds_bucket{{{OURS},webhook="w",le="+Inf"}}': "0+9x300",
     },
     "PyroclastAdmissionShedsLoad": {f'pyroclast_admission_reviews_total{{{OURS},outcome="shed"}}': "0+1x300"},
+    "PyroclastStandsAside": {f'pyroclast_stands_aside{{{OURS},pod="a"}}': "0x60 1x240"},
     "PyroclastWebhooksMissing": {f"pyroclast_admission_webhooks_missing{{{OURS}}}": "0x60 1x240"},
     "PyroclastEventLoopIsHeldUp": {
         f'pyroclast_event_loop_lag_seconds_bucket{{{OURS},pod="a",le="0.5"}}': "0x300",

@@ -34,7 +34,7 @@ ALL_FLAGS = [
 UNREACHED = {
     "controllers": {"controller-configmap", "lock-object-namespace"},
     "jobflow": {"lock-object-namespace"},
-    "recorder": {"leader-elect-shards", "leader-elect-wait-for", "lock-object-namespace"},
+    "recorder": {"leader-elect-shards", "leader-elect-wait-for", "leader-elect-wait-for-app", "lock-object-namespace"},
     "scheduler": {"leader-elect-shards", "lock-object-namespace"},
 }
 """The ConfigMap has the release's name, the namespace of Leases its newer flag; schedulers divide work as members, and one
@@ -43,6 +43,7 @@ OF_A_POD = {
     "log_format", "enable_healthz", "enable_metrics", "admission_conf", "webhook_namespace", "webhook_service_name",
     "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
     "lease_namespace", "recorder_url", "recorder_token_file", "scheduler_url", "scheduler_token_file", "leader_elect_wait_for",
+    "leader_elect_wait_for_app",
     "in_process_webhooks", "shutdown_delay_duration",
 }  # fmt: skip
 """Settings that are another in a pod: it has files, a namespace and an account, is probed, and its log is read by machines."""

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.registry import Collector
 
 from pyroclast.api.types import (
@@ -25,6 +25,7 @@ from pyroclast.expressions.values import DYN
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
+from pyroclast.runtime.leadership import STANDS_ASIDE
 from pyroclast.runtime.metrics import ApiMetrics, ExactCounter, LoopMetrics, new_registry
 from pyroclast_admission.engine import ReviewMetrics
 from pyroclast_board.cluster.cluster import Cluster
@@ -55,6 +56,7 @@ def series():
     for metrics in (LoopMetrics, ApiMetrics, SchedulerMetrics, ReviewMetrics, ControllerMetrics, BoardMetrics):
         metrics(registry)
     QueueSeries(registry)
+    Gauge(*STANDS_ASIDE, registry=registry)
     cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     WaitingJobs(registry, cluster)
     JobEnds(registry, cluster)
@@ -224,6 +226,7 @@ def test_helm_test_runs_a_gang_of_two_and_keeps_one_pod_with_its_log(helm):
     assert job["spec"]["minAvailable"] == job["spec"]["tasks"][0]["replicas"] == 2
     assert {path for path in webhooks.split(",") if path.endswith("/validate")} - set(selftest.INVALID) == {
         "/pods/validate",
+        "/workloads/validate",
         "/batchjobs/validate",
         "/nativegroups/validate",
     }, "kinds that are not ours, whose webhooks accept or only warn"
@@ -253,16 +256,20 @@ def test_helm_test_runs_a_gang_of_two_and_keeps_one_pod_with_its_log(helm):
 )
 def test_services_wait_for_volcano_and_may_read_its_leases(helm, values, leases):
     documents = rendered(helm, *values)
-    waited, readable = {}, {}
+    waited, readable, followed = {}, {}, {}
     for program in ("controllers", "jobflow", "recorder", "scheduler"):
         arguments = container_of(documents, program)["args"]
         for argument in arguments:
             flag, _, value = argument.partition("=")
             if flag == "--leader-elect-wait-for":
                 waited[program] = value
+            if flag == "--leader-elect-wait-for-app":
+                followed[program] = value
         for rule in of_kind(documents, "ClusterRole")[f"pyroclast-{program}"]["rules"]:
             if rule["resources"] == ["leases"] and rule["verbs"] == ["get"]:
                 (readable[program],) = rule["resourceNames"]
+    apps = {"controllers": "volcano-controller", "jobflow": "volcano-controller", "scheduler": "volcano-scheduler"}
+    assert followed == (apps if leases else {})
     assert waited == {program: f"volcano-system/{name}" for program, name in leases.items()}
     assert readable == leases
 

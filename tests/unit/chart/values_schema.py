@@ -37,7 +37,7 @@ _OWN = (
     "enable-healthz healthz-address enable-metrics listen-address log-format log-level otel-endpoint kube-api-qps kube-api-burst"
 )
 _ELECTION = """leader-elect leader-elect-resource-name leader-elect-resource-namespace leader-elect-shards leader-elect-wait-for
-    lock-object-namespace"""
+    leader-elect-wait-for-app lock-object-namespace"""
 RESERVED = {
     "admission": """port webhook-namespace webhook-service-name webhook-url webhook-secret-name enabled-admission admission-conf
         tls-cert-file tls-private-key-file ca-cert-file certificate-validity ca-validity certificate-overlap metrics-address

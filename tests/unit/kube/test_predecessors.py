@@ -7,13 +7,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from pyroclast.api.types import Key
-from pyroclast.kube.http.client import Client
+from pyroclast.api.types import DEPLOYMENTS, Key
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.runtime import leadership
 from pyroclast.runtime.leadership import Predecessors
 from tests.unit.kube.fault_server import FaultServer, answer, status
+from tests.unit.running import running_server
 
 LEASE = Key("volcano-system", "volcano")
 PATH = "GET /apis/coordination.k8s.io/v1/namespaces/volcano-system/leases/volcano"
@@ -65,3 +68,32 @@ async def test_a_predecessor_that_holds_the_lease_again_raises_lease_lost(server
         await watched.gone()
         with pytest.raises(LeaseLost, match="lease volcano-system/volcano is held by vc-scheduler_1"):
             await watched.back()
+
+
+def deployment(replicas: int) -> dict[str, Any]:
+    labels = {"app": "volcano-scheduler"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "theirs", "labels": labels}, "spec": spec}
+
+
+async def test_a_deployment_with_replicas_is_waited_for_although_nobody_holds_a_lease() -> None:
+    """Volcano's chart switches leader election off by default. Our own Deployments have the same label and do not count."""
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        ours = deployment(2)
+        ours["metadata"] = {"name": "ours", "labels": {**ours["metadata"]["labels"], "app.kubernetes.io/name": "pyroclast"}}
+        for each in (ours, deployment(1)):
+            await client.create(DEPLOYMENTS, each, namespace="default")
+        registry, key = CollectorRegistry(), Key("default", "theirs")
+        async with asyncio.timeout(60), Predecessors(client, [], app="volcano-scheduler", metrics=registry) as watched:
+            waiting = asyncio.create_task(watched.gone())
+            while registry.get_sample_value("pyroclast_stands_aside") != 1:
+                await asyncio.sleep(0.01)
+            assert not waiting.done()
+            await client.patch(DEPLOYMENTS, key, {"spec": {"replicas": 0}}, PatchKind.MERGE)
+            await waiting
+            assert registry.get_sample_value("pyroclast_stands_aside") == 0
+            back = asyncio.create_task(watched.back())
+            await client.patch(DEPLOYMENTS, key, {"spec": {"replicas": 3}}, PatchKind.MERGE)
+            with pytest.raises(LeaseLost, match="Deployment default/theirs has 3 replicas; scale it to 0"):
+                await back
