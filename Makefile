@@ -30,7 +30,7 @@ AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserve
 
 NODE_PACKAGES := containerd runc buildah mmdebstrap containernetworking-plugins nftables iptables iproute2 busybox-static
 
-.PHONY: run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real test-real-short up-real real-cluster test-cluster soak generate lock clean
+.PHONY: run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real test-real-short up-real real-cluster node-packages test-cluster test-cluster-short soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -89,8 +89,14 @@ up-real: control-plane
 real-cluster: setup  # three real nodes with the images of this checkout; needs root, and the packages of $(NODE_PACKAGES)
 	@$(BIN)/python -m tests.real_cluster up --ours --dir $${DIR:-$(VENV)/real-cluster}
 
+node-packages:
+	@echo $(NODE_PACKAGES)
+
+test-cluster-short: setup  # what `.ci/run` asks of real nodes
+	@PYROCLAST_REAL_CLUSTER=1 $(PYTEST) -p no:xdist --timeout 1800 --durations 0 tests/real_cluster/test_short.py
+
 test-cluster: setup  # on three real nodes: minutes once for programs and images, then cached
-	@PYROCLAST_REAL_CLUSTER=1 $(PYTEST) -p no:xdist --timeout 1800 tests/real_cluster
+	@PYROCLAST_REAL_CLUSTER=1 $(PYTEST) -p no:xdist --timeout 1800 --durations 0 tests/real_cluster
 
 soak: control-plane  # the full counts: hours
 	@PYROCLAST_SOAK=1 $(BIN)/python -m pytest -q -m "soak or hypothesis" --timeout 7200 --ignore tests/e2e tests

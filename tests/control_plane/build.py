@@ -9,14 +9,30 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["NEXT", "PRESENT", "GoMissing", "Tool", "build", "cache_root", "missing", "names", "of_nodes", "program", "tools"]
+__all__ = [
+    "NEXT",
+    "PRESENT",
+    "GoMissing",
+    "Tool",
+    "build",
+    "cache_root",
+    "missing",
+    "names",
+    "of_nodes",
+    "program",
+    "skaffold",
+    "tools",
+]
 
 _TOOLS_DIR = Path(__file__).parent / "tools"
 PRESENT, NEXT = "1.36", "1.37"
@@ -88,6 +104,12 @@ def of_nodes() -> tuple[Tool, ...]:
     return (_kubernetes("kubelet", PRESENT), _kubernetes("kube-proxy", PRESENT), coredns)
 
 
+def skaffold() -> Tool:
+    """The tool of `skaffold dev`. Its own go.mod pins what it needs, also by replacements that count only in the main module."""
+    variables = (("github.com/GoogleContainerTools/skaffold/v2/pkg/skaffold/version.version", "v2.16.1"),)
+    return Tool("skaffold", "skaffold", "./cmd/skaffold", variables)
+
+
 def names() -> list[str]:
     """The names of all programs."""
     return [tool.name for tool in tools()]
@@ -130,7 +152,7 @@ def build(wanted: Iterable[str] = (), kubernetes: str = PRESENT) -> None:
 
 def _named(wanted: Iterable[str], kubernetes: str) -> list[Tool]:
     usual = {tool.name: tool for tool in tools(kubernetes)}
-    by_name = usual | {tool.name: tool for tool in of_nodes()}
+    by_name = usual | {tool.name: tool for tool in (*of_nodes(), skaffold())}
     return [by_name[name] for name in wanted] or list(usual.values())
 
 
@@ -141,5 +163,27 @@ def _build(tool: Tool) -> None:
     flags = " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in tool.variables)])
     command = ["go", "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", str(unfinished), tool.package]
     environment = {**os.environ, **({"CGO_ENABLED": "0"} if tool.static else {})}
-    subprocess.run(["nice", "-n", str(_NICENESS), *command], cwd=_TOOLS_DIR / tool.module, check=True, env=environment)
+    with _module(_TOOLS_DIR / tool.module) as folder:
+        subprocess.run(["nice", "-n", str(_NICENESS), *command], cwd=folder, check=True, env=environment)
     unfinished.rename(tool.path)  # the name appears only with a whole program behind it
+
+
+@contextmanager
+def _module(folder: Path) -> Iterator[Path]:
+    """The folder in which to build: `folder` itself, or a copy of the module that its `module.sum` names.
+
+    Raises:
+        RuntimeError: the module is not what `module.sum` says.
+    """
+    pinned = folder / "module.sum"
+    if not pinned.exists():
+        yield folder
+        return
+    name, version, wanted = pinned.read_text().split()
+    told = subprocess.run(["go", "mod", "download", "-json", f"{name}@{version}"], capture_output=True, text=True, check=True)
+    found = json.loads(told.stdout)
+    if found["Sum"] != wanted:
+        raise RuntimeError(f"{name} {version} has the sum {found['Sum']}, not {wanted}")
+    with tempfile.TemporaryDirectory() as copy:
+        subprocess.run(["cp", "-r", "--no-preserve=mode", f"{found['Dir']}/.", copy], check=True)
+        yield Path(copy)

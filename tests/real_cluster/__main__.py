@@ -1,4 +1,4 @@
-"""`python -m tests.real_cluster build | up | down | node`: a cluster of real nodes on this machine."""
+"""`python -m tests.real_cluster check | build | up | down | node | sizes`: a cluster of real nodes on this machine."""
 
 from __future__ import annotations
 
@@ -20,11 +20,21 @@ def main() -> int:
     if hindrance:
         print(f"no real cluster can run here: {hindrance}", file=sys.stderr)
         return 1
+    if arguments.command == "check":
+        return 0
     if arguments.command == "down":
         remove(arguments.dir.absolute())
         return 0
     if arguments.command == "node":
         return _node(arguments)
+    if arguments.command == "sizes":
+        layers = images.sizes(images.project_images())
+        shared = set.intersection(*map(set, layers.values()))
+        print("| Image | Unpacked | Of it shared by all images |\n|---|---|---|")
+        for target, of_target in layers.items():
+            common = sum(size for layer, size in of_target.items() if layer in shared)
+            print(f"| `{target}` | {sum(of_target.values()) / 1e6:.0f} MB | {common / 1e6:.0f} MB |")
+        return 0
     build.build([*build.names(), *(tool.name for tool in build.of_nodes())])
     archives = [images.project_images()] if arguments.ours else []
     if arguments.command == "up":
@@ -40,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     for command in (building, serving):
         command.add_argument("--ours", action="store_true", help="with the images of this checkout")
     serving.add_argument("--nodes", type=int, default=3, help="how many nodes")
+    commands.add_parser("check", help="say whether this machine can run one, and exit with 1 if it cannot")
+    commands.add_parser("sizes", help="print a table of the sizes of the images of this checkout")
     node = commands.add_parser("node", help="cut the power of a node, bring it back, or run a command on it")
     node.add_argument("action", choices=["cut-power", "start", "stop-kubelet", "start-kubelet", "enter"])
     node.add_argument("index", type=int, help="its number, from 1")

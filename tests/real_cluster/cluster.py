@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from tests.real_cluster.node import Node
 
 __all__ = ["Access", "RealCluster", "obstacle", "real_cluster", "remove"]
 
-_PROGRAMS = ("containerd", "runc", "nft", "ip", "unshare", "nsenter", "gcc", "mmdebstrap", "buildah", "busybox")
+_PROGRAMS = ("containerd", "runc", "nft", "ip", "unshare", "nsenter", "gcc", "mmdebstrap", "buildah", "busybox", "kubectl")
 _RESERVED = "18Gi"
 """Memory that each node leaves to the others, as each sees the whole machine."""
 _CONTROLLERS = "*"
@@ -31,9 +32,13 @@ _CONTROLLERS = "*"
 
 def obstacle() -> str:
     """Why this machine cannot run such a cluster; empty if it can."""
+    if os.geteuid():
+        return "it takes root"
     absent = [name for name in _PROGRAMS if shutil.which(name) is None]
     if absent:
         return f"there is no {', '.join(absent)}"
+    if "\toverlay\n" not in Path("/proc/filesystems").read_text():
+        return "the kernel has no overlay mounts"
     if not Path("/sys/fs/cgroup/memory/tasks").exists():
         return "the control groups of this machine are not those of version 1"
     tried = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, check=False)

@@ -6,6 +6,7 @@ one costs nothing. A node imports the tarballs when it starts.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -15,13 +16,32 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import IO, cast
 
 from tests.control_plane import build
 
-__all__ = ["BUSYBOX", "COREDNS", "MPI", "PAUSE", "PYTHON", "REPOSITORY", "TARGETS", "base_images", "build_dir", "project_images"]
+__all__ = [
+    "BUSYBOX",
+    "COREDNS",
+    "MPI",
+    "PAUSE",
+    "POSTGRES",
+    "PYTHON",
+    "REPOSITORY",
+    "TARGETS",
+    "TORCH",
+    "base_images",
+    "build_dir",
+    "image",
+    "project_images",
+    "sizes",
+]
 
 BUSYBOX, COREDNS, MPI, PAUSE = "busybox:1.37", "example.org/coredns:1", "example.org/mpi:1", "example.org/pause:1"
+POSTGRES, TORCH = "example.org/postgres:1", "example.org/torch:1"
+"""Large images, which only the tests that run them import."""
 PYTHON = "example.org/python:3.13"
 """The base of the project's own images, and of pods that run Python."""
 REPOSITORY = "example.org/pyroclast"
@@ -43,33 +63,51 @@ def build_dir() -> Path:
 
 
 def base_images() -> dict[str, Path]:
-    """The tarballs of all images that are not ours, by name; those that are missing are made."""
+    """The tarballs of the images that each node has from its start, by name; those that are missing are made."""
+    return {name: image(name) for name in (PAUSE, BUSYBOX, COREDNS, PYTHON, MPI)}
+
+
+def image(name: str) -> Path:
+    """The tarball of an image that is not ours, made if it is missing."""
     makers: dict[str, tuple[str, Callable[[Path], Mapping[str, object]]]] = {
         PAUSE: (_PAUSE_C, _pause),
         BUSYBOX: ("1", _busybox),
         COREDNS: (str(build.program("coredns")), _coredns),
         PYTHON: (_VENV + _LEFT_OUT, _python),
         MPI: ("2", _mpi),
+        POSTGRES: ("1", partial(_packages, ["postgresql"])),
+        TORCH: ("1", partial(_packages, ["python3-torch"])),
     }
-    return {name: _cached(name, source, make) for name, (source, make) in makers.items()}
+    source, make = makers[name]
+    return _cached(name, source, make)
 
 
 def project_images(checkout: Path = _ROOT) -> Path:
     """One tarball of all images of the checkout, `REPOSITORY/TARGET:KEY` each, where KEY is the name of the file.
 
-    The Dockerfile is built unchanged; buildah keeps its layers, so only what changed is made anew.
+    The Dockerfile is built unchanged; buildah keeps its layers, so only what changed is made anew. `PYROCLAST_IMAGES=KEY` takes
+    those that were built before instead.
     """
-    key = _digest_of(checkout)
+    key = os.environ.get("PYROCLAST_IMAGES") or _digest_of(checkout)
     archive = build_dir() / f"{key}.tar"
     if archive.exists():
         return archive
-    base = base_images()[PYTHON]
+    base = image(PYTHON)
     with tempfile.TemporaryDirectory(dir=build_dir()) as folder:
         layout = Path(folder) / "layout"
         _buildah("pull", "--quiet", f"docker-archive:{base}")
         for target in TARGETS:
-            image = f"{REPOSITORY}/{target}:{key}"
-            arguments = ["--build-arg", f"PYTHON={PYTHON}", "--build-arg", "UNPINNED=true", "--target", target, "--tag", image]
+            reference = f"{REPOSITORY}/{target}:{key}"
+            arguments = [
+                "--build-arg",
+                f"PYTHON={PYTHON}",
+                "--build-arg",
+                "UNPINNED=true",
+                "--target",
+                target,
+                "--tag",
+                reference,
+            ]
             _buildah(
                 "build",
                 "--quiet",
@@ -82,7 +120,9 @@ def project_images(checkout: Path = _ROOT) -> Path:
                 *arguments,
                 str(checkout),
             )
-            _buildah("push", "--quiet", "--disable-compression", image, f"oci:{layout}:{target}")
+            _buildah(
+                "push", "--quiet", "--compression-format", "gzip", "--compression-level", "1", reference, f"oci:{layout}:{target}"
+            )
         _name_images(layout, key)
         unfinished = archive.with_suffix(".building")
         subprocess.run(["tar", "-C", str(layout), "-cf", str(unfinished), "."], check=True)
@@ -109,7 +149,15 @@ def _buildah(verb: str, *arguments: str) -> None:
 def _digest_of(checkout: Path) -> str:
     """A key of everything that the Dockerfile reads."""
     listed = ["git", "-C", str(checkout), "ls-files", "-co", "--exclude-standard", "-z", "--"]
-    paths = ["Dockerfile", "requirements.lock", "requirements-build.lock", "pyproject.toml", "libs", "services"]
+    paths = [
+        "Dockerfile",
+        "images/parts.py",
+        "requirements.lock",
+        "requirements-build.lock",
+        "pyproject.toml",
+        "libs",
+        "services",
+    ]
     names = subprocess.run([*listed, *paths], capture_output=True, text=True, check=True).stdout
     digest = hashlib.sha256()
     for name in sorted(filter(None, names.split("\0"))):
@@ -196,6 +244,11 @@ def _python(layer: Path) -> Mapping[str, object]:
     return {"Cmd": ["python"], "Env": ["PATH=/opt/python/bin:/usr/local/bin:/usr/bin:/bin"]}
 
 
+def _packages(packages: list[str], layer: Path) -> Mapping[str, object]:
+    _debian(layer, packages, [_LEFT_OUT])
+    return {"Cmd": ["sh"]}
+
+
 def _mpi(layer: Path) -> Mapping[str, object]:
     hooks = [
         'mkdir -p "$1"/run/sshd; rm -f "$1"/etc/ssh/ssh_host_*; chroot "$1" ssh-keygen -A; chroot "$1" useradd -m -u 1000 mpi',
@@ -236,3 +289,26 @@ def _debian(layer: Path, packages: list[str], hooks: list[str]) -> None:
     )
     if ended.returncode:
         raise RuntimeError(f"mmdebstrap: {ended.stderr[-2000:]}")
+
+
+def sizes(archive: Path) -> dict[str, dict[str, int]]:
+    """The layers of each image of the project, by target: the bytes of each when unpacked, by its digest, from the lowest."""
+    found: dict[str, int] = {}
+    with tarfile.open(archive) as tar:
+
+        def blob(digest: str) -> IO[bytes]:
+            return cast("IO[bytes]", tar.extractfile(f"./blobs/{digest.replace(':', '/')}"))
+
+        def unpacked(digest: str) -> int:
+            if digest not in found:
+                with gzip.open(blob(digest)) as layer:
+                    found[digest] = sum(len(chunk) for chunk in iter(lambda: layer.read(1 << 20), b""))
+            return found[digest]
+
+        index = json.load(cast("IO[bytes]", tar.extractfile("./index.json")))
+        names = {each["digest"]: each["annotations"]["org.opencontainers.image.ref.name"] for each in index["manifests"]}
+        manifests = {name: json.load(blob(digest)) for digest, name in names.items()}
+        return {
+            name: {each["digest"]: unpacked(each["digest"]) for each in manifest["layers"]}
+            for name, manifest in manifests.items()
+        }

@@ -44,6 +44,11 @@ class Node:
         return (self.directory / "images.done").exists()
 
     @property
+    def static_pods(self) -> Path:
+        """The folder from which the kubelet takes pods without the API server."""
+        return self.directory / "static"
+
+    @property
     def pid(self) -> int | None:
         """The process id of the first process of the node; None if the node is off."""
         try:
@@ -56,7 +61,8 @@ class Node:
     def write_files(self, kubeconfig: Path, proxy_kubeconfig: Path, server: str) -> None:
         """Write what the programs of the node read. `server`: the address of the API server."""
         directory = self.directory
-        (directory / "root").mkdir(parents=True, exist_ok=True)
+        for folder in (directory / "root", self.static_pods):
+            folder.mkdir(parents=True, exist_ok=True)
         (directory / "kubelet.kubeconfig").write_text(kubeconfig.read_text())
         (directory / "hosts").write_text(f"127.0.0.1 localhost\n{self.address} {self.name}\n{server} apiserver\n")
         (directory / "resolv.conf").write_text(f"nameserver {_DNS}\n")
@@ -96,6 +102,16 @@ class Node:
     def enter(self, *command: str, check: bool = True) -> str:
         """Run a command on the node, and return what it prints."""
         return network.run(f"nsenter --target {self.pid} --mount --uts --ipc --net --pid --cgroup", *command, check=check)
+
+    def load(self, image: Path) -> None:
+        """Import the tarball of an image."""
+        self.enter("ctr", "-n", "k8s.io", "images", "import", str(image))
+
+    def configure_kubelet(self, **changes: object) -> None:
+        """Start the kubelet again with other fields of its configuration."""
+        path = self.directory / "kubelet.yaml"
+        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}))
+        self.enter("pkill", "-x", "kubelet")
 
     def stop_kubelet(self) -> None:
         """End the kubelet; containers go on."""
@@ -171,6 +187,7 @@ def _kubelet(reserved: str, directory: Path) -> dict[str, object]:
         "nodeStatusUpdateFrequency": "5s",
         "nodeStatusReportFrequency": "30s",
         "resolvConf": str(directory / "resolv.conf"),
+        "staticPodPath": str(directory / "static"),
         "systemReserved": {"memory": reserved},
     }
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from tests.real_cluster import images
 from tests.real_cluster.cluster import Access
 
-__all__ = ["ROOT", "gang", "phase_of", "pods_of", "wait_for", "wait_for_phase"]
+__all__ = ["ROOT", "followed", "gang", "mpi_job", "phase_of", "pods_of", "wait_for", "wait_for_phase"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,3 +72,40 @@ def gang(name: str, *, pods: int, cpu: str, command: str, **spec: Any) -> dict[s
         "metadata": {"name": name, "namespace": "default"},
         "spec": body,
     }
+
+
+def mpi_job(name: str, *, port: int, ssh: list[str], user: int = 0) -> dict[str, Any]:
+    """A Job whose launcher starts a rank in each of two workers over ssh.
+
+    `port`: where their sshd listens; `ssh`: flags of the plugin; `user`: who runs all of it.
+    """
+    serve = f"exec /usr/sbin/sshd -De -p {port}"
+    if user:  # a user reads no host key of root, and starts no session for another
+        serve += " -h /tmp/key -o StrictModes=no -o PidFile=none -o UsePAM=no"
+        serve = f"ssh-keygen -q -t ed25519 -N '' -f /tmp/key && {serve}"
+    run = "mpirun --allow-run-as-root --host $MPI_HOST -np 2 sh -c 'echo rank $OMPI_COMM_WORLD_RANK on $(hostname)'"
+    body = gang(name, pods=1, cpu="100m", command="")
+    tasks = []
+    for task, pods, command in (("launcher", 1, run), ("worker", 2, f"mkdir -p /run/sshd; {serve}")):
+        found = gang(name, pods=pods, cpu="100m", command=command)["spec"]["tasks"][0]
+        spec = found["template"]["spec"]
+        spec["containers"][0]["image"] = images.MPI
+        if user:
+            spec["securityContext"] = {"runAsUser": user, "runAsGroup": user, "fsGroup": user, "runAsNonRoot": True}
+        tasks.append({**found, "name": task})
+    tasks[0]["policies"] = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+    plugins = {"mpi": ["--master=launcher", "--worker=worker", f"--port={port}"], "svc": ["--wait-for-workers"], "ssh": ssh}
+    body["spec"] |= {"minAvailable": 3, "tasks": tasks, "plugins": plugins}
+    return body
+
+
+@contextlib.contextmanager
+def followed(cluster: Access, *arguments: str) -> Iterator[IO[str]]:
+    """What a kubectl prints that goes on until it is ended."""
+    command = ["kubectl", f"--kubeconfig={cluster.kubeconfig}", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        finally:
+            process.terminate()

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from tests.real_cluster import images
-from tests.real_cluster.conftest import Cluster
-from tests.real_cluster.seen import gang, pods_of, wait_for, wait_for_phase
+from tests.real_cluster.conftest import Cluster, Release
+from tests.real_cluster.seen import gang, mpi_job, pods_of, wait_for, wait_for_phase
 
 _READY = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'
 
 
-def test_the_installed_release_passes_helm_test(installed: Cluster) -> None:
-    assert "Phase:          Succeeded" in installed.helm("test", "pyroclast", "--namespace=pyroclast-system")
+def test_images_of_admission_and_the_controllers_are_small_and_share_most_layers(built_images: Path) -> None:
+    layers = images.sizes(built_images)
+    for target in ("admission", "job-controller", "jobflow-controller"):
+        assert sum(layers[target].values()) < 150e6, target
+    common = set.intersection(*map(set, layers.values()))
+    assert sum(layers["admission"][layer] for layer in common) > 140e6
 
 
-def test_the_first_thing_that_a_new_user_sees_is_no_warning(installed: Cluster) -> None:
-    events = installed.get("events", "--all-namespaces")
-    ours = [
-        each for each in events if each["reportingComponent"].startswith("pyroclast") or "volcano" in each["reportingComponent"]
-    ]
-    assert [each["message"] for each in ours if each["type"] == "Warning"] == []
+def test_the_commands_of_the_page_for_production_lead_to_an_mpi_job_without_a_warning(release: Release) -> None:
+    assert "Phase:          Succeeded" in release.said
+    assert release.said.count("POD LOGS") == 1
+    assert "  Completed" in release.said
+    assert "mpirun --host mpi-worker-0.mpi,mpi-worker-1.mpi" in release.said
+    assert release.warnings == []
 
 
 def test_a_gang_starts_on_all_nodes_together_and_completes(installed: Cluster) -> None:
@@ -32,18 +37,7 @@ def test_a_gang_starts_on_all_nodes_together_and_completes(installed: Cluster) -
 
 
 def test_mpirun_starts_ranks_on_other_nodes_over_ssh(installed: Cluster) -> None:
-    body = gang("ring", pods=1, cpu="100m", command="")
-    launcher, worker = _mpi_task("launcher", 1), _mpi_task("worker", 2)
-    run = "mpirun --allow-run-as-root --host $MPI_HOST -np 2 sh -c 'echo rank $OMPI_COMM_WORLD_RANK on $(hostname)'"
-    launcher["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", run]
-    launcher["policies"] = [{"event": "TaskCompleted", "action": "CompleteJob"}]
-    worker["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", "mkdir -p /run/sshd && exec /usr/sbin/sshd -De"]
-    body["spec"] |= {
-        "minAvailable": 3,
-        "tasks": [launcher, worker],
-        "plugins": {"mpi": ["--master=launcher", "--worker=worker", "--port=22"], "svc": ["--wait-for-workers"], "ssh": []},
-    }
-    installed.apply([body])
+    installed.apply([mpi_job("ring", port=22, ssh=[])])
     wait_for_phase(installed, "ring", "Completed", 120)
     told = installed.kubectl("logs", "ring-launcher-0")
     assert {f"rank {rank} on ring-worker-{rank}" for rank in (0, 1)} <= set(told.splitlines()), told
@@ -115,10 +109,3 @@ def test_work_goes_on_after_a_power_cut_of_the_node_that_holds_the_leaders(insta
         node.start()
         wait_for(lambda: ready() == "True" and node.has_all_images, "the node", 180)
         installed.kubectl("delete", "vcjob", "after")
-
-
-def _mpi_task(name: str, replicas: int) -> dict:
-    task = gang("x", pods=replicas, cpu="100m", command="")["spec"]["tasks"][0]
-    task["name"] = name
-    task["template"]["spec"]["containers"][0] |= {"image": images.MPI, "imagePullPolicy": "IfNotPresent"}
-    return task

@@ -129,16 +129,26 @@ domains.
 """
 
 _SCRIPT: Final = """\
+rounds=0
 while :; do
   found=0
   for host in {hosts}; do
     if resolves "$host" >/dev/null 2>&1; then found=$((found + 1)); fi
   done
-  if [ "$found" -ge {needed} ]; then break; fi
+  if [ "$found" -ge {needed} ]; then
+    rounds=$((rounds + 1))
+    if [ "$rounds" -ge 3 ]; then break; fi
+    sleep 1
+    continue
+  fi
+  rounds=0
   echo "$found of {needed} names of task {task} resolve, waiting for more"
   sleep 2
 done
 echo "{needed} names of task {task} resolve"
+"""
+"""Waits until enough names resolve three times, a second apart: a cluster has several DNS servers, and each learns a name in its
+own time.
 """
 
 

@@ -24,6 +24,7 @@ __all__ = ["Builder", "Built", "is_possible"]
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "test", "tests", "idlelib", "site-packages", "lib2to3", "turtledemo")
 _RUNTIME = ("dl", "pthread", "rt", "util", "m", "resolv", "nss_dns", "nss_files", "gcc_s", "stdc++")
 _FROM_THE_MACHINE = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl/certs/ca-certificates.crt")
+_TOOLS = ("sh", "mkdir", "rm")
 _AUTHORITIES = dict.fromkeys(("PIP_CERT", "SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt")
 # Mounts the layers of a stage and runs a command in them; with mounts (a place, what lies there or nothing for memory) as a
 # container is run: their places are made first, then the root is read-only.
@@ -88,7 +89,8 @@ class Builder:
         if name in self._built:
             return self._built[name]
         stage = self._stages[name]
-        below = self.build(stage.base) if stage.base in self._stages else Built([self.base])
+        base = [self._new("scratch")] if stage.base == "scratch" else [self.base]
+        below = self.build(stage.base) if stage.base in self._stages else Built(base)
         built = Built([self._new(f"{name}-layer"), *below.layers], dict(below.environment), below.folder, below.user)
         arguments: dict[str, str] = {}
         for each in stage.instructions:
@@ -127,8 +129,8 @@ class Builder:
         (origin,) = [each.removeprefix("--from=") for each in options if each.startswith("--from=")] or [""]
         into = built.layers[0] / os.path.join(built.folder, target).lstrip("/")
         for source in sources:
-            if origin:  # what stages make lies in their own layer
-                shutil.copytree(self.build(origin).layers[0] / source.lstrip("/"), into, symlinks=True)
+            if origin:
+                self._copy_from(self.build(origin), source.strip("/"), into)
                 continue
             found = [file for file in images.context(self._root) if file == source or file.startswith(f"{source}/")]
             assert found, f"{source} is not in the context"
@@ -136,6 +138,12 @@ class Builder:
                 place = into / (Path(file).name if file == source else Path(file).relative_to(source))
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(self._root / file, place)
+
+    def _copy_from(self, origin: Built, source: str, into: Path) -> None:
+        into.mkdir(parents=True, exist_ok=True)
+        at, layers = self._new("view"), ":".join(map(str, origin.layers))
+        script = f"mount -t overlay overlay -o lowerdir={layers} {at} && cp -a {at}/{source}/. {into}/"
+        subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], check=True)
 
     def command(
         self,
@@ -196,9 +204,10 @@ def _make_base(root: Path) -> None:
     )
     (programs / "pip").chmod(0o755)
     (root / "bin").mkdir()
-    shell = Path(os.path.realpath("/bin/sh"))
-    shutil.copy(shell, root / "bin/sh")
-    loaded = [executable, shell, *library.rglob("*.so")]
+    tools = [Path(os.path.realpath(f"/bin/{name}")) for name in _TOOLS]
+    for name, tool in zip(_TOOLS, tools, strict=True):
+        shutil.copy(tool, root / "bin" / name)
+    loaded = [executable, *tools, *library.rglob("*.so")]
     names = {path for each in loaded for path in _libraries(each)} | _runtime_libraries(executable)
     for name in [*names, *(path for path in _FROM_THE_MACHINE if Path(path).exists())]:
         place = root / str(name).lstrip("/")

@@ -61,7 +61,7 @@ def test_file_sync_maps_each_python_file_to_site_packages_by_one_rule(artifact):
     (site,) = {rule["dest"] for rule in artifact["sync"]["manual"]}
     base = images.argument_defaults((render.ROOT / "Dockerfile").read_text())["PYTHON"]
     assert site == f"/opt/pyroclast/lib/python{re.search(r'python:([0-9.]+)', base)[1]}/site-packages"
-    sources = [path for path in images.context(render.ROOT) if path.endswith(".py")]
+    sources = [path for path in images.context(render.ROOT) if path.endswith(".py") and not path.startswith("images/")]
     for path in sources:
         (rule,) = (rule for rule in artifact["sync"]["manual"] if matches(path, rule["src"]))
         assert path.removeprefix(rule["strip"]).split("/")[0] in images.PACKAGES, path
@@ -163,15 +163,28 @@ def test_profile_is_activated_by_its_kube_context_and_does_not_push_images(name,
     taken = [
         profile
         for profile in CONFIG["profiles"]
-        if any(re.fullmatch(each["kubeContext"], context) for each in profile["activation"])
+        if any(re.fullmatch(each["kubeContext"], context) for each in profile.get("activation", ()))
     ]
     assert [profile["name"] for profile in taken] == [name]
     assert taken[0]["build"]["local"] == {"push": False}
     assert VALUES["basic"]["image_pull_policy"] == "IfNotPresent"
 
 
+def test_profile_for_buildah_builds_each_target_with_the_files_of_the_context():
+    (profile,) = (each for each in CONFIG["profiles"] if each["name"] == "buildah")
+    patches = {(each["op"], each["path"]): each.get("value") for each in profile["patches"]}
+    for index, artifact in enumerate(CONFIG["build"]["artifacts"]):
+        assert ("remove", f"/build/artifacts/{index}/docker") in patches
+        custom = patches["add", f"/build/artifacts/{index}/custom"]
+        assert custom["buildCommand"] == f"images/build {artifact['docker']['target']}"
+        paths, ignored = custom["dependencies"]["paths"], custom["dependencies"]["ignore"]
+        files = [file for file in images.context(render.ROOT) if file not in {"README.md", "LICENSE"}]
+        assert [file for file in files if not any(fnmatch(file, path) or file.startswith(f"{path}/") for path in paths)] == []
+        assert [file for file in files if any(fnmatch(file, path) for path in ignored)] == []
+
+
 @pytest.mark.parametrize("context", ["production", "team-kind-production", "minikube-production"])
 def test_no_profile_is_activated_in_a_production_context(context):
-    patterns = [each["kubeContext"] for profile in CONFIG["profiles"] for each in profile["activation"]]
+    patterns = [each["kubeContext"] for profile in CONFIG["profiles"] for each in profile.get("activation", ())]
     assert not [pattern for pattern in patterns if re.fullmatch(pattern, context)]
     assert set("".join(patterns)) <= set(string.ascii_letters + "-.*")

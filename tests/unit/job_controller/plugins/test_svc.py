@@ -190,10 +190,31 @@ def test_wait_script_for_fifty_thousand_workers_is_short_and_names_all_hosts():
     assert told.stdout.split() == [f"j-worker-{index}.j" for index in range(50_000)]
 
 
+def _tools(folder, *names):
+    """What an image has, with a `sleep` that takes no time."""
+    for name in ["sh", "sed", *names]:
+        (folder / name).symlink_to(Path(sys.executable).resolve() if name == "python3" else shutil.which(name))
+    (folder / "sleep").symlink_to(shutil.which("true"))
+
+
+def test_launcher_waits_until_names_resolve_three_times_as_a_cluster_has_several_dns_servers(tmp_path):
+    _tools(tmp_path)
+    count = tmp_path / "count"
+    count.write_text("0\n")
+    getent = f"#!{tmp_path}/sh\nread n <{count}; n=$((n + 1)); echo $n >{count}; [ $n -ne 3 ]\n"
+    (tmp_path / "getent").write_text(getent)
+    (tmp_path / "getent").chmod(0o755)
+    (container,) = waiting_in(pod_of(SvcPlugin(WAIT), job(task("launcher"), task("worker", 2)), "launcher"))
+    command = [str(tmp_path / "sh"), "-c", container["command"][2]]
+    ended = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=20, check=True)
+    again = "1 of 2 names of task worker resolve, waiting for more\n"
+    assert ended.stdout == f"{again}2 names of task worker resolve\n"
+    assert count.read_text() == "10\n", "three rounds after the one that failed"
+
+
 @pytest.mark.parametrize("program", ["getent", "python3"])
 def test_launcher_resolves_names_with_what_the_image_has(tmp_path, program):
-    for name in ["sh", "sleep", "sed", program]:
-        (tmp_path / name).symlink_to(Path(sys.executable).resolve() if name == "python3" else shutil.which(name))
+    _tools(tmp_path, program)
     (container,) = waiting_in(pod_of(SvcPlugin(WAIT), job(task("launcher"), task("worker", 2)), "launcher"))
     script = container["command"][2].replace("j-worker-0.j", "localhost").replace("j-worker-1.j", "127.0.0.1")
     ended = subprocess.run(
