@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, wait_until
@@ -94,34 +93,6 @@ def test_kubectl_get_prints_tables_of_pods_and_nodes(cluster: Cluster, web: str)
     assert "pod/web" in cluster.kubectl("get", "all", "-n", web)
 
 
-def test_kubectl_get_honours_output_formats_and_selectors(cluster: Cluster, settings: str) -> None:
-    assert yaml.safe_load(cluster.kubectl("get", "cm", "settings", "-n", settings, "-o", "yaml"))["data"]["colour"] == "red"
-    assert cluster.get("cm", "-n", settings, "-l", "app=demo")["items"][0]["kind"] == "ConfigMap"
-    assert cluster.kubectl("get", "cm", "settings", "-n", settings, "-o", "jsonpath={.data.size}") == "small"
-    assert cluster.kubectl("get", "cm", "settings", "-n", settings, "-o", "name") == "configmap/settings\n"
-    columns = "custom-columns=N:.metadata.name,C:.data.colour"
-    assert rows(cluster.kubectl("get", "cm", "-n", settings, "-l", "app=demo", "-o", columns)) == [
-        ["N", "C"],
-        ["settings", "red"],
-    ]
-    assert "settings" in cluster.kubectl("get", "cm", "-n", settings, "--sort-by=.metadata.name")
-    selected = cluster.kubectl("get", "cm", "-n", settings, "--field-selector", "metadata.name=settings", "-o", "name")
-    assert selected == "configmap/settings\n"
-
-
-def test_kubectl_get_with_chunk_size_lists_all_objects_in_order(cluster: Cluster, namespace: str) -> None:
-    items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{number}"}} for number in range(7)]
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    names = cluster.kubectl("get", "cm", "-n", namespace, "--chunk-size=2", "-o", "name").split()
-    assert [name for name in names if name.startswith("configmap/c")] == [f"configmap/c{number}" for number in range(7)]
-
-
-def test_kubectl_get_reports_a_missing_object_and_an_unknown_resource_type(cluster: Cluster, namespace: str) -> None:
-    assert cluster.refused("get", "pod", "nope", "-n", namespace) == 'Error from server (NotFound): pods "nope" not found\n'
-    assert cluster.refused("get", "vj", "x", "-n", namespace).endswith('(NotFound): jobs.batch.volcano.sh "x" not found\n')
-    assert "the server doesn't have a resource type" in cluster.refused("get", "nonsense")
-
-
 def test_kubectl_watch_prints_added_modified_and_deleted_events(cluster: Cluster, settings: str) -> None:
     lines: list[str] = []
     command = f"kubectl --kubeconfig {cluster.kubeconfig} get cm settings -n {settings} -w --output-watch-events"
@@ -178,121 +149,12 @@ def test_kubectl_events_lists_events_of_a_namespace_and_of_a_pod(cluster: Cluste
     assert "Noticed" in cluster.kubectl("events", "-n", web, "--for", "pod/web")
 
 
-def test_kubectl_create_subcommands_create_objects_and_refuse_an_existing_name(cluster: Cluster, namespace: str) -> None:
-    def create(*arguments: str) -> str:
-        return cluster.kubectl("create", *arguments, "-n", namespace)
-
-    assert create("configmap", "plain", "--from-literal=a=b") == "configmap/plain created\n"
-    assert create("secret", "generic", "hidden", "--from-literal=k=v") == "secret/hidden created\n"
-    assert cluster.get("secret", "hidden", "-n", namespace)["data"] == {"k": "dg=="}
-    assert create("serviceaccount", "robot") == "serviceaccount/robot created\n"
-    assert create("role", "reader", "--verb=get,list", "--resource=pods") == "role.rbac.authorization.k8s.io/reader created\n"
-    assert "rolebinding" in create("rolebinding", "readers", "--role=reader", f"--serviceaccount={namespace}:robot")
-    assert create("quota", "limits", "--hard=pods=10") == "resourcequota/limits created\n"
-    assert create("deployment", "app", "--image=nginx:1", "--replicas=0") == "deployment.apps/app created\n"
-    assert create("configmap", "dry", "--from-literal=a=b", "--dry-run=server") == "configmap/dry created (server dry run)\n"
-    assert 'configmaps "dry" not found' in cluster.refused("get", "configmap", "dry", "-n", namespace)
-    assert create("token", "robot").count(".") == 2
-    assert "already exists" in cluster.refused("create", "configmap", "plain", "-n", namespace)
-
-
-def test_kubectl_auth_can_i_answers_by_the_roles_of_an_impersonated_account(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "serviceaccount", "robot", "-n", namespace)
-    cluster.kubectl("create", "role", "reader", "--verb=get", "--resource=pods", "-n", namespace)
-    cluster.kubectl("create", "rolebinding", "readers", "--role=reader", f"--serviceaccount={namespace}:robot", "-n", namespace)
-    robot = f"--as=system:serviceaccount:{namespace}:robot"
-    assert cluster.kubectl("auth", "can-i", "create", "vcjob") == "yes\n"
-    assert cluster.kubectl("auth", "can-i", "get", "pods", "-n", namespace, robot) == "yes\n"
-    assert cluster.refused("auth", "can-i", "delete", "pods", "-n", namespace, robot) == ""  # "no" goes to standard output
-    assert "pods" in cluster.kubectl("auth", "can-i", "--list", "-n", namespace, robot)
-    assert "system:masters" in cluster.kubectl("auth", "whoami")
-    assert "Forbidden" in cluster.refused("get", "secrets", "-n", namespace, robot)
-
-
-def test_client_side_apply_reports_created_unchanged_and_configured(cluster: Cluster, namespace: str) -> None:
-    def apply(text: str) -> str:
-        return cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=text)
-
-    assert apply(DEPLOYMENT) == "deployment.apps/front created\n"
-    assert apply(DEPLOYMENT) == "deployment.apps/front unchanged\n"
-    assert apply(DEPLOYMENT.replace("nginx:1", "nginx:2")) == "deployment.apps/front configured\n"
-    containers = cluster.get("deployment", "front", "-n", namespace)["spec"]["template"]["spec"]["containers"]
-    assert [container["image"] for container in containers] == ["nginx:2", "busybox:1"]
-    assert apply(CONFIG_MAP) == "configmap/settings created\n"
-    assert apply(CONFIG_MAP.replace("size: small", "size: large")) == "configmap/settings configured\n"
-    manifest = job("applied", command=["sleep", "1"])
-    assert apply(manifest) == "job.batch.volcano.sh/applied created\n"
-    assert apply(manifest) == "job.batch.volcano.sh/applied configured\n"  # its list of tasks has defaults in it by now
-
-
-def test_server_side_apply_refuses_conflicts_unless_forced(cluster: Cluster, namespace: str) -> None:
-    def apply(manager: str, text: str, *more: str) -> tuple[str, ...]:
-        return ("apply", "--server-side", "--field-manager", manager, "-n", namespace, "-f", "-", *more)
-
-    assert cluster.kubectl(*apply("one", CONFIG_MAP), stdin=CONFIG_MAP) == "configmap/settings serverside-applied\n"
-    other = CONFIG_MAP.replace("red", "blue")
-    said = cluster.refused(*apply("two", other), stdin=other)
-    assert 'conflict with "one": .data.colour' in said
-    cluster.kubectl(*apply("two", other, "--force-conflicts"), stdin=other)
-    assert cluster.get("cm", "settings", "-n", namespace)["data"]["colour"] == "blue"
-
-
 def test_apply_prune_deletes_objects_removed_from_the_manifest(cluster: Cluster, namespace: str) -> None:
     prune = ("--prune", "-l", "app=demo", "--prune-allowlist=core/v1/ConfigMap")
     both = f"{CONFIG_MAP}---{CONFIG_MAP.replace('name: settings', 'name: more')}"
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=both)
     assert "configmap/more pruned" in cluster.kubectl("apply", "-n", namespace, *prune, "-f", "-", stdin=CONFIG_MAP)
     assert cluster.kubectl("get", "cm", "-n", namespace, "-l", "app=demo", "-o", "name") == "configmap/settings\n"
-
-
-def test_kubectl_diff_prints_the_change_and_does_not_store_it(cluster: Cluster, settings: str) -> None:
-    said = subprocess.run(
-        ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "diff", "-n", settings, "-f", "-"],
-        input=CONFIG_MAP.replace("red", "green"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert said.returncode == 1, said.stderr
-    assert "+  colour: green" in said.stdout
-    assert cluster.get("cm", "settings", "-n", settings)["data"]["colour"] == "red"
-
-
-@pytest.mark.parametrize(
-    ("how", "patch"),
-    [
-        *((how, '{"data":{"colour":"blue"}}') for how in ("merge", "strategic")),
-        ("json", '[{"op":"replace","path":"/data/colour","value":"blue"}]'),
-    ],
-)
-def test_kubectl_patch_changes_one_key_and_reports_no_change_when_repeated(
-    cluster: Cluster, settings: str, how: str, patch: str
-) -> None:
-    change = ("patch", "cm", "settings", "-n", settings, "--type", how, "-p", patch)
-    assert cluster.kubectl(*change) == "configmap/settings patched\n"
-    assert cluster.get("cm", "settings", "-n", settings)["data"] == {"colour": "blue", "size": "small"}
-    assert cluster.kubectl(*change).endswith("patched (no change)\n")
-
-
-def test_strategic_patch_merges_containers_and_is_refused_for_custom_resources(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=DEPLOYMENT)
-    patch = '{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"busybox:2"}]}}}}'
-    cluster.kubectl("patch", "deployment", "front", "-n", namespace, "-p", patch)
-    containers = cluster.get("deployment", "front", "-n", namespace)["spec"]["template"]["spec"]["containers"]
-    assert {container["name"]: container["image"] for container in containers} == {"main": "nginx:1", "side": "busybox:2"}
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("strict", command=["sleep", "1"]))
-    said = cluster.refused("patch", "vcjob", "strict", "-n", namespace, "-p", "{}")
-    assert "application/merge-patch+json" in said
-
-
-def test_kubectl_patch_of_the_status_subresource_changes_only_the_status(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=DEPLOYMENT)
-    change = {"spec": {"paused": True}, "status": {"conditions": [{"type": "Checked", "status": "True"}]}}
-    patch = ("--subresource=status", "--type=merge", "-p", json.dumps(change))
-    assert cluster.kubectl("patch", "deployment", "front", "-n", namespace, *patch) == "deployment.apps/front patched\n"
-    found = cluster.get("deployment", "front", "-n", namespace, "--subresource=status")
-    assert "Checked" in {each["type"] for each in found["status"]["conditions"]}
-    assert "paused" not in found["spec"]
 
 
 def test_kubectl_edit_stores_the_change_made_by_the_editor(cluster: Cluster, settings: str, tmp_path: Path) -> None:
@@ -318,44 +180,6 @@ def test_kubectl_replace_refuses_a_stale_resource_version_unless_forced(cluster:
     assert "the object has been modified" in cluster.refused("replace", "-n", settings, "-f", "-", stdin=json.dumps(stale))
     forced = cluster.kubectl("replace", "--force", "-n", settings, "-f", "-", stdin=CONFIG_MAP)
     assert "configmap/settings replaced" in forced
-
-
-def test_kubectl_scale_set_image_and_rollout_restart_update_a_deployment(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=DEPLOYMENT)
-    assert cluster.kubectl("scale", "deployment", "front", "--replicas=0", "-n", namespace) == "deployment.apps/front scaled\n"
-    said = cluster.refused("scale", "deployment", "front", "--current-replicas=5", "--replicas=2", "-n", namespace)
-    assert "Expected replicas to be 5" in said
-    assert "image updated" in cluster.kubectl("set", "image", "deployment/front", "main=nginx:3", "-n", namespace)
-    assert "restarted" in cluster.kubectl("rollout", "restart", "deployment/front", "-n", namespace)
-
-
-def test_kubectl_label_and_annotate_change_metadata(cluster: Cluster, settings: str) -> None:
-    assert cluster.kubectl("label", "cm", "settings", "-n", settings, "tier=one") == "configmap/settings labeled\n"
-    assert cluster.kubectl("annotate", "cm", "settings", "-n", settings, "note=here") == "configmap/settings annotated\n"
-    metadata = cluster.get("cm", "settings", "-n", settings)["metadata"]
-    assert (metadata["labels"]["tier"], metadata["annotations"]["note"]) == ("one", "here")
-    assert cluster.kubectl("label", "cm", "settings", "-n", settings, "tier-") == "configmap/settings unlabeled\n"
-    assert cluster.kubectl("annotate", "cm", "--all", "-n", settings, "all=yes").count("annotated") >= 1
-
-
-@pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
-def test_kubectl_delete_deletes_or_orphans_dependents_by_cascade_mode(cluster: Cluster, namespace: str, cascade: str) -> None:
-    cluster.kubectl("create", "configmap", "owner", "-n", namespace)
-    uid = cluster.get("cm", "owner", "-n", namespace)["metadata"]["uid"]
-    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
-    owner = {**kind, "name": "owner", "uid": uid, "blockOwnerDeletion": True}
-    owned = {**kind, "metadata": {"name": "owned", "ownerReferences": [owner]}}
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(owned))
-    assert cluster.kubectl("delete", "cm", "owner", f"--cascade={cascade}", "-n", namespace) == 'configmap "owner" deleted\n'
-
-    def left() -> str:
-        return cluster.kubectl("get", "cm", "owned", "-n", namespace, "--ignore-not-found", "-o", "yaml")
-
-    if cascade == "orphan":
-        wait_until(lambda: "ownerReferences" not in left(), "the owner reference to go")
-        assert left()
-    else:
-        wait_until(lambda: not left(), "the dependent to go")
 
 
 def test_kubectl_delete_supports_dry_run_force_and_label_selector(cluster: Cluster, web: str) -> None:
@@ -406,20 +230,7 @@ def test_kubectl_cordons_and_taints_a_node_and_drain_evicts_its_pods(cluster: Cl
         cluster.kubectl("taint", "nodes", node, "colour-")
 
 
-def test_kubectl_run_creates_a_pod_and_expose_creates_its_service(cluster: Cluster, namespace: str) -> None:
-    assert cluster.kubectl("run", "single", "--image=nginx:1", "--port=80", "-n", namespace) == "pod/single created\n"
-    assert "exposed" in cluster.kubectl("expose", "pod", "single", "--port=80", "-n", namespace)
-    assert cluster.get("service", "single", "-n", namespace)["spec"]["ports"][0]["port"] == 80
-
-
 def test_kubectl_top_and_exec_are_refused_and_cluster_info_prints_the_control_plane(cluster: Cluster, web: str) -> None:
     assert "Metrics API not available" in cluster.refused("top", "pods", "-n", web)
     assert cluster.refused("exec", "web", "-n", web, "--", "true")
     assert "control plane" in cluster.kubectl("cluster-info")
-
-
-def test_strict_validation_names_the_unknown_field(cluster: Cluster, namespace: str) -> None:
-    manifest = json.loads(job("typo", command=["sleep", "1"]))
-    manifest["spec"]["minAvailabel"] = 3
-    said = cluster.refused("create", "-n", namespace, "-f", "-", stdin=json.dumps(manifest))
-    assert 'unknown field "spec.minAvailabel"' in said

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.e2e.conformance import compare, matrix
 from tests.e2e.conformance.cases import load_cases
-from tests.e2e.conformance.commands import compared_commands, load_commands
+from tests.e2e.conformance.commands import compared_commands, load_commands, printed
 from tests.e2e.conformance.run import compared, transcripts
 
 
@@ -36,13 +36,14 @@ def main() -> int:
 async def _record(real: Path) -> int:
     with tempfile.TemporaryDirectory() as folder:
         answers = {case.id: found async for case, (found,) in transcripts({"real": real}, load_cases(), Path(folder))}
+    answers |= {each.id: found async for each, (found,) in printed([real], load_commands())}
     compare.keep(answers)
     return 0
 
 
 async def _run(arguments: argparse.Namespace) -> int:
     cases = [case for case in load_cases(aged=arguments.aged) if arguments.only in case.id]
-    commands = [each for each in load_commands() if arguments.only in f"commands: {each.name}"]
+    commands = [each for each in load_commands() if arguments.only in each.id]
     started, known = time.monotonic(), {(entry.case, entry.path) for entry in compare.load_known()}
     unequal = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -54,7 +55,7 @@ async def _run(arguments: argparse.Namespace) -> int:
             if found:
                 print(f"{case.id}: differs", *(f"    {one}" for one in found), sep="\n", flush=True)
         async for each, real, ours in compared_commands(arguments.real, arguments.ours, commands):
-            found = [one for one in compare.differences(real, ours) if (f"commands: {each.name}", one.path) not in known]
+            found = [one for one in compare.differences(real, ours) if (each.id, one.path) not in known]
             unequal += bool(found)
             if arguments.show:
                 _show(each.name, real, ours)

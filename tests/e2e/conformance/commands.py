@@ -29,6 +29,10 @@ class Commands:
     name: str
     steps: Sequence[Mapping[str, Any]]
 
+    @property
+    def id(self) -> str:
+        return f"commands: {self.name}"
+
 
 def load_commands() -> list[Commands]:
     """All sets of commands, in the order of the file."""
@@ -40,17 +44,22 @@ async def compared_commands(
     real: Path, ours: Path, wanted: Sequence[Commands]
 ) -> AsyncIterator[tuple[Commands, list[Any], list[Any]]]:
     """Each set with what it printed on either server, the real one first."""
+    async for commands, (one, other) in printed([real, ours], wanted):
+        yield commands, one, other
+
+
+async def printed(kubeconfigs: Sequence[Path], wanted: Sequence[Commands]) -> AsyncIterator[tuple[Commands, list[list[Any]]]]:
+    """Each set with what it printed on each of the servers."""
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def both(commands: Commands) -> list[list[Any]]:
+    async def all_of(commands: Commands) -> list[list[Any]]:
         async with gate:
-            return list(await asyncio.gather(_run(real, commands), _run(ours, commands)))
+            return list(await asyncio.gather(*(_run(each, commands) for each in kubeconfigs)))
 
-    tasks = [asyncio.ensure_future(both(commands)) for commands in wanted]
+    tasks = [asyncio.ensure_future(all_of(commands)) for commands in wanted]
     try:
         for commands, task in zip(wanted, tasks, strict=True):
-            one, other = await task
-            yield commands, one, other
+            yield commands, await task
     finally:
         for task in tasks:
             task.cancel()
