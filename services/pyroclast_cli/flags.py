@@ -52,7 +52,11 @@ HELP: Final = Flag("help", "h", default=False, kind="bool")
 GLOBAL_FLAGS: Final = (
     Flag("log-flush-frequency", "", "5s", "Maximum number of seconds between log flushes", "duration"),
     Flag("v", "v", 0, "number for the log level verbosity", "Level"),
-    Flag("vmodule", "", "", "comma-separated list of pattern=N settings for file-filtered logging", "moduleSpec"),
+    Flag(
+        *("vmodule", "", ""),
+        "comma-separated list of pattern=N settings for file-filtered logging (only works for the default text log format)",
+        "moduleSpec",
+    ),
 )
 
 

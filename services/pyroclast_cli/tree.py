@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from pyroclast.kube.basics.errors import ConnectionFailed, KubeError
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError
 from pyroclast.kube.credentials.config import ConfigError
 from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Context, Failure, Flag, FlagError, connected, parse, usage_table
 
@@ -122,6 +122,11 @@ def _help_of(root: Group, words: Sequence[str]) -> int:
     return 0
 
 
+def text_of(error: Exception) -> str:
+    """Return what an error says to a user: of an answer of the API server its own words, as kubectl and Volcano's programs do."""
+    return error.message if isinstance(error, ApiError) else str(error)
+
+
 def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
     try:
         values, positional = parse(arguments, (*leaf.all_flags, *GLOBAL_FLAGS))
@@ -135,8 +140,8 @@ def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
     except (Failure, ConfigError, KubeError) as error:
         if leaf.is_ours:
             away = "the API server does not answer: " if isinstance(error, ConnectionFailed) else ""
-            return _told(path, f"{away}{error}", error.status if isinstance(error, Failure) else USAGE_ERROR)
-        sys.stdout.write(f"Failed to{leaf.failure}: {error}\n")
+            return _told(path, f"{away}{text_of(error)}", error.status if isinstance(error, Failure) else USAGE_ERROR)
+        sys.stdout.write(f"Failed to{leaf.failure}: {text_of(error)}\n")
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED

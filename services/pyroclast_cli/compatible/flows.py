@@ -19,7 +19,7 @@ from pyroclast.views.jobs import phase_of
 from pyroclast.views.readable import age
 from pyroclast_cli.compatible.commands import required_key
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.tree import Group, Leaf, text_of
 from pyroclast_cli.views.output import fitted
 
 GAP: Final = 4
@@ -46,7 +46,7 @@ async def _create(context: Context, *, kind: _Kind) -> None:
         try:
             created = await context.client.create(kind.resource, body, namespace=namespace)
         except KubeError as error:
-            context.say(f"Failed to create {kind.resource.kind}: {error}")
+            context.say(f"Failed to create {kind.resource.kind}: {text_of(error)}")
         else:
             context.say(f"Created {kind.resource.kind}: {namespace}/{created['metadata']['name']}")
 
@@ -100,7 +100,7 @@ async def _delete(context: Context, *, kind: _Kind) -> None:
         try:
             await context.client.delete(kind.resource, key)
         except KubeError as error:
-            context.say(f"Failed to delete {kind.resource.kind}: {error}")
+            context.say(f"Failed to delete {kind.resource.kind}: {text_of(error)}")
         else:
             context.say(f"Deleted {kind.resource.kind}: {key}")
 

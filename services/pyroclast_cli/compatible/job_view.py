@@ -12,6 +12,7 @@ import orjson
 from pyroclast.api.types import EVENTS, JOBS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.views.readable import age
+from pyroclast_cli.tree import text_of
 
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
@@ -44,7 +45,7 @@ async def view_lines(client: Client, key: Key, *, with_conditions: bool) -> list
         listed, _ = await client.list(EVENTS, key.namespace)
         events = [event for event in listed if event["metadata"]["name"].startswith(f"{key.name}.")]
     except KubeError as error:
-        sys.stderr.write(f"Failed to list events: {error}\n")
+        sys.stderr.write(f"Failed to list events: {text_of(error)}\n")
     return [*job_lines(job, with_conditions=with_conditions), *event_lines(events, datetime.fromtimestamp(client.now(), UTC))]
 
 

@@ -37,7 +37,7 @@ async def _create(context: Context) -> None:
         "apiVersion": QUEUES.api_version,
         "kind": QUEUES.kind,
         "metadata": {"name": context.text("name")},
-        "spec": {"weight": context.number("weight")},
+        "spec": {"guarantee": {}, "weight": context.number("weight")},
         "status": {"state": context.text("state")},
     }
     await context.client.create(QUEUES, body)
