@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -19,7 +19,7 @@ from pyroclast_scheduler.eviction.freeable import would_fit
 from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes, InfeasibleNodesCache
 from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns, try_in_order
 from pyroclast_scheduler.eviction.search import VictimSearch, Wish
-from pyroclast_scheduler.eviction.victims import Residents, first_to_go, needed
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, loss_rank, needed
 from pyroclast_scheduler.model.fit_errors import Refusal
 from pyroclast_scheduler.model.hypernodes import has_topology
 from pyroclast_scheduler.model.jobs import Job
@@ -28,10 +28,8 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.session import Session
-from pyroclast_scheduler.session.statement import Statement
+from pyroclast_scheduler.session.statement import Statement, unit_of
 from pyroclast_scheduler.session.task_placement import fits, ranked, resolvable
-
-_SHIFT = 2**31  # makes every priority positive, so that each victim counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +40,9 @@ class Loss:
     victims: Sequence[Candidate]
 
     def rank(self, now: float) -> tuple[float, ...]:
-        """Return the sort key, smallest first: highest priority, sum of priorities, victims, start of the highest, row."""
-        priorities = [task.facts.pod.spec.priority or 0 for _, task in self.victims]
-        highest = [task for (_, task), each in zip(self.victims, priorities, strict=True) if each == max(priorities)]
-        started = [task.facts.started or now for task in highest]
-        return (priorities[0], sum(each + _SHIFT for each in priorities), len(priorities), -min(started), self.row)
+        """Return the sort key, smallest first: the loss of all pods that go with the victims, then the row."""
+        going = {each.uid: each for owner, task in self.victims for each in unit_of(owner, task)}
+        return (*loss_rank(going.values(), now), self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +116,8 @@ class _Trial:
 
 
 _MEMORY: Final = "preempt"
+_NATIVE_NODES: Final = 100
+"""For a pod of a group of Kubernetes, the losses of at least so many nodes are compared, as kube-scheduler does by default."""
 
 
 def execute(session: Session, arguments: Arguments) -> None:
@@ -136,7 +134,8 @@ def execute(session: Session, arguments: Arguments) -> None:
     book.open(session.snapshot, session.configuration)
     if not waiting:
         return
-    preemption = _Preemption(session, VictimSearch(session, residents, InfeasibleNodes(session, book), is_reclaim=False), dry_run)
+    search = VictimSearch(session, residents, InfeasibleNodes(session, book), is_reclaim=False)
+    preemption = _Preemption(session, search, dry_run, replace(settings, least=max(settings.least, _NATIVE_NODES)))
     for _, jobs in waiting:
         try_in_order(session, take_turns(session, jobs, preemption.against_others), preemption.against_itself)
     preemption.search.infeasible.close()
@@ -146,15 +145,19 @@ def execute(session: Session, arguments: Arguments) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Preemption:
-    """The action in one session. `dry_run`: None unless dry runs choose the nodes."""
+    """The action in one session. `dry_run`: None unless dry runs choose the nodes. `native`: that of groups of Kubernetes."""
 
     session: Session
     search: VictimSearch
     dry_run: DryRun | None
+    native: DryRun
 
-    def against_others(self, job: Job) -> bool:
-        """Preempt from other jobs. Return whether the job got any room."""
-        infeasible = None if self.dry_run is not None else self.search.infeasible
+    def _dry_run_for(self, job: Job) -> DryRun | None:
+        return self.dry_run if job.facts.group.keeps_phase else self.native
+
+    def against_others(self, job: Job) -> Statement | None:
+        """Preempt from other jobs. Return what makes room for the job, applied; None if nothing does."""
+        infeasible = None if self._dry_run_for(job) is not None else self.search.infeasible
 
         def take(statement: Statement, task: Task) -> None:
             def may_go(owner: Job, victim: Task) -> bool:
@@ -192,8 +195,8 @@ class _Preemption:
             return False
         if session.pre_predicate(wish.task, plan) is not None:
             return False
-        if self.dry_run is not None:
-            return self._by_dry_run(self.dry_run, statement, wish)
+        if (dry_run := self._dry_run_for(wish.job)) is not None:
+            return self._by_dry_run(dry_run, statement, wish)
         fits_now, nodes = would_fit(session, plan), search.nodes(wish)
         has_quota = bool(session.allocatable(session.queues[wish.job.facts.queue], plan, 1, wish.task))
         if has_quota:  # else the queue is full, so a pod of the queue must be evicted

@@ -33,8 +33,8 @@ def execute(session: Session, arguments: Arguments) -> None:
             take_turns(session, jobs, partial(_reclaim_for_job, session, search, queue))
 
 
-def _reclaim_for_job(session: Session, search: VictimSearch, queue: Queue, job: Job) -> bool:
-    """Reclaim for one job. Return whether it got any room."""
+def _reclaim_for_job(session: Session, search: VictimSearch, queue: Queue, job: Job) -> Statement | None:
+    """Reclaim for one job. Return what makes room for it, applied; None if nothing does."""
 
     def may_go(owner: Job, victim: Task) -> bool:
         if victim.status is not TaskStatus.RUNNING or not session.is_preemptable(owner, victim):

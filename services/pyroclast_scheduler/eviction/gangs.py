@@ -41,7 +41,7 @@ from pyroclast_scheduler.session.extension_points import Candidate, GangEviction
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.part_placement import missing
 from pyroclast_scheduler.session.session import Session
-from pyroclast_scheduler.session.statement import Statement
+from pyroclast_scheduler.session.statement import Move, Statement
 from pyroclast_scheduler.session.task_placement import alike, find
 
 T = TypeVar("T")
@@ -122,8 +122,24 @@ class GangKind:
 class _Plan:
     """Evictions and pipelined placements that are applied already. `places`: the hypernode of each sub-job, by UID."""
 
+    job: Job
     statement: Statement
     places: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def moves(self) -> Sequence[Move]:
+        """The evictions and placements in order."""
+        return self.statement.moves
+
+    def commit(self) -> None:
+        """Send the evictions to the cluster, and nominate the hypernodes."""
+        self.statement.commit()
+        for uid, place in self.places.items():
+            self.job.sub_jobs[uid].nominated_hyper_node = place
+
+    def discard(self) -> None:
+        """Undo all."""
+        self.statement.discard()
 
 
 @dataclass(slots=True)
@@ -158,18 +174,12 @@ def make_room(session: Session, arguments: Arguments, kind: GangKind) -> None:
     if not waiting:
         return
 
-    def makes_room(job: Job) -> bool:
-        plan = _Search(session, kind, residents, freeable, job, is_whole_allowed=is_whole_allowed).plan(most)
-        if plan is None:
-            return False
-        plan.statement.commit()
-        for uid, place in plan.places.items():
-            job.sub_jobs[uid].nominated_hyper_node = place
-        return True
+    def find(job: Job) -> _Plan | None:
+        return _Search(session, kind, residents, freeable, job, is_whole_allowed=is_whole_allowed).plan(most)
 
     for queue, jobs in waiting:
         if not (kind.is_reclaim and session.overused(queue)):
-            take_turns(session, jobs, makes_room)
+            take_turns(session, jobs, find)
 
 
 class _Search:
@@ -253,7 +263,7 @@ class _Search:
     def _simulate(self, domain: HyperNode, bundles: Sequence[Bundle]) -> _Plan | None:
         """Evict `bundles` and pipeline the pods of the job; None, with everything undone, if it is not pipelined afterwards."""
         session, job = self.session, self.job
-        plan = _Plan(session.statement())
+        plan = _Plan(job, session.statement())
         for owner, task in _candidates(bundles):
             plan.statement.evict(owner, session.plan(task.facts.shape), task, self.kind.name)
         tree = job.facts.group.spec.tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Final
@@ -19,6 +19,7 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.plugin_session import PluginSession
+from pyroclast_scheduler.session.statement import goes_whole, unit_of
 
 _GOING: Final = frozenset({TaskStatus.RELEASING})
 
@@ -64,8 +65,9 @@ def first_to_go(session: PluginSession, victims: Sequence[Candidate], preemptor:
     """Return `victims` in the order of eviction for pods of the queue `preemptor`.
 
     In one job the last task is evicted first, and in one queue the last job. Among several queues, the plugins decide, or else
-    the last queue is first.
+    the last queue is first. Of two jobs with the same priority, the one of which fewer pods go together is first.
     """
+    sizes = {task.uid: len(unit_of(job, task)) for job, task in victims if goes_whole(job, task)}
     job_orders = {job.facts.key: session.job_order(job) for job, _ in victims}
     task_keys = {task.uid: session.task_key(task) for _, task in victims}
 
@@ -74,6 +76,9 @@ def first_to_go(session: PluginSession, victims: Sequence[Candidate], preemptor:
         if job is not other_job:
             if job.facts.queue != other_job.facts.queue:
                 return compare_queues(session, session.queues[job.facts.queue], session.queues[other_job.facts.queue], preemptor)
+            by_size = sizes.get(task.uid, 1) - sizes.get(other_task.uid, 1)
+            if by_size and job.facts.priority == other_job.facts.priority:
+                return by_size
             by_job = _later(job_orders[job.facts.key], job_orders[other_job.facts.key])
             if by_job:
                 return by_job
@@ -88,6 +93,23 @@ def compare_queues(session: PluginSession, left: Queue, right: Queue, preemptor:
     if left_key is not None and right_key is not None and left_key != right_key:
         return -1 if left_key < right_key else 1
     return _later(session.queue_key(left), session.queue_key(right))
+
+
+_SHIFT: Final = 2**31  # makes every priority positive, so that each victim counts
+
+
+def loss_rank(victims: Iterable[Task], now: float) -> tuple[float, ...]:
+    """Return the sort key of a loss, smallest first, in the order in which kube-scheduler compares nodes.
+
+    The order is: the highest priority, the sum of the priorities, the number of pods, the latest start of the highest ones.
+    Budgets are not compared: the plugin pdb allows no victim whose budget would be broken.
+    """
+    listed = [(task.facts.pod.spec.priority or 0, task.facts.started or now) for task in victims]
+    if not listed:
+        return (float("-inf"),)
+    highest = max(priority for priority, _ in listed)
+    first = min(started for priority, started in listed if priority == highest)
+    return (highest, sum(priority + _SHIFT for priority, _ in listed), len(listed), -first)
 
 
 def has_enough(session: PluginSession, plan: PlacementPlan, row: int, victims: Sequence[Candidate]) -> bool:

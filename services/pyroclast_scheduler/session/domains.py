@@ -7,10 +7,10 @@ policies or with a topology key are placed in this way.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,13 +22,15 @@ from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.extension_points import Purpose
 from pyroclast_scheduler.session.session import Session
-from pyroclast_scheduler.session.statement import Statement
+from pyroclast_scheduler.session.statement import Move, Statement
 from pyroclast_scheduler.session.task_placement import find, pending_tasks, place
 
 NO_DOMAIN: Final = "no value of node label "
 """The start of the message that no domain has room for a gang."""
 
 _MOST_CHOICES: Final = 256  # combinations of domains that are tried for evictions; each costs a search for victims
+
+_MOST_BETTER: Final = 32  # further combinations that are tried for a smaller loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +89,54 @@ def best_domain(  # noqa: PLR0917
     return (None if best is None else best[1]), len(found)
 
 
-def in_each_domain(session: Session, job: Job, makes_room: Callable[[Job], bool]) -> bool:
-    """Call `makes_room` for each combination of domains until it returns True, or once if `job` needs no domain."""
+class Room(Protocol):
+    """Evictions and placements that are applied and not committed, such as a `Statement`."""
+
+    @property
+    def moves(self) -> Sequence[Move]:
+        """The evictions and placements in order."""
+        ...
+
+    def commit(self) -> None:
+        """Send them to the cluster."""
+
+    def discard(self) -> None:
+        """Undo them."""
+
+
+R = TypeVar("R", bound=Room)
+
+
+def in_best_domain(session: Session, job: Job, find: Callable[[], R | None], rank: Callable[[R], tuple[float, ...]]) -> R | None:
+    """Return what `find` finds with the smallest `rank` over the combinations of domains, applied; None if there is nothing.
+
+    `find` is called once if `job` needs no domain. In each combination it finds the same again.
+    """
     keys = _keys(job)
     if not keys:
-        return makes_room(job)
+        return find()
     domains = session.label_refusals.chosen
     found = [sorted(_domains(session, job, key, None), key=lambda each: each.value) for key in keys.values()]
+    best: tuple[tuple[float, ...], int] | None = None
+    combinations = [
+        dict(zip(keys, (domain.code for domain in each), strict=True)) for each in islice(product(*found), _MOST_CHOICES)
+    ]
     try:
-        for chosen in islice(product(*found), _MOST_CHOICES):
-            domains[job.facts.key] = dict(zip(keys, (domain.code for domain in chosen), strict=True))
-            if makes_room(job):
-                return True
+        for at, chosen in enumerate(combinations):
+            if best is not None and at > best[1] + _MOST_BETTER:
+                break
+            domains[job.facts.key] = chosen
+            room = find()
+            if room is not None:
+                loss = rank(room)
+                room.discard()
+                best = (loss, at) if best is None or loss < best[0] else best
+        if best is None:
+            return None
+        domains[job.facts.key] = combinations[best[1]]
+        return find()
     finally:
         domains.pop(job.facts.key, None)
-    return False
 
 
 def forget_errors(job: Job) -> None:

@@ -18,6 +18,9 @@ from pyroclast_scheduler.session.ports import Shard
 
 _PLACED: Final = ALLOCATED | {TaskStatus.PIPELINED}
 
+IN_SEVERAL_DOMAINS: Final = "cannot determine domain for already scheduled pods: "
+"""The start of the reason for a gang with pods in several topology domains."""
+
 
 class LabelRefusals:
     """The refusals of a session. `chosen`: by job and part, the code of the label value that a search for victims looks at."""
@@ -56,7 +59,7 @@ class LabelRefusals:
         codes = np.unique(domains.codes[rows])
         if len(codes) > 1:
             names = ", ".join(sorted(str(column.values[code] or "") for code in codes))
-            why = f"cannot determine domain for already scheduled pods: more than 1 domain found for pod group: {names}"
+            why = f"{IN_SEVERAL_DOMAINS}more than 1 domain found for pod group: {names}"
             return [refusal(np.ones_like(domains.has), why)]
         chosen = codes[0] if len(codes) else self.chosen.get(job.facts.key, {}).get(part)
         if chosen is not None:

@@ -281,6 +281,8 @@ def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *
         if task.status not in WAITING or task.facts.gates or is_seat(task.uid):
             continue
         reason, message = job.scheduling_reason(task, session.names)
+        if not job.facts.group.keeps_phase:
+            reason = "Unschedulable"  # for which cluster autoscalers look; Volcano's other reasons are for its own groups
         if not message:
             text = text or job.fit_error(session.names)
             message = text or ALL_UNAVAILABLE

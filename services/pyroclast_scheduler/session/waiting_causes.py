@@ -31,6 +31,7 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.domains import NO_DOMAIN
 from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
+from pyroclast_scheduler.session.node_limits import IN_SEVERAL_DOMAINS
 from pyroclast_scheduler.session.session import Session
 
 _NO_NODE = Cause(PendingReason.NO_NODE_READY, lambda: "no node is ready")
@@ -208,6 +209,9 @@ def _promised_to_others(session: Session, plan: PlacementPlan, kept: Floats) -> 
 
 def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> Cause:
     plan = session.plan(task.facts.shape)
+    torn = next((reason for reason in errors.reasons if reason.startswith(IN_SEVERAL_DOMAINS)), "")
+    if torn:
+        return Cause(PendingReason.NO_NODE_ALLOWED, lambda: f"not now: {torn}")
     allowed = np.flatnonzero(plan.mask)
     unready = session.nodes.usable & session.features.unready()
     if not len(allowed) and np.array_equal(unready, session.nodes.usable):

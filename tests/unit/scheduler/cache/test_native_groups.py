@@ -181,7 +181,8 @@ def test_a_gang_with_bound_pods_in_two_topology_domains_is_refused():
     outcome, found = decided(cache, SETTINGS)
     assert found == {}
     why = "cannot determine domain for already scheduled pods: more than 1 domain found for pod group: a, b"
-    assert any(why in each.message for each in outcome.waiting)
+    assert all(why in each.message and each.reason == "Unschedulable" for each in outcome.waiting if each.task.name[0] == "p")
+    assert f"NoNodeAllowed: not now: {why}" in outcome.statuses[KEY].conditions[-1].message
 
 
 @pytest.mark.parametrize(
@@ -233,6 +234,43 @@ def test_preemption_by_a_gang_respects_its_size_its_policy_and_the_disruption_mo
     started(cache, "low", 4, **running)
     high(cache, size, **waiting)
     assert len(evicted(cache)) == want
+
+
+GROWTH: dict[str, tuple[int | None, int, dict[str, Any], set[str]]] = {
+    "each pod of a basic group": (None, 0, {}, {"low-0", "low-1", "low-2"}),
+    "a pod that joins a started basic group": (None, 2, {}, {"low-0"}),
+    "a pod beyond the minimum of a waiting gang": (2, 0, {}, {"low-0", "low-1", "low-2"}),
+    "a pod that joins a started gang": (2, 2, {}, {"low-0"}),
+    "nobody where it never preempts": (2, 2, {"preemptionPolicy": "Never"}, set()),
+}
+
+
+@pytest.mark.parametrize(("minimum", "running", "spec", "want"), GROWTH.values(), ids=GROWTH)
+def test_pods_beyond_the_minimum_preempt_too(minimum: int | None, running: int, spec: dict[str, Any], want: set[str]):
+    cache = world({f"n{i}": 1 for i in range(3)} | {"full": running})
+    started(cache, "low", 3)
+    cache.natives.group_changed(None, gang(minimum=minimum, spec={"priority": 100, **spec}))
+    add(cache, running, node="full", priority=100)
+    for i in range(3 - running if running < 2 else 1):
+        cache.pod_changed(None, pod(f"more-{i}", priority=100))
+    assert evicted(cache) == want
+
+
+def test_the_domain_whose_eviction_costs_least_is_chosen():
+    cache = world({f"{zone}{i}": (1, {"zone": zone}) for zone in "abc" for i in range(2)})
+    for zone, priority in (("a", 50), ("b", 10), ("c", 60)):
+        started(cache, f"in-{zone}", 2, at=zone, priority=priority)
+    high(cache, 2, **BY_ZONE)
+    assert evicted(cache) == {"in-b-0", "in-b-1"}
+
+
+@pytest.mark.parametrize("nodes", [{"n0": 2, "n1": 1}, {"n0": 1, "n1": 1, "m0": 1}])
+def test_a_lone_pod_is_evicted_before_a_whole_group_of_the_same_priority(nodes: dict[str, int]):
+    cache = world(nodes)
+    started(cache, "whole", 2, spec=ALL)
+    started(cache, "lone", 1, at="m" if "m0" in nodes else "n")
+    high(cache, 1)
+    assert evicted(cache) == {"lone-0"}
 
 
 @pytest.mark.parametrize("critical", [False, True])
