@@ -383,7 +383,7 @@ class Cache:
         uid = pod.metadata.uid
         before, version = self.tasks.get(uid), self._shapes.placement_labels.version
         try:
-            task = task_of(pod, self._shapes)
+            task = task_of(pod, self._shapes, before)
         except Exception as error:  # noqa: BLE001 - a fault of one pod must not stop the others
             self._tasks.drop(uid)
             self._faults.leave_out(PODS, pod, reason_of(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -9,7 +10,7 @@ import msgspec
 
 from pyroclast.lifecycle.gang.groups import Group, GroupStatus
 from pyroclast_scheduler.model.resource_sums import Contribution, TaskSums
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import TaskFacts, arrival_of, seconds_of
 
 
 class Stranger(NamedTuple):
@@ -44,6 +45,8 @@ class Entry:
         is_shared: whether sessions refer to `sums`, which must then be copied before a change.
         source: the source from which `group` is read again when a pod changes; None if the group does not depend on its pods.
         joined: when the last pod was added, in seconds.
+        seen: the UID of the group, and the resource version with which it was first seen, see `TaskFacts.arrival`.
+        first: the earliest pod: when it was created, and with which resource version it was first seen.
     """
 
     group: Group | None = None
@@ -55,6 +58,15 @@ class Entry:
     is_shared: bool = False
     source: Source | None = None
     joined: float = 0.0
+    seen: tuple[str, int] = ("", 0)
+    first: tuple[float, int] = (math.inf, 0)
+
+    def arrived(self, group: Group) -> tuple[float, int]:
+        """Return when the group or its earliest pod was created, whichever is earlier: a pod may be created before its group."""
+        meta = group.metadata
+        if self.seen[0] != meta.uid:
+            self.seen = meta.uid, arrival_of(meta)
+        return min((seconds_of(meta.creation_timestamp), self.seen[1]), self.first)
 
     def own_sums(self) -> TaskSums:
         """Return the sums for a change, copied if sessions refer to them."""

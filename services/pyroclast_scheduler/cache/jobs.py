@@ -148,6 +148,8 @@ class JobTable:
         entry = self.entry(task.job)
         entry.tasks[task.uid] = task
         entry.joined = self._now()
+        if task.arrival:
+            entry.first = min(entry.first, (task.created, task.arrival))
         entry.own_sums().add(task)
 
     def remove(self, task: TaskFacts) -> None:
@@ -383,7 +385,14 @@ class JobTable:
             raise ValueError(pending.missing_queue(queue))
         spec, labels, tasks = group.spec, self._placement_labels, tuple(entry.tasks.values())
         rank, is_ours = priority(spec.priority_class_name) if spec.priority is None else spec.priority, self._is_ours(entry)
-        facts = JobFacts(group, tasks, entry.sums, priority=rank, queue=queue, placement_labels=labels, is_ours=is_ours)
+        facts = JobFacts(
+            *(group, tasks, entry.sums),
+            priority=rank,
+            queue=queue,
+            placement_labels=labels,
+            is_ours=is_ours,
+            arrived=entry.arrived(group),
+        )
         entry.is_shared = True
         return facts
 

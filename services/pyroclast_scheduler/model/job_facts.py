@@ -28,6 +28,7 @@ class JobFacts:
         ValueError: a quantity of the PodGroup is invalid.
 
     Attributes:
+        arrived: when the group or its first pod was created, and the resource version with which it was first seen.
         is_preemptable: whether the PodGroup marks its pods as preemptable.
         may_be_preempted: whether gangpreempt may evict the gang; true unless the PodGroup is marked as not preemptable.
         promise: the room that is kept for the job.
@@ -40,6 +41,7 @@ class JobFacts:
         "_placement_labels",
         "_strict_class",
         "_vectors",
+        "arrived",
         "contribution",
         "created",
         "group",
@@ -70,6 +72,7 @@ class JobFacts:
         queue: str,
         placement_labels: PlacementLabels,
         is_ours: bool = True,
+        arrived: tuple[float, int] | None = None,
     ) -> None:
         spec, meta = group.spec, group.metadata
         self.group = group
@@ -81,6 +84,7 @@ class JobFacts:
         self.queue = queue
         self.priority = priority
         self.created = seconds_of(meta.creation_timestamp)
+        self.arrived = (self.created, 0) if arrived is None else arrived
         self.min_available = spec.min_member
         self.role_minimum = spec.min_task_member
         self.min_resources: Amounts | None = (

@@ -14,6 +14,7 @@ from pyroclast.api.types import PRIORITY_CLASSES
 from pyroclast.resources.go_flags import parse_bool
 from pyroclast_scheduler.model.requests import as_allocated
 from pyroclast_scheduler.model.shapes import Shape, ShapeBook
+from pyroclast_scheduler.model.values import parse_count
 
 
 class TaskStatus(IntEnum):
@@ -69,6 +70,7 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
         job: the key of the PodGroup; empty if the pod has none.
         index: the number at the end of a pod name that has three or more words joined by dashes, −1 without such a number.
         created: seconds since the epoch.
+        arrival: the resource version with which the pod was first seen, for the order within a second; 0 without one.
         node: the name of the node; empty if the pod has none.
         gates: the names of the scheduling gates.
         nominated: the name of the node on which pods are evicted for this pod; empty if there is none.
@@ -91,6 +93,7 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
     nominated: str
     pod: records.Pod
     part: str = ""
+    arrival: int = 0
 
     @property
     def key(self) -> str:
@@ -166,8 +169,8 @@ def native_key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}@{PRIORITY_CLASSES.group}"
 
 
-def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
-    """Return the task for `pod`.
+def task_of(pod: records.Pod, book: ShapeBook, before: TaskFacts | None = None) -> TaskFacts:
+    """Return the task for `pod`. `before`: its earlier state, if there is one.
 
     Raises:
         ValueError: a quantity of the pod is invalid.
@@ -191,7 +194,13 @@ def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
         gates=tuple(gate.name for gate in spec.scheduling_gates),
         nominated=pod.status.nominated_node_name,
         pod=pod,
+        arrival=arrival_of(meta) if before is None else before.arrival,
     )
+
+
+def arrival_of(meta: records.Meta) -> int:
+    """Return the resource version as a number, 0 if it is none."""
+    return parse_count(meta.resource_version) or 0
 
 
 @functools.lru_cache(4096)  # objects that are created together have the same time

@@ -205,7 +205,7 @@ class Promises:
         """Return the gangs that were let in before, have a lower priority and no allocated pods: the least important first."""
         if self._lower is None:
             let_in = (facts for facts in self.listed() if facts.phase is PodGroupPhase.INQUEUE and not self._is_placed(facts))
-            self._lower = sorted(let_in, key=lambda facts: (facts.priority, -facts.created, facts.uid))
+            self._lower = sorted(let_in, key=lambda facts: (facts.priority, *(-each for each in facts.arrived), facts.uid))
         return self._lower[: bisect_left(self._lower, job.facts.priority, key=attrgetter("priority"))]
 
     def _lift(self, gangs: Sequence[JobFacts], sign: int = -1) -> None:

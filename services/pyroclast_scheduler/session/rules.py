@@ -122,7 +122,7 @@ class Rules:
 
     def job_key(self, job: Job) -> tuple[Rank, ...]:
         """Return the sort key of `job` among the jobs of its queue."""
-        return (*self.job_order(job), job.facts.created, job.facts.uid)
+        return (*self.job_order(job), *job.facts.arrived, job.facts.uid)
 
     def job_order(self, job: Job) -> tuple[Rank, ...]:
         """Return the ranks of `job` by the plugins, without age and UID, which only break ties."""
@@ -143,7 +143,7 @@ class Rules:
     def task_key(self, task: Task) -> tuple[Rank, ...]:
         """Return the sort key of `task` among the tasks of its job."""
         facts = task.facts
-        return (*self._ranks("task_order", task), facts.part, facts.index, facts.created, facts.uid)
+        return (*self._ranks("task_order", task), facts.part, facts.index, facts.created, facts.arrival, facts.uid)
 
     def reorder(self, tasks: deque[Task]) -> bool:
         """Sort pending tasks by their present keys. Return whether each placement may change the order."""

@@ -26,7 +26,7 @@ from pyroclast_scheduler.plugins.reservation.state import ReservationSettings, c
 from pyroclast_scheduler.session.plugin_session import PluginSession
 
 Weight: TypeAlias = tuple[bool, int]
-_Rank: TypeAlias = tuple[bool, int, float, str, str]
+_Rank: TypeAlias = tuple[bool, int, float, int, str, str]
 _MOST_GONE: Final = 50  # entries above twice the number of waiting jobs, before those of deleted jobs are dropped
 
 
@@ -160,7 +160,7 @@ def weight(facts: JobFacts) -> Weight:
 
 
 def _rank(facts: JobFacts) -> _Rank:
-    return (*weight(facts), facts.created, facts.uid, facts.key)
+    return (*weight(facts), *facts.arrived, facts.uid, facts.key)
 
 
 def choose(

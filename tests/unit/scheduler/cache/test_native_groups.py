@@ -375,3 +375,40 @@ def test_a_queue_counts_the_requests_of_bound_native_podgroup_pods():
     cache.natives.group_changed(None, gang(labels={"scheduling.volcano.sh/queue-name": "q"}))
     add(cache, 3, node="n")
     assert cache.placed()["q"]["cpu"] == 3000
+
+
+@pytest.mark.parametrize("uids", ["abc", "cba"])
+def test_gangs_of_one_second_are_placed_in_the_order_of_arrival(uids: str):
+    cache = world({f"r1-{i}": (2, {"zone": "1"}) for i in range(3)} | {"r2": (2, {"zone": "2"})})
+    for at, (name, sizes) in enumerate([("one", (2, 1)), ("two", (1, 1, 1))]):
+        cache.natives.group_changed(None, gang(name, len(sizes), spec=BY_ZONE, uid=uids[at], arrives=10 * at + 1))
+        for i, cpu in enumerate(sizes):
+            cache.pod_changed(None, pod(f"{name}{i}", name, cpu=cpu, arrives=10 * at + 2 + i))
+    found = binds(cache)
+    assert (len(found), {node[:2] for node in found.values()}) == (5, {"r1"})
+
+
+@pytest.mark.parametrize("uids", ["ab", "ba"])
+def test_pods_of_one_second_are_placed_in_the_order_of_arrival(uids: str):
+    cache = world({f"n{i}": (2, {"kubernetes.io/hostname": f"n{i}"}) for i in (1, 2)})
+    cache.natives.group_changed(None, gang(minimum=2, arrives=1))
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "foo"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    spec = {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "affinity": apart}
+    for at, (name, given) in enumerate([("anti", {"spec": spec}), ("plain", {})]):
+        cache.pod_changed(None, pod(name, uid=uids[at], labels={"app": "foo"}, arrives=2 + at, **given))
+    assert binds(cache) == {uids[0]: "n1", uids[1]: "n2"}
+
+
+@pytest.mark.parametrize("uids", ["ab", "ba"])
+def test_a_plain_pod_keeps_its_place_before_a_gang_although_its_podgroup_is_created_later(uids: str):
+    cache = world({"n": 2})
+    since = {"uid": uids[0], "creationTimestamp": objects.timestamp(objects.NOW - 9), "resourceVersion": "5"}
+    cache.pod_changed(None, objects.edited(objects.pod(["x", "lone", "-", 1, 0]), metadata=since))
+    cache.natives.group_changed(None, gang(minimum=2, age=9, arrives=6))
+    for i in range(2):
+        cache.pod_changed(None, pod(f"g{i}", age=9, arrives=7 + i))
+    late = {"uid": uids[1], "creationTimestamp": objects.timestamp(objects.NOW - 8), "resourceVersion": "9"}
+    group = objects.pod_group(["lone", "default", 1, {"phase": "Inqueue"}])
+    cache.group_changed(None, objects.edited(group, metadata=late))
+    assert list(binds(cache)) == [uids[0]]
