@@ -174,6 +174,10 @@ async def test_a_job_denied_by_in_process_webhooks_is_reported_on_its_jobflow_an
         await asyncio.sleep(10)
         said = [condition["message"] for condition in world.flow()["status"]["conditions"].values()]
         assert world.job("f-a") is None
+        assert (world.flow()["status"]["state"]["phase"], [reason for _, reason, _ in world.events.said]) == (
+            "Pending",
+            ["JobRefused"],
+        )
         world.queues = ({"metadata": {"name": "default"}, "spec": {}, "status": {"state": "Open"}},)
         await asyncio.sleep(60)
     assert said[0].startswith('admission webhook "validatejob.volcano.sh" denied the request: unable to find job queue')

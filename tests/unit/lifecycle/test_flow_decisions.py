@@ -24,6 +24,7 @@ from pyroclast.lifecycle.flow.facts import (
     build,
 )
 from pyroclast.lifecycle.flow.jobs import manifest
+from pyroclast.lifecycle.flow.next_starts import HELP
 from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
 from pyroclast.lifecycle.times import format_time
@@ -398,7 +399,7 @@ def test_job_of_another_owner_is_not_adopted_because_of_its_flow_label(name: str
     assert name not in first.completed_jobs
     assert "f-other" in first.completed_jobs
     again = decided(msgspec.structs.replace(flow(*entries, phase="Running"), status=first), jobs, **there)
-    assert (started(again), phase_of(again)) == ([], FlowPhase.RUNNING)
+    assert (started(again), phase_of(again)) == ([], FlowPhase.PENDING)
     assert again.status == first
 
 
@@ -406,6 +407,45 @@ def test_refused_job_creation_is_retried_later_and_blocks_no_other_entry() -> No
     refused = {"f-a": Refused(FlowReason.JOB_REFUSED, "queue is Closed", NOW + 7)}
     decision = decided(flow(A, entry("c")), refused=refused)
     assert (started(decision), told(decision, "a"), decision.recheck_at) == (["c"], ("Waiting", "JobRefused"), NOW + 7)
+
+
+BLOCKED: dict[str, tuple[JobFlow, dict[str, str], dict[str, Any], str]] = {
+    "the first Job": (flow(A), {}, {"f-a": FlowReason.JOB_REFUSED}, "Pending"),
+    "a patch": (flow(A), {}, {"f-a": FlowReason.PATCH_INVALID}, "Pending"),
+    "a later Job": (flow(A, B, phase="Running"), {"a": "Completed"}, {"f-b": FlowReason.JOB_REFUSED}, "Pending"),
+    "a later Job, and the flow is Pending": (
+        flow(A, B, phase="Pending"),
+        {"a": "Completed"},
+        {"f-b": FlowReason.JOB_REFUSED},
+        "Pending",
+    ),
+    "a Job beside one that runs": (
+        flow(A, entry("c"), phase="Running"),
+        {"a": "Running"},
+        {"f-c": FlowReason.JOB_REFUSED},
+        "Running",
+    ),
+    "a Job after a failure": (flow(A, entry("c"), phase="Running"), {"a": "Failed"}, {"f-c": FlowReason.JOB_REFUSED}, "Failed"),
+}
+
+
+@pytest.mark.parametrize(("of", "jobs", "refused", "want"), BLOCKED.values(), ids=BLOCKED.keys())
+def test_flow_is_pending_when_only_refused_jobs_are_left_and_an_event_says_what_helps(of, jobs, refused, want) -> None:
+    decision = decided(of, jobs, refused={name: Refused(reason, "no", NOW + 7) for name, reason in refused.items()})
+    assert (decision.effects, phase_of(decision)) == ((), want)
+    (name,), (reason,) = refused, refused.values()
+    told = [] if want == "Failed" else [(reason.value, f"Job {name} cannot be created: no; {HELP[reason]}")]
+    assert [(notice.reason, notice.message) for notice in decision.notices] == told
+    again = decided(flow(*([A, B] if name == "f-b" else [A]), status=msgspec.to_builtins(decision.status)), jobs, refused={})
+    assert want == "Failed" or name not in ("f-a", "f-b") or started(again) == [name[2:]]
+
+
+def test_flow_records_one_event_for_a_job_whose_name_is_taken() -> None:
+    there = {"job_named": {"f-b": job("f-b", "Running", owner="")}.get}
+    decision = decided(flow(A, B, phase="Running"), {"a": "Completed"}, **there)
+    assert (phase_of(decision), [notice.reason for notice in decision.notices]) == ("Pending", ["JobNameTaken"])
+    written = flow(A, B, phase="Pending", status=msgspec.to_builtins(decision.status))
+    assert decided(written, {"a": "Completed"}, **there).notices == ()
 
 
 def test_failed_job_is_recreated_after_a_doubling_backoff_until_the_retry_limit() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
+from typing import Final
 
 import msgspec
 
 from pyroclast.api.enums import FailurePolicy, FlowPhase, FlowReason, JobPhase, RetainPolicy
 from pyroclast.api.keys import FLOW_FINALIZER
 from pyroclast.api.records import FlowState, FlowStatus
-from pyroclast.lifecycle.effects import Notice, normal
+from pyroclast.lifecycle.effects import Notice, normal, warning
 from pyroclast.lifecycle.flow.choices import is_missing, wants_exit_codes
 from pyroclast.lifecycle.flow.facts import (
     AddFinalizer,
@@ -23,13 +25,16 @@ from pyroclast.lifecycle.flow.facts import (
     Report,
 )
 from pyroclast.lifecycle.flow.judge import judge
-from pyroclast.lifecycle.flow.next_starts import Starts, plan_starts
+from pyroclast.lifecycle.flow.next_starts import HELP, Obstacle, Starts, is_blocked, plan_starts
 from pyroclast.lifecycle.flow.resume import is_asked, resume
 from pyroclast.lifecycle.flow.status import status_of
 from pyroclast.lifecycle.flow.units import Stage, States, next_phase, tally
 
 _ORPHAN = "orphan"  # the finalizer that tells the garbage collector to keep the objects that the deleted object owns
 
+
+_MOST_TOLD: Final = 10
+"""Most refused Jobs for which one decision records an Event."""
 
 _AT_WORK = frozenset({JobPhase.NEW, JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING})
 
@@ -53,6 +58,8 @@ def decide(facts: FlowFacts) -> FlowDecision:
     following = next_phase(phase, counted)
     at_work = following in (FlowPhase.NEW, FlowPhase.PENDING, FlowPhase.RUNNING) and not counted.failed
     starts = plan_starts(facts, states) if at_work else Starts()
+    if at_work and not starts.effects and is_blocked(states, starts.obstacles):
+        following = FlowPhase.PENDING
     effects, is_emptied = starts.effects, False
     if FLOW_FINALIZER not in facts.flow.metadata.finalizers and any(isinstance(effect, CreateJob) for effect in effects):
         effects = [AddFinalizer(), *effects]  # before the first Job is created, so that no Job outlives its flow by accident
@@ -68,7 +75,7 @@ def decide(facts: FlowFacts) -> FlowDecision:
 
     def report() -> Report:
         status = facts.flow.status if is_emptied else status_of(facts, states, starts.obstacles, following)
-        return Report(status, tuple(_notices(facts, states, status)))
+        return Report(status, (*_notices(facts, states, status), *_refusals(facts, starts.obstacles)))
 
     return FlowDecision(
         tuple(effects),
@@ -112,6 +119,18 @@ def _exit_codes(facts: FlowFacts, states: States) -> tuple[str, ...]:
         for unit in states[name].units
         if is_missing(unit, facts.exit_codes)
     )
+
+
+def _refusals(facts: FlowFacts, obstacles: Mapping[str, Obstacle]) -> list[Notice]:
+    """Return an Event for each Job that is refused, for a reason that the status does not show yet."""
+    shown = {(each.reason, each.message) for each in facts.flow.status.conditions.values()}
+    new = {
+        name: each for name, each in obstacles.items() if each.reason in HELP and (each.reason.value, each.message) not in shown
+    }
+    return [
+        warning(each.reason.value, f"Job {name} cannot be created: {each.message}; {HELP[each.reason]}")
+        for name, each in islice(new.items(), _MOST_TOLD)
+    ]
 
 
 def _notices(facts: FlowFacts, states: States, status: FlowStatus) -> list[Notice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +20,22 @@ class Obstacle:
 
     reason: FlowReason
     message: str
+
+
+HELP: Final[Mapping[FlowReason, str]] = {
+    FlowReason.JOB_NAME_TAKEN: "delete that Job, or name the flow or the entry differently",
+    FlowReason.PATCH_INVALID: "correct the patch of the entry",
+    FlowReason.JOB_REFUSED: "correct what the message names in the JobTemplate, the patch or the cluster; it is tried again",
+}
+"""What helps when a Job is refused, by the reason. A flow just waits for a template that does not exist yet."""
+
+
+def is_blocked(states: States, obstacles: Mapping[str, Obstacle]) -> bool:
+    """Whether no Job of the flow is left that goes on by itself, and a Job is refused."""
+    units = (unit for state in states.values() for unit in state.units)
+    at_work = (UnitStage.ALIVE, UnitStage.GOING, UnitStage.RETRYING)
+    is_refused = any(obstacle.reason in HELP for obstacle in obstacles.values())
+    return is_refused and not any(unit.stage in at_work and unit.name not in obstacles for unit in units)
 
 
 @dataclass(slots=True)
