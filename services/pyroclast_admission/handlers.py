@@ -113,7 +113,7 @@ def _with_queues(result: Answer, review: Review, known: Known) -> Answer:
         return result
     namespace = review.namespace
     used = queue_access.newly_used(review.qualified, review.object, review.previous, namespace, known.flow_knowledge)
-    verdict = queue_access.check_namespace(used, namespace, known.queues)
+    verdict = queue_access.check_use(used, review.object, namespace, known.queues)
     if not verdict.allowed:
         return Answer(verdict)
     return result if is_ours or review.user in _WORKLOAD_CONTROLLERS else structs.replace(result, queues=used)
@@ -149,12 +149,14 @@ def _stamp(review: Review, known: Known) -> Patch:
 
 
 def _guarded(handler: Handler) -> Handler:
-    """Return `handler` behind the check that a user does not change the recorded submitter of an object."""
+    """Return `handler` behind the check that no user changes the recorded submitter or the class of service."""
 
     def handle(review: Review, known: Known) -> Answer:
         if review.operation != "DELETE":
             ours = submitters.is_ours(review.user, known.options.namespace)
             verdict = submitters.validate(review.object, review.previous, review.user, ours=ours)
+            if verdict.allowed and review.previous is not None and not ours:
+                verdict = queue_access.check_class(review.object, review.previous)
             if not verdict.allowed:
                 return Answer(verdict)
         return handler(review, known)

@@ -58,6 +58,7 @@ PLACES: Final = {
     "efficiency": (f"{VIEWS}.history", "EFFICIENCY"),
     "report": (f"{VIEWS}.report", "REPORT"),
     "budget": (f"{VIEWS}.queues", "BUDGET"),
+    "limits": (f"{VIEWS}.queues", "LIMITS"),
     "lint": (f"{VIEWS}.fits", "LINT"),
     "top": (f"{VIEWS}.top", "TOP"),
     "ui": (SCREEN, "UI"),
@@ -68,7 +69,7 @@ PLACES: Final = {
 SECTIONS: Final = {
     "Jobs Now": ("waiting", "running", "explain", "order", "logs", "wait", "timeline", "tree", "flow", "top", "ui"),
     "Before You Submit": ("fits", "lint"),
-    "Cluster": ("queues", "budget", "nodes"),
+    "Cluster": ("queues", "budget", "limits", "nodes"),
     "Past Jobs and Usage": ("history", "efficiency", "report"),
     "Command Line": ("commands", "completion"),
 }

@@ -173,6 +173,7 @@ def pod_group(row: list[Any]) -> records.PodGroup:
             "name": name,
             "uid": name,
             "annotations": options.get("annotations", {}),
+            "labels": options.get("labels", {}),
             "creationTimestamp": created(options),
         },
         "spec": spec,

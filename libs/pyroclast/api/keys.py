@@ -27,6 +27,7 @@ AUTHORIZED_FOR: Final = "pyroclast.dev/authorized-for"
 
 # Queues; only in Pyroclast
 QUEUE_NAMESPACES: Final = "pyroclast.dev/namespaces"  # the only namespaces that may use the queue, separated by commas
+QUEUE_PERSON_LIMITS: Final = "pyroclast.dev/person-limits"  # in JSON, see api/person_limits.py
 QUEUE_MINIMUM_RUN_TIME: Final = "pyroclast.dev/minimum-run-time"
 QUEUE_BUDGET: Final = "scheduling.volcano.sh/budget"
 QUEUE_BUDGET_SPENT: Final = "scheduling.volcano.sh/budget-spent"  # written by the recorder
@@ -34,6 +35,7 @@ QUEUE_PAST_USAGE: Final = "scheduling.volcano.sh/past-usage"  # written by the r
 
 # Jobs: their origin and their target cluster
 SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
+SERVICE_CLASS: Final = "pyroclast.dev/service-class"  # a label: interactive, normal, long, or another class of the queue
 JOB_TYPE: Final = "volcano.sh/job-type"
 CRON_JOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
 CREATED_BY_JOB_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"

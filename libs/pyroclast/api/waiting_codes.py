@@ -138,6 +138,14 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
         "[budgets](how-to/give-a-queue-a-budget.md).",
         "ask the owner of the queue for a larger budget, or wait for the date that the sentence names",
     ),
+    PendingReason.PERSON_LIMIT: CodeFacts(
+        _QUEUE,
+        _USER + _OWNER,
+        "Not now: the person who submitted the Job has as many running Jobs in the queue, or uses as much there, as each person "
+        "may. The sentence names the limit and the Jobs that use it. Never: the gang alone requests more than a person may use. "
+        "See [limits of each person](how-to/give-a-team-a-queue.md#limit-each-person).",
+        "wait until one of these Jobs ends, end one, or ask the owner of the queue for a higher limit",
+    ),
     PendingReason.NAMESPACE_QUOTA: CodeFacts(
         _QUEUE,
         _ADMIN,
@@ -299,6 +307,7 @@ _SLURM: Final[tuple[tuple[str, tuple[PendingReason, ...]], ...]] = (
     ("Priority", (PendingReason.BEHIND_ANOTHER,)),
     ("Dependency", (PendingReason.WAITS_FOR_TASK, PendingReason.WAITS_FOR_ENTRY)),
     ("AssocGrp…, QOSGrp…", (PendingReason.QUEUE_FULL, PendingReason.BUDGET_SPENT)),
+    ("Assoc…PerUser, QOSMax…PerUser…", (PendingReason.PERSON_LIMIT,)),
     ("ReqNodeNotAvail", (PendingReason.NO_NODE_ALLOWED, PendingReason.NODES_REFUSE)),
     ("Reservation", (PendingReason.KEPT_FOR_ANOTHER,)),
     ("JobHeld…", (PendingReason.SUSPENDED, PendingReason.GATED)),

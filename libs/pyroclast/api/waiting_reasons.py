@@ -28,6 +28,7 @@ class PendingReason(StrEnum):
     ABOVE_QUEUE_LIMIT = "AboveQueueLimit"
     ABOVE_CLUSTER = "AboveCluster"
     BUDGET_SPENT = "BudgetSpent"
+    PERSON_LIMIT = "PersonLimit"
     NAMESPACE_QUOTA = "NamespaceQuota"
     QUEUE_FULL = "QueueFull"
     CLUSTER_FULL = "ClusterFull"

@@ -8,7 +8,14 @@ from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from pyroclast.api.jobplugins import BUILT_IN
-from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_BUDGET, QUEUE_NAMESPACES, SCHEDULING_QUEUE_NAME
+from pyroclast.api.keys import (
+    HIERARCHY,
+    HIERARCHY_WEIGHTS,
+    QUEUE_BUDGET,
+    QUEUE_NAMESPACES,
+    QUEUE_PERSON_LIMITS,
+    SCHEDULING_QUEUE_NAME,
+)
 from pyroclast.rules.values import amount, mapping, text
 from pyroclast.rules.verdicts import Verdict
 
@@ -27,6 +34,7 @@ class QueueView:
     """The fields of a Queue that rules read. Resource lists map names to quantities in JSON.
 
     `namespaces`: the namespaces that may use the queue; None when the queue does not name them, so that all may.
+    `person_limits`: the limits of each person, as the annotation has them.
     """
 
     name: str
@@ -40,6 +48,7 @@ class QueueView:
     allocated_pods: int = 0
     budget: str | None = None
     namespaces: Collection[str] | None = None
+    person_limits: str | None = None
 
     @classmethod
     def of(cls, queue: Mapping[str, Any], *, name: str = "") -> QueueView:
@@ -57,14 +66,19 @@ class QueueView:
             deserved=mapping(spec.get("deserved")),
             guarantee=mapping(mapping(spec.get("guarantee")).get("resource")),
             allocated_pods=pods.value if pods is not None else 0,
-            budget=budget if isinstance(budget := annotations.get(QUEUE_BUDGET), str) else None,
+            budget=_text_or_none(annotations.get(QUEUE_BUDGET)),
             namespaces=namespaces_in(annotations.get(QUEUE_NAMESPACES)),
+            person_limits=_text_or_none(annotations.get(QUEUE_PERSON_LIMITS)),
         )
 
     @property
     def is_open(self) -> bool:
         """Whether the queue accepts jobs. A new queue has no state yet, and counts as open."""
         return self.state in ("", "Open")
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def namespaces_in(annotation: object) -> frozenset[str] | None:
@@ -179,7 +193,7 @@ class NotedQueues:
     def get(self, name: str) -> QueueView | None:
         """Return the queue of that name; None when there is none."""
         view = self._queues.get(name)
-        if name and (view is None or not view.is_open or view.namespaces is not None):
+        if name and (view is None or not view.is_open or view.namespaces is not None or view.person_limits is not None):
             self._note(name)
         return view
 

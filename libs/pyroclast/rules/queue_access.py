@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from pyroclast.api import keys
+from pyroclast.api.person_limits import NORMAL, PersonLimitsError, read_person_limits
 from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOB_TEMPLATES, JOBS, POD_GROUPS
-from pyroclast.rules.errors import forbidden
+from pyroclast.rules.errors import forbidden, invalid
 from pyroclast.rules.jobflows.entries import EntrySpecs
-from pyroclast.rules.lookups import DEFAULT_QUEUE, FlowKnowledge, QueueLookup
+from pyroclast.rules.lookups import DEFAULT_QUEUE, FlowKnowledge, QueueLookup, QueueView
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import Json, mapping, mappings, text
 from pyroclast.rules.verdicts import ALLOWED, Verdict, field_verdict
@@ -22,6 +23,7 @@ from pyroclast.rules.verdicts import ALLOWED, Verdict, field_verdict
 MOST_QUEUES: Final = 32
 """The most queues that one object may begin to use where admission asks the API server about each."""
 
+CLASS_PATH: Final = f"metadata.labels[{keys.SERVICE_CLASS}]"
 _SHOWN: Final = 5
 
 
@@ -101,10 +103,15 @@ def newly_used(
     return tuple(sorted(names))
 
 
-def check_namespace(used: Collection[str], namespace: str, queues: QueueLookup) -> Verdict:
-    """Return the verdict on using these queues in a namespace. A queue without the annotation admits every namespace."""
+def check_use(used: Collection[str], body: Mapping[str, Any], namespace: str, queues: QueueLookup) -> Verdict:
+    """Return the verdict on an object that uses these queues: on its namespace, and on its class of service.
+
+    A queue without the annotation admits every namespace.
+    """
     for name in used:
         queue = queues.get(name)
+        if queue is not None and (fault := _class_fault(queue, body)):
+            return field_verdict([invalid(CLASS_PATH, _labels(body).get(keys.SERVICE_CLASS), fault)])
         if queue is None or queue.namespaces is None or namespace in queue.namespaces:
             continue
         listed = sorted(queue.namespaces)
@@ -115,3 +122,22 @@ def check_namespace(used: Collection[str], namespace: str, queues: QueueLookup) 
         )
         return field_verdict([forbidden("queue", sentence)])
     return ALLOWED
+
+
+def check_class(body: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
+    """Return the verdict on changing `old`: the class of service stays, because limits count by it."""
+    if _labels(body).get(keys.SERVICE_CLASS) == _labels(old).get(keys.SERVICE_CLASS):
+        return ALLOWED
+    return field_verdict([forbidden(CLASS_PATH, "the class of service cannot be changed; create another Job")])
+
+
+def _class_fault(queue: QueueView, body: Mapping[str, Any]) -> str:
+    try:
+        limits = None if queue.person_limits is None else read_person_limits(queue.person_limits)
+    except PersonLimitsError:
+        return ""
+    return "" if limits is None else limits.class_fault(text(_labels(body).get(keys.SERVICE_CLASS)) or NORMAL)
+
+
+def _labels(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(mapping(body.get("metadata")).get("labels"))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from pyroclast.api.types import QUEUES
+from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, ResourceType
+from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.http.waiting_queries import read_groups
+from pyroclast.views.limits import limit_rows
 from pyroclast.views.queues import budget_rows, draw_queues, queue_rows, signed_hours
 from pyroclast.views.readable import hours_text, human_duration
-from pyroclast_cli.flags import Context, Flag
+from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
@@ -58,6 +60,46 @@ BUDGET: Final = OwnLeaf(
         *TABLE_FLAGS,
         WATCH,
     ),
+)
+
+
+LIMIT_COLUMNS: Final = (
+    Column("QUEUE", "name"),
+    Column("PERSON", "person"),
+    Column("CLASS", "class"),
+    Column("LIMITED", "limited"),
+    Column("USED", "used"),
+    Column("LIMIT", "limit"),
+    Column("PROBLEM", "problem", is_wide=True),
+)
+
+
+async def _limits(context: Context) -> None:
+    if len(context.arguments) > 1:
+        raise Failure(f"name one queue, or none for all; there are {len(context.arguments)} names")
+    only, namespace = next(iter(context.arguments), ""), context.client.config.namespace
+
+    async def visible(kind: ResourceType) -> list[dict[str, Any]]:
+        try:
+            return (await context.client.list(kind))[0]
+        except Forbidden:
+            return (await context.client.list(kind, namespace))[0]
+
+    async def read() -> Table:
+        queues, _ = await context.client.list(QUEUES)
+        groups, jobs, pods = [await visible(kind) for kind in (POD_GROUPS, JOBS, PODS)]
+        rows = limit_rows(queues, groups, jobs, pods, only=only)
+        return Table("PersonLimit", LIMIT_COLUMNS, rows, "queue.scheduling.volcano.sh", empty="No queue limits each person")
+
+    await show(context, read, QUEUES)
+
+
+LIMITS: Final = OwnLeaf(
+    "limits",
+    "list the limits of each person in queues and their use",
+    _limits,
+    (*TABLE_FLAGS, WATCH),
+    takes="[QUEUE]",
 )
 
 

@@ -106,7 +106,7 @@ class _Work:
         if job.is_pending:
             if "enqueue" in session.configuration.actions:
                 return False
-            if session.budgets is not None and not session.budgets.may_enter(job, is_let_in=True):
+            if not session.is_within_limits(job):
                 return False
             job.phase = PodGroupPhase.INQUEUE
         placer = placer_for(session, job)

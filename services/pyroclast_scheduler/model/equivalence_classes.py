@@ -43,6 +43,8 @@ _IGNORED_LABELS: Final = IDENTITY_LABELS | {
     "kubectl.kubernetes.io/last-applied-configuration",
 }
 _IGNORED_ANNOTATIONS: Final = _IGNORED_LABELS | {keys.WAITING, keys.TRACEPARENT}
+_READ_LABELS: Final = keys.PREEMPTABLE, keys.SERVICE_CLASS
+"""The labels of a PodGroup that sessions read, whatever plugins are configured."""
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 _BYTES: Final = 16
 
@@ -82,7 +84,7 @@ def equivalence_class(
             id(shape), task.role, task.part, task.priority, task.is_preemptable, policy, tuple(sorted(kept.items())), claims
         ] += 1
     meta = group.metadata
-    own = _without(meta.labels, _IGNORED_LABELS) if read is None else {keys.PREEMPTABLE: meta.labels.get(keys.PREEMPTABLE, "")}
+    own = _without(meta.labels, _IGNORED_LABELS) if read is None else {key: meta.labels.get(key, "") for key in _READ_LABELS}
     texts = _without(meta.annotations, _IGNORED_ANNOTATIONS), own
     content = (meta.namespace, queue, priority, group.spec, group.status.phase, texts, sorted(counts.items()))
     try:

@@ -37,6 +37,7 @@ _HELD_UP: Final = frozenset({
     PendingReason.ABOVE_QUEUE_LIMIT,
     PendingReason.ABOVE_CLUSTER,
     PendingReason.BUDGET_SPENT,
+    PendingReason.PERSON_LIMIT,
     PendingReason.GATED,
     PendingReason.NO_NODE_ALLOWED,
     PendingReason.NO_NODE_BIG_ENOUGH,

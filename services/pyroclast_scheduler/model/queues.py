@@ -9,6 +9,7 @@ from typing import Final
 from pyroclast.api import keys, records
 from pyroclast.api.budgets import Budget, BudgetError, read_budget, read_spent
 from pyroclast.api.past_usage import read_past_usage
+from pyroclast.api.person_limits import PersonLimits, PersonLimitsError, read_person_limits
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.tasks import seconds_of
@@ -52,6 +53,7 @@ class QueueFacts:
         said = queue.metadata.annotations.get(keys.QUEUE_BUDGET_SPENT)
         self.spent = None if said is None or self.budget is None else read_spent(said)
         self.past = self._read_past()
+        self.person_limits = self._person_limits()
 
     @property
     def resources(self) -> frozenset[str]:
@@ -67,6 +69,17 @@ class QueueFacts:
             return read_budget(text)
         except BudgetError as error:
             self.faults.append(f"annotation {keys.QUEUE_BUDGET}: {error}; it is passed over")
+            return None
+
+    def _person_limits(self) -> PersonLimits | None:
+        """Return the limits of each person in the queue, None if the annotation is missing or invalid."""
+        text = self.record.metadata.annotations.get(keys.QUEUE_PERSON_LIMITS)
+        if text is None:
+            return None
+        try:
+            return read_person_limits(text)
+        except PersonLimitsError as error:
+            self.faults.append(f"annotation {keys.QUEUE_PERSON_LIMITS}: {error}; it is passed over")
             return None
 
     def _read_past(self) -> Past:

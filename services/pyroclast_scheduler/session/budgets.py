@@ -41,6 +41,7 @@ _NOT_FOR_ROOM: Final = frozenset({
     PendingReason.ABOVE_QUEUE_LIMIT,
     PendingReason.ABOVE_CLUSTER,
     PendingReason.BUDGET_SPENT,
+    PendingReason.PERSON_LIMIT,
     PendingReason.PODS_MISSING,
     PendingReason.GATED,
     PendingReason.NO_NODE_ALLOWED,
@@ -85,7 +86,7 @@ def _is_for_room(waiting: WaitingPlaces | None, job: Job) -> bool:
     return slot is None or slot[1] not in _NOT_FOR_ROOM
 
 
-_EARLIER: Final = frozenset(
+EARLIER: Final = frozenset(
     {PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED, PendingReason.ABOVE_QUEUE_LIMIT, PendingReason.ABOVE_CLUSTER}
 )
 """Causes for which a job is not enqueued that are reported even if a budget is used up too."""
@@ -132,8 +133,8 @@ class Budgets:
         return found
 
     def may_enter(self, job: Job, *, is_let_in: bool) -> bool:
-        """Whether `job` may be enqueued; if not, it has a cause, that of a plugin only if it is `_EARLIER`."""
-        if not is_let_in and job.cause is not None and job.cause.reason in _EARLIER:
+        """Whether `job` may be enqueued; if not, it has a cause, that of a plugin only if it is `EARLIER`."""
+        if not is_let_in and job.cause is not None and job.cause.reason in EARLIER:
             return False
         refused = self._refusal(job)
         if refused is not None:

@@ -27,11 +27,12 @@ from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.model.term_counts import Term, TermCounts
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.budgets import Budgets
+from pyroclast_scheduler.session.budgets import EARLIER, Budgets
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.node_limits import LabelRefusals, OpenNodes, Reserved
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Measures, Note, Report
+from pyroclast_scheduler.session.person_limits import PersonBook
 from pyroclast_scheduler.session.plugin_session import PluginSession
 from pyroclast_scheduler.session.ports import AskedFor, Extender, NodeUsage, Ports
 from pyroclast_scheduler.session.promises import Promises
@@ -97,6 +98,8 @@ class Session(Rules):
         self.others: dict[str, Job] = {}
         has_budgets = any(queue.facts.budget is not None for queue in self.queues.values())
         self.budgets = Budgets(snapshot, self.queues, self.jobs, ports) if has_budgets else None
+        has_limits = any(queue.facts.person_limits is not None for queue in self.queues.values())
+        self.persons = PersonBook(snapshot, self.queues, self.jobs) if has_limits else None
         self.hyper_nodes = self._hyper_nodes()
         self.promises = Promises(self)
         self._plans: dict[int, PlacementPlan] = {}
@@ -213,15 +216,32 @@ class Session(Rules):
         return self.reserved.concerns(job.facts.key)
 
     def may_enter(self, job: Job) -> bool:
-        """Whether `job` may be enqueued by plugins and budgets. Plugins are not asked about a job without minimum resources."""
-        is_let_in = job.facts.min_resources is None or self.job_enqueueable(job)
-        return is_let_in if self.budgets is None else self.budgets.may_enter(job, is_let_in=is_let_in)
+        """Whether plugins, budgets and limits let `job` in. Plugins are not asked about a job without minimum resources."""
+        return self.is_within_limits(job, is_let_in=job.facts.min_resources is None or self.job_enqueueable(job))
+
+    def is_within_limits(self, job: Job, *, is_let_in: bool = True) -> bool:
+        """Whether budgets and the limits of each person let `job` in too. `is_let_in`: whether the plugins do."""
+        refused = None if self.persons is None else self.persons.refusal(job)
+        if refused is not None and (is_let_in or job.cause is None or job.cause.reason not in EARLIER):
+            job.cause, is_let_in = refused, False
+        if self.budgets is not None:
+            is_let_in = self.budgets.may_enter(job, is_let_in=is_let_in)
+        if is_let_in and self.persons is not None:
+            self.persons.enter(job)
+        return is_let_in
 
     def allocatable(self, queue: Queue, plan: PlacementPlan, count: int, task: Task | None = None) -> int:
-        """Return how many of `count` pods with `plan` the queue, and budgets above it, allow. `task`: the first pod, if known."""
+        """Return how many of `count` pods with `plan` the queue, budgets and limits allow. `task`: the first pod, if known."""
         count = super().allocatable(queue, plan, count, task)
-        job = self.job(task.facts.job) if count and task is not None and self.budgets is not None else None
-        return count if job is None or self.budgets is None else self.budgets.allows(job, plan.shape.request, count)
+        for book in (self.persons, self.budgets):
+            job = self.job(task.facts.job) if count and task is not None and book is not None else None
+            count = count if job is None or book is None else book.allows(job, plan.shape.request, count)
+        return count
+
+    def withheld(self, job: Job) -> Cause | None:
+        """Return why a limit of each person or a budget allowed no further pod of `job`; None if none kept one back."""
+        found = (book.withheld.get(job.facts.key) for book in (self.persons, self.budgets) if book is not None)
+        return next((cause for cause in found if cause is not None), None)
 
     def is_low(self, job: Job) -> bool:
         """Whether a used-up budget of its queue makes the pods of `job` preemptable, whatever the job declares."""
@@ -273,8 +293,9 @@ class Session(Rules):
         """Update counts and notify plugins: `move` was made (1) or undone (−1)."""
         self.moves.add(move, sign)
         self.promises.moved(move, sign)
-        if self.budgets is not None:
-            self.budgets.moved(move, sign)
+        for book in (self.persons, self.budgets):
+            if book is not None:
+                book.moved(move, sign)
         self.notify_moved(move, sign)
 
     def commit(self, moves: Sequence[Move]) -> None:
@@ -340,6 +361,6 @@ class Session(Rules):
         self.plugins = _NO_PLUGINS
         self._plans.clear()  # plans refer to plugins
         self.moves.forget()  # moves refer to plans
-        self.budgets = None
+        self.budgets = self.persons = None
         self.promises.end()
         self._kept.clear()  # values of `once` may refer to the session

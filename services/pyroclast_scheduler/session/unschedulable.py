@@ -107,8 +107,9 @@ def _beside_room(session: Session, job: Job, waiting: Sequence[Task], *, may_evi
         may_evict and not all(session.allocatable(queue, session.plan(task.facts.shape), 1, task) for task in unlike)
     )
     found = _of_nodes(session, job, unlike)
-    if session.budgets is not None and job.facts.key in session.budgets.withheld:
-        found.add(AnyChange())  # what other gangs booked, and for how long, depends on their pods and estimates
+    if (withheld := session.withheld(job)) is not None:
+        # what other gangs booked in a budget, and for how long, depends on their pods and estimates
+        found |= withheld.retry_when or {AnyChange()}
     if is_limited:
         found |= session.quota_retry_when(job, waiting)
     if job.facts.key in session.promises.withheld:

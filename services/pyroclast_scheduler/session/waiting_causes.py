@@ -111,9 +111,9 @@ def _cause_of(session: Session, job: Job) -> Cause | None:
 
 
 def _limited(session: Session, job: Job, task: Task) -> Cause | None:
-    """Return the cause that a quota, a budget or a promise to others keeps `task` waiting, else that of pods that are coming."""
-    if session.budgets is not None and job.facts.key in session.budgets.withheld:
-        return session.budgets.withheld[job.facts.key]
+    """Return the cause that a quota, a budget, a limit or a promise to others keeps `task` waiting, else that of coming pods."""
+    if (withheld := session.withheld(job)) is not None:
+        return withheld
     kept = session.promises.withheld.get(job.facts.key)
     if kept is not None:
         return _promised_to_others(session, session.plan(task.facts.shape), kept)

@@ -164,6 +164,8 @@ class WaitingText:
             return "waiting alone does not help"
         if entry is not None and entry.code is PendingReason.BUDGET_SPENT:
             return "a budget keeps it out, until the date that is named or until it is raised"
+        if entry is not None and entry.code is PendingReason.PERSON_LIMIT:
+            return "a limit of each person keeps it out, until one of the Jobs that are named ends"
         return "no estimate is made" if self._estimates is None else self._estimates.start(key)
 
     def _waiting(self, group: Group) -> Waiting | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyroclast.api import waiting_reasons as pending
-from pyroclast.api.keys import QUEUE_BUDGET
+from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_PERSON_LIMITS
 from pyroclast.api.types import (
     COMMANDS,
     HYPER_NODES,
@@ -51,10 +51,10 @@ def queue(name: str = "{name}", **spec: Any) -> tuple[ResourceType, dict[str, An
     return QUEUES, {**kind, "metadata": {"name": name}, "spec": spec}
 
 
-def budgeted(text: str) -> tuple[ResourceType, dict[str, Any]]:
-    """A queue with a budget."""
+def annotated(key: str, text: str) -> tuple[ResourceType, dict[str, Any]]:
+    """A queue with an annotation, such as a budget."""
     kind, body = queue()
-    body["metadata"]["annotations"] = {QUEUE_BUDGET: text}
+    body["metadata"]["annotations"] = {key: text}
     return kind, body
 
 
@@ -157,7 +157,13 @@ CASES: dict[str, Case] = {
     "a queue that has spent its budget": Case(
         job(task("1"), queue="{name}"),
         "BudgetSpent: not now: *",
-        before=[budgeted('{"period":"year","limits":{"cpu":"0h"},"whenUnknown":"hold"}')],
+        before=[annotated(QUEUE_BUDGET, '{"period":"year","limits":{"cpu":"0h"},"whenUnknown":"hold"}')],
+        without_pods=NOT_IN,
+    ),
+    "a person who may not use so much of a queue": Case(
+        job(task("2"), queue="{name}"),
+        "PersonLimit: never: it asks for 2 cpu; a person may use at most 1 cpu in queue {name}",
+        before=[annotated(QUEUE_PERSON_LIMITS, '{"resources":{"cpu":"1"}}')],
         without_pods=NOT_IN,
     ),
     "a queue that is full": Case(

@@ -38,6 +38,7 @@ LISTS = (
     "queues",
     "queues --tree",
     "budget",
+    "limits",
     "nodes",
     "nodes --by zone",
     "nodes --by tier",
@@ -82,6 +83,9 @@ OTHERS = (
     "queues -q research --sort-by allocated",
     "queues -l team=none",
     "budget -q nothing",
+    "limits research --sort-by person",
+    "limits nothing",
+    "limits one two",
     "budget -q research --sort-by left",
     "commands",
 )

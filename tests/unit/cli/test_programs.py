@@ -188,8 +188,8 @@ def test_compatible_command_reports_an_unreachable_server_in_one_line_and_exits_
 
 
 NEED_A_SERVER = (
-    "waiting|running|explain x|explain queue/x|explain node/x|order -q x|queues|budget|nodes|tree x|timeline x|logs x|logs x -f|"
-    "wait x|waiting -w"
+    "waiting|running|explain x|explain queue/x|explain node/x|order -q x|queues|budget|limits|nodes|tree x|timeline x|logs x|"
+    "logs x -f|wait x|waiting -w"
 )
 
 

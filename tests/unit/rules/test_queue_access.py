@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.keys import QUEUE_NAMESPACES
+from pyroclast.api.keys import QUEUE_NAMESPACES, QUEUE_PERSON_LIMITS, SERVICE_CLASS
 from pyroclast.rules import queues
 from pyroclast.rules.lookups import QueueView, namespaces_in
-from pyroclast.rules.queue_access import check_namespace, newly_used
+from pyroclast.rules.queue_access import check_class, check_use, newly_used
 from tests.bench.admission_server import FixedQueues
 
 KEY = "scheduling.volcano.sh/queue-name"
@@ -106,7 +106,7 @@ def test_a_change_uses_queues_anew_where_it_names_another_or_changes_a_template(
 @pytest.mark.parametrize(("annotation", "allowed"), [(None, True), ("team", True), ("other, team", True), ("other", False)])
 def test_a_queue_admits_the_namespaces_that_it_names(annotation: str | None, allowed: bool) -> None:
     lookup = FixedQueues(QueueView("q", namespaces=namespaces_in(annotation)))
-    verdict = check_namespace(["gone", "q"], "team", lookup)
+    verdict = check_use(["gone", "q"], {}, "team", lookup)
     assert verdict.allowed is allowed
     if not allowed:
         assert verdict.message.startswith('queue: Forbidden: queue "q" may not be used in the namespace "team"')
@@ -118,4 +118,45 @@ def test_a_queue_names_only_names_of_namespaces(annotation: str, fault: str) -> 
     queue = {"metadata": {"name": "q", "annotations": {QUEUE_NAMESPACES: annotation}}, "spec": {"weight": 1}}
     message = queues.validate_create(queue, FixedQueues(), queues.QueueLimits()).message
     assert f"{QUEUE_NAMESPACES}]: Invalid value: {fault}" in message if fault else not message
+    assert queues.validate_update(queue, queue, FixedQueues(), queues.QueueLimits()).allowed
+
+
+@pytest.mark.parametrize(
+    ("limits", "service_class", "fault"),
+    [
+        (
+            '{"classes": {"long": {}, "interactive": {}}}',
+            "short",
+            'no class of service "short" in this queue; it has interactive, l',
+        ),
+        ('{"classes": {"long": {}}}', "long", ""),
+        ('{"classes": {"long": {}}}', "normal", ""),
+        ('{"classes": {"long": {}}}', None, ""),
+        ('{"runningJobs": 1}', "short", ""),
+        ("{", "short", ""),
+    ],
+)
+def test_a_job_has_a_class_of_its_queue(limits: str, service_class: str | None, fault: str) -> None:
+    body = {"metadata": {"labels": {SERVICE_CLASS: service_class} if service_class else {}}}
+    verdict = check_use(["q"], body, "team", FixedQueues(QueueView("q", person_limits=limits)))
+    assert fault in verdict.message if fault else verdict.allowed
+    assert check_class(body, body).allowed
+    assert "cannot be changed" in check_class({"metadata": {"labels": {SERVICE_CLASS: "other"}}}, body).message
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"runningJobs": 1, "resources": {"cpu": "4"}, "runTime": "4h", "persons": {"ann": {}}, "classes": {"a": {}}}', ""),
+        ('{"runningJob": 1}', "unknown field `runningJob`"),
+        ('{"waitingJobs": -1}', "- at `$.waitingJobs`"),
+        ('{"classes": {"a": {"runTime": "0s"}}}', "classes.a.runTime: '0s' is not a duration above 0s"),
+        ('{"persons": {"ann": {"resources": {"cpu": "-1"}}}}', "persons.ann.resources.cpu: '-1' is not a quantity of 0 or more"),
+        ("[" * 9999, "limits are like"),
+    ],
+)
+def test_the_limits_of_each_person_are_checked_when_they_are_written(text: str, fault: str) -> None:
+    queue = {"metadata": {"name": "q", "annotations": {QUEUE_PERSON_LIMITS: text}}, "spec": {"weight": 1}}
+    message = queues.validate_create(queue, FixedQueues(), queues.QueueLimits()).message
+    assert fault in message if fault else not message
     assert queues.validate_update(queue, queue, FixedQueues(), queues.QueueLimits()).allowed

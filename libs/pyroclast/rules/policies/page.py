@@ -27,6 +27,7 @@ UNCOVERED: Final[tuple[tuple[str, str, str], ...]] = (
     ("PodGroup", "the queue exists and is open", _NO_QUEUES),
     ("PodGroup", "an update without a queue keeps the queue of the namespace", "only a webhook adds the field again"),
     ("Queue", "parent queues exist, are not nested too deep, and have no Jobs", _NO_QUEUES),
+    ("Queue", "the annotation has valid limits of each person", "CEL cannot parse JSON"),
     ("Queue", "the annotation has a valid budget", "CEL cannot parse JSON, and has no time zone database"),
     ("Queue", "the resources of a queue fit the resources of its parent, siblings and children", _NO_QUEUES),
     ("Queue", "the path in `volcano.sh/hierarchy` is not the path of a parent of another queue", _NO_QUEUES),

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.budgets import budget_faults
 from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
+from pyroclast.api.person_limits import PersonLimitsError, read_person_limits
 from pyroclast.resources.quantity import Format, from_millis, from_value
 from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
@@ -38,6 +39,15 @@ def check_namespaces(names: Collection[str] | None) -> Iterator[FieldError]:
             why = "write names of namespaces, separated by commas, or remove the annotation to admit every namespace"
             yield invalid(path_of(keys.QUEUE_NAMESPACES), name, why)
             return
+
+
+def check_person_limits(annotation: str | None) -> Iterator[FieldError]:
+    """Yield the fault of the annotation with the limits of each person."""
+    try:
+        if annotation is not None:
+            read_person_limits(annotation)
+    except PersonLimitsError as error:
+        yield invalid(path_of(keys.QUEUE_PERSON_LIMITS), annotation, str(error))
 
 
 def is_recorder(user: str, namespace: str) -> bool:

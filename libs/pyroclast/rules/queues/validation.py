@@ -10,7 +10,7 @@ from typing import Any
 from pyroclast.rules.errors import FieldError
 from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
 from pyroclast.rules.meaning import same_meaning
-from pyroclast.rules.queues.fields import check_budget, check_namespaces, check_resources, check_state
+from pyroclast.rules.queues.fields import check_budget, check_namespaces, check_person_limits, check_resources, check_state
 from pyroclast.rules.queues.hierarchy import check_hierarchy, check_parent, check_paths, parent_warnings
 from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, denied, field_verdict, first_only, verdict_of
 
@@ -65,6 +65,8 @@ def _check_annotations(view: QueueView, before: QueueView | None = None) -> Iter
         yield from check_budget(view.budget)
     if before is None or view.namespaces != before.namespaces:
         yield from check_namespaces(view.namespaces)
+    if before is None or view.person_limits != before.person_limits:
+        yield from check_person_limits(view.person_limits)
 
 
 def validate_delete(name: str, queues: QueueLookup, limits: QueueLimits) -> Verdict:

@@ -16,7 +16,7 @@ from pyroclast.api.types import JOBS
 from pyroclast.kube.http.client import Client, encode
 from pyroclast.rules import jobs
 from pyroclast.rules.lookups import ANY_JOB, MOST_PODS, NOTHING_KNOWN, JobOptions, QueueLookup
-from pyroclast.rules.queue_access import check_namespace, newly_used
+from pyroclast.rules.queue_access import check_use, newly_used
 from pyroclast.rules.verdicts import Verdict, applied
 from pyroclast.runtime.in_process.creation import ensure_allowed
 from pyroclast.runtime.in_process.queues import QueueCache, judged
@@ -118,7 +118,7 @@ class JobCreator:
         def rule(found: QueueLookup) -> Verdict:
             verdict = jobs.validate_create(job, found, options)
             used = newly_used(JOBS.qualified, job, None, job["metadata"]["namespace"], NOTHING_KNOWN)
-            return check_namespace(used, job["metadata"]["namespace"], found) if verdict.allowed else verdict
+            return check_use(used, job, job["metadata"]["namespace"], found) if verdict.allowed else verdict
 
         with self._span("admission.validate", job):
             ensure_allowed(_NAME, await judged(rule, queues, self._client))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Final
 
-from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAMESPACES
+from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAMESPACES, QUEUE_PERSON_LIMITS
 from pyroclast.api.records import Queue, reading
 from pyroclast.api.types import QUEUES
 from pyroclast.kube.http.client import Client
@@ -35,6 +35,7 @@ def queue_view(queue: Queue) -> QueueView:
         guarantee=queue.spec.guarantee.resource or {},
         allocated_pods=pods.value if pods is not None else 0,
         namespaces=namespaces_in(annotations.get(QUEUE_NAMESPACES)),
+        person_limits=annotations.get(QUEUE_PERSON_LIMITS),
     )
 
 

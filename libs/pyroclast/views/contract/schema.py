@@ -285,6 +285,22 @@ class QueueBudget(Record, frozen=True, kw_only=True):
     problem: str | None
 
 
+class PersonLimit(Record, frozen=True, kw_only=True):
+    """A limit of one person in a queue, and how much of it the person uses. `class`: the class of service that it counts; empty
+    for all. `limited`: running Jobs, waiting Jobs, run time, or a resource.
+
+    An invalid annotation only has a name and a problem.
+    """
+
+    name: str
+    person: str | UnsetType = UNSET
+    service_class: str | UnsetType = msgspec.field(name="class", default=UNSET)
+    limited: str | UnsetType = UNSET
+    used: str | UnsetType | None = UNSET
+    limit: str | UnsetType = UNSET
+    problem: str | None
+
+
 LISTS: Final[Mapping[str, type[Record]]] = {
     **{
         each.__name__: each
@@ -302,6 +318,7 @@ LISTS: Final[Mapping[str, type[Record]]] = {
             WaitRecord,
             EstimateRecord,
             QueueBudget,
+            PersonLimit,
         )
     },
     **dict.fromkeys(("JobUsage", "TaskUsage", "QueueUsage", "NodeUsage"), ResourceUsage),

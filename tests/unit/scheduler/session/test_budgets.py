@@ -75,7 +75,7 @@ class World:
 
     def gang(self, name: str, queue: str = "team", gpus: int = 1, *, is_running: bool = False, **options: Any) -> None:
         estimate = options.pop("estimate", "")
-        shown = {"annotations": {RUNNING_ESTIMATE: estimate}} if estimate else {}
+        shown = {"annotations": {RUNNING_ESTIMATE: estimate}} if estimate else options.pop("shown", {})
         resources = options.pop("resources", {GPU: gpus})
         phase = options.pop("phase", "Running" if is_running else "Pending")
         row = [name, queue, 1, {"phase": phase, "minRes": resources, **shown, "class": options.pop("class", None)}]
