@@ -16,6 +16,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pyroclast.responses import WholeResponse
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.listener import Listener
+from pyroclast.runtime.tls import common_names
 from pyroclast_admission.engine import Engine, Reply, ReviewMetrics
 
 log = structlog.get_logger()
@@ -43,12 +44,20 @@ class WebhookServer:
 
     `is_stopping` returns whether callers should use another replica from now on. Each answer then closes its connection, because
     the API server could send a request on a connection that ends with the process.
+    `client_names`: the common names of client certificates that may call webhooks; empty for every name.
     """
 
     def __init__(
-        self, engine: Engine, metrics: ReviewMetrics, tls: ssl.SSLContext | None, is_stopping: Callable[[], bool] = lambda: False
+        self,
+        engine: Engine,
+        metrics: ReviewMetrics,
+        tls: ssl.SSLContext | None,
+        is_stopping: Callable[[], bool] = lambda: False,
+        *,
+        client_names: frozenset[str] = frozenset(),
     ) -> None:
         self._engine, self._metrics, self._is_stopping = engine, metrics, is_stopping
+        self._client_names = client_names
         self.listener = Listener(
             self._handle,
             tls=tls,
@@ -101,6 +110,8 @@ class WebhookServer:
     async def _reply(self, request: web.BaseRequest, path: str) -> Reply:
         if not self._engine.serves(path):
             return _plain(404, "404 page not found")
+        if self._client_names and self._client_names.isdisjoint(_client_names(request)):
+            return _plain(403, f"the client certificate must have the common name {' or '.join(sorted(self._client_names))}")
         if request.method != "POST":
             return _plain(405, "only POST is answered here")
         if request.headers.get(CONTENT_ENCODING, "identity") != "identity":  # a few bytes could become very many
@@ -109,6 +120,12 @@ class WebhookServer:
             return _plain(415, f"the body must be {JSON}, not {request.content_type}")
         body = await _read(request)
         return await self._engine.reply(path, body) if body is not None else _plain(413, "request body too large")
+
+
+def _client_names(request: web.BaseRequest) -> list[str]:
+    """Return the common names of the client's certificate, which the handshake has verified."""
+    certificate = None if request.transport is None else request.transport.get_extra_info("peercert")
+    return common_names(certificate or {})
 
 
 async def _read(request: web.BaseRequest) -> bytes | None:

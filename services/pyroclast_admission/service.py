@@ -150,7 +150,8 @@ class AdmissionService:
             metrics=metrics,
             traces=self._service.traces,
         )
-        server = WebhookServer(engine, metrics, self._tls.context, lambda: self._service.is_stopping)
+        names = frozenset(self._settings.client_name)
+        server = WebhookServer(engine, metrics, self._tls.context, lambda: self._service.is_stopping, client_names=names)
         self._service.spawn("overload", overload.run())
         if NAMING_SCHEDULERS & set(self._settings.enabled_admission):
             self._service.spawn("schedulers", self._schedulers.run())
@@ -173,6 +174,8 @@ class AdmissionService:
             for kind, mode in ((MUTATING_WEBHOOKS, Mode.MUTATING), (VALIDATING_WEBHOOKS, Mode.VALIDATING))
         }
         settings = self._settings
+        if settings.client_ca_file:
+            self._follow(Path(settings.client_ca_file), self._require_clients, "client-ca-file")
         injects = not settings.has_certificate_files or bool(settings.ca_cert_file)
         injector = BundleInjector(self._client, names)
         missing.set_function(lambda: len(injector.missing()))
@@ -192,12 +195,24 @@ class AdmissionService:
         followed.load()
         self._service.spawn("tls-files", followed.follow())
         if settings.ca_cert_file:
-            authority = FileWatcher(Path(settings.ca_cert_file), injector.trust)
-            try:
-                authority.load()
-            except OSError as error:
-                raise StartFailure(f"Failed to parse CA file: failed to read cacert file ({error.filename}): {error}") from error
-            self._service.spawn("ca-file", authority.run())
+            self._follow(Path(settings.ca_cert_file), injector.trust, "ca-file")
+
+    def _require_clients(self, authority: bytes) -> None:
+        try:
+            self._tls.require_clients(authority)
+        except ValueError as error:
+            if not self._tls.requires_clients:
+                raise StartFailure(f"--client-ca-file: {error}") from error
+            log.error("tls.not_reloaded", certificate=self._settings.client_ca_file, error=str(error))  # noqa: TRY400 - says why
+
+    def _follow(self, file: Path, use: Callable[[bytes], None], task: str) -> None:
+        """Use the content of a file with a CA, now and whenever it changes."""
+        authority = FileWatcher(file, use)
+        try:
+            authority.load()
+        except OSError as error:
+            raise StartFailure(f"Failed to parse CA file: failed to read cacert file ({error.filename}): {error}") from error
+        self._service.spawn(task, authority.run())
 
     async def _keep_certificates(self, injector: BundleInjector) -> None:
         from pyroclast_admission.certificates.issue import Material  # noqa: PLC0415

@@ -36,6 +36,10 @@ class AdmissionSettings(ServiceSettings):
     webhook_service_name: str = Field("", description="name of the Service under which the API server calls the webhooks")
     webhook_url: str = Field("", description="URL under which the API server calls the webhooks, instead of a Service")
     webhook_secret_name: str = Field("volcano-admission-secret", description="Secret with the certificates")
+    client_ca_file: str = Field(
+        "", description="CA of the API server's client certificate; without such a certificate no webhook answers; reloaded"
+    )
+    client_name: Names = Field((), description="common name of a client certificate that may call webhooks; may be repeated")
     certificate_validity: Duration = Field(timedelta(days=90), description="how long a serving certificate is valid")
     ca_validity: Duration = Field(timedelta(days=365), description="how long the CA of the serving certificates is valid")
     certificate_overlap: Duration = Field(timedelta(minutes=2), description="how long an old and a new CA are trusted together")
@@ -121,13 +125,15 @@ class AdmissionSettings(ServiceSettings):
             )
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
             raise ValueError("--tls-cert-file and --tls-private-key-file are only of use together")
+        if self.client_name and not self.client_ca_file:
+            raise ValueError("--client-name has no effect without --client-ca-file")
         if self.certificate_overlap * 6 > self.certificate_validity or self.certificate_validity > self.ca_validity:
             raise ValueError(
                 "--certificate-overlap must be at most a sixth of --certificate-validity, and that at most --ca-validity"
             )
         missing = [
             name
-            for name in (self.tls_cert_file, self.tls_private_key_file, self.ca_cert_file)
+            for name in (self.tls_cert_file, self.tls_private_key_file, self.ca_cert_file, self.client_ca_file)
             if name and not Path(name).is_file()
         ]
         if missing:

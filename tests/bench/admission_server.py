@@ -124,19 +124,26 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    state: Known | None = None, *, material: Material | None = None, may_use: MayUse | None = None
+    state: Known | None = None,
+    *,
+    material: Material | None = None,
+    may_use: MayUse | None = None,
+    client_ca: bytes = b"",
+    client_names: frozenset[str] = frozenset(),
 ) -> AsyncIterator[Serving]:
     """The webhook server on a free port of this machine."""
     state = state or known()
     material = material or carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
     tls = ServingTls()
+    if client_ca:
+        tls.require_clients(client_ca)
     tls.use(material.certificate, material.key)
 
     overload, metrics = Overload(), ReviewMetrics(CollectorRegistry())
     engine = Engine(
         WEBHOOKS, lambda: state, reader(state), authorize=everybody, may_use=may_use, overload=overload, metrics=metrics
     )
-    server = WebhookServer(engine, metrics, tls.context)
+    server = WebhookServer(engine, metrics, tls.context, client_names=client_names)
     await server.start("127.0.0.1", 0)
     try:
         yield Serving(server.port, tls, material, engine, overload, server.listener)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -27,11 +28,30 @@ class ServingTls:
         self.context = _server_context()
         self.context.sni_callback = self._choose  # also called for clients that name no server
         self._current: ssl.SSLContext | None = None
+        self._identity: tuple[bytes, bytes] | None = None
+        self._clients = b""
 
     @property
     def is_ready(self) -> bool:
         """Whether the server has a certificate for handshakes."""
         return self._current is not None
+
+    @property
+    def requires_clients(self) -> bool:
+        """Whether only clients with a certificate are served."""
+        return bool(self._clients)
+
+    def require_clients(self, authority: bytes) -> None:
+        """Accept from the next handshake on only clients with a certificate of this CA (PEM).
+
+        Raises ValueError: the CA is not PEM; the previous one stays in use.
+        """
+        before, self._clients = self._clients, authority
+        try:
+            self.use(*self._identity) if self._identity else _server_context().load_verify_locations(cadata=authority.decode())
+        except (ssl.SSLError, ValueError) as error:
+            self._clients = before
+            raise ValueError(f"not a usable CA of clients: {error}") from error
 
     def use(self, certificate: bytes, key: bytes, client_ca: bytes = b"") -> None:
         """Use this certificate and key (PEM) from the next handshake on. With `client_ca`, verify the certificates that clients
@@ -42,12 +62,12 @@ class ServingTls:
         fresh = _server_context()
         try:
             load_identity(fresh, certificate, key)
-            if client_ca:
-                fresh.load_verify_locations(cadata=client_ca.decode("ascii"))
-                fresh.verify_mode = ssl.CERT_OPTIONAL
+            if authority := self._clients or client_ca:
+                fresh.load_verify_locations(cadata=authority.decode("ascii"))
+                fresh.verify_mode = ssl.CERT_REQUIRED if self._clients else ssl.CERT_OPTIONAL
         except (ssl.SSLError, UnicodeDecodeError) as error:
             raise ValueError(f"not a usable certificate and key: {getattr(error, 'reason', None) or error}") from error
-        self._current = fresh
+        self._current, self._identity = fresh, (certificate, key)
         self.context.verify_mode = fresh.verify_mode  # the only setting that a connection keeps from its first context
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
@@ -55,6 +75,12 @@ class ServingTls:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self._current
         return None
+
+
+def common_names(certificate: Mapping[str, Any]) -> list[str]:
+    """Return the common names of a certificate in the form of `getpeercert`."""
+    pairs = [pair for part in certificate.get("subject", ()) for pair in part]
+    return [value for name, value in pairs if name == "commonName"]
 
 
 class TlsFiles:

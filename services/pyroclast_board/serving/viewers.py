@@ -21,6 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from pyroclast.runtime.access import Access, Denied, Reader, bearer_token, is_local
+from pyroclast.runtime.tls import common_names
 from pyroclast_board.pages.base import Scope
 
 EVERYBODY: Final = "system:authenticated"
@@ -65,12 +66,6 @@ class RequestHeaders:
             return None
         prefixed = [self.groups_prefix + group for group in groups]
         return {"username": self.username_prefix + name, "groups": list(dict.fromkeys([*prefixed, EVERYBODY]))}
-
-
-def common_names(certificate: Mapping[str, Any]) -> list[str]:
-    """Return the common names of a certificate in the form of `getpeercert`."""
-    pairs = [pair for part in certificate.get("subject", ()) for pair in part]
-    return [value for name, value in pairs if name == "commonName"]
 
 
 def forwarded_address(headers: Sequence[tuple[str, str]]) -> str | None:

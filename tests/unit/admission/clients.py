@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from pyroclast.kube.credentials.certificates import load_identity
 from pyroclast_admission.handlers import WEBHOOKS
 
 __all__ = ["asking", "patch_of", "review", "status_of"]
@@ -36,9 +37,11 @@ def review(path: str, operation: str = "CREATE", **request: Any) -> dict[str, An
     }
 
 
-def asking(bundle: bytes) -> aiohttp.ClientSession:
-    """A client that trusts `bundle`."""
+def asking(bundle: bytes, identity: tuple[bytes, bytes] | None = None) -> aiohttp.ClientSession:
+    """A client that trusts `bundle`, and that has a certificate and key, if given."""
     tls = ssl.create_default_context(cadata=bundle.decode())
+    if identity is not None:
+        load_identity(tls, *identity)
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=0))
 
 

@@ -7,6 +7,7 @@ import gzip
 import io
 from typing import Any
 
+import aiohttp
 import pytest
 import structlog
 
@@ -14,6 +15,7 @@ from pyroclast.rules.lookups import QueueView
 from pyroclast_admission.handlers import WEBHOOKS
 from tests.bench.admission_server import known, serving
 from tests.unit.admission.clients import asking, patch_of, review, status_of
+from tests.unit.kube.authority import Authority
 from tests.unit.rules.builders import job, task, template
 
 JSON = {"Content-Type": "application/json"}
@@ -207,6 +209,39 @@ async def test_a_slow_request_body_returns_408(monkeypatch: pytest.MonkeyPatch) 
         writer.write(b"POST /jobs/validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{")
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         writer.close()
+
+
+@pytest.mark.parametrize(("client", "want"), {"kube-apiserver": 200, "alice": 403, "forged": 0, "": 0}.items())
+async def test_only_the_client_certificate_of_the_api_server_reaches_a_webhook(client: str, want: int) -> None:
+    authority = Authority()
+    issuer = Authority() if client == "forged" else authority
+    body = review("/jobs/validate", object=job())
+    names = frozenset({"kube-apiserver"})
+    identity = issuer.issue(client) if client else None
+    async with (
+        serving(client_ca=authority.pem, client_names=names) as server,
+        asking(server.material.bundle, identity) as session,
+    ):
+        try:
+            async with session.post(f"https://localhost:{server.port}/jobs/validate", json=body) as response:
+                status = response.status
+        except aiohttp.ClientError:
+            status = 0
+    assert status == want
+
+
+async def test_a_changed_authority_of_clients_applies_to_new_connections_and_an_invalid_one_is_rejected() -> None:
+    old, new = Authority(), Authority()
+    async with serving(client_ca=old.pem) as server:
+        with pytest.raises(ValueError, match="not a usable CA"):
+            server.tls.require_clients(b"nonsense")
+        server.tls.require_clients(new.pem)
+        body = review("/jobs/validate", object=job())
+        async with (
+            asking(server.material.bundle, new.issue("a")) as session,
+            session.post(f"https://localhost:{server.port}/jobs/validate", json=body) as answer,
+        ):
+            assert answer.status == 200
 
 
 async def test_an_overloaded_server_denies_reviews_with_429_until_its_lag_is_low() -> None:

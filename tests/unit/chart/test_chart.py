@@ -196,6 +196,15 @@ def test_webhooks_are_called_by_url_when_webhook_url_is_set(helm):
             assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", seconds)
 
 
+def test_webhooks_require_the_client_certificate_that_the_values_name(helm):
+    documents = rendered(helm, "webhook.clientCaSecret=authority", r"webhook.clientNames=a\,b")
+    container = container_of(documents, "admission")
+    folder = "/admission.local.config/client-ca"
+    wanted = {f"--client-ca-file={folder}/ca.crt", "--client-name=a", "--client-name=b"}
+    assert wanted <= set(container["args"])
+    assert folder in {mount["mountPath"] for mount in container["volumeMounts"]}
+
+
 def test_admission_uses_the_mounted_ca_and_needs_no_secret_role_with_given_certificates(helm):
     documents = rendered(helm, "webhook.certificates=secret")
     container = container_of(documents, "admission")

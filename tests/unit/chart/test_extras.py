@@ -130,7 +130,7 @@ def test_monitoring_objects_need_the_operator_and_dashboards_need_metrics_enable
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_network_policies_allow_ingress_to_every_port_but_healthz(helm, program):
-    documents = rendered(helm, "networkPolicy.enabled=true", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.a=b")
+    documents = rendered(helm, "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.a=b")
     policy = of_kind(documents, "NetworkPolicy")[f"pyroclast-{program}"]["spec"]
     template = of_kind(documents, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]
     assert policy["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
@@ -142,6 +142,9 @@ def test_network_policies_allow_ingress_to_every_port_but_healthz(helm, program)
     assert let_in[ports["metrics"]] == [{"namespaceSelector": {"matchLabels": {"a": "b"}}}, *asks]
     if "admission" in ports:
         assert let_in[ports["admission"]] is None
+        peer = "networkPolicy.webhooksFrom[0].ipBlock.cidr=192.0.2.10/32"
+        rules = of_kind(rendered(helm, peer), "NetworkPolicy")["pyroclast-admission"]["spec"]["ingress"]
+        assert {"ports": [{"port": ports["admission"]}], "from": [{"ipBlock": {"cidr": "192.0.2.10/32"}}]} in rules
 
 
 def test_network_policy_has_no_ingress_when_scheduler_metrics_are_off(helm):
