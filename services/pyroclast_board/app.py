@@ -25,6 +25,8 @@ from pyroclast_board.serving.streams import Streams
 from pyroclast_board.serving.viewers import RequestHeaders, Sessions, Viewers
 from pyroclast_board.settings import BoardSettings
 
+AUDIENCE: Final = "pyroclast-board"
+"""The audience of tokens for the board alone. Tokens for the API server are accepted too."""
 SHORTEST_KEY: Final = 32
 
 
@@ -40,7 +42,7 @@ async def run(service: Service, settings: BoardSettings) -> None:
     templates, metrics = Templates(), BoardMetrics(service.metrics)
     review = settings.review_period.total_seconds()
     viewers = Viewers(
-        Access(client, remembered=review),
+        Access(client, AUDIENCE, remembered=review),
         Sessions(key, settings.session_time.total_seconds()),
         is_open=settings.login == "local",
         proxy=_proxy(settings),

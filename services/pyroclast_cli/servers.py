@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from pyroclast.api.types import Key
-from pyroclast.kube.basics.errors import ApiError, KubeError
+from pyroclast.kube.basics.errors import ApiError, KubeError, Unauthorized
 from pyroclast.kube.http import servers
 from pyroclast.kube.http.servers import Answer, path_of
 from pyroclast_cli.flags import Context, Failure, Flag
@@ -75,7 +75,8 @@ async def asked(context: Context, path: str, query: Mapping[str, str]) -> dict[s
     try:
         return await servers.request(context.client, url, path, query)
     except ApiError as error:
-        raise Failure(f"the recorder refuses: {error.message}") from error
+        advice = f"; {servers.TOKEN_HELP}" if isinstance(error, Unauthorized) else ""
+        raise Failure(f"the recorder refuses: {error.message}{advice}") from error
     except (KubeError, orjson.JSONDecodeError) as error:
         raise Failure(f"the recorder at {url} does not answer: {error}; try {recorder.how}", status=UNREACHABLE) from error
 

@@ -255,7 +255,9 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     metrics = RecorderMetrics(service.metrics, since=client.now())
     recorder = Recorder(client, database, settings, metrics, service.traces, events=events)
     service.add_ready("database", recorder.complaint)
-    server = HistoryServer(database, Access(client, COMPONENT), client.now, recorder.settle)
+    server = HistoryServer(
+        database, Access(client, COMPONENT, trusts_local=settings.trust_local_clients), client.now, recorder.settle
+    )
     await server.start(settings.api_address)
     try:
         await service.synced()

@@ -249,7 +249,7 @@ def _serve_explanations(service: Service, client: Client, cache: Cache, explaine
     service.branches[PATH] = ExplainServer(
         explainer.source,
         finder(cache.jobs.all_facts),
-        Access(client, AUDIENCE),
+        Access(client, AUDIENCE, trusts_local=service.settings.trust_local_clients),
         trials,
         trials.fits,
         leads=lambda: explainer.is_at_work,

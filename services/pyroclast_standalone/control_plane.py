@@ -283,7 +283,16 @@ def _program(service: _Service, credentials: Path, address: str) -> Program:
         except aiohttp.ClientError:
             return False
 
-    common = ("--kubeconfig", str(credentials), "--enable-healthz", "--healthz-address", address, "--enable-metrics")
+    # the machine is its user's own
+    common = (
+        "--kubeconfig",
+        str(credentials),
+        "--trust-local-clients",
+        "--enable-healthz",
+        "--healthz-address",
+        address,
+        "--enable-metrics",
+    )
     return Program(service.name, service.module, (*common, service.metrics_flag, address, *service.arguments), is_ready)
 
 

@@ -1,13 +1,12 @@
 """Who may read debug pages, history and web page.
 
-Debug pages are open to processes on the same machine and to users whom the API server allows them. A user who may list the Jobs
-of a namespace may read everything about these Jobs.
+Debug pages are open to users whom the API server allows them, and, where the settings say so, to processes on the same machine.
+A user who may list the Jobs of a namespace may read everything about these Jobs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 
+from pyroclast.kube.basics.addresses import is_local, is_local_name
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
@@ -30,21 +30,16 @@ REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-def is_local(address: object) -> bool:
-    """Whether the socket address of a peer is on this machine, like that of `kubectl port-forward`."""
-    host = address[0] if isinstance(address, tuple) and address else ""
-    try:
-        found = ipaddress.ip_address(str(host).partition("%")[0])
-    except ValueError:
-        return False
-    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+def is_from_this_machine(request: web.BaseRequest) -> bool:
+    """Whether a process of this machine asks, by a name of this machine. Behind a sidecar proxy, this is true for everybody."""
+    return is_local(request.transport and request.transport.get_extra_info("peername")) and is_local_name(request.host)
 
 
 async def refusal(client: Client | None, authorization: str, path: str) -> tuple[int, str] | None:
     """Return why the bearer of an Authorization header may not read `path`, as HTTP status and text; None when the bearer may."""
     token = bearer_token(authorization)
     if not token:
-        return 401, f"{path} is for this machine alone; others need a token whose user may get {path}"
+        return 401, f"{path} needs a token whose user may get {path}"
     if client is None:
         return 503, "the API server is not known yet"
     try:
@@ -155,16 +150,19 @@ class Access:
     """Asks the API server for users and rights, and caches its responses.
 
     `audience`: an audience whose tokens are accepted besides those for the API server; empty for none. `remembered`: seconds for
-    which a response is cached.
+    which a response is cached. `trusts_local`: processes of this machine may read everything, without a token.
     """
 
-    def __init__(self, client: Client, audience: str = "", remembered: float = REMEMBERED_SECONDS) -> None:
+    def __init__(
+        self, client: Client, audience: str = "", remembered: float = REMEMBERED_SECONDS, *, trusts_local: bool = False
+    ) -> None:
+        self._trusts_local = trusts_local
         self._client, self._known = client, Remembered(remembered)
         self._audiences: Sequence[str] = (audience,) if audience else ()
 
     async def reader(self, request: web.BaseRequest) -> Reader:
         """Return the sender of a request. Raises Denied: the API server does not know the sender."""
-        if is_local(request.transport and request.transport.get_extra_info("peername")):
+        if self._trusts_local and is_from_this_machine(request):
             return Reader(self, None)
         token = bearer_token(request.headers.get("Authorization", ""))
         if not token:

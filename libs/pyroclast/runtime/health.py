@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from pyroclast.runtime.access import is_local
+from pyroclast.runtime.access import is_from_this_machine
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -78,13 +78,15 @@ async def serve(
     *,
     admit: Admit,
     branches: Mapping[str, Branch] | None = None,
+    trusts_local: bool = False,
 ) -> Listener:
     """Serve health checks and pages at `address`; the caller must call `stop` of the returned listener.
 
     Args:
         checks: checks by path without slash, such as `livez`.
         pages: pages by path with slash, such as `/metrics`; looked up at each request.
-        admit: decides which users on other machines may read pages below `/debug/`.
+        admit: decides which users may read pages below `/debug/`.
+        trusts_local: processes of this machine may read these pages without a token.
         branches: branches by the first part of the path, such as `explain`; looked up at each request.
 
     Raises:
@@ -99,7 +101,7 @@ async def serve(
         if branches and (branch := branches.get(path.strip("/").partition("/")[0])):
             return await branch(request)
         if page := pages.get(path):
-            if path.startswith(DEBUG) and not is_local(request.transport and request.transport.get_extra_info("peername")):
+            if path.startswith(DEBUG) and not (trusts_local and is_from_this_machine(request)):
                 refused = await admit(request.headers.get("Authorization", ""), path)
                 if refused is not None:
                     return web.Response(status=refused[0], text=f"{refused[1]}\n")

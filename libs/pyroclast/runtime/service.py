@@ -220,7 +220,16 @@ class Service:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         branches = self.branches if pages else {}
-        listener = await health.serve(flag, address, checks, pages, tls, admit=self._admit, branches=branches)
+        listener = await health.serve(
+            flag,
+            address,
+            checks,
+            pages,
+            tls,
+            admit=self._admit,
+            branches=branches,
+            trusts_local=self.settings.trust_local_clients,
+        )
         self._resources.push_async_callback(listener.stop)
 
     def _health_tls(self) -> ssl.SSLContext | None:

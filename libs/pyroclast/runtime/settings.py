@@ -49,6 +49,10 @@ class ServiceSettings(BaseSettings):
     healthz_address: Address = Field(":11251", description="address of /healthz, /livez and /readyz")
     enable_metrics: bool = Field(default=False, description="serve /metrics")
     listen_address: Address = Field(":8080", description="address of /metrics")
+    trust_local_clients: bool = Field(
+        default=False,
+        description="let processes of this machine read debug pages, history and explanations without a token",
+    )
     ca_cert_file: str = Field(
         "", description="CA of client certificates; with a serving certificate and key, health is served over TLS"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
@@ -22,6 +23,9 @@ from pyroclast_board.pages.queues import SHOWN, flow, flows, queue, queues
 from pyroclast_board.serving.recorder import Recorder, RecorderAway
 from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.streams import Followed
+
+MOST_PAST: Final = 500
+"""Most namespaces without Jobs whose history the page of history shows."""
 
 ROUTES: Final[Mapping[str, str]] = {
     "": "overview",
@@ -54,9 +58,15 @@ class Pages:
         self._templates, self._trace_url = templates, trace_url
 
     def namespaces_of(self, path: str) -> frozenset[str]:
-        """Return the namespaces whose Jobs a page may name: all for pages with history, otherwise those with Jobs or flows."""
-        is_past = path == "/history" or path.startswith(("/jobs/", "/explain/"))
-        return self.cluster.all_namespaces if is_past else self.cluster.namespaces
+        """Return the namespaces whose Jobs a page may name: those with Jobs or flows, and that of the page.
+
+        History also names Jobs of other namespaces, of at most `MOST_PAST` of them: each costs a question to the API server.
+        """
+        used = self.cluster.namespaces
+        if path == "/history":
+            return used | frozenset(itertools.islice(sorted(self.cluster.all_namespaces - used), MOST_PAST))
+        _, _, rest = path.removeprefix("/explain").removeprefix("/").partition("/")
+        return used | {unquote(rest.partition("/")[0])} & self.cluster.all_namespaces
 
     async def page(self, followed: Followed) -> Page | None:
         """Return the page. None when the page does not exist or the user may not see it."""

@@ -17,7 +17,7 @@ import structlog
 from aiohttp import web
 
 from pyroclast.pictures.svg import STYLE
-from pyroclast.runtime.access import Denied
+from pyroclast.runtime.access import Denied, Reader
 from pyroclast.runtime.bodies import read_at_most
 from pyroclast.runtime.listener import Listener
 from pyroclast_board.metrics import BoardMetrics
@@ -165,9 +165,9 @@ class BoardServer:
             if request.method == "HEAD":  # a stream has no other headers to report
                 return web.Response(content_type="text/event-stream", headers=HEADERS)
             return await self._follow(request, reader.name)
-        scope = await scope_of(reader, self._pages.namespaces_of(path))
         if is_trial:
-            return await self._tried(request, scope)
+            return await self._tried(request, reader)
+        scope = await scope_of(reader, self._pages.namespaces_of(path))
         if path.startswith(EXPLAIN):
             return await self._explained(request, scope)
         if path == "/jobs.csv":
@@ -200,7 +200,7 @@ class BoardServer:
             raise NoPage
         return web.Response(status=answer[0], body=answer[1], content_type="application/json", headers=HEADERS)
 
-    async def _tried(self, request: web.BaseRequest, scope: Scope) -> web.Response:
+    async def _tried(self, request: web.BaseRequest, reader: Reader) -> web.Response:
         """Return the scheduler's answer whether the Job in the body would start. Nothing is written."""
         content = await read_at_most(request.content, JOB_BYTES)
         if content is None:
@@ -211,6 +211,7 @@ class BoardServer:
             return _json(400, f"the body is no JSON: {error}")
         metadata = job.get("metadata") if isinstance(job, dict) else None
         namespace = str((metadata.get("namespace") if isinstance(metadata, dict) else None) or "default")
+        scope = await scope_of(reader, self._pages.namespaces_of(f"/jobs/{quote(namespace, safe='')}"))
         if not scope.sees(namespace):
             return _json(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
         answer = await self._pages.scheduler.fits(scope, content)

@@ -20,7 +20,7 @@ from aiohttp import web
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from pyroclast.runtime.access import Access, Denied, Reader, bearer_token, is_local
+from pyroclast.runtime.access import Access, Denied, Reader, bearer_token, is_from_this_machine
 from pyroclast.runtime.tls import common_names
 from pyroclast_board.pages.base import Scope
 
@@ -158,9 +158,7 @@ class Viewers:
     async def of(self, request: web.BaseRequest, now: float) -> Reader:
         """Return the user of a request."""
         if self.is_open:
-            if not is_local(request.transport and request.transport.get_extra_info("peername")) or not _is_local_name(
-                request.host
-            ):
+            if not is_from_this_machine(request):
                 raise Denied(403, "this board is for the machine that it runs on, by the name localhost or 127.0.0.1")
             return Reader(self._access, None)
         if self._proxy is not None and self._is_proxied(request) and (user := self._proxy.user([*request.headers.items()])):
@@ -205,14 +203,3 @@ def is_from_here(request: web.BaseRequest) -> bool:
         return False
     origin = request.headers.get("Origin", "")
     return not origin or urlsplit(origin).netloc == request.host
-
-
-def _is_local_name(host: str) -> bool:
-    """Return whether a Host header names this machine. A foreign page whose DNS name resolves to this machine is refused."""
-    name = urlsplit(f"//{host}").hostname or ""
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

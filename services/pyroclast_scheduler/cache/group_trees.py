@@ -12,7 +12,7 @@ from pyroclast.api import records
 from pyroclast.api.types import ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.gang.groups import Hold
-from pyroclast_scheduler.cache.group_readers.composite import Child, Leaf, Node
+from pyroclast_scheduler.cache.group_readers.composite import DEEPEST, Child, Leaf, Node
 from pyroclast_scheduler.cache.objects import is_older
 
 _Key = tuple[str, str]  # namespace and name
@@ -94,12 +94,12 @@ class GroupTrees:
 
     def above(self, leaf: records.NativePodGroup) -> list[_Key]:
         """Return the existing CompositePodGroups above a PodGroup, the lowest first."""
-        composites: list[_Key] = []
+        composites: dict[_Key, None] = {}
         key = leaf.metadata.namespace, leaf.spec.parent_composite_pod_group_name
         while key in self._composites.rows and key not in composites:
-            composites.append(key)
+            composites[key] = None
             key = key[0], self._composites.rows[key][0].spec.parent_composite_pod_group_name
-        return composites
+        return list(composites)
 
     def obstacle_above(self, key: _Key) -> Hold | None:
         """Return why no pod below a CompositePodGroup may be placed; None if there is no reason, or no PodGroup below it."""
@@ -119,21 +119,31 @@ class GroupTrees:
 
     def leaves_below(self, key: _Key) -> list[_Key]:
         """Return the PodGroups below a CompositePodGroup, which need not exist."""
-        leaves: list[_Key] = []
-        waiting, seen = [key], {key}
-        while waiting:
-            each = waiting.pop()
-            leaves += self._leaves.below.get(each, ())
-            below = [below for below in self._composites.below.get(each, ()) if below not in seen]
-            waiting += below
-            seen.update(below)
-        return leaves
+        return [leaf for each in self._with_below(key) for leaf in self._leaves.below.get(each, ())]
 
-    def node(self, key: _Key) -> Node:
-        """Return the tree below a CompositePodGroup that is a root, with older groups first."""
+    def _with_below(self, key: _Key) -> list[_Key]:
+        """Return a CompositePodGroup and all CompositePodGroups below it."""
+        found = {key: None}
+        waiting = [key]
+        while waiting:
+            below = [below for below in self._composites.below.get(waiting.pop(), ()) if below not in found]
+            waiting += below
+            found |= dict.fromkeys(below)
+        return list(found)
+
+    def node(self, key: _Key, levels: int = DEEPEST) -> Node:
+        """Return the tree below a CompositePodGroup that is a root, with older groups first.
+
+        Groups below `levels` levels are all children of the lowest level, because the tree is invalid then and is only reported.
+        """
         record, kind = self._composites.rows[key]
-        below: list[Child] = [self.node(each) for each in self._composites.below.get(key, ())]
-        below += [Leaf(*self._leaves.rows[each]) for each in self._leaves.below.get(key, ())]
+        below: list[Child]
+        if levels > 1:
+            below = [self.node(each, levels - 1) for each in self._composites.below.get(key, ())]
+            below += [Leaf(*self._leaves.rows[each]) for each in self._leaves.below.get(key, ())]
+        else:
+            below = [self.alone(each) for each in self._with_below(key)[1:]]
+            below += [Leaf(*self._leaves.rows[each]) for each in self.leaves_below(key)]
         below.sort(key=lambda each: (each.record.metadata.creation_timestamp or "", each.name))
         return Node(record, kind, tuple(below))
 

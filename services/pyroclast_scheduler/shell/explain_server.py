@@ -5,6 +5,7 @@ The answers are made from the results of recent sessions.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,7 @@ AUDIENCE: Final = "pyroclast-scheduler"
 AT_ONCE: Final = 4
 MOST_ROWS: Final = 1000
 MOST_BYTES: Final = 1 << 20
+BODY_SECONDS: Final = 5.0
 _FITS: Final = f"{PATH}/fits"
 _ROWS: Final = 100
 _MOST_OFFSET: Final = 10_000_000
@@ -70,24 +72,31 @@ class ExplainServer:
         self._busy = 0
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Return the response to a request. Requests beyond `AT_ONCE` at a time are rejected."""
+        """Return the response to a request. Requests beyond `AT_ONCE` at a time are rejected.
+
+        A request counts after its sender is known and its body has arrived, so that no silent client keeps others from answers.
+        """
         is_question = request.method == "POST" and request.path.strip("/") == _FITS
         if request.method not in {"GET", "HEAD"} and not is_question:
             return _error(405, "explanations can only be read")
         if not self._leads():
             return _error(503, "this scheduler stands by: ask the one that leads")
-        if self.is_busy:
-            return _error(429, f"{AT_ONCE} explanations are being worked out; ask again in a second", {"Retry-After": "1"})
-        self._busy += 1
         try:
             reader = await self._access.reader(request)
-            answer = await (self._would_fit(request, reader) if is_question else self._answer(request, reader))
+            job = await _read_job(request) if is_question else None
+            if self.is_busy:
+                return _error(429, f"{AT_ONCE} explanations are being worked out; ask again in a second", {"Retry-After": "1"})
+            self._busy += 1
+            try:
+                answer = await (self._answer(request, reader) if job is None else self._would_fit(request.query, reader, job))
+            finally:
+                self._busy -= 1
         except BadQuestion as error:
             return _error(400, str(error))
+        except TimeoutError:
+            return _error(408, f"the body did not arrive within {BODY_SECONDS:.0f} seconds")
         except Denied as error:
             return _error(error.status, str(error))
-        finally:
-            self._busy -= 1
         if answer is None:
             return _error(404, f"no session has found out of {request.path[:200]} that it waits")
         return _response(200, answer)
@@ -122,11 +131,10 @@ class ExplainServer:
             answer |= await self._changes(key)
         return answer
 
-    async def _would_fit(self, request: web.BaseRequest, reader: Reader) -> dict[str, Any] | None:
-        """Return the answer for the Job in the body. No object is written."""
+    async def _would_fit(self, query: Mapping[str, str], reader: Reader, body: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the answer for a Job that does not exist. No object is written."""
         if self._fits is None:
             return None
-        body = await _read_job(request)
         namespace = str(body["metadata"].get("namespace") or "default")
         if not await reader.visible([namespace]):
             raise Denied(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
@@ -137,7 +145,7 @@ class ExplainServer:
         if entry is None:
             return document("Explanation", fields)
         source = self._source()
-        return await self._told(reader, source, entry, request.query) | fields
+        return await self._told(reader, source, entry, query) | fields
 
     async def _told(self, reader: Reader, source: Answerer, entry: WaitingEntry, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer with names of the namespaces that the user may see, limited to those in the query."""
@@ -178,8 +186,12 @@ def finder(jobs: Callable[[], Mapping[str, JobFacts]]) -> Callable[[str, str], s
 
 
 async def _read_job(request: web.BaseRequest) -> dict[str, Any]:
-    """Return the Job in the body of a request, or raise BadQuestion if the body is too large, or not a Job."""
-    content = await read_at_most(request.content, MOST_BYTES)
+    """Return the Job in the body of a request.
+
+    Raises BadQuestion: the body is too large, or not a Job. TimeoutError: the body did not arrive in time.
+    """
+    async with asyncio.timeout(BODY_SECONDS):
+        content = await read_at_most(request.content, MOST_BYTES)
     if content is None:
         raise BadQuestion(f"the Job is larger than {MOST_BYTES} bytes")
     try:

@@ -19,7 +19,7 @@ from pyroclast.views.groups import WAITING_ANNOTATION
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.pages.job import past_job, trace_of
 from pyroclast_board.pages.overview import history, history_questions
-from pyroclast_board.serving import server, viewers
+from pyroclast_board.serving import server
 from pyroclast_board.settings import BoardSettings
 
 from .conftest import FULL, Board, answering, fill, running_board
@@ -248,7 +248,7 @@ async def test_local_login_refuses_a_foreign_host_header_and_a_foreign_address(
 ) -> None:
     assert "localhost or 127.0.0.1" in await board.get("/", 403, Host="evil.example")
     assert await board.get("/", 200, Host="localhost:80")
-    monkeypatch.setattr(viewers, "is_local", lambda address: address is None)
+    monkeypatch.setattr("pyroclast.runtime.access.is_local", lambda address: address is None)
     assert "localhost or 127.0.0.1" in await board.get("/", 403)
 
 

@@ -185,6 +185,9 @@ class Cluster:
     config_maps: dict[str, str] = field(default_factory=dict)
     explains: dict[str, tuple[int, Any]] = field(default_factory=dict)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
+    authorizations: list[str] = field(default_factory=list)
+    user: str = "ann"
+    may_make_tokens: bool = True
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
@@ -195,7 +198,15 @@ class Cluster:
         if "/configmaps/" in path:
             url = self.config_maps.get(path.rpartition("/")[2])
             return web.json_response({"data": {"url": url}} if url else {"message": "no ConfigMap"}, status=200 if url else 404)
+        if path.endswith("/selfsubjectreviews"):
+            return web.json_response({"status": {"userInfo": {"username": self.user}}}, status=201)
+        if path.endswith("/serviceaccounts/ann/token"):
+            made = {"status": {"token": ",".join((await request.json())["spec"]["audiences"])}}
+            return web.json_response(
+                made if self.may_make_tokens else {"message": "no"}, status=201 if self.may_make_tokens else 403
+            )
         server = path.split("/")[1]
+        self.authorizations.append(request.headers.get("Authorization", ""))
         self.asked.append((request.method, path, await request.text()))
         status, answer = self.explains[server]
         if isinstance(answer, str):
@@ -241,6 +252,37 @@ async def test_the_first_server_that_explains_answers(
     assert complaint in answer.complaint
     assert bool(answer.complaint) is bool(complaint)
     assert all((method, body) == ("POST", '{"kind":"Job"}') for method, _, body in cluster.asked)
+
+
+ACCOUNT, OWN = "system:serviceaccount:team:ann", f"Bearer {','.join(servers.AUDIENCES)}"
+
+
+@pytest.mark.parametrize(
+    ("user", "may", "given", "host", "want"),
+    [
+        ("ann", True, "", "127.0.0.1", ""),
+        (ACCOUNT, True, "", "127.0.0.1", OWN),
+        (ACCOUNT, False, "", "127.0.0.1", ""),
+        ("ann", True, "own", "127.0.0.1", "Bearer own"),
+        (ACCOUNT, True, "own", "0.0.0.0", ""),
+    ],
+)
+async def test_no_other_server_gets_credentials_of_the_api_server(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: str, may: bool, given: str, host: str, want: str
+):
+    cluster.user, cluster.may_make_tokens, cluster.explains = user, may, {"one": (200, {})}
+    if given:
+        (tmp_path / "token").write_text(f"{given}\n")
+        monkeypatch.setenv("PYROCLAST_TOKEN_FILE", str(tmp_path / "token"))
+    listener = Listener(cluster)
+    await listener.start("0.0.0.0", 0)
+    config = ClusterConfig(f"http://127.0.0.1:{listener.port}", credentials=StaticCredentials("Bearer secret"))
+    try:
+        async with Client(config, max_attempts=1) as client:
+            await servers.request(client, f"http://{host}:{listener.port}", "/one", {})
+    finally:
+        await listener.stop()
+    assert cluster.authorizations == [want]
 
 
 async def test_jobs_of_namespaces_that_the_user_may_not_list_are_counted(cluster: Cluster, explaining: Client):

@@ -125,7 +125,7 @@ async def test_queue_endpoint_returns_minutes_filtered_by_resource_time_and_limi
         async def settle() -> None:
             raise AssertionError("usage is not asked for")
 
-        server = HistoryServer(database, Access(nobody), lambda: NOON + 300.0, settle)
+        server = HistoryServer(database, Access(nobody, trusts_local=True), lambda: NOON + 300.0, settle)
         await server.start("127.0.0.1:0")
         address = f"http://127.0.0.1:{server.port}/api/v1/queues/red"
         async with aiohttp.ClientSession() as session, session.get(address + query) as answer:

@@ -90,7 +90,7 @@ async def url(database: Database) -> AsyncIterator[str]:
         await database.settle(NOW)
 
     async with Client(load_config("", master="http://127.0.0.1:1")) as nobody:
-        server = HistoryServer(database, Access(nobody), lambda: float(NOW), settle)
+        server = HistoryServer(database, Access(nobody, trusts_local=True), lambda: float(NOW), settle)
         await server.start("127.0.0.1:0")
         yield f"http://127.0.0.1:{server.port}"
         await server.stop()
@@ -438,8 +438,8 @@ def test_vcctl_history_reports_an_unreachable_invalid_or_unknown_recorder_url(
     assert words in capsys.readouterr().err
 
 
-def request_from(address: str, token: str = "") -> Any:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+def request_from(address: str, token: str = "", host: str = "localhost") -> Any:
+    headers = {"Host": host, **({"Authorization": f"Bearer {token}"} if token else {})}
     request = make_mocked_request("GET", "/api/v1/jobs", headers=headers)
     request.transport.get_extra_info.side_effect = lambda name, default=None: (address, 1234) if name == "peername" else default
     return request
@@ -473,8 +473,14 @@ async def test_a_reader_sees_the_namespaces_whose_jobs_it_may_list() -> None:
         server.forget_requests()
         await (await access.reader(request_from("10.0.0.9", tokens["member"]))).visible(["team", "other"])
         assert not server.requests(), "answers are remembered for a while"
-        assert await (await access.reader(request_from("127.0.0.1"))).visible(["team", "other"]) == ["team", "other"]
-        for token in ("", "forged"):
+        trusting = Access(client, trusts_local=True)
+        assert await (await trusting.reader(request_from("127.0.0.1"))).visible(["team", "other"]) == ["team", "other"]
+        for each, address, token, host in (
+            (trusting, "10.0.0.9", "", "localhost"),
+            (access, "10.0.0.9", "forged", "localhost"),
+            (access, "127.0.0.1", "", "localhost"),
+            (trusting, "127.0.0.1", "", "rebound.example"),
+        ):
             with pytest.raises(Denied) as denied:
-                await access.reader(request_from("10.0.0.9", token))
+                await each.reader(request_from(address, token, host))
             assert denied.value.status == 401

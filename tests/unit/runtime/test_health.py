@@ -47,8 +47,8 @@ async def test_startup_waits_for_a_program_that_does_not_listen_yet_and_passes_o
     await listener.stop()
 
 
-async def get(url: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(url) as response:
+async def get(url: str, **headers: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as response:
         return response.status, await response.text()
 
 
@@ -138,11 +138,23 @@ async def test_a_remote_request_returns_503_when_the_api_server_cannot_review_it
     assert (await refusal(None, "Bearer t", "/debug/x") or (0,))[0] == 503
 
 
-async def test_debug_pages_are_served_without_a_token_to_local_requests_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    listener = await serve("a", "127.0.0.1:0", {}, {"/debug/x": lambda: ("text/plain", b"in")}, admit=nobody)
+@pytest.mark.parametrize(
+    ("trusts_local", "address", "host", "status"),
+    [
+        (True, True, "localhost", 200),
+        (True, True, "127.0.0.1:80", 200),
+        (True, True, "rebound.example", 401),
+        (True, False, "localhost", 401),
+        (False, True, "localhost", 401),
+    ],
+)
+async def test_debug_pages_are_served_without_a_token_to_trusted_local_requests_only(
+    monkeypatch: pytest.MonkeyPatch, trusts_local: bool, address: bool, host: str, status: int
+) -> None:
+    pages = {"/debug/x": lambda: ("text/plain", b"in")}
+    listener = await serve("a", "127.0.0.1:0", {}, pages, admit=nobody, trusts_local=trusts_local)
+    monkeypatch.setattr("pyroclast.runtime.access.is_local", lambda _: address)
     try:
-        assert await get(f"http://127.0.0.1:{listener.port}/debug/x") == (200, "in")
-        monkeypatch.setattr("pyroclast.runtime.health.is_local", lambda _: False)
-        assert await get(f"http://127.0.0.1:{listener.port}/debug/x") == (401, "/debug/x is not for \n")
+        assert (await get(f"http://127.0.0.1:{listener.port}/debug/x", Host=host))[0] == status
     finally:
         await listener.stop()

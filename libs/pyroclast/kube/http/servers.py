@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
+from weakref import WeakKeyDictionary
 
 import orjson
 
 from pyroclast.api.types import CONFIG_MAPS, Key
+from pyroclast.kube.basics.addresses import is_local_name
 from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
-from pyroclast.kube.credentials.authorization import Anonymous
+from pyroclast.kube.credentials.authorization import Anonymous, StaticCredentials
 from pyroclast.kube.credentials.config import ClusterConfig, ConfigError
 
 if TYPE_CHECKING:
@@ -24,6 +27,17 @@ if TYPE_CHECKING:
 
 REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 EXPLAIN: Final = "/explain/"
+WHO_AM_I: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+ACCOUNT: Final = "system:serviceaccount:"
+AUDIENCES: Final = ("pyroclast-recorder", "pyroclast-board", "pyroclast-scheduler")
+TOKEN_FILE: Final = "PYROCLAST_TOKEN_FILE"  # noqa: S105 - the name of a variable
+TOKEN_SECONDS: Final = 600
+TOKEN_HELP: Final = (
+    "credentials of the API server are sent to no other server: write a token for it into a file and set "
+    f"{TOKEN_FILE} to its path; kubectl create token ACCOUNT --audience={AUDIENCES[0]} prints one"
+)
+_TOKENS: WeakKeyDictionary[Client, str] = WeakKeyDictionary()
+"""The token of each client, which lives no longer than a command."""
 LONGEST: Final = 300
 """The most characters of an error that are shown to a user."""
 
@@ -65,21 +79,60 @@ class Server:
 async def request(
     client: Client, server: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the answer of the server at the URL `server`, with the user's credentials. With `body`, the request is a POST.
+    """Return the answer of the server at the URL `server`. With `body`, the request is a POST.
+
+    The server never gets credentials for the API server, but a token for the servers of Pyroclast; see `_own_token`.
 
     Raises KubeError: as for the API server; JSONDecodeError: the answer is not JSON, so that another server has this address.
     """
     from pyroclast.kube.http.client import Client  # noqa: PLC0415 - see above
 
-    config = ClusterConfig(server, credentials=client.config.credentials)
     # without TLS, a token could be read on the way; and no other server lets a user act as another one
-    if not server.startswith("https:") or client.config.impersonation:
-        config = replace(config, credentials=Anonymous())
+    is_safe = server.startswith("https:") or is_local_name(urlsplit(server).netloc)
+    token = await _own_token(client) if is_safe and not client.config.impersonation else ""
+    config = ClusterConfig(server, credentials=StaticCredentials(f"Bearer {token}") if token else Anonymous())
     given = {name: value for name, value in query.items() if value}
     async with Client(config, max_attempts=2, user_agent="vcctl") as other:
         method, content = ("GET", None) if body is None else ("POST", orjson.dumps(body))
         answer: dict[str, Any] = orjson.loads(await other.request(method, path, query=given, body=content))
         return answer
+
+
+async def _own_token(client: Client) -> str:
+    """Return a token that is good for the servers of Pyroclast alone; empty where there is none.
+
+    The variable names a file with the token. Otherwise, a ServiceAccount that may create tokens of itself gets one.
+    """
+    if path := os.environ.get(TOKEN_FILE, ""):
+        return _read_token(path)
+    if client not in _TOKENS:
+        _TOKENS[client] = await _requested_token(client)
+    return _TOKENS[client]
+
+
+def _read_token(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{TOKEN_FILE}: {path}: {error}") from error
+
+
+async def _requested_token(client: Client) -> str:
+    kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = orjson.loads(await client.request("POST", WHO_AM_I, body=orjson.dumps(kind)))
+        user = ((answer.get("status") or {}).get("userInfo") or {}).get("username", "")
+        prefix, _, account = user.rpartition(":")
+        namespace = prefix.removeprefix(ACCOUNT)
+        if not user.startswith(ACCOUNT):
+            return ""
+        path = path_of("/api/v1/namespaces/", namespace, "serviceaccounts", account, "token")
+        spec = {"audiences": list(AUDIENCES), "expirationSeconds": TOKEN_SECONDS}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        made = orjson.loads(await client.request("POST", path, body=orjson.dumps(body)))
+    except KubeError:  # the user may not; the server then says what it needs
+        return ""
+    return str((made.get("status") or {}).get("token") or "")
 
 
 RECORDER: Final = Server(

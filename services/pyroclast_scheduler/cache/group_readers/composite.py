@@ -31,6 +31,8 @@ _SUFFIX: Final = f"@{COMPOSITE_POD_GROUPS.qualified}"
 _STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 _MOST_LEVELS: Final = 4
 """The largest depth of a tree, including the PodGroups, as for the templates of a Workload."""
+DEEPEST: Final = 16
+"""The number of levels to which a tree that is too deep is read, so that no function calls itself more often."""
 
 _INCOMPLETE: Final = 1 << 40  # more pods than any group has
 
@@ -185,7 +187,8 @@ def _misfit(root: Node) -> Hold | None:
     """Return why Kubernetes would call the layout of the tree invalid; None if it is valid."""
     depth = _depth(root)
     if depth > _MOST_LEVELS:
-        text = f"the groups below {root.name} have {depth} levels with it; at most {_MOST_LEVELS} are expected"
+        levels = str(depth) if depth <= DEEPEST else f"more than {DEEPEST}"
+        text = f"the groups below {root.name} have {levels} levels with it; at most {_MOST_LEVELS} are expected"
         return Hold(PendingReason.LEFT_OUT, text, is_error=True, is_layout=True)
     wanted = _workload(root)
     for node in root.whole():

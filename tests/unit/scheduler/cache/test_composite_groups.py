@@ -329,16 +329,25 @@ DEEP = {"c": (1, {}, {"d": (1, {}, {"e": (1, {}, {"f": (1, {}, {"g": (1, {}, 1)}
 OTHER = {"c": (1, {"workloadRef": {"workloadName": "w"}}, {"g": (1, {"workloadRef": {"workloadName": "x"}}, 1)})}
 
 
+def nested(levels: int) -> Tree:
+    """A tree with one group in each level."""
+    tree: Any = (1, {}, 1)
+    for level in range(levels - 1, 0, -1):
+        tree = (1, {}, {("g" if level == levels - 1 else f"d{level}"): tree})
+    return {"c": tree}
+
+
 @pytest.mark.parametrize(
     ("tree", "text"),
     [
+        (nested(600), "the groups below CompositePodGroup c have more than 16 levels with it; at most 4 are expected"),
         (DEEP, "the groups below CompositePodGroup c have 5 levels with it; at most 4 are expected"),
         (
             OTHER,
             "PodGroup g: spec.workloadRef.workloadName: x; w is expected, as CompositePodGroup c says",
         ),
     ],
-    ids=["too many levels", "two Workloads"],
+    ids=["very many levels", "too many levels", "two Workloads"],
 )
 def test_a_composite_with_too_many_levels_or_two_workloads_is_refused_as_invalid(tree: Tree, text: str):
     cache = world({"n": 9})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from unittest.mock import PropertyMock, patch
@@ -20,6 +21,7 @@ from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.lengths import declared_end
 from pyroclast_scheduler.session.session_close import left_out_status
+from pyroclast_scheduler.shell import explain_server
 from pyroclast_scheduler.shell.explain_server import AT_ONCE, ExplainServer, finder
 from tests.scenarios import objects
 from tests.unit.running import running_server
@@ -66,7 +68,7 @@ def answerer():
 
 
 def request_of(path, address="127.0.0.1", token="", method="GET"):
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = {"Host": "localhost", **({"Authorization": f"Bearer {token}"} if token else {})}
     request = make_mocked_request(method, path, headers=headers)
     request.transport.get_extra_info.side_effect = lambda name, default=None: (address, 1) if name == "peername" else default
     return request
@@ -80,7 +82,7 @@ async def client():
 
 def server_of(client):
     source = answerer()
-    return ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client))
+    return ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client, trusts_local=True))
 
 
 async def asked(server, *args, **options):
@@ -126,7 +128,7 @@ async def test_queue_explanation_lists_what_each_gang_is_owed_and_why(client):
     cache.groups.believe("t/held", left_out_status(cache.groups.current("t/held").status, "LeftOut: x", "t"))
     promised = list(cache.snapshot().promised)
     source = replace(answerer(), jobs=cache.jobs.all_facts(), promised=promised, ended={"t/late"})
-    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client))
+    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client, trusts_local=True))
     status, order = await asked(server, "/explain/queues/q?namespaces=t")
     answer = explain_queue({"metadata": {"name": "q"}}, [], [], 0.0, order)
     Draft202012Validator(schema()).validate(answer)
@@ -212,6 +214,26 @@ async def test_too_many_concurrent_requests_return_429(client):
     assert str(AT_ONCE) in answer["message"]
 
 
+async def test_clients_that_send_no_body_keep_nobody_from_answers_and_get_408(client, monkeypatch):
+    server = server_of(client)
+
+    async def never(*_):
+        await asyncio.Event().wait()
+
+    async def silent():
+        return (await server(request_of("/explain/fits", method="POST"))).status
+
+    monkeypatch.setattr(explain_server, "read_at_most", never)
+    async with asyncio.TaskGroup() as group:
+        waiting = [group.create_task(silent()) for _ in range(AT_ONCE + 1)]
+        await asyncio.sleep(0)
+        assert (await asked(server, "/explain/queues/q"))[0] == 200
+        for task in waiting:
+            task.cancel()
+    monkeypatch.setattr(explain_server, "BODY_SECONDS", 0)
+    assert await silent() == 408
+
+
 async def test_a_kubernetes_podgroup_is_explained_under_its_plain_name(client):
     cache = natives.world({"n": 1})
     cache.natives.group_changed(None, natives.gang())
@@ -221,7 +243,7 @@ async def test_a_kubernetes_podgroup_is_explained_under_its_plain_name(client):
     book = WaitingBook()
     book.take(outcome.records, outcome.seen, objects.NOW, since={})
     source = Answerer(book, cache.jobs.all_facts(), objects.NOW, {}, lambda _: "no estimate is made", lambda _: None)
-    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client))
+    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client, trusts_local=True))
     status, answer = await asked(server, "/explain/podgroups/t/g")
     assert (status, answer["code"], answer["metadata"]["name"]) == (200, "PodsMissing", "g")
     _, rows = await asked(server, "/explain/queues/default")
@@ -231,7 +253,7 @@ async def test_a_kubernetes_podgroup_is_explained_under_its_plain_name(client):
 
 async def test_a_standby_scheduler_returns_503(client):
     source = answerer()
-    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client), leads=lambda: False)
+    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client, trusts_local=True), leads=lambda: False)
     status, answer = await asked(server, "/explain/jobs/t/mine")
     assert status == 503
     assert "stands by" in answer["message"]
