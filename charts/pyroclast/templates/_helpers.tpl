@@ -30,6 +30,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- $tag := coalesce (get $basic (printf "%s_image_tag_version" (index . 1))) $basic.image_tag_version $root.Chart.AppVersion }}
 {{- with $basic.image_registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $name }}:{{ $tag }}
+{{- with get $basic (printf "%s_image_digest" (index . 1)) }}@{{ . }}{{ end }}
 {{- end }}
 
 {{/* Text of the configuration of a program, from (root, key): the override, else the file of this chart. */}}

@@ -19,11 +19,13 @@ PROGRAMS = ["admission", "board", "controllers", "jobflow", "recorder", "schedul
 
 
 @pytest.mark.timeout(180)
-def test_helm_installs_upgrades_and_uninstalls_the_chart_and_keeps_the_crds(bare: Path, helm: Path) -> None:  # noqa: F811
+def test_helm_installs_upgrades_rolls_back_and_uninstalls_the_chart_and_keeps_the_crds(bare: Path, helm: Path) -> None:  # noqa: F811
+    def ended(*command: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "KUBECONFIG": str(bare)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
     def run(*command: str) -> str:
-        done = subprocess.run(
-            command, env={**os.environ, "KUBECONFIG": str(bare)}, capture_output=True, text=True, timeout=60, check=False
-        )
+        done = ended(*command)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -46,6 +48,10 @@ def test_helm_installs_upgrades_and_uninstalls_the_chart_and_keeps_the_crds(bare
     assert deployment("scheduler")["spec"]["replicas"] == 1
     assert "STATUS: deployed" in run(str(helm), "upgrade", *release, "--set", "custom.scheduler_replicas=2")
     assert deployment("scheduler")["spec"]["replicas"] == 2
+    run(str(helm), "rollback", "pyroclast", "1", "--namespace", NAMESPACE)
+    assert deployment("scheduler")["spec"]["replicas"] == 1
+    second = ended(str(helm), "install", "second", str(CHART), "--namespace", "other", "--create-namespace")
+    assert f"the release pyroclast in namespace {NAMESPACE} is installed in this cluster" in second.stderr
 
     run(str(helm), "uninstall", "pyroclast", "--namespace", NAMESPACE, "--wait")
     kinds = "deployments,services,serviceaccounts,configmaps,clusterroles,clusterrolebindings"

@@ -35,7 +35,7 @@ OF_A_PROGRAM = {
     "custom.{}_sc": (lambda key: {"supplementalGroups": [len(key)]}, lambda workload: pod(workload)["securityContext"]),
     "custom.{}_main_csc": (lambda key: {"runAsUser": len(key)}, lambda workload: container(workload)["securityContext"]),
     "custom.{}_resources": (
-        lambda key: {"requests": {"cpu": f"{len(key)}", "memory": f"{len(key)}Gi"}},
+        lambda key: {"requests": {"cpu": f"{len(key)}", "memory": f"{len(key)}Gi"}, "limits": {"memory": f"{len(key)}Gi"}},
         lambda workload: container(workload)["resources"],
     ),
     "custom.{}_podLabels": (
@@ -52,11 +52,15 @@ OF_A_PROGRAM = {
     "custom.{}_replicas": (len, lambda workload: workload["spec"]["replicas"]),
     "basic.{}_image_name": (
         lambda key: f"other/{key}-image",
-        lambda workload: container(workload)["image"].rpartition(":")[0],
+        lambda workload: container(workload)["image"].partition("@")[0].rpartition(":")[0],
     ),
     "basic.{}_image_tag_version": (
         lambda key: f"1.{len(key)}",
-        lambda workload: container(workload)["image"].rpartition(":")[2],
+        lambda workload: container(workload)["image"].partition("@")[0].rpartition(":")[2],
+    ),
+    "basic.{}_image_digest": (
+        lambda key: f"sha256:{len(key):064}",
+        lambda workload: container(workload)["image"].partition("@")[2],
     ),
 }
 """By the path of a value, with the prefix of a program's values left out: what it is set to for each, and where that shows."""

@@ -423,3 +423,34 @@ def test_board_mounts_the_configured_session_secret_as_its_key(helm):
     spec = pod_of(rendered(helm, "custom.board_session_secret=session"), "board")
     assert {"name": "session", "secret": {"secretName": "session"}} in spec["volumes"]
     assert "--session-key-file=/var/run/secrets/pyroclast/session/key" in spec["containers"][0]["args"]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_allowed"),
+    [
+        ("custom.common_labels.app=other", False),
+        (r"custom.common_labels.app\.kubernetes\.io/instance=other", False),
+        ("custom.common_labels.team=a b", False),
+        ("custom.common_labels.team=a", True),
+        ("basic.admission_secret_name=a' || true || '", False),
+        ("basic.admission_secret_name=", False),
+        ("custom.scheduler_name=a'] || true || 'b' in ['", False),
+        ("custom.scheduler_name=other.example", True),
+        ("custom.scheduler_lease_name=a: b", False),
+        ("custom.job_plugins=a'", False),
+        ("basic.scheduler_image_digest=sha256:1", False),
+        ("basic.scheduler_image_name=a\\n  b: c", False),
+    ],
+)
+def test_a_value_cannot_break_out_of_names_labels_and_expressions(helm, value, is_allowed):
+    if is_allowed:
+        assert rendered(helm, value)
+        return
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        rendered(helm, value)
+    assert "schema" in refused.value.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_program_has_a_memory_limit(helm, program):
+    assert container_of(rendered(helm), program)["resources"]["limits"].keys() == {"memory"}

@@ -42,7 +42,8 @@ RESERVED = {
     "admission": """port webhook-namespace webhook-service-name webhook-url webhook-secret-name enabled-admission admission-conf
         tls-cert-file tls-private-key-file ca-cert-file certificate-validity ca-validity certificate-overlap metrics-address
         max-queue-depth enable-root-queue-protection enable-queue-allocated-pods-check enable-flow-protection job-plugins
-        scheduler-name feature-gates shutdown-delay-duration max-pods-per-job allow-job-placement queue-access""",
+        scheduler-name feature-gates shutdown-delay-duration max-pods-per-job allow-job-placement queue-access client-ca-file
+        client-name""",
     "board": """page-address login session-key-file recorder-url recorder-token-file lease-namespace page-cert-file page-key-file
         requestheader-client-ca-file requestheader-allowed-names scheduler-url scheduler-token-file trace-url""",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
@@ -57,8 +58,29 @@ RESERVED = {
 # The admission service has no values for its limits to the API server.
 _ADMISSION_TOO = {"kube-api-qps", "kube-api-burst"}
 
+# Values become names, labels and parts of expressions, so nothing may break out of these.
+_NAME = "[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+_LABEL = "([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
+_OURS = ["app", *(f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "managed-by"))]
+_LABELS = {
+    "type": ["object", "null"],
+    "propertyNames": {"pattern": f"^({_NAME}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$", "not": {"enum": _OURS}},
+    "additionalProperties": {"type": "string", "pattern": f"^{_LABEL}$"},
+}
+_OPTIONAL_NAME = {"type": ["string", "null"], "pattern": f"^({_NAME})?$"}
+_NAMES = {"type": ["string", "null"], "pattern": "^[-A-Za-z0-9_., +*:/]*$"}
+
 # What the default of a value does not tell, by a pattern of its path; the first that fits counts.
 LIMITS = [
+    (r"basic\.admission_secret_name|test\.namespace", {"type": "string", "pattern": f"^{_NAME}$"}),
+    (r"basic\.\w+_image_digest", {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}),
+    (r"basic\.(\w+_image_name|image_registry)", {"type": ["string", "null"], "pattern": "^[-A-Za-z0-9_./:]*$"}),
+    (r"basic\.image_pull_secret|webhook\.clientCaSecret", _OPTIONAL_NAME),
+    (r"custom\.\w+_(secret|lease_name|class_name|class|sharding_name|device_config)", _OPTIONAL_NAME),
+    (r"custom\.(scheduler_name|wait_for_volcano_in|recorder_storage_class|board_ingress_host)", _OPTIONAL_NAME),
+    (r"custom\.(job_plugins|controller_enabled_controllers|ignored_provisioners)", _NAMES),
+    (r"custom\.(\w+_labels|\w+_podLabels)|monitoring\.\w*[lL]abels", _LABELS),
+    (r"custom\.bind_address", {"type": ["string", "null"], "pattern": r"^[][$()0-9A-Za-z_.:%-]*$"}),
     (r"webhook\.failurePolicy", {"enum": ["Fail", "Ignore"]}),
     (r"webhook\.queueAccess", {"enum": ["open", "checked"]}),
     (r"webhook\.certificates", {"enum": ["self-signed", "secret"]}),
