@@ -45,6 +45,8 @@ _BY_NODES = {  # the reasons that can deny for good what the nodes offer
     PendingReason.TOO_FEW_NODES,
     PendingReason.TOPOLOGY_TOO_NARROW,
 }
+_EVICTABLE = {PendingReason.QUEUE_FULL, PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL, PendingReason.TOPOLOGY_TOO_NARROW}
+_EVICTING = frozenset({"preempt", "gangpreempt"})
 _ROOM = ("Insufficient ", "node(s) pod number exceeded")  # prefixes of refusals that evictions resolve
 
 
@@ -53,9 +55,19 @@ def cause_of(session: Session, job: Job) -> Cause | None:
     cause, withheld = _cause_of(session, job), session.once(withheld_by_job).get(job.facts.key)
     if cause is not None and cause.reason in _BY_NODES and session.snapshot.unread_nodes:
         cause = _unproved(cause, session.snapshot.unread_nodes)
+    if cause is not None and cause.reason in _EVICTABLE and not job.facts.group.keeps_phase and job.facts.priority > 0:
+        cause = _without_eviction(session, cause)
     if cause is None or withheld is None or job.tally[TaskStatus.PIPELINED]:
         return cause
     return Cause(cause.reason, lambda: f"{cause.explain()}; {withheld}", cause.sentence)
+
+
+def _without_eviction(session: Session, cause: Cause) -> Cause:
+    """Return `cause` with a clause if no action evicts, since Kubernetes lets its groups preempt by default."""
+    if not _EVICTING.isdisjoint(session.configuration.actions):
+        return cause
+    text = "; eviction is switched off: the scheduler's configuration has no action preempt"
+    return replace(cause, explain=lambda: f"{cause.explain()}{text}")
 
 
 def _unproved(cause: Cause, unread: Mapping[str, str]) -> Cause:

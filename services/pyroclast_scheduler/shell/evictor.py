@@ -34,7 +34,7 @@ _SECONDS: Final = 30.0
 
 
 class Evictor:
-    """Evicts the victims in commits; `run` must be running. `evicted`: called with each evicted pod that belongs to a group."""
+    """Evicts the victims in commits; `run` must be running. `evicted`: called with each evicted pod of a group, and for whom."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Evictor:
         recorder: EventRecorder,
         metrics: SchedulerMetrics,
         *,
-        evicted: Callable[[TaskFacts], None],
+        evicted: Callable[[TaskFacts, str], None],
     ) -> None:
         self._client = client
         self._cache = cache
@@ -79,18 +79,19 @@ class Evictor:
     async def _evict(self, eviction: Eviction) -> None:
         task = eviction.task
         key = Key(task.namespace, task.name)
-        reason = eviction.reason + self._for_whom(eviction)
+        whom = self._for_whom(eviction)
+        reason = eviction.reason + whom
         why = f"Pod is evicted, because of {reason}"
         about = Reference.of(task.pod, PODS)
         self._recorder.event(about, "Warning", "Evict", why)
         group = self._cache.groups.current(eviction.job)
         if group is not None:
             self._recorder.event(Reference.of(group, group.kind), "Normal", "Evict", reason)
-            self._evicted(task)
+            self._evicted(task, whom)
         deadline = Deadline.after(_SECONDS)
         try:
             now = format_time(time.time())
-            preempted = f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+            preempted = f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod{whom}"
             conditions = [condition("Ready", "False", "Evict", why, now), disruption(DisruptionReason.PREEMPTION, preempted, now)]
             body = {"metadata": {"uid": task.uid}, "status": {"conditions": conditions}}
             await self._client.patch(PODS, key, body, PatchKind.STRATEGIC, subresource="status", deadline=deadline)

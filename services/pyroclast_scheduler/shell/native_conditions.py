@@ -44,9 +44,9 @@ class EvictedGroups:
     def __contains__(self, key: object) -> bool:
         return key in self._found
 
-    def add(self, task: TaskFacts) -> list[str]:
-        """Add the groups that are evicted as a whole with `task`, and return their keys."""
-        message = f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority podgroup"
+    def add(self, task: TaskFacts, whom: str = "") -> list[str]:
+        """Add the groups that are evicted as a whole with `task`, and return their keys. `whom`: ends the message."""
+        message = f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority podgroup{whom}"
         self._pruner.prune(self._found, lambda key: bool(self.message(key)))
         keys = self._natives.gone_whole(task)
         for key in keys:

@@ -328,9 +328,12 @@ class Writer:
             metadata = {"uid": about.uid, "annotations": {annotation: text or None}}
             self._patches.put(Patch(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, lane, key))
 
-    def evicted(self, task: TaskFacts) -> None:
-        """Plan the condition of each group that is evicted as a whole with `task`, if its object has such a condition."""
-        for key in self._evicted.add(task):
+    def evicted(self, task: TaskFacts, whom: str = "") -> None:
+        """Plan the condition of each group that is evicted as a whole with `task`, if its object has such a condition.
+
+        `whom`: names the jobs that get the room; empty if they are not known.
+        """
+        for key in self._evicted.add(task, whom):
             self._wish_native(key, self._now())
             self._alarm.set()
 

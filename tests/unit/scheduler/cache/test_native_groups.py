@@ -16,7 +16,7 @@ from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell.explain_server import finder
 from tests.scenarios import objects
 from tests.unit.scheduler.deciding import committed, decided
-from tests.unit.scheduler.natives import SETTINGS, WITHOUT_ENQUEUE, gang, namespace, pod, world
+from tests.unit.scheduler.natives import SETTINGS, WITHOUT_ENQUEUE, gang, namespace, pod, settings, world
 
 KEY = native_key(objects.NAMESPACE, "g")
 ZONES = {f"{zone}{i}": (1, {"zone": zone}) for zone, size in (("a", 2), ("b", 4), ("c", 3)) for i in range(size)}
@@ -262,6 +262,20 @@ def test_the_domain_whose_eviction_costs_least_is_chosen():
         started(cache, f"in-{zone}", 2, at=zone, priority=priority)
     high(cache, 2, **BY_ZONE)
     assert evicted(cache) == {"in-b-0", "in-b-1"}
+
+
+@pytest.mark.parametrize(
+    ("actions", "priority", "want"),
+    [("enqueue, allocate", 100, True), ("enqueue, allocate, preempt", 100, False), ("enqueue, allocate", 0, False)],
+)
+def test_a_group_of_priority_says_that_eviction_is_switched_off(actions: str, priority: int, want: bool):
+    cache = world({"n0": 1})
+    started(cache, "other", 1, priority=200)
+    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": priority}))
+    add(cache, 1, priority=priority)
+    outcome, _ = decided(cache, settings(actions))
+    text = "; eviction is switched off: the scheduler's configuration has no action preempt"
+    assert (text in outcome.statuses[KEY].conditions[-1].message) is want
 
 
 @pytest.mark.parametrize("nodes", [{"n0": 2, "n1": 1}, {"n0": 1, "n1": 1, "m0": 1}])

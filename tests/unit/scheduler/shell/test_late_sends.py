@@ -125,7 +125,7 @@ class World:
         self.binder = binder.Binder(
             *parts, refused=lambda task, _why: self.refused.append(task.name), lock=lambda _node: ("", 0.0)
         )
-        self.evictor = evictor.Evictor(*parts, evicted=lambda _task: None)
+        self.evictor = evictor.Evictor(*parts, evicted=lambda _task, _whom: None)
 
     async def bind(self, *placed):
         for i, node in placed:

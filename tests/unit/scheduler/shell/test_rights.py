@@ -94,7 +94,7 @@ async def test_a_forbidden_write_gets_one_event_and_is_retried_with_growing_dela
 @pytest.mark.looptime
 async def test_a_forbidden_eviction_gets_one_event_and_is_retried_with_growing_delays() -> None:
     cache, client, events = known(), Shut(), Events()
-    evictor = Evictor(client, cache, events, SchedulerMetrics(CollectorRegistry()), evicted=lambda _task: None)  # type: ignore[arg-type]
+    evictor = Evictor(client, cache, events, SchedulerMetrics(CollectorRegistry()), evicted=lambda _task, _whom: None)  # type: ignore[arg-type]
     evicting = asyncio.create_task(evictor.run())
     for _ in range(SESSIONS):
         task = task_of(cache, "p")
