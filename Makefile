@@ -21,7 +21,7 @@ LONG := client/test_examples client/test_executor client/test_flows client/test_
     newcomers/test_examples newcomers/test_half_hour newcomers/test_tutorials queues/test_budgets queues/test_past_usage \
     queues/test_reservation_promise scheduling/test_reader_codes
 # what also runs with gangs placed before their pods exist
-SEATED := admission/test_in_process faults/test_faults flows/test_flows jobs/test_first_light jobs/test_hyper_jobs jobs/test_job_plugins \
+SEATED := admission/test_in_process faults/test_faults flows/test_flows jobs/test_first_light \
     jobs/test_lifecycle jobs/test_plain_pods queues/test_preemption queues/test_reservation \
     scheduling/test_waiting
 # the runner of the client runs in the pods of users alone

@@ -1,9 +1,12 @@
-"""What happens to Jobs after they were made: scaled, commanded, outlived, and confronted with objects of strangers."""
+"""What happens to Jobs after they were made, CronJobs and HyperJobs that make some, and plugins of Jobs."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, wait_until
@@ -93,3 +96,102 @@ def accepted(cluster: Cluster, namespace: str) -> bool:
     except AssertionError:
         return False
     return True
+
+
+def jobs(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = cluster.get("vcjob", "-n", namespace)["items"]
+    return found
+
+
+def test_cron_example_creates_jobs_repeatedly(cluster: Cluster, namespace: str) -> None:
+    often = Path("examples/cron.yaml").read_text().replace("*/1 * * * *", "@every 1s")
+    cluster.create(often, namespace)
+    wait_until(lambda: len(jobs(cluster, namespace)) > 1, "a second Job")
+    first = min(job["metadata"]["name"] for job in jobs(cluster, namespace))
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", f"vcjob/{first}", "--timeout=60s")
+
+
+def create_of_kind(cluster: Cluster, namespace: str, version: str, kind: str, name: str, spec: dict[str, Any]) -> None:
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    cluster.create(json.dumps(body), namespace)
+
+
+def conditions(cluster: Cluster, namespace: str) -> dict[str, str]:
+    status = cluster.get("hyperjob", "h", "-n", namespace).get("status", {})
+    return {condition["type"]: condition["status"] for condition in status.get("conditions", [])}
+
+
+def test_hyperjob_runs_jobs_in_two_namespaces_and_its_deletion_deletes_them(cluster: Cluster, namespace: str) -> None:
+    other = f"{namespace}-b"
+    cluster.make_namespace(other)
+    cluster.kubectl("annotate", "namespace", other, f"training.volcano.sh/hyperjobs-from={namespace}")
+    container = {"name": "c", "image": "busybox", "command": ["sleep", "1"]}
+    pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    template = {"tasks": [{"name": "t", "replicas": 1, "template": pod}]}
+    entry = {"name": "a", "replicas": 2, "clusterNames": [namespace, other], "templateSpec": template}
+    create_of_kind(cluster, namespace, "training.volcano.sh/v1alpha1", "HyperJob", "h", {"replicatedJobs": [entry]})
+    wait_until(lambda: conditions(cluster, namespace).get("Completed") == "True", "both Jobs to complete")
+    assert cluster.get("vcjob", "h-a-1", "-n", other)["status"]["state"]["phase"] == "Completed"
+    cluster.kubectl("delete", "hyperjob", "h", "-n", namespace, "--timeout=60s")
+    for each in (namespace, other):
+        wait_until(lambda each=each: not cluster.get("vcjob", "-n", each)["items"], "the Jobs to go")  # type: ignore[misc]
+    cluster.kubectl("delete", "namespace", other, "--wait=false")
+
+
+EXAMPLES = {
+    "mpi": {"secret": ["mpi-ssh"], "configmap": ["mpi-svc"], "service": ["mpi"]},
+    "pytorch": {"configmap": ["pytorch-svc"], "service": ["pytorch"]},
+    "ray": {"configmap": ["ray-svc"], "service": ["ray", "ray-head-svc"]},
+    "ssh": {"secret": ["ssh-ssh"], "configmap": ["ssh-svc"], "service": ["ssh"]},
+    "tensorflow": {"configmap": ["tensorflow-svc"], "service": ["tensorflow"]},
+}
+"""Examples to the objects that their plugins make."""
+
+
+def _objects(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
+    """Names of the objects that belong to the Job, by kind."""
+    found: dict[str, list[str]] = {}
+    for kind in ("secret", "configmap", "service"):
+        for item in cluster.get(kind, "-n", namespace)["items"]:
+            if any(owner["name"] == job for owner in item["metadata"].get("ownerReferences", ())):
+                found.setdefault(kind, []).append(item["metadata"]["name"])
+    return found
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_framework_examples_complete_and_their_plugin_objects_are_deleted(cluster: Cluster, namespace: str, name: str) -> None:
+    cluster.kubectl("create", "-n", namespace, "-f", f"examples/{name}.yaml")
+    wait_until(lambda: _objects(cluster, namespace, name) == EXAMPLES[name], f"the objects of {name}")
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", f"vcjob/{name}", "--timeout=90s")
+    wait_until(lambda: not _objects(cluster, namespace, name), f"the objects of {name} to go")
+
+
+def test_gang_is_bound_when_its_launcher_has_an_init_container_that_waits_for_workers(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("create", "-n", namespace, "-f", "examples/mpi.yaml")
+    cluster.kubectl("wait", "-n", namespace, "--for=create", "pod/mpi-launcher-0", "--timeout=60s")
+    cluster.kubectl("wait", "-n", namespace, "--for=condition=PodScheduled", "pod", "--all", "--timeout=60s")
+    (waiting,) = cluster.get("pod", "mpi-launcher-0", "-n", namespace)["spec"]["initContainers"]
+    assert waiting["name"] == "wait-for-workers"
+    assert "initContainers" not in cluster.get("pod", "mpi-worker-0", "-n", namespace)["spec"]
+
+
+def test_job_with_an_unknown_plugin_is_refused_and_known_plugins_are_listed(cluster: Cluster, namespace: str) -> None:
+    said = cluster.refused("create", "-n", namespace, "-f", "examples/invalid/unknown-plugin.yaml")
+    assert "unable to find job plugin" in said
+    assert "there are env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow" in said
+
+
+def test_scaling_updates_the_ssh_config_and_keeps_the_keys(cluster: Cluster, namespace: str) -> None:
+    lasting = Path("examples/mpi.yaml").read_text().replace('sleep 3"', 'sleep 3600"')
+    cluster.create(lasting, namespace)
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/mpi", "--timeout=60s")
+    before = cluster.get("secret", "mpi-ssh", "-n", namespace)["data"]
+    bigger = [
+        {"op": "replace", "path": "/spec/tasks/1/replicas", "value": 3},
+        {"op": "replace", "path": "/spec/minAvailable", "value": 4},
+    ]
+    cluster.kubectl("patch", "-n", namespace, "vcjob", "mpi", "--type=json", "-p", json.dumps(bigger))
+    cluster.kubectl("wait", "-n", namespace, "--for=create", "pod/mpi-worker-2", "--timeout=60s")
+    after = cluster.get("secret", "mpi-ssh", "-n", namespace)["data"]
+    assert after["config"] != before["config"]
+    assert {**after, "config": ""} == {**before, "config": ""}

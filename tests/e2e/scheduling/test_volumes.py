@@ -1,4 +1,4 @@
-"""Pods with claims on volumes: they wait for claims that are missing, and go where their volumes are or can be made."""
+"""Pods with claims on volumes or devices: they wait for what is missing, and go where it is or can be made."""
 
 from __future__ import annotations
 
@@ -109,3 +109,62 @@ def test_pod_is_bound_only_after_its_volume_is_provisioned_on_the_selected_node(
     create(cluster, namespace, volume(namespace, storage_class, node, claimRef=reference))
     wait_until(lambda: found(cluster, namespace, "p")["status"]["phase"] == "Running", "the pod to run")
     assert found(cluster, namespace, "p")["spec"]["nodeName"] == node
+
+
+VERSION = "resource.k8s.io/v1"
+
+
+def claiming(name: str, device_claim: str) -> dict[str, Any]:
+    body = manifest("Pod", name)
+    body["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": device_claim}]
+    body["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    return body
+
+
+def device_claim(name: str, device_class: str) -> dict[str, Any]:
+    requests = [{"name": "one", "exactly": {"deviceClassName": device_class}}]
+    spec = {"devices": {"requests": requests}}
+    return {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def device(cluster: Cluster, namespace: str) -> Iterator[str]:
+    """One device of a driver and class of the test's own; the name of the node that has it."""
+    node: str = cluster.get("nodes")["items"][-1]["metadata"]["name"]
+    driver = f"{namespace}.example.com"
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": "gpu-1", "attributes": {"model": {"string": "a"}}}]
+    spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": devices}
+    expression = f'device.driver == "{driver}" && device.attributes["{driver}"].model == "a"'
+    bodies: list[dict[str, Any]] = [
+        {"apiVersion": VERSION, "kind": "ResourceSlice", "metadata": {"name": namespace}, "spec": spec},
+        {
+            "apiVersion": VERSION,
+            "kind": "DeviceClass",
+            "metadata": {"name": namespace},
+            "spec": {"selectors": [{"cel": {"expression": expression}}]},
+        },
+    ]
+    for body in bodies:
+        cluster.create(json.dumps(body))
+    yield node
+    if cluster.control_plane == "embedded":  # nothing there releases the devices of deleted pods
+        free = json.dumps({"metadata": {"finalizers": None}})
+        cluster.kubectl("patch", "resourceclaim", "mine", "-n", namespace, "--type=merge", "-p", free)
+    cluster.kubectl("delete", f"resourceslice/{namespace}", f"deviceclass/{namespace}")
+
+
+def test_pod_with_a_resource_claim_gets_the_device_and_a_second_pod_waits(cluster: Cluster, namespace: str, device: str) -> None:
+    create(cluster, namespace, device_claim("mine", namespace))
+    create(cluster, namespace, claiming("first", "mine"))
+    wait_until(lambda: found(cluster, namespace, "first")["status"]["phase"] == "Running", "the pod to run")
+    assert found(cluster, namespace, "first")["spec"]["nodeName"] == device
+    made = cluster.get("resourceclaim", "mine", "-n", namespace)
+    (result,) = made["status"]["allocation"]["devices"]["results"]
+    assert (result["pool"], result["device"], result["request"]) == (device, "gpu-1", "one")
+    assert [each["name"] for each in made["status"]["reservedFor"]] == ["first"]
+    assert "resource.kubernetes.io/delete-protection" in made["metadata"]["finalizers"]
+    create(cluster, namespace, device_claim("other", namespace))
+    create(cluster, namespace, claiming("second", "other"))
+    wait_until(lambda: "cannot allocate all claims" in told(cluster, namespace, "second"), "the pod to tell")
+    assert not found(cluster, namespace, "second")["spec"].get("nodeName")

@@ -20,7 +20,6 @@ LONGEST = (
     "volcano/test_recorded",
     "install/test_images",
     "faults/test_outage",
-    "jobs/test_cron_jobs",
     "flows/test_flows",
     "faults/test_faults",
     "queues/test_reservation_promise",

@@ -266,30 +266,6 @@ async def test_plugin_objects_of_an_earlier_job_of_the_same_name_are_replaced(cl
     assert not [line for line in await told(cluster) if line.startswith("PluginError")]
 
 
-async def test_pod_deleted_while_the_controller_is_down_triggers_the_eviction_policy(cluster):
-    await cluster.running("j", task(replicas=3), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
-
-    async def counted():
-        return (await cluster.client.get(JOBS, Key(NS, "j")))["status"].get("running") == 3
-
-    await cluster.until(counted)
-    await cluster.kill()
-    await cluster.client.delete(PODS, Key(NS, "j-a-1"))
-
-    async def gone():
-        return await cluster.names(PODS) == ["j-a-0", "j-a-2"]
-
-    await cluster.until(gone)
-    await cluster.start()
-
-    async def restarted():
-        status = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]
-        return (status["state"]["phase"], status.get("retryCount"), status.get("running")) == ("Running", 1, 3)
-
-    await cluster.until(restarted)
-    assert "ExecuteAction: Start to execute action RestartJob " in await told(cluster)
-
-
 async def test_pod_deleted_during_a_shard_handover_triggers_the_eviction_policy_later(cluster):
     await cluster.kill()
     await cluster.start(leader_elect_shards=2)
