@@ -56,9 +56,6 @@ class Objects:
     async def delete(self, name: str) -> None:
         await self._custom.delete_namespaced_custom_object(*self._of, name)
 
-    async def put_status(self, body: dict[str, Any]) -> dict[str, Any]:
-        return dict(await self._custom.replace_namespaced_custom_object_status(*self._of, body["metadata"]["name"], body))
-
     async def status_of(self, name: str) -> dict[str, Any]:
         return dict((await self._custom.get_namespaced_custom_object_status(*self._of, name)).get("status") or {})
 
