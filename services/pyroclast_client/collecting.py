@@ -16,7 +16,7 @@ from pyroclast_client.results import Envelope, Outcome, decoded, envelope
 from pyroclast_client.runner import sealing
 
 AFTER_FRAMES: Final = 20  # most lines that other code may print after the result
-EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown", "DeadlineExceeded"})
+EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown"})
 
 
 @dataclass(slots=True)
@@ -87,6 +87,8 @@ class Collector:
         """Return the error for a pod that ended without a message, because it was killed or its interpreter crashed."""
         if pod.phase == "Succeeded":
             return errors.ResultGone(f"{what}: pod {pod.name} ended well and left no result; look at its log")
+        if pod.reason == "DeadlineExceeded":
+            return errors.TimedOut(f"{what}: pod {pod.name} was ended by its deadline; give a longer `timeout`")
         is_evicted = pod.reason in EVICTIONS
         why = f" ({pod.reason})" if pod.reason else ""
         text = (

@@ -25,7 +25,14 @@ STORE_FOLDER: Final = "/opt/pyroclast-store"
 TERMINATION_LOG: Final = "/dev/termination-log"
 GRACE_SECONDS: Final = 30
 GPU: Final = "nvidia.com/gpu"
-SIGTERM: Final = 143  # exit code of the runner when its pod is deleted or evicted
+REQUEUED: Final = 75
+"""Exit code of the runner when its pod is asked to end from outside, and of a function that asks to run again."""
+FOR_GOOD: Final = (65, 124)
+"""Exit codes of the runner after which another try would end in the same way: no result to send, and over the timeout."""
+CRASHES: Final = (134, 137, 139)
+"""Exit codes of a process that was aborted, killed (also for its memory) or had a segmentation fault."""
+BACKSTOP_SECONDS: Final = 30
+"""How long after the timeout of a call the kubelet ends its pod, if the runner could not."""
 IMAGE_VARIABLE: Final = "PYROCLAST_IMAGE"
 
 
@@ -80,7 +87,9 @@ def compiled(
     )
     size = Gang(len(arguments), 1) if is_sweep else options.gang
     template = pod_template(options, surroundings, secret=secret_name(name), world=size.size, store=store)
-    spec = with_patch(job_spec(options, surroundings, size, template, policies=_policies(options, is_sweep)), options.patch)
+    spec = with_patch(
+        job_spec(options, surroundings, size, template, policies=_policies(options, size.size, is_sweep=is_sweep)), options.patch
+    )
     metadata = {"name": name, "namespace": surroundings.namespace}
     marks = {SUBMISSION: payload.submission, PAYLOAD: secret_name(name), **({STORE: store} if store else {})}
     job = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": {**metadata, "annotations": marks}, "spec": spec}
@@ -160,7 +169,7 @@ def pod_template(
     if options.checkpoint is not None:
         spec["terminationGracePeriodSeconds"] = _grace(options)
     if options.timeout is not None:
-        spec["activeDeadlineSeconds"] = _seconds(options.timeout)
+        spec["activeDeadlineSeconds"] = _seconds(options.timeout) + BACKSTOP_SECONDS
     if options.serializer == "json":
         return {"metadata": {"annotations": {SERIALIZER: "json"}}, "spec": spec}
     return {"spec": spec}
@@ -176,6 +185,7 @@ def _environment(options: TaskOptions, surroundings: Surroundings, world: int, p
         "PYROCLAST_WORLD": str(world),
         **({"PYROCLAST_PAYLOAD": payload} if payload != "payload" else {}),
         **({} if options.checkpoint is None else {"PYROCLAST_GRACE": str(_grace(options))}),
+        **({} if options.timeout is None else {"PYROCLAST_TIMEOUT": str(_seconds(options.timeout))}),
         **({sealing.CLAIMS: f"{claim}={STORE_FOLDER}"} if claim else {}),
         "PYROCLAST_TERMINATION_LOG": TERMINATION_LOG,
         "PYTHONUNBUFFERED": "1",
@@ -203,16 +213,27 @@ def gpus_of(limits: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in limits.items() if "/" in name}
 
 
-def _policies(options: TaskOptions, is_sweep: bool) -> dict[str, Any]:
-    """Return the policies for failed, evicted and deleted pods.
+def _policies(options: TaskOptions, size: int, *, is_sweep: bool) -> dict[str, Any]:
+    """Return the policies for failed, evicted and deleted pods: what may succeed is tried again.
 
-    A sweep restarts an evicted pod, and repeats a failed call in its pod. A gang restarts as a whole.
+    A sweep restarts an evicted pod, and with `retries` a crashed one; it repeats a failed call in its pod. A gang restarts as a
+    whole. With `idempotent`, a single call or a gang that was evicted or lost its node starts again, also without `retries`.
     """
     if is_sweep or (options.checkpoint is not None and not options.retries):
-        return {"policies": [{"event": "PodEvicted", "action": "RestartPod"}, {"exitCode": SIGTERM, "action": "RestartPod"}]}
+        codes = (REQUEUED, *(CRASHES if options.retries else ()))
+        again = [{"exitCode": code, "action": "RestartPod"} for code in codes]
+        limit = min(3 + size * (1 + options.retries), 2**31 - 1)  # each pod counts, and one must not use up the others' restarts
+        return {"maxRetry": limit, "policies": [{"event": "PodEvicted", "action": "RestartPod"}, *again]}
     if options.retries:
-        return {"maxRetry": options.retries, "policies": [{"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}]}
-    return {"policies": [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}]} if options.gang.size > 1 else {}
+        never = [{"exitCode": code, "action": "TerminateJob"} for code in FOR_GOOD]
+        policies = [*never, {"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}]
+        return {"maxRetry": options.retries, "policies": policies}
+    ends = [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}] if options.gang.size > 1 else []
+    if options.idempotent:
+        return {
+            "policies": [{"exitCode": REQUEUED, "action": "RestartJob"}, {"event": "PodEvicted", "action": "RestartJob"}, *ends]
+        }
+    return {"policies": ends} if ends else {}
 
 
 def _grace(options: TaskOptions) -> int:
@@ -267,6 +288,8 @@ def command_job(
     spec = template["spec"]
     (container,) = spec["containers"]
     container["command"] = list(command)
+    if options.timeout is not None:
+        spec["activeDeadlineSeconds"] = _seconds(options.timeout)  # no runner ends it before
     container["volumeMounts"] = [each for each in container["volumeMounts"] if each["name"] != CODE]
     spec["volumes"] = [each for each in spec["volumes"] if each["name"] != CODE]
     return {

@@ -9,7 +9,7 @@ PyroclastError
 ├── JobFailed         `job`, `phase`, `reason`, `index`, `exit_code`, `log_tail`
 │   └── Evicted       a pod was evicted and the Job did not continue
 ├── TaskError         the function raised; `__cause__` and `remote_traceback`
-├── TimedOut          the timeout of the caller is over
+├── TimedOut          the timeout of the caller, or of the call itself, is over
 ├── ResultTooLarge    the result exceeds a limit and there is no store
 ├── ResultGone        the result, or the pod that had it, no longer exists
 ├── ForgedResult      the result does not carry the seal of its Job
@@ -152,7 +152,7 @@ class TaskError(PyroclastError):
 
 
 class TimedOut(PyroclastError, TimeoutError):
-    """The timeout of the caller is over. The Job continues."""
+    """The timeout of the caller is over, and the Job continues; or the call ran longer than the `timeout` of its task."""
 
 
 class ResultTooLarge(PyroclastError):

@@ -138,9 +138,11 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - cpu, memory, gpus: the requests of each pod. `gpus` is a number of `nvidia.com/gpu`, or a dict of resources.
     - gang: how many pods start together, all or none. A pair (least, most) makes an elastic gang.
     - queue, priority: the names of a Queue and of a PriorityClass.
-    - retries: how often a failed call is tried again. A gang restarts as a whole. A call of a sweep is tried again in its pod.
+    - retries: how often a failed call is tried again. A gang restarts as a whole. A call of a sweep is tried again in its pod, or
+      in a new one when its process was killed. A call over its timeout, or whose result cannot be pickled, is not tried again.
       An entry of a flow runs again after `backoff`, such as `30s`, which doubles each time.
-    - timeout: the limit for each pod, in seconds or as a duration such as `2h`.
+    - idempotent: whether a call that was evicted or lost its node starts again, also without `retries`. Sweeps always do.
+    - timeout: the limit for each pod, in seconds or as a duration such as `2h`. A call over it raises `TimedOut`.
     - checkpoint: a function that is called on SIGTERM with the arguments, or "method" for the callable's `checkpoint` method.
       Its return value is stored for the next pod of the index: a tuple of arguments, a dict of keywords, or a callable.
     - topology: the name or number of the highest tier of HyperNodes that the gang may span.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
+from pyroclast.resources import quantity
 from pyroclast_client.errors import Usage
 from pyroclast_client.payload import Arguments
 
@@ -31,6 +32,7 @@ class TaskOptions:
     gang: Gang = field(default_factory=Gang)
     queue: str | None = None
     retries: int = 0
+    idempotent: bool = False
     backoff: str | None = None
     timeout: float | str | None = None
     checkpoint: object = None
@@ -71,6 +73,8 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     retries = checked.get("retries", 0)
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
         raise Usage(f"task: retries: {retries!r} is no number of tries; give 0 or more")
+    for name in ("cpu", "memory"):
+        _check_amount(name, checked.get(name))
     for name, form in (
         ("env", "{NAME: text}"),
         ("secrets", '{NAME: "SECRET/KEY"}'),
@@ -84,6 +88,24 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
         if str(reference).count("/") != 1:
             raise Usage(f'task: secrets: {variable} must be "SECRET/KEY", the names of a Secret and of a key in it')
     return checked
+
+
+_SMALLEST_MEMORY: Final = 1 << 20
+"""Bytes: a request for less memory is a number whose unit was forgotten."""
+
+
+def _check_amount(name: str, given: object) -> None:
+    example = "a number of cores such as 0.5, or `500m`" if name == "cpu" else "text with a unit, such as `4Gi`"
+    if given is None:
+        return
+    try:
+        amount = quantity.parse(str(given))
+    except ValueError:
+        raise Usage(f"task: {name}: {given!r} is no amount; give {example}") from None
+    if isinstance(given, bool) or amount <= quantity.ZERO:
+        raise Usage(f"task: {name}: {given!r} is no amount above 0; give {example}")
+    if name == "memory" and amount < quantity.parse(str(_SMALLEST_MEMORY)):
+        raise Usage(f"task: memory: {given!r} is {given} bytes; give {example}")
 
 
 def _gang(given: object) -> Gang:

@@ -116,7 +116,8 @@ TAIL_LINES: Final = 20
 EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown", "DeletionByTaintManager"})
 EVICTED: Final = "PodEvicted"
 ABORTED: Final = "Aborted"  # the only final phase from which a Job can be resumed
-ENDED_FROM_OUTSIDE: Final = "exit code 143"  # of a pod that ends on SIGTERM before its deletion is observed
+ENDED_FROM_OUTSIDE: Final = ("exit code 75", "exit code 143")
+"""Of a pod that ends on SIGTERM before its deletion is observed: of the runner, and of other programs."""
 
 
 async def failure(client: Client, key: Key, uid: str, status: JobStatus) -> JobFailed:
@@ -124,9 +125,8 @@ async def failure(client: Client, key: Key, uid: str, status: JobStatus) -> JobF
     pods = await pods_of(client, key.namespace, key.name, uid)
     culprit = next((pod for pod in pods if pod.phase == "Failed"), None)
     tail = "" if culprit is None else await _tail(client, key, culprit)
-    is_evicted = (
-        status.reason == EVICTED or ENDED_FROM_OUTSIDE in status.message or (culprit is not None and culprit.reason in EVICTIONS)
-    )
+    from_outside = any(code in status.message for code in ENDED_FROM_OUTSIDE)
+    is_evicted = status.reason == EVICTED or from_outside or (culprit is not None and culprit.reason in EVICTIONS)
     message = f"Job {key} ended as {status.phase}"
     if status.reason or status.message:
         message += f" ({': '.join(filter(None, (status.reason, status.message)))})"

@@ -87,9 +87,14 @@ def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str, is_
             there, here = (".".join(map(str, told[side])) for side in ("here", "wanted"))
             text = f"{what}: the image has Python {there} and this is Python {here}; use an image with Python {here}"
             return Outcome(index, error=errors.VersionMismatch(text))
+        case "timeout":
+            text = f"{what}: {name} ran longer than its timeout of {json.loads(payload)['seconds']:g} s, and does not run again"
+            return Outcome(index, error=errors.TimedOut(f"{text}; give a longer `timeout`"))
     told = json.loads(payload)
     raised = f"{told['type']}: {told['message']}"
     text = f"{what}: {name} raised {raised}; `logs(index={index})` has what it printed"
+    if message["kind"] == "unpicklable":
+        text = f"{what}: {name} returned what cannot be sent: {raised}. Return plain values; the call does not run again"
     if message["kind"] == "unloadable" and told["packages"]:
         text = f"{what}: {name} could not be loaded in the pod, as {', '.join(told['packages'])}: {raised}"
         return Outcome(index, error=errors.VersionMismatch(f"{text}. Use an image with the same packages"))

@@ -145,7 +145,7 @@ def _launcher(folder: str, job_id: str, nodes: int, here: Path) -> Callable[[], 
             signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGUSR2))
             code = process.wait()
         if code == 144:  # submitit has written a checkpoint and requests a restart
-            raise SystemExit(143)
+            raise SystemExit(75)
         if code:
             raise SystemExit(code if code > 0 else 128 - code)
 

@@ -14,6 +14,8 @@ import pickle
 import signal
 import sys
 import tempfile
+import threading
+import time
 import traceback
 import zipfile
 import zlib
@@ -26,10 +28,18 @@ if TYPE_CHECKING:
 else:
     import sealing  # the module is beside this file in the archive
 
-TERMINATED = 143
-UNLOADABLE = 70
 FAILED = 1
+UNPICKLABLE = 65
+"""Exit status: the function returned what cannot be sent. Another try would repeat its effects and end in the same way."""
+UNLOADABLE = 70
+REQUEUED = 75
+"""Exit status: the pod was asked to end from outside, and its call may run again."""
+TIMED_OUT = 124
+"""Exit status: the call ran longer than its timeout."""
+RESERVED = (UNPICKLABLE, UNLOADABLE, TIMED_OUT)
+"""The meanings that policies give to exit statuses. A function that exits with one of them has failed."""
 MOST_TRACEBACK = 20000
+MOST_PICKLED = 500_000
 GRACE = 30
 
 Call = Callable[..., Any]
@@ -44,6 +54,8 @@ class Run:
         self.attempt = environment.get("PYROCLAST_POD_UID", "")
         self.round = int(environment.get("VC_FLOW_ITEM") or 0)
         self.name = environment.get("PYROCLAST_PAYLOAD") or "payload"
+        self.timeout = float(environment.get("PYROCLAST_TIMEOUT") or 0)
+        self.began = time.monotonic()
         self.told = environment.get("PYROCLAST_TERMINATION_LOG", "/dev/termination-log")
         self.key = (folder / "key").read_bytes()
         self.header, self.blobs = unpacked(self._carried(self.name))
@@ -136,7 +148,11 @@ def main() -> int:
     """Run the function. Return the exit status."""
     run = Run(Path(sys.argv[0]).resolve().parent, os.environ)
     # the first process of a container has no default signal handlers
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    signal.signal(signal.SIGTERM, lambda *_: ended(run))
+    if run.timeout:
+        timer = threading.Timer(run.timeout, time_out, (run,))
+        timer.daemon = True
+        timer.start()
     here = list(sys.version_info[:2])
     if run.header["python"] != here:
         run.finish("mismatch", "json", json.dumps({"here": here, "wanted": run.header["python"]}).encode())
@@ -151,6 +167,19 @@ def main() -> int:
         traceback.print_exc()
         return UNLOADABLE
     return call(run, function, arguments, keywords)
+
+
+def ended(run: Run) -> None:
+    """End on SIGTERM: of a call that is over its timeout for good, of any other so that it may run again."""
+    if run.timeout and time.monotonic() - run.began >= run.timeout:
+        time_out(run)
+    sys.exit(REQUEUED)
+
+
+def time_out(run: Run) -> None:
+    """Report that the call is over its timeout, and end the process, in whatever the function is busy."""
+    run.finish("timeout", "json", json.dumps({"seconds": run.timeout}).encode())
+    os._exit(TIMED_OUT)
 
 
 def other_packages(wanted: Mapping[str, str]) -> list[str]:
@@ -237,7 +266,7 @@ def save(run: Run, checkpoint: Any, function: Call, arguments: tuple[Any, ...], 
         with contextlib.suppress(RuntimeError):  # the signal arrived while the function printed: that line may be lost
             stream.flush()
     os.write(2, f"pyroclast: a checkpoint of {len(data)} bytes is kept\n".encode())
-    os._exit(TERMINATED)
+    os._exit(REQUEUED)
 
 
 def takes(function: Call, name: str) -> bool:
@@ -256,9 +285,8 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
             value = function(*arguments, **keywords)
             if inspect.iscoroutine(value):
                 value = asyncio.run(value)
-            payload = encoded(run, value)
         except BaseException as error:
-            if isinstance(error, SystemExit) and error.code == TERMINATED:
+            if isinstance(error, SystemExit) and error.code == REQUEUED:
                 raise
             traceback.print_exception(type(error), error, error.__traceback__)
             if number + 1 < tries:
@@ -266,11 +294,17 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
                 continue
             run.finish("error", "json", described(error, skip=1))
             return exit_code(error)
-        if run.header.get("entry") and run.header.get("store") and run.index == 0:
-            run.keep(payload)
-        run.finish("value", run.header["serializer"], payload)
-        return 0
-    return FAILED
+        break
+    try:
+        payload = encoded(run, value)
+    except Exception as error:  # noqa: BLE001 - the client gets it; the function itself succeeded and does not run again
+        traceback.print_exc()
+        run.finish("unpicklable", "json", described(error, skip=1))
+        return UNPICKLABLE
+    if run.header.get("entry") and run.header.get("store") and run.index == 0:
+        run.keep(payload)
+    run.finish("value", run.header["serializer"], payload)
+    return 0
 
 
 def encoded(run: Run, value: object) -> bytes:
@@ -283,10 +317,10 @@ def encoded(run: Run, value: object) -> bytes:
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the exit status for an exception: the code of SystemExit, otherwise 1."""
+    """Return the exit status for an exception: the code of SystemExit unless it is reserved, otherwise 1."""
     if isinstance(error, SystemExit):
         code = error.code
-        return 0 if code is None else code if isinstance(code, int) else FAILED
+        return 0 if code is None else code if isinstance(code, int) and code not in RESERVED else FAILED
     return FAILED
 
 
@@ -306,7 +340,11 @@ def described(error: BaseException, skip: int, packages: Sequence[str] = ()) -> 
     with contextlib.suppress(Exception):  # an exception that cannot be pickled is described by its text
         import cloudpickle  # noqa: PLC0415 - only for results and checkpoints
 
-        told["pickle"] = base64.b64encode(cloudpickle.dumps(error.with_traceback(None))).decode()
+        pickled = cloudpickle.dumps(error.with_traceback(None))
+        if len(pickled) > MOST_PICKLED:  # without what it carries, so that the type at least arrives
+            pickled = cloudpickle.dumps(type(error)(*(each for each in error.args if isinstance(each, (str, int, float)))))
+        if len(pickled) <= MOST_PICKLED:
+            told["pickle"] = base64.b64encode(pickled).decode()
     return json.dumps(told).encode()
 
 

@@ -35,7 +35,7 @@ CLAIMS = "PYROCLAST_CLAIMS"
 """Environment variable with the mount points of claims: `CLAIM=/folder`, separated by commas."""
 
 FIELDS = ("v", "kind", "encoding", "place", "index", "attempt", "size", "sha256")
-KINDS = ("value", "error", "mismatch", "unloadable", "too-large")
+KINDS = ("value", "error", "mismatch", "unloadable", "unpicklable", "timeout", "too-large")
 
 
 class NotMounted(Exception):

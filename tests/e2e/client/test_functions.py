@@ -8,6 +8,7 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -588,6 +589,26 @@ def test_user_role_suffices_for_the_client_and_no_payload_secrets_remain(
     while run(secrets_of(name)) or run(secrets_of("ann-died")) or run(secrets_of("ann-refused")):
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def test_a_killed_call_of_a_sweep_is_tried_again_and_one_over_its_timeout_is_not(local: pc.Client, tmp_path: Path) -> None:
+    @pc.task(cpu="50m", retries=1, timeout=20)
+    def dies_once(how: str) -> int:
+        with open(tmp_path / how, "a") as file:
+            file.write("x")
+        starts = (tmp_path / how).stat().st_size
+        if how == "killed" and starts == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if how == "slow":
+            time.sleep(600)
+        return starts
+
+    killed, slow = dies_once.sweep(["killed", "slow"]).results(200)
+    assert killed == 2
+    assert isinstance(slow, errors.TimedOut)
+    assert (tmp_path / "slow").read_text() == "x"
+    with pytest.raises(errors.TimedOut, match="longer than its timeout of 2 s"):
+        dies_once.using(timeout=2, retries=0).run("slow").result(200)
 
 
 def test_a_large_sweep_is_cut_into_several_jobs(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ import pyroclast.client as pc
 from pyroclast_client import errors
 from pyroclast_client.checking import checked_job
 from pyroclast_client.compilation import Surroundings, compiled
+from pyroclast_client.options import options_of
+from pyroclast_client.payload import Arguments
 from pyroclast_client.submission import unknown_fields, without
 
 AROUND = Surroundings("default", queue="q", image="py")
@@ -47,11 +49,12 @@ def test_task_options_become_job_fields():
     (task,) = spec["tasks"]
     assert (spec["minAvailable"], task["minAvailable"], task["replicas"], spec["queue"]) == (2, 2, 4, "research")
     assert (spec["maxRetry"], spec["ttlSecondsAfterFinished"], spec["priorityClassName"]) == (2, 60, "high")
-    assert spec["policies"] == [{"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}]
+    ends = [{"exitCode": code, "action": "TerminateJob"} for code in (65, 124)]
+    assert spec["policies"] == [*ends, {"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}]
     assert spec["networkTopology"] == {"mode": "hard", "highestTierName": "rack"}
     pod = task["template"]["spec"]
     assert (pod["activeDeadlineSeconds"], pod["nodeSelector"], pod["automountServiceAccountToken"]) == (
-        7200,
+        7200 + 30,
         {"gpu": "h100"},
         False,
     )
@@ -64,6 +67,23 @@ def test_task_options_become_job_fields():
     env = {each["name"]: each.get("value") or each["valueFrom"] for each in container["env"]}
     assert (env["A"], env["TOKEN"]) == ("1", {"secretKeyRef": {"name": "mine", "key": "key"}})
     assert {"name": "mount-0", "persistentVolumeClaim": {"claimName": "claim"}} in pod["volumes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sweep_size", "actions", "limit"),
+    [
+        ({}, 0, {}, None),
+        ({"idempotent": True}, 0, {75: "RestartJob", "PodEvicted": "RestartJob"}, None),
+        ({}, 10, {75: "RestartPod", "PodEvicted": "RestartPod"}, 13),
+        ({"retries": 2}, 10, {75: "RestartPod", "PodEvicted": "RestartPod", **dict.fromkeys((134, 137, 139), "RestartPod")}, 33),
+    ],
+)
+def test_policies_try_again_what_may_succeed(options, sweep_size, actions, limit):
+    kwargs = {"name": "n", "is_sweep": bool(sweep_size)}
+    calls = [Arguments((number,)) for number in range(sweep_size or 1)]
+    spec = compiled(train, calls, options_of(options), Surroundings("n", image="i"), **kwargs).job["spec"]
+    assert {each.get("exitCode") or each["event"]: each["action"] for each in spec.get("policies", ())} == actions
+    assert spec.get("maxRetry") == limit
 
 
 def test_a_patch_is_merged_into_the_spec_of_the_job():
@@ -104,6 +124,11 @@ def test_unset_task_options_take_client_defaults_and_add_no_fields():
         ({"serializer": "yaml"}, "serializer: 'yaml' is none of pickle, json"),
         ({"secrets": {"A": "b"}}, 'secrets: A must be "SECRET/KEY"'),
         ({"env": ["A"]}, "env: list is not"),
+        ({"memory": 4}, "memory: 4 is 4 bytes; give text with a unit, such as `4Gi`"),
+        ({"memory": "4 GB"}, "memory: '4 GB' is no amount; give text with a unit"),
+        ({"memory": "-1Gi"}, "memory: '-1Gi' is no amount above 0"),
+        ({"cpu": "two"}, "cpu: 'two' is no amount; give a number of cores such as 0.5"),
+        ({"cpu": True}, "cpu: True is no amount"),
         ({"timeout": "soon"}, "timeout: 'soon' is no duration"),
         ({"pod": {"containers": []}}, "pod: has containers; give `metadata` and `spec`"),
         ({"checkpoint": print}, "checkpoints need a store"),

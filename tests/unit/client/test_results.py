@@ -113,7 +113,7 @@ def test_a_forged_value_in_the_store_is_not_unpickled(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-def run(tmp_path, function, *arguments, index=0, message="message", **options):
+def run(tmp_path, function, *arguments, index=0, message="message", timeout=0, **options):
     """What the real runner leaves, started as in a pod: the message, what it printed, and its status."""
     payload = packed(function, [Arguments(each) for each in arguments or ((),)], name="f", job="j", **options)
     folder = tmp_path / "secret"
@@ -123,6 +123,8 @@ def run(tmp_path, function, *arguments, index=0, message="message", **options):
         (folder / name).write_bytes(base64.b64decode(text))
     environment = {"PATH": os.environ["PATH"], "PYROCLAST_INDEX": str(index), "PYROCLAST_POD_UID": "uid"}
     environment["PYROCLAST_TERMINATION_LOG"] = str(tmp_path / message)
+    if timeout:
+        environment["PYROCLAST_TIMEOUT"] = str(timeout)
     command = [sys.executable, str(folder / "runner.pyz")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
     (tmp_path / "stderr").write_text(done.stderr)
@@ -157,7 +159,7 @@ def test_json_serializer_returns_json_values_and_fails_on_other_values(tmp_path)
     text, _, _ = run(tmp_path, lambda: {"a": [1, None]}, serializer="json")
     assert read(text).value == {"a": [1, None]}
     text, _, status = run(tmp_path, lambda: {1, 2}, serializer="json")
-    assert status == 1
+    assert status == 65
     assert "not JSON serializable" in str(read(text).error)
 
 
@@ -221,9 +223,57 @@ def test_checkpoint_receives_the_seconds_left_and_the_next_pod_starts_from_it(tm
         assert pod.stdout.readline() == "waiting\n"
         pod.terminate()
         pod.communicate(timeout=30)
-        assert pod.returncode == 143
+        assert pod.returncode == 75
     subprocess.run(command, env=environment, check=True)
     assert read((tmp_path / "message").read_text()).value == left
+
+
+def test_a_call_over_its_timeout_ends_for_good_and_raises_timed_out(tmp_path):
+    def slow():
+        import time
+
+        time.sleep(600)
+
+    text, _, status = run(tmp_path, slow, timeout=0.2, tries=3)
+    assert status == 124
+    error = read(text).error
+    assert isinstance(error, errors.TimedOut)
+    assert "ran longer than its timeout of 0.2 s, and does not run again" in str(error)
+
+
+def test_a_call_whose_result_cannot_be_pickled_is_not_repeated(tmp_path):
+    def gives_a_generator():
+        print("side effect")
+        return (number for number in range(3))
+
+    text, printed, status = run(tmp_path, gives_a_generator, tries=3)
+    assert (printed, status) == ("side effect\n", 65)
+    error = read(text).error
+    assert isinstance(error, errors.TaskError)
+    assert "returned what cannot be sent" in str(error)
+
+
+def test_an_exception_with_much_data_keeps_its_type(tmp_path):
+    def fail():
+        error = KeyError("the true reason", os.urandom(10))
+        error.data = os.urandom(2 << 20)
+        raise error
+
+    text, printed, _ = run(tmp_path, fail)
+    found = envelope(KEY, text, index=0, attempt="uid", what="w")
+    payload = sealing.inline(found.message) if found.place == "inline" else sealing.unframed(printed.splitlines())
+    error = decoded(found, payload, what="w", name="f").error
+    assert isinstance(error, errors.TaskError)
+    assert isinstance(error.__cause__, KeyError)
+    assert error.__cause__.args == ("the true reason",)
+
+
+@pytest.mark.parametrize("code", [65, 70, 124])
+def test_an_exit_code_with_a_meaning_of_its_own_is_a_failure_of_the_function(tmp_path, code):
+    def leave():
+        raise SystemExit(code)
+
+    assert run(tmp_path, leave)[2] == 1
 
 
 def test_system_exit_code_becomes_the_exit_code_of_the_pod(tmp_path):
