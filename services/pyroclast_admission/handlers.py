@@ -52,7 +52,7 @@ from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import Json, mapping
 from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict, denied
 from pyroclast_admission.known import Known
-from pyroclast_admission.review import Answer, Review
+from pyroclast_admission.review import Answer, Review, refusal
 
 Handler: TypeAlias = Callable[[Review, Known], Answer]
 
@@ -169,6 +169,13 @@ def _check_job(review: Review, known: Known) -> Answer:
     if review.operation == "UPDATE":
         return Answer(jobs.validate_update(review.object, review.old_object, _job_options(review, known)))
     verdict = jobs.validate_create(review.object, known.queues, _job_options(review, known))
+    is_ours = submitters.is_ours(review.user, known.options.namespace)
+    if verdict.allowed and known.waiting is not None and not is_ours:
+        try:
+            if fault := queue_access.check_waiting(review.object, known.queues, known.waiting):
+                return refusal(fault, code=403, reason="Forbidden")
+        except queue_access.WaitingUnknown as error:
+            return refusal(str(error), code=503, reason="ServiceUnavailable", retry_after_seconds=1)
     return Answer(_with_warnings(verdict, review.object.get("spec"), "spec", known))
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge, FlowLookup, JobOptions, QueueLookup
+from pyroclast.rules.queue_access import WaitingLookup
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.rules.resourcegroups import ResourceGroup
 
@@ -55,3 +56,4 @@ class Known(msgspec.Struct, frozen=True):
     quotas: QuotaLookup | None = None
     resource_groups: tuple[ResourceGroup, ...] = ()
     schedulers: Schedulers | None = None
+    waiting: WaitingLookup | None = None

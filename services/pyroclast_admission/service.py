@@ -29,7 +29,7 @@ from pyroclast.runtime.service import Service
 from pyroclast.runtime.time_zones import TimeZones
 from pyroclast.runtime.tls import ServingTls, TlsFiles
 from pyroclast_admission.authorization import Authorizer, QueueUse
-from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, QuotaCache, TemplateCache
+from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, QuotaCache, TemplateCache, WaitingJobs
 from pyroclast_admission.certificates.inject import BundleInjector
 from pyroclast_admission.engine import Engine, Overload, ReviewMetrics
 from pyroclast_admission.handlers import WEBHOOKS, Mode
@@ -114,7 +114,10 @@ class AdmissionService:
             service.watch(classes.informer)
             service.watch(quotas.informer)
         self._schedulers = SchedulerLeases(client)
-        self._known = Known(self._queues, flows, namespaces, options, TimeZones(), templates, classes, quotas)
+        self._waiting = WaitingJobs(client, self._queues)
+        self._known = Known(
+            self._queues, flows, namespaces, options, TimeZones(), templates, classes, quotas, waiting=self._waiting
+        )
 
     @classmethod
     async def serve(cls, settings: AdmissionSettings, service: Service) -> None:
@@ -156,6 +159,8 @@ class AdmissionService:
         if NAMING_SCHEDULERS & set(self._settings.enabled_admission):
             self._service.spawn("schedulers", self._schedulers.run())
         await self._service.synced()
+        if "/jobs/validate" in self._settings.enabled_admission:
+            self._service.spawn("waiting-jobs", self._waiting.run())
         await server.start(self._settings.listen_address, self._settings.port)
         serving.set()
         log.info("webhooks.serving", port=server.port, paths=[webhook.path for webhook in self._webhooks])

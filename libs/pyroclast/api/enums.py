@@ -116,6 +116,7 @@ class JobReason(StrEnum):
     PODS_RELEASED = "PodsReleased"
     VOLUME_CLAIM_NOT_FOUND = "VolumeClaimNotFound"
     NOT_ENOUGH_PODS = "NotEnoughPods"
+    RUN_TIME_LIMIT = "RunTimeLimit"
 
 
 class JobEventReason(StrEnum):

@@ -8,14 +8,15 @@ the CronJob of a colleague, and run Jobs by the colleague's right.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from pyroclast.api import keys
-from pyroclast.api.person_limits import NORMAL, PersonLimitsError, read_person_limits
-from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOB_TEMPLATES, JOBS, POD_GROUPS
+from pyroclast.api.person_limits import NORMAL, PersonLimits, PersonLimitsError, person_of, read_person_limits
+from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOB_TEMPLATES, JOBS, POD_GROUPS, Key
+from pyroclast.resources.durations import DurationError, nanoseconds, shown
 from pyroclast.rules.errors import forbidden, invalid
 from pyroclast.rules.jobflows.entries import EntrySpecs
-from pyroclast.rules.lookups import DEFAULT_QUEUE, FlowKnowledge, QueueLookup, QueueView
+from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, FlowKnowledge, QueueLookup, QueueView
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import Json, mapping, mappings, text
 from pyroclast.rules.verdicts import ALLOWED, Verdict, field_verdict
@@ -112,6 +113,8 @@ def check_use(used: Collection[str], body: Mapping[str, Any], namespace: str, qu
         queue = queues.get(name)
         if queue is not None and (fault := _class_fault(queue, body)):
             return field_verdict([invalid(CLASS_PATH, _labels(body).get(keys.SERVICE_CLASS), fault)])
+        if queue is not None and (fault := _run_time_fault(queue, body)):
+            return field_verdict([invalid("spec.runningEstimate", mapping(body.get("spec")).get("runningEstimate"), fault)])
         if queue is None or queue.namespaces is None or namespace in queue.namespaces:
             continue
         listed = sorted(queue.namespaces)
@@ -124,6 +127,64 @@ def check_use(used: Collection[str], body: Mapping[str, Any], namespace: str, qu
     return ALLOWED
 
 
+class WaitingLookup(Protocol):
+    """The Jobs that have not started."""
+
+    def count(self, queues: Collection[str], person: str, service_class: str, *, but: Key) -> int | None:
+        """Return how many Jobs of a person but one wait in these queues; None while nobody knows. An empty class counts all."""
+        ...
+
+    def allow(self, key: Key, queue: str, person: str, service_class: str) -> None:
+        """Count a Job that is about to be created."""
+        ...
+
+
+class WaitingUnknown(Exception):
+    """Nobody knows yet how many Jobs wait. The message names the queue."""
+
+
+def check_waiting(job: Mapping[str, Any], queues: QueueLookup, waiting: WaitingLookup) -> str:
+    """Return why a new Job is one too many of its person that waits; empty when it is not. It counts from now on.
+
+    Raises WaitingUnknown: a limit applies, and the Jobs are not counted yet.
+    """
+    metadata, own = mapping(job.get("metadata")), _of_spec(job.get("spec"))
+    key = Key(text(metadata.get("namespace")), text(metadata.get("name")))
+    person, its_class = _person_and_class(job)
+    is_limited, seen, queue = False, set[str](), queues.get(own)
+    while queue is not None and queue.name not in seen:
+        seen.add(queue.name)
+        limits = _limits_of(queue)
+        for counted, each in limits.of(person, its_class) if limits is not None else ():
+            if each.waiting_jobs is None:
+                continue
+            is_limited = True
+            count = waiting.count(_subtree(queue.name, queues), person, counted, but=key)
+            if count is None:
+                raise WaitingUnknown(f"the waiting Jobs of queue {queue.name} are not counted yet, try again")
+            if count >= each.waiting_jobs:
+                of_class = f" of class {counted}" if counted else ""
+                may = f"may have at most {each.waiting_jobs} waiting Jobs{of_class} in queue {queue.name}, and has {count}"
+                return f"{person} {may}; submit again when some of them have started"
+        queue = queues.get(queue.parent or ROOT_QUEUE)
+    if is_limited:
+        waiting.allow(key, own, person, its_class)
+    return ""
+
+
+def _person_and_class(body: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = mapping(body.get("metadata"))
+    annotations = {keys.SUBMITTED_BY: text(mapping(metadata.get("annotations")).get(keys.SUBMITTED_BY))}
+    return person_of(annotations, text(metadata.get("namespace"))), text(_labels(body).get(keys.SERVICE_CLASS)) or NORMAL
+
+
+def _subtree(name: str, queues: QueueLookup) -> list[str]:
+    found = [name]
+    for each in found:  # grows meanwhile
+        found += [child.name for child in queues.children(each) if child.name not in found]
+    return found
+
+
 def check_class(body: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
     """Return the verdict on changing `old`: the class of service stays, because limits count by it."""
     if _labels(body).get(keys.SERVICE_CLASS) == _labels(old).get(keys.SERVICE_CLASS):
@@ -131,12 +192,27 @@ def check_class(body: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
     return field_verdict([forbidden(CLASS_PATH, "the class of service cannot be changed; create another Job")])
 
 
-def _class_fault(queue: QueueView, body: Mapping[str, Any]) -> str:
+def _limits_of(queue: QueueView) -> PersonLimits | None:
     try:
-        limits = None if queue.person_limits is None else read_person_limits(queue.person_limits)
+        return None if queue.person_limits is None else read_person_limits(queue.person_limits)
     except PersonLimitsError:
-        return ""
+        return None
+
+
+def _class_fault(queue: QueueView, body: Mapping[str, Any]) -> str:
+    limits = _limits_of(queue)
     return "" if limits is None else limits.class_fault(text(_labels(body).get(keys.SERVICE_CLASS)) or NORMAL)
+
+
+def _run_time_fault(queue: QueueView, body: Mapping[str, Any]) -> str:
+    """Return why the declared run time of a Job is too long; empty when it is not, or none is declared."""
+    limits, estimate = _limits_of(queue), text(mapping(body.get("spec")).get("runningEstimate"))
+    most = limits.run_seconds(*_person_and_class(body)) if limits is not None and estimate else None
+    try:
+        is_longer = most is not None and nanoseconds(estimate) > most * 1e9
+    except DurationError:
+        return ""
+    return f"a Job may run for at most {shown(int((most or 0) * 1e9))} in queue {queue.name}" if is_longer else ""
 
 
 def _labels(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,6 +18,10 @@ ACCOUNTS = ["admission", "board", "controllers", "jobflow", "nodes", "recorder",
 PREFIX = "system:serviceaccount:pyroclast-system:pyroclast-"
 
 RARE = {
+    "admission": {
+        ("batch.volcano.sh", "jobs", "list"): "asked where a queue limits the waiting Jobs of a person",
+        ("batch.volcano.sh", "jobs", "watch"): "asked where a queue limits the waiting Jobs of a person",
+    },
     "controllers": {
         ("", "persistentvolumeclaims", "get"): "asked after a create whose answer was lost",
         ("apps", "replicasets", "get"): "asked about the owner of a pod that is seen before it",

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import msgspec
 import orjson
 import pytest
 
 from pyroclast.api.crds import custom_resource_definitions
+from pyroclast.api.keys import SERVICE_CLASS, SUBMITTED_BY
 from pyroclast.api.records import JobFlow, Queue, ResourceQuota
-from pyroclast.api.types import CRDS, QUEUES, Key
+from pyroclast.api.types import CRDS, JOBS, NAMESPACES, QUEUES, Key
 from pyroclast.kube.credentials.config import load_config
-from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
+from pyroclast.rules import queue_access
 from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast.runtime.in_process.queues import QueueCache, queue_view
 from pyroclast_admission import caches
@@ -113,3 +118,58 @@ async def test_only_the_absence_of_an_uncached_queue_is_remembered() -> None:
         assert await fetcher.fetch(CHILD) is None
         await client.create(QUEUES, MANIFEST)
         assert await fetcher.fetch(CHILD) == view, "what the cache has is read each time"
+
+
+TASK = {"name": "main", "replicas": 1, "template": {"spec": {"containers": [{"name": "main", "image": "any"}]}}}
+
+
+def waiting_job(name: str, queue: str = "child", by: str = "ann", **labels: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "team", "annotations": {SUBMITTED_BY: by}, "labels": labels}
+    return {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": metadata, "spec": {"queue": queue, "tasks": [TASK]}}
+
+
+async def test_jobs_that_have_not_started_are_counted_by_queue_person_and_class() -> None:
+    limits = '{"waitingJobs": 3, "classes": {"long": {"waitingJobs": 1}}}'
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        for definition in custom_resource_definitions():
+            if definition["spec"]["names"]["kind"] == "Job":
+                await client.create(CRDS, definition)
+        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+        await server.settle()
+        queues = QueueCache(Informer(client, QUEUES, Queue))
+        queues.put(QueueView("limited", "root", person_limits=limits))
+        queues.put(QueueView("child", "limited"))
+        now = [0.0]
+        waiting = caches.WaitingJobs(client, queues, clock=lambda: now[0])
+
+        def refusal(name: str, **given: str) -> str:
+            return queue_access.check_waiting(waiting_job(name, **given), queues, waiting)
+
+        with pytest.raises(queue_access.WaitingUnknown):
+            refusal("new")
+        assert refusal("free", queue="other") == ""
+        for job in (waiting_job("a"), waiting_job("b", "limited"), waiting_job("c", by="bob"), waiting_job("d", "other")):
+            await client.create(JOBS, job)
+        await client.create(JOBS, waiting_job("runs"))
+        running = {"status": {"state": {"phase": "Running"}}}
+        await client.patch(JOBS, Key("team", "runs"), running, PatchKind.MERGE, subresource="status")
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(waiting.run())
+            await waiting.informer.synced()
+            assert [refusal("new"), refusal("new")] == ["", ""], "it counts once"
+            told = "ann may have at most 3 waiting Jobs in queue limited, and has 3; submit again when some of them have started"
+            assert refusal("newer") == told
+            assert refusal("of-bob", by="bob") == ""
+            now[0] += caches.ALLOWED_SECONDS
+            long = {SERVICE_CLASS: "long"}
+            assert refusal("long", **long) == "", "the new Job never came"
+            await client.create(JOBS, waiting_job("long", **long))
+            now[0] += caches.ALLOWED_SECONDS
+            while waiting.informer.get(Key("team", "long")) is None:
+                await asyncio.sleep(0.01)
+            assert "ann may have at most 3 waiting Jobs in" in refusal("longer", **long)
+            await client.delete(JOBS, Key("team", "a"))
+            while waiting.informer.get(Key("team", "a")) is not None:
+                await asyncio.sleep(0.01)
+            assert "ann may have at most 1 waiting Jobs of class long" in refusal("longer", **long)
+            task.cancel()

@@ -7,6 +7,7 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast.api.enums import BusEvent, JobPhase, JobReason, PodGroupPhase, PodPhase
+from pyroclast.api.keys import QUEUE_PERSON_LIMITS, SERVICE_CLASS, SUBMITTED_BY
 from pyroclast.lifecycle.effects import (
     CreateGroup,
     CreatePods,
@@ -27,7 +28,7 @@ from pyroclast.lifecycle.job.facts import Remembered, RequestedAction
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.times import format_time, parse_time
 
-from .builders import CREATED, NOW, facts, job, pod, task
+from .builders import CREATED, NOW, decode, facts, job, pod, task
 
 P, R, G = JobPhase, JobReason, PodGroupPhase
 FAIL, DONE, WAIT = PodPhase.FAILED, PodPhase.SUCCEEDED, PodPhase.PENDING
@@ -762,3 +763,29 @@ def test_restart_command_has_no_backoff():
     order = RequestedAction("RestartJob", R.COMMAND_ISSUED, "", "c1")
     status = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), orders=(order,))).status
     assert (status.retry_count, parse_time(status.restart_time)) == (21, NOW)
+
+
+RUN_TIMES = '{"runTime": "1h", "persons": {"ann": {"runTime": "2h"}}, "classes": {"interactive": {"runTime": "10m"}}}'
+
+
+@pytest.mark.parametrize(
+    ("meta", "seconds"),
+    [({}, 3600), ({"annotations": {SUBMITTED_BY: "ann"}}, 7200), ({"labels": {SERVICE_CLASS: "interactive"}}, 600)],
+)
+def test_a_job_is_ended_when_its_run_time_in_the_queue_is_over(meta, seconds):
+    limits = {"metadata": {"name": "default", "annotations": {QUEUE_PERSON_LIMITS: RUN_TIMES}}}
+    began = {"conditions": [{"status": "Running", "lastTransitionTime": format_time(NOW - 100)}]}
+    owner = two(metadata=meta, status=began)
+    members = [pod(owner, f"a-{index}") for index in range(2)]
+
+    def at(moment, queue=limits):
+        return decide(facts(owner, *members, now=moment, queue=decode(queue, records.Queue)))
+
+    assert at(NOW).recheck_at == NOW - 100 + seconds
+    assert at(NOW - 101 + seconds).order is None
+    state = at(NOW - 100 + seconds).status.state
+    assert (state.phase, state.reason) == (P.TERMINATING, "RunTimeLimit")
+    assert state.message.endswith("which is the longest run time of a Job of this person in queue default")
+    for unlimited in ("{}", "{"):
+        other = {"metadata": {"name": "default", "annotations": {QUEUE_PERSON_LIMITS: unlimited}}}
+        assert at(NOW + 1e6, other).order is None

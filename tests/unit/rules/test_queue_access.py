@@ -160,3 +160,21 @@ def test_the_limits_of_each_person_are_checked_when_they_are_written(text: str, 
     message = queues.validate_create(queue, FixedQueues(), queues.QueueLimits()).message
     assert fault in message if fault else not message
     assert queues.validate_update(queue, queue, FixedQueues(), queues.QueueLimits()).allowed
+
+
+@pytest.mark.parametrize(
+    ("estimate", "labels", "fault"),
+    [
+        ("1h", {}, ""),
+        ("2h", {}, "for at most 1h0m0s in queue q"),
+        ("1h", {SERVICE_CLASS: "a"}, "10m"),
+        ("", {}, ""),
+        ("x", {}, ""),
+    ],
+)
+def test_a_declared_run_time_above_the_limit_is_refused(estimate: str, labels: dict[str, str], fault: str) -> None:
+    limits = FixedQueues(QueueView("q", person_limits='{"runTime": "1h", "classes": {"a": {"runTime": "10m"}}}'))
+    body = {"metadata": {"labels": labels}, "spec": {"runningEstimate": estimate}}
+    message = check_use(["q"], body, "team", limits).message
+    assert message.startswith("spec.runningEstimate: Invalid value") if fault else not message
+    assert fault in message

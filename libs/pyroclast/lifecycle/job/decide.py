@@ -30,7 +30,7 @@ from pyroclast.lifecycle.effects import (
 from pyroclast.lifecycle.gang import members, plan, podgroups, seating
 from pyroclast.lifecycle.gang.members import min_available
 from pyroclast.lifecycle.gang.plan import Keep
-from pyroclast.lifecycle.job import delays, outputs, policy_decisions, preparation, status, tracked_pods, waits
+from pyroclast.lifecycle.job import delays, outputs, policy_decisions, preparation, run_time, status, tracked_pods, waits
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import Response, last_failure
 from pyroclast.lifecycle.job.phase_transitions import (
@@ -89,6 +89,7 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     begins, asked = _restart_begins(facts.job, facts.now), facts.memory.asked_since
     times = [response.due for response in pending.later]
     times += [begins] if begins is not None else []
+    times += [end] if (end := run_time.ends_at(facts)) is not None and end > facts.now else []
     times += [asked + seating.ANSWER_SECONDS] if asked is not None and not _is_late(facts) else []
     cause = pending.answer.cause if pending.answer else None
     return JobDecision(
