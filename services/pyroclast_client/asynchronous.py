@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeVar, overload
 
 from pyroclast.api.keys import SUBMITTED_BY
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS, Key
-from pyroclast.kube.basics.errors import Forbidden, NotFound
+from pyroclast.kube.basics.errors import Conflict, Forbidden, NotFound
 from pyroclast.kube.credentials.config import ClusterConfig, find_config
 from pyroclast.rules import jobs as rules
 from pyroclast.rules.verdicts import applied
@@ -233,14 +233,15 @@ class AsyncClient:
             return AsyncJob(self, metadata["namespace"], metadata["name"], "")
         name = Key(metadata["namespace"], made.secret["metadata"]["name"])
         session.pending.note(name)
-        secret = await make_secret(kube, made.secret)
+        secret, is_new = await make_secret(kube, made.secret)
         try:
             created = await create_job(kube, document)
         except errors.Rejected:
             # the Secret is deleted already, or another client will find it by its label
-            with contextlib.suppress(Forbidden, NotFound):
-                await remove_secret(kube, name)
-                session.pending.forget(name)
+            if is_new:  # else it may belong to a Job that runs
+                with contextlib.suppress(Forbidden, NotFound, Conflict):
+                    await remove_secret(kube, name, uid=secret["metadata"]["uid"])
+                    session.pending.forget(name)
             raise
         await give_to(kube, secret, created)
         session.pending.forget(name)

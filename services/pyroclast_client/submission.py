@@ -10,7 +10,7 @@ import copy
 import re
 import warnings
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyroclast.api.types import JOBS, SECRETS, Key, ResourceType
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Forbidden
@@ -79,16 +79,23 @@ async def create_job(kube: Client, document: Document, *, dry_run: bool = False)
     raise errors.Rejected(text, [errors.Cause("metadata.name", text)])
 
 
-async def make_secret(kube: Client, document: Document) -> Document:
+class MadeSecret(NamedTuple):
+    """The Secret of a Job, and whether this call created it; only then may it delete the Secret, by its UID."""
+
+    document: Document
+    is_new: bool
+
+
+async def make_secret(kube: Client, document: Document) -> MadeSecret:
     """Create the Secret of a Job, or return the one that this submission has already created."""
     what, metadata = label_of(document), document["metadata"]
     with translating(what):
         try:
-            return await kube.create(SECRETS, document, strict=True)
+            return MadeSecret(await kube.create(SECRETS, document, strict=True), is_new=True)
         except AlreadyExists:
             there = await read_secret(kube, Key(metadata["namespace"], metadata["name"]))
     if _submission(there) == _submission(document):
-        return there
+        return MadeSecret(there, is_new=False)
     text = f"{what} is there already, of another submission; choose another name for the Job, or delete the Secret"
     raise errors.Rejected(text, [errors.Cause("metadata.name", text)])
 

@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from pyroclast.api.keys import AUTHORIZED_FOR
 from pyroclast.api.types import (
+    COMMANDS,
     CONFIG_MAPS,
     CRDS,
     DAEMON_SETS,
@@ -106,6 +108,7 @@ class Inventory:
         configurations: text by ConfigMap and file name.
         counts: the numbers of objects by kind and phase.
         capabilities: the capability of each queue.
+        commands: the number of Commands that our admission has not checked, and that therefore wait.
     """
 
     programs: tuple[Program, ...] = ()
@@ -117,11 +120,23 @@ class Inventory:
     services: tuple[Key, ...] = ()
     policies: tuple[tuple[str, str], ...] = ()
     capabilities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    commands: int = 0
 
 
 async def read(client: Client) -> Inventory:
     """Read the inventory of a cluster. Kinds that the cluster does not serve count as absent."""
-    kinds = (*WORKLOADS, *POLICIES, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, LEASES, CONFIG_MAPS, SERVICES, *COUNTED)
+    kinds = (
+        *WORKLOADS,
+        *POLICIES,
+        CRDS,
+        MUTATING_WEBHOOKS,
+        VALIDATING_WEBHOOKS,
+        LEASES,
+        CONFIG_MAPS,
+        SERVICES,
+        COMMANDS,
+        *COUNTED,
+    )
     objects = dict(zip(kinds, await asyncio.gather(*(_list(client, kind) for kind in kinds)), strict=True))
     workloads = [(kind, each) for kind in WORKLOADS for each in objects[kind] if not _is_ours(each)]
     programs = [program for kind, each in workloads if (program := _program(kind, each)) is not None]
@@ -157,6 +172,7 @@ async def read(client: Client) -> Inventory:
         tuple(sorted(services)),
         tuple(sorted({(kind.kind, each["metadata"]["name"]) for kind in POLICIES for each in objects[kind] if _is_policy(each)})),
         {each["metadata"]["name"]: (each.get("spec") or {}).get("capability") or {} for each in objects[QUEUES]},
+        sum(AUTHORIZED_FOR not in (each["metadata"].get("annotations") or {}) for each in objects[COMMANDS]),
     )
 
 

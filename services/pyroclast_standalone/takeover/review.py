@@ -215,8 +215,17 @@ def review(
             for kind, phases in inventory.counts.items()
             for phase, count in phases.items()
         ),
+        *_commands(inventory.commands),
         *(finding for name, amounts in sorted(inventory.capabilities.items()) for finding in _capability(name, amounts)),
     ]
+
+
+def _commands(count: int) -> list[Finding]:
+    if not count:
+        return []
+    number = f"{count} Command{'' if count == 1 else 's'}"
+    text = f"{number} without a check of admission: they wait, as nobody knows whether their users may do this; create them again"
+    return [Finding("Command", "unchecked", Effect.IGNORED, text)]
 
 
 def _capability(queue: str, amounts: Mapping[str, Any]) -> Iterator[Finding]:

@@ -450,7 +450,7 @@ def test_gang_waits_until_all_pods_fit_and_explain_names_the_missing_resource(lo
     assert job.results(200) == [0, 1, 2, 3]
 
 
-def test_repeated_submission_completes_an_interrupted_submission(local: pc.Client) -> None:
+def test_repeated_submission_completes_an_interrupted_submission(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyroclast.api.types import SECRETS, Key
     from pyroclast_client.compilation import compiled
     from pyroclast_client.loops import run
@@ -481,6 +481,14 @@ def test_repeated_submission_completes_an_interrupted_submission(local: pc.Clien
         assert jobs[1].result(200) == 4
     with pytest.raises(errors.Rejected, match="choose another name"):
         local.submit(divided.call(8, 3), name="died-1")
+
+    async def refused(*_: Any) -> Any:
+        raise errors.Rejected("the queue is closed", [])
+
+    monkeypatch.setattr("pyroclast_client.asynchronous.create_job", refused)
+    with pytest.raises(errors.Rejected, match="the queue is closed"):
+        local.submit(call, name="died-2")
+    assert run(owners("died-2")), "the Secret of the Job stays, as this call did not create it"
 
 
 def test_orphaned_secret_of_a_dead_client_is_deleted_or_gets_its_job_as_owner(

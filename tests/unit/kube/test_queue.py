@@ -29,6 +29,21 @@ async def test_the_work_queue_returns_keys_in_order_without_duplicates(work: Wor
     assert [await work.get() for _ in range(3)] == ["a", "b", "c"]
 
 
+async def test_namespaces_take_turns_and_the_keys_of_each_keep_their_order() -> None:
+    queue: WorkQueue[Key] = WorkQueue()
+    many = [Key("many", str(number)) for number in range(10_000)]
+    for key in (*many, Key("one", "a"), Key("two", "a"), Key("one", "b")):
+        queue.add(key)
+    assert len(queue) == len(many) + 3
+    found = []
+    for _ in range(8):
+        found.append(await queue.get())
+        queue.done(found[-1])
+    assert found == [*many[:1], Key("one", "a"), Key("two", "a"), many[1], Key("one", "b"), *many[2:5]]
+    queue.add(Key("late", "a"))
+    assert [await queue.get(), await queue.get()] == [many[5], Key("late", "a")]
+
+
 async def test_a_key_added_while_in_work_is_returned_again_after_done(work: WorkQueue[str]) -> None:
     work.add("a")
     assert await work.get() == "a"

@@ -33,6 +33,9 @@ class QueueClosed(Exception):
 class WorkQueue(Generic[K]):
     """Keys to work on, each at most once at a time in work and at most once in the queue.
 
+    Namespaces take turns, so that many keys of one tenant do not delay the keys of others. Keys of one namespace, and keys
+    without a namespace, are worked on in the order of their arrival.
+
     A key that is added while it is in work is queued again when that work is done. So no change is missed, and no key is in work
     twice at once. A queue belongs to one event loop; other threads use `loop.call_soon_threadsafe`. `first_delay`: seconds before
     the first retry of a key; each further retry doubles the delay.
@@ -51,7 +54,7 @@ class WorkQueue(Generic[K]):
         self._backoff = Backoff(first_delay, longest_delay)
         self._now = now
         self._observer = observer
-        self._waiting: deque[K] = deque()
+        self._waiting: dict[str, deque[K]] = {}  # by namespace; the first one is next
         self._queued: dict[K, float] = {}  # when each waiting key was added, by the loop's clock
         self._again: dict[K, float] = {}  # keys in work that were added meanwhile, and when
         self._in_work: dict[K, float] = {}  # keys in work, and when their work began
@@ -67,7 +70,7 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         """Return how many keys wait for a worker, without delayed keys and keys in work."""
-        return len(self._waiting)
+        return len(self._queued)
 
     @property
     def delayed(self) -> int:
@@ -156,11 +159,19 @@ class WorkQueue(Generic[K]):
             finally:
                 if getter in self._getters:
                     self._getters.remove(getter)
-        key = self._waiting.popleft()
+        key = self._next()
         now = loop_time()
         self._in_work[key] = self._got_on[key] = now
         self._observer.started(self.name, now - self._queued.pop(key))
-        self._observer.depth(self.name, len(self._waiting))
+        self._observer.depth(self.name, len(self._queued))
+        return key
+
+    def _next(self) -> K:
+        namespace = next(iter(self._waiting))
+        keys = self._waiting.pop(namespace)
+        key = keys.popleft()
+        if keys:
+            self._waiting[namespace] = keys  # behind the other namespaces
         return key
 
     def done(self, key: K, *, failed: bool = False) -> None:
@@ -186,8 +197,8 @@ class WorkQueue(Generic[K]):
 
     def _enqueue(self, key: K, since: float) -> None:
         self._queued[key] = since
-        self._waiting.append(key)
-        self._observer.depth(self.name, len(self._waiting))
+        self._waiting.setdefault(getattr(key, "namespace", ""), deque()).append(key)
+        self._observer.depth(self.name, len(self._queued))
         self._wake()
 
     def _wake(self) -> None:
