@@ -125,18 +125,8 @@ class Inventory:
 
 async def read(client: Client) -> Inventory:
     """Read the inventory of a cluster. Kinds that the cluster does not serve count as absent."""
-    kinds = (
-        *WORKLOADS,
-        *POLICIES,
-        CRDS,
-        MUTATING_WEBHOOKS,
-        VALIDATING_WEBHOOKS,
-        LEASES,
-        CONFIG_MAPS,
-        SERVICES,
-        COMMANDS,
-        *COUNTED,
-    )
+    single = (CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, LEASES, CONFIG_MAPS, SERVICES, COMMANDS)
+    kinds = (*WORKLOADS, *POLICIES, *single, *COUNTED)
     objects = dict(zip(kinds, await asyncio.gather(*(_list(client, kind) for kind in kinds)), strict=True))
     workloads = [(kind, each) for kind in WORKLOADS for each in objects[kind] if not _is_ours(each)]
     programs = [program for kind, each in workloads if (program := _program(kind, each)) is not None]

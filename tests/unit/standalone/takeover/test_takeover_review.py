@@ -195,6 +195,16 @@ CASES = {
             Finding("Job", "Completed", Effect.KEPT, "1 object"),
         ],
     ),
+    "Commands that Volcano left": Case(
+        Inventory(commands=2),
+        [
+            Finding(
+                *("Command", "unchecked", Effect.IGNORED),
+                "2 Commands without a check of admission: they wait, as nobody knows whether their users may do this; "
+                "create them again",
+            )
+        ],
+    ),
     "queues whose capability Volcano reads in another way": Case(
         Inventory(capabilities={"q": {"cpu": "0", "memory": "1Gi", "nvidia.com/gpu": 0, "pods": 3, "odd": "?"}, "r": {}}),
         [
