@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.lifecycle.plugins.made import made_for
 from pyroclast.rules.lookups import MOST_PODS, JobOptions
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.runtime.fields import Address, CommaSeparated, Duration, Names
@@ -100,6 +101,7 @@ class AdmissionSettings(ServiceSettings):
             pod_level_resources=gates.get(POD_LEVEL_RESOURCES, True),
             max_pods=self.max_pods_per_job,
             schedulers=None if self.allow_job_placement else schedulers,
+            made=made_for,
         )
         return Options(
             scheduler_names=schedulers,

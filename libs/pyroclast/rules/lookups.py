@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, Protocol
@@ -127,13 +127,18 @@ def _forbids_none(_: str) -> str:
     return ""
 
 
+def _makes_nothing(_: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any], int | None]]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class JobOptions:
     """What an installation allows in Jobs.
 
     `pod_level_resources`: whether the cluster supports resources of whole pods. `schedulers`: those that may place pods of Jobs,
     so that no pod escapes its queue; None allows every scheduler, and pods that name their node. `forbids_class` returns the
-    ResourceQuota that leaves no room for a PriorityClass in the namespace; empty when none does.
+    ResourceQuota that leaves no room for a PriorityClass in the namespace; empty when none does. `made` returns the objects that
+    will be made for a Job: who asks for each, its manifest, and for a pod the index of its task.
     """
 
     plugins: Collection[str] = tuple(BUILT_IN)
@@ -141,6 +146,7 @@ class JobOptions:
     max_pods: int = MOST_PODS
     schedulers: Collection[str] | None = None
     forbids_class: Callable[[str], str] = _forbids_none
+    made: Callable[[Mapping[str, Any]], Iterable[tuple[str, Mapping[str, Any], int | None]]] = _makes_nothing
 
 
 ANY_JOB: Final = JobOptions()

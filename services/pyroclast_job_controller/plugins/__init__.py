@@ -1,1 +1,1 @@
-"""The job plugins that `spec.plugins` may name. Each plugin is one module with one class, which `registry` finds."""
+"""The registry of the job plugins, built-in and installed."""

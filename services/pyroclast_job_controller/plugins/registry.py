@@ -17,24 +17,13 @@ from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.job.status import PLUGIN_MARK
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginCrash, PluginError, PluginObject
-from pyroclast_job_controller.plugins.env import EnvPlugin
-from pyroclast_job_controller.plugins.hcclrank import HcclrankPlugin
-from pyroclast_job_controller.plugins.mpi import MpiPlugin
-from pyroclast_job_controller.plugins.pytorch import PytorchPlugin
-from pyroclast_job_controller.plugins.ray import RayPlugin
-from pyroclast_job_controller.plugins.ssh import SshPlugin
-from pyroclast_job_controller.plugins.svc import SvcPlugin
-from pyroclast_job_controller.plugins.tensorflow import TensorflowPlugin
+from pyroclast.lifecycle.plugins.made import BUILT_IN_PLUGINS
 
 __all__ = ["JobPlugin", "Manifest", "PluginError", "PluginObject"]
 
 
 log = structlog.get_logger()
 
-_OURS: Final[Mapping[str, type[JobPlugin]]] = {
-    plugin.name: plugin
-    for plugin in (EnvPlugin, SvcPlugin, SshPlugin, TensorflowPlugin, MpiPlugin, PytorchPlugin, RayPlugin, HcclrankPlugin)
-}
 _ORDER: Final = {name: position for position, name in enumerate(BUILT_IN)}
 
 
@@ -60,7 +49,7 @@ def known() -> Mapping[str, type[JobPlugin]]:
             others[point.name] = point.load()
         except Exception:  # an exception in a third party's module must not affect the other plugins
             log.exception("plugin.unusable", plugin=point.name, module=point.value)
-    return {**others, **_OURS}
+    return {**others, **BUILT_IN_PLUGINS}
 
 
 def plugins_of(job: Job) -> list[JobPlugin]:

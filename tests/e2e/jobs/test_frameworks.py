@@ -168,7 +168,7 @@ with socket.create_connection((sys.argv[1], 2222)) as host:
 STAMP = """
 from pyroclast.api.types import CONFIG_MAPS
 from pyroclast_job_controller.plugins.registry import JobPlugin, PluginObject
-from pyroclast_job_controller.plugins.containers import annotated
+from pyroclast.lifecycle.plugins.containers import annotated
 
 
 class Stamp(JobPlugin):

@@ -19,9 +19,9 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.lifecycle import hyperjobs
 from pyroclast.lifecycle.hyperjobs import Problem
+from pyroclast.lifecycle.plugins.ssh import SshPlugin
+from pyroclast.lifecycle.plugins.svc import SvcPlugin
 from pyroclast_job_controller.plugins.registry import body_of
-from pyroclast_job_controller.plugins.ssh import SshPlugin
-from pyroclast_job_controller.plugins.svc import SvcPlugin
 from tests.control_plane import build
 from tests.control_plane.real import real_control_plane
 from tests.unit.running import running_server

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyroclast.api.schedulers import Schedulers
+from pyroclast.lifecycle.plugins.made import made_for
 from pyroclast.rules import jobs
 from pyroclast.rules.jobs.warnings import class_warnings, scheduler_warnings
 from pyroclast.rules.lookups import JobOptions
@@ -408,6 +409,79 @@ def test_questionable_job_is_allowed_with_a_warning(given: dict[str, Any], words
     verdict = jobs.validate_create(given, QUEUES)
     assert verdict.allowed, verdict.message
     assert any(words in warning for warning in verdict.warnings), verdict.warnings
+
+
+BIG, MOUNTS = "x" * (256 * 1024 - 60), [{"name": "v", "mountPath": "/etc/volcano"}]
+CLAIM = [{"mountPath": "/data", "volumeClaimName": "c"}]
+
+
+def mounting(*mounts: dict[str, Any], volume: str = "v") -> dict[str, Any]:
+    return pod_of(template(volumeMounts=list(mounts)), volumes=[{"name": volume, "emptyDir": {}}])
+
+
+def pod_of(made: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {"spec": {**made["spec"], **spec}}
+
+
+NEVER_MADE = {
+    "a Service whose name has a dot": (job(name="my.job.v1", plugins={"svc": []}), {"metadata.name"}, 'Service "my.job.v1"'),
+    "a volume of a plugin whose name has a dot": (job(name="my.job.v3", plugins={"ssh": []}), {"metadata.name"}, "my.job.v3-ssh"),
+    "a volume of the Job whose name has a dot": (job(name="my.job", volumes=CLAIM), {"metadata.name"}, "must not contain dots"),
+    "a volume whose name is too long": (job(task("t"), name="j" * 55, volumes=CLAIM), {"metadata.name"}, "no more than 63"),
+    "a mount where a plugin mounts": (
+        job(task(template=mounting(*MOUNTS)), plugins={"svc": []}),
+        {"spec.tasks[0].template.spec.containers[0].volumeMounts"},
+        "/etc/volcano",
+    ),
+    "a mount where a volume of the Job is mounted": (
+        job(task("a"), task("b", template=mounting({"name": "v", "mountPath": "/data"})), volumes=CLAIM),
+        {"spec.tasks[1].template.spec.containers[0].volumeMounts"},
+        "/data",
+    ),
+    "a volume with the name of a plugin's": (
+        job(task(template=mounting(volume="job-1-svc")), plugins={"svc": []}),
+        {"spec.tasks[0].template.spec.volumes"},
+        "job-1-svc",
+    ),
+    "annotations of a pod near the limit": (
+        job(task(template={**template(), "metadata": {"annotations": {"a": BIG}}})),
+        {"spec.tasks[0].template.annotations"},
+        "Too long",
+    ),
+    "annotations of the Job near the limit, beside those of its PodGroup": (
+        {**job(runningEstimate="1h"), "metadata": {"name": "j", "namespace": "n", "annotations": {"a": f"{BIG}{'x' * 40}"}}},
+        {"metadata.annotations"},
+        "Too long",
+    ),
+    "a priority beside the class of the Job": (
+        job(task(template=pod_of(template(), priority=5)), priorityClassName="high"),
+        {"spec.tasks[0].template.spec.priority"},
+        'PriorityClass "high"',
+    ),
+    "a priority beside a class": (
+        job(task(template=pod_of(template(), priority=0, priorityClassName="high"))),
+        {"spec.tasks[0].template.spec.priority"},
+        "remove this field",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "paths", "words"), NEVER_MADE.values(), ids=NEVER_MADE.keys())
+def test_job_whose_objects_the_api_server_would_refuse_is_denied_at_the_field(
+    given: dict[str, Any], paths: set[str], words: str
+) -> None:
+    verdict = jobs.validate_create(given, QUEUES, JobOptions(made=made_for))
+    assert {cause.path for cause in verdict.causes} == paths, verdict.message
+    assert words in verdict.message
+
+
+def test_job_with_every_plugin_and_a_volume_can_be_made_at_a_cost_without_its_replicas() -> None:
+    plugins = {"env": [], "svc": [], "ssh": [], "mpi": [], "hcclrank": [], "tensorflow": [], "pytorch": [], "ray": []}
+    given = job(task("master", replicas=40_000), task("worker"), plugins=plugins, volumes=CLAIM, name="2024")
+    assert jobs.validate_create(given, QUEUES, JobOptions(made=made_for)).allowed
+    made = list(made_for(given))
+    assert [item.task for item in made if item.task is not None] == [0, 1]
+    assert sum(len(str(item.manifest)) for item in made) < 50_000
 
 
 def test_pod_level_resources_are_validated_only_if_the_cluster_supports_them() -> None:

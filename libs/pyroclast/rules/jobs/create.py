@@ -8,6 +8,7 @@ from typing import Any
 
 from pyroclast.rules.errors import forbidden, invalid, required, unsupported
 from pyroclast.rules.jobs.defaults import DEFAULT_QUEUE, default
+from pyroclast.rules.jobs.made import check_made, check_priority
 from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins, check_volumes, host_list_warnings
 from pyroclast.rules.jobs.policies import check_estimate, check_policies, check_retry
 from pyroclast.rules.jobs.tasks import check_dependencies, check_minimum, check_task, pod_name_warnings, total_replicas
@@ -27,6 +28,7 @@ def validate_create(job: Mapping[str, Any], queues: QueueLookup, options: JobOpt
     spec = mapping(job.get("spec"))
     name = text(mapping(job.get("metadata")).get("name"))
     findings = check_spec(spec, "spec", options, name=name, queues=queues)
+    findings += check_made(job, options) if not findings else ()
     queue = queues.get(text(spec.get("queue")) or DEFAULT_QUEUE)
     warnings = (
         *spec_warnings(spec, "spec", queue),
@@ -61,6 +63,7 @@ def check_spec(
         *check_pods(tasks, path, options),
         *_check_placement(spec, tasks, path, options),
         *check_class(spec, path, options),
+        *check_priority(spec, path),
     ]
     return [*prelude, *_extra(rest)] if prelude else rest
 

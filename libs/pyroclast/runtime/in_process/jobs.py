@@ -14,6 +14,7 @@ from pydantic import Field
 from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
 from pyroclast.api.types import JOBS
 from pyroclast.kube.http.client import Client, encode
+from pyroclast.lifecycle.plugins.made import made_for
 from pyroclast.rules import jobs
 from pyroclast.rules.lookups import ANY_JOB, MOST_PODS, NOTHING_KNOWN, JobOptions, QueueLookup
 from pyroclast.rules.queue_access import check_use, newly_used
@@ -90,7 +91,7 @@ class JobCreator:
     ) -> None:
         self._client, self._queues, self._traces, self._scheduler = client, queues, traces, scheduler
         self._mutates, self._validates, self._exempt = MUTATE in webhooks, VALIDATE in webhooks, frozenset(exempt)
-        self._options = replace(options, plugins=(*BUILT_IN, *(installed_plugins() if self._validates else ())))
+        self._options = replace(options, made=made_for, plugins=(*BUILT_IN, *(installed_plugins() if self._validates else ())))
         self._pod_resources: bool | None = None
 
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:

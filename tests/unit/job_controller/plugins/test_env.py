@@ -1,4 +1,4 @@
-from pyroclast_job_controller.plugins.env import EnvPlugin
+from pyroclast.lifecycle.plugins.env import EnvPlugin
 from tests.unit.lifecycle.builders import job, task
 
 from .helpers import pod_of, with_init

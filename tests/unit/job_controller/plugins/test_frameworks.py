@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pyroclast_job_controller.plugins.hcclrank import HcclrankPlugin
-from pyroclast_job_controller.plugins.mpi import MpiPlugin
-from pyroclast_job_controller.plugins.pytorch import PytorchPlugin
-from pyroclast_job_controller.plugins.ray import RayPlugin
+from pyroclast.lifecycle.plugins.hcclrank import HcclrankPlugin
+from pyroclast.lifecycle.plugins.mpi import MpiPlugin
+from pyroclast.lifecycle.plugins.pytorch import PytorchPlugin
+from pyroclast.lifecycle.plugins.ray import RayPlugin
+from pyroclast.lifecycle.plugins.tensorflow import TensorflowPlugin
 from pyroclast_job_controller.plugins.registry import PluginError
-from pyroclast_job_controller.plugins.tensorflow import TensorflowPlugin
 from tests.unit.lifecycle.builders import job, task, template
 
 from .helpers import env, pod_of, with_init

@@ -5,7 +5,7 @@ from shutil import which
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from pyroclast_job_controller.plugins.ssh import SshPlugin
+from pyroclast.lifecycle.plugins.ssh import SshPlugin
 from tests.unit.lifecycle.builders import job, task, template
 
 from .helpers import pod_of, with_init

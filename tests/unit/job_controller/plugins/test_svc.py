@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pyroclast.api.jobplugins import LONGEST_HOST_LIST, MOST_IN_VARIABLES
-from pyroclast_job_controller.plugins import svc
-from pyroclast_job_controller.plugins.mpi import MpiPlugin
-from pyroclast_job_controller.plugins.svc import SvcPlugin
+from pyroclast.lifecycle.plugins import svc
+from pyroclast.lifecycle.plugins.mpi import MpiPlugin
+from pyroclast.lifecycle.plugins.svc import SvcPlugin
 from tests.unit.lifecycle.builders import job, task, template
 
 from .helpers import pod_of, with_init

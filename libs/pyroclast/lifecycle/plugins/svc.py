@@ -15,10 +15,10 @@ from pyroclast.api.records import Job, JobSpec, Task
 from pyroclast.api.types import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from pyroclast.lifecycle.gang.members import needed_pods
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginObject
+from pyroclast.lifecycle.plugins import hosts
+from pyroclast.lifecycle.plugins.containers import with_variables, with_volume, with_wait
+from pyroclast.lifecycle.plugins.hosts import MOUNT_PATH, addresses, fit_variables, host_file, task_named
 from pyroclast.resources.go_flags import Value, parse
-from pyroclast_job_controller.plugins import hosts
-from pyroclast_job_controller.plugins.containers import with_variables, with_volume, with_wait
-from pyroclast_job_controller.plugins.hosts import MOUNT_PATH, addresses, fit_variables, host_file, task_named
 
 
 class SvcPlugin(JobPlugin):

@@ -11,9 +11,9 @@ from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang.members import total_replicas
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
+from pyroclast.lifecycle.plugins.containers import variable, with_variables
+from pyroclast.lifecycle.plugins.hosts import address
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.containers import variable, with_variables
-from pyroclast_job_controller.plugins.hosts import address
 
 _ROLES: Final = ("ps", "worker", "chief", "evaluator")
 """The roles in the order in which a cluster lists them."""

@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
+from pyroclast.lifecycle.plugins.containers import annotated
+from pyroclast.lifecycle.plugins.hosts import task_named
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.containers import annotated
-from pyroclast_job_controller.plugins.hosts import task_named
 
 _ANNOTATION: Final = "hccl/rankIndex"
 

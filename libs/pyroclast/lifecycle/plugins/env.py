@@ -8,8 +8,8 @@ from typing import ClassVar
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
+from pyroclast.lifecycle.plugins.containers import variable, with_variables
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.containers import variable, with_variables
 
 
 class EnvPlugin(JobPlugin):

@@ -10,9 +10,9 @@ from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.api.types import SECRETS
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginObject
+from pyroclast.lifecycle.plugins.containers import with_volume
+from pyroclast.lifecycle.plugins.hosts import hosts
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.containers import with_volume
-from pyroclast_job_controller.plugins.hosts import hosts
 
 _FILES: Final = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 _HOME: Final = "/root/.ssh"

@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
+from pyroclast.lifecycle.plugins.containers import change_containers, variable, with_port, with_variables, with_wait
+from pyroclast.lifecycle.plugins.hosts import address, task_named
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.containers import change_containers, variable, with_port, with_variables, with_wait
-from pyroclast_job_controller.plugins.hosts import address, task_named
 
 _PORT_NAME: Final = "pytorchjob-port"
 

@@ -11,9 +11,9 @@ from pyroclast.api.records import Job, Task
 from pyroclast.api.types import SERVICES
 from pyroclast.lifecycle.gang.pods import template_of
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginError, PluginObject
+from pyroclast.lifecycle.plugins.containers import change_containers, with_port
+from pyroclast.lifecycle.plugins.hosts import address, task_named
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.containers import change_containers, with_port
-from pyroclast_job_controller.plugins.hosts import address, task_named
 
 _PORTS: Final = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPort"}
 """The flag of each named port."""
