@@ -16,7 +16,7 @@ ARG UNPINNED
 RUN python -c "exit(None if '${UNPINNED}' == 'true' or '@sha256:' in '${PYTHON}' else 'PYTHON=${PYTHON} names its base by no digest, so that nobody knows what is in the image: give --build-arg PYTHON=python:3.13-slim@sha256:..., or for trying out --build-arg UNPINNED=true')"
 WORKDIR /src
 COPY requirements.lock requirements-build.lock ./
-COPY images images
+COPY images/parts.py images/
 RUN python -m venv --without-pip /opt/pyroclast \
     && mkdir -p /parts/board /parts/recorder /parts/scheduler \
     && python images/parts.py lock shared > shared.lock \

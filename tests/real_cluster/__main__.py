@@ -1,4 +1,4 @@
-"""`python -m tests.real_cluster check | build | up | down | node | sizes`: a cluster of real nodes on this machine."""
+"""`python -m tests.real_cluster check | build | up | down | load | node | sizes`: a cluster of real nodes on this machine."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ def main() -> int:
         return 0
     if arguments.command == "down":
         remove(arguments.dir.absolute())
+        return 0
+    if arguments.command == "load":
+        for folder in sorted(arguments.dir.absolute().glob("node-*/")):
+            Node(int(folder.name.rpartition("-")[2]), folder).load(arguments.archive)
         return 0
     if arguments.command == "node":
         return _node(arguments)
@@ -56,8 +60,10 @@ def _parser() -> argparse.ArgumentParser:
     node.add_argument("action", choices=["cut-power", "start", "stop-kubelet", "start-kubelet", "enter"])
     node.add_argument("index", type=int, help="its number, from 1")
     node.add_argument("words", nargs=argparse.REMAINDER, help="the command for `enter`")
+    loading = commands.add_parser("load", help="give all nodes an image")
+    loading.add_argument("archive", type=Path, help="an archive of the image, as docker or buildah writes it")
     ending = commands.add_parser("down", help="end what a cluster left that was killed")
-    for command in (serving, ending, node):
+    for command in (serving, ending, loading, node):
         command.add_argument("--dir", type=Path, required=True, help="data, keys, logs and the kubeconfig")
     return parser
 

@@ -92,6 +92,7 @@ class Release:
         """Run the commands of the page one after the other, on a cluster without a release. Only nobody pushes an image."""
         for node in self.cluster.nodes.values():
             _name_images(node, self._archive)
+        before = {each["metadata"]["uid"] for each in self.cluster.get("events", "--all-namespaces")}
         blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
         path = f"{build.program('helm').parent}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "KUBECONFIG": str(self.cluster.kubeconfig)}
@@ -106,7 +107,8 @@ class Release:
                 )
                 self.said += done.stdout
                 assert done.returncode == 0, f"{block}{done.stdout}{done.stderr}"
-        self.warnings = [each["message"] for each in self.cluster.get("events", "--all-namespaces") if _is_our_warning(each)]
+        events = [each for each in self.cluster.get("events", "--all-namespaces") if each["metadata"]["uid"] not in before]
+        self.warnings = [each["message"] for each in events if _is_our_warning(each)]
         self.cluster.kubectl("delete", "-f", "examples/mpi.yaml")
 
     def upgrade(self, *changes: str) -> None:
