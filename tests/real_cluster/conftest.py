@@ -92,16 +92,19 @@ class Release:
         """Run the commands of the page one after the other, on a cluster without a release. Only nobody pushes an image."""
         for node in self.cluster.nodes.values():
             _name_images(node, self._archive)
+        values = self._folder / "values.yaml"
+        values.unlink(missing_ok=True)
         before = {each["metadata"]["uid"] for each in self.cluster.get("events", "--all-namespaces")}
         blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
         path = f"{build.program('helm').parent}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "KUBECONFIG": str(self.cluster.kubeconfig)}
         for language, indented in blocks:
             block = textwrap.dedent(indented)
-            if language == "yaml":
-                (self._folder / "values.yaml").write_text(block)
+            if language == "yaml":  # the first is what the page installs
+                if not values.exists():
+                    values.write_text(block)
             elif "docker" not in block:
-                block = block.replace("-f values.yaml", f"-f {self._folder}/values.yaml")
+                block = block.replace("-f values.yaml", f"-f {values}")
                 done = subprocess.run(
                     ["bash", "-exc", block], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600
                 )
