@@ -105,6 +105,7 @@ CSI_STORAGE_CAPACITIES: Final = ResourceType("storage.k8s.io", "v1", "csistorage
 RESOURCE_CLAIMS: Final = ResourceType("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
 RESOURCE_SLICES: Final = _cluster("resource.k8s.io", "v1", "resourceslices", "ResourceSlice")
 DEVICE_CLASSES: Final = _cluster("resource.k8s.io", "v1", "deviceclasses", "DeviceClass")
+DEVICE_TAINT_RULES: Final = _cluster("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule")
 NETWORK_POLICIES: Final = ResourceType("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 ROLES: Final = ResourceType("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS: Final = ResourceType("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")

@@ -131,6 +131,28 @@ class DeviceClassSpec(Wire, frozen=True, kw_only=True):
 
     selectors: tuple[Mapping[str, Any], ...] = ()
     config: tuple[Mapping[str, Any], ...] = ()
+    extended_resource_name: str = ""
+
+
+class DeviceTaintSelector(Wire, frozen=True, kw_only=True):
+    """The devices that a rule taints: those for which each field that is not empty agrees."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+
+
+class DeviceTaintRuleSpec(Wire, frozen=True, kw_only=True):
+    """A taint and its devices: none without a selector, all with an empty one. The taint is unparsed."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: Mapping[str, Any] = {}
+
+
+class DeviceTaintRule(ObjectRecord, frozen=True, kw_only=True):
+    """A DeviceTaintRule: the administrator taints devices of a driver."""
+
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
 
 
 class DeviceClass(ObjectRecord, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.claims import device_claims, shared_claims
 from pyroclast_scheduler.model.fit_errors import Code, Refusal
 from pyroclast_scheduler.model.node_columns import Bools
+from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.triggers import ClaimRelease, DeviceRelease, ObjectChange, Trigger
 from pyroclast_scheduler.plugins.predicates.allocation import DeviceRequest, Market, Picked, wishes_of
@@ -28,12 +29,15 @@ _FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _MOST_CONSUMERS: Final = 256
 _READY_SECONDS: Final = 600.0  # as kube-scheduler's bindingTimeout
 _ELSEWHERE: Final = "resourceclaim not available on the node"
+_IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+_SHARED: Final = "; devices that several claims may share (allowMultipleAllocations) are not allocated by this scheduler"
 _NONE_LEFT: Final = "cannot allocate all claims"
 _DEVICES: Final = frozenset[Trigger]({
     ClaimRelease(),  # a released pod may have devices that were never used
     DeviceRelease(),
     ObjectChange(records.ResourceSlice),
     ObjectChange(records.DeviceClass),
+    ObjectChange(records.DeviceTaintRule),
 })  # fmt: skip
 """The triggers after which a claim without devices may get some."""
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
@@ -57,7 +61,12 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
     @cached_property
     def _pools(self) -> Pools:
         slices = list(self.session.told_objects(records.ResourceSlice).values())
-        return Pools(slices, self.session.snapshot.rows, self.session.features)
+        rules = self.session.told_objects(records.DeviceTaintRule).values()
+        return Pools(slices, self.session.snapshot.rows, self.session.features, [each.spec for each in rules])
+
+    @property
+    def _none_left(self) -> str:
+        return _NONE_LEFT + (_SHARED if self._pools.has_shared else "")
 
     @cached_property
     def _reaching(self) -> Bools:
@@ -88,6 +97,25 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
                 left.subtract(self._pools.uses.get(device, {}))
         return left
 
+    @cached_property
+    def _extended(self) -> Mapping[str, str]:
+        """The extended resources that device classes offer, with the class, except those that nodes have."""
+        named = {each.spec.extended_resource_name: name for name, each in self._classes.items()}
+        named |= {f"{_IMPLICIT}{name}": name for name in self._classes}
+        dimensions, total = self.session.dimensions, self.session.total
+        return {
+            name: offered
+            for name, offered in named.items()
+            if name and ((row := dimensions.find(name)) is None or not total[row])
+        }
+
+    def unserved(self, shape: Shape) -> str | None:
+        """Return that the pod requests an extended resource of a device class, which this scheduler does not allocate."""
+        if not self._classes or (name := next((each for each in shape.request if each in self._extended), None)) is None:
+            return None
+        offered = f"extended resource {name} is offered by DeviceClass {self._extended[name]}"
+        return f"{offered}; this scheduler allocates devices to ResourceClaims only: use a ResourceClaim of this class"
+
     def absent(self, task: TaskFacts) -> str | None:
         """Return why no node is feasible for the pod in any state."""
         for name, key in device_claims(task.pod).items():
@@ -113,7 +141,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         found = [Refusal(~reached, _ELSEWHERE, Code.UNRESOLVABLE)]
         if self._wishes(task):
             found += self.refusals(task, nodes & self._reaching)
-            found.append(Refusal(~self._reaching, _NONE_LEFT, Code.UNRESOLVABLE))
+            found.append(Refusal(~self._reaching, self._none_left, Code.UNRESOLVABLE))
         return found
 
     def retry_when(self, task: TaskFacts) -> set[Trigger]:
@@ -155,7 +183,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         except BadSelector as error:
             raise Refused(str(error), Code.ERROR) from None
         if picked is None:
-            raise Refused(_NONE_LEFT, Code.UNRESOLVABLE)
+            raise Refused(self._none_left, Code.UNRESOLVABLE)
         return picked
 
     def take(self, state: list[Offer], task: TaskFacts, claim: list[Picked]) -> None:

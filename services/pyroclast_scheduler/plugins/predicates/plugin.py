@@ -13,6 +13,7 @@ from pyroclast.api.types import (
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,
     DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -25,7 +26,7 @@ from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.pod_columns import named_values
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.triggers import AnyChange, Labelled, Neighbours, Trigger
+from pyroclast_scheduler.model.triggers import AnyChange, Labelled, Neighbours, ObjectChange, Trigger
 from pyroclast_scheduler.placement import affinity
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.predicates.devices import Devices
@@ -122,6 +123,7 @@ class Predicates:
         Watch(RESOURCE_CLAIMS, records.ResourceClaim, is_optional=True),
         Watch(RESOURCE_SLICES, records.ResourceSlice, is_optional=True),
         Watch(DEVICE_CLASSES, records.DeviceClass, is_optional=True),
+        Watch(DEVICE_TAINT_RULES, records.DeviceTaintRule, is_optional=True),
         Watch(CSI_NODES, records.CsiNode, is_of_node=True),
         Watch(CSI_DRIVERS, records.CsiDriver),
         Watch(CSI_STORAGE_CAPACITIES, records.CsiStorageCapacity),
@@ -171,8 +173,9 @@ class _PodFilters:
 
     def absent(self, task: Task, plan: PlacementPlan) -> str | None:
         if not plan.shape.has_claims:
-            return None
+            return self._devices.unserved(plan.shape)
         why = self._volumes.absent(task.facts) if "VolumeBinding" in self._filters else None
+        why = why or self._devices.unserved(plan.shape)
         return why or (self._devices.absent(task.facts) if task.facts.pod.spec.resource_claims else None)
 
     def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
@@ -198,6 +201,8 @@ class _PodFilters:
     def retry_when(self, task: Task, plan: PlacementPlan) -> Collection[Trigger] | None:
         """Return the triggers after which other nodes may be feasible for the pod, by its claims and by other pods."""
         found = coupled_to(self._session, task, self._filters) if self._is_coupled else None
+        if self._devices.unserved(plan.shape) is not None:
+            found = (found or set()) | {ObjectChange(records.DeviceClass)}
         if not plan.shape.has_claims:
             return found
         by_claims = self._devices.retry_when(task.facts)

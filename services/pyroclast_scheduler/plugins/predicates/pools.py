@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
+import msgspec
+
 from pyroclast.api import records
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, Type, compile_expression
 from pyroclast.expressions.values import BOOL, DYN
@@ -113,12 +115,20 @@ class Pools:
     """All devices that can be allocated: those of the newest generation of each pool, once all slices of the pool exist.
 
     Left out are devices that several claims may use at once, and devices with counters that their pool does not define.
-    `counters`: the amounts of shared counters. `uses`: the counters that each device consumes.
+    `counters`: the amounts of shared counters. `uses`: the counters that each device consumes. `has_shared`: whether devices
+    were left out since several claims may use them at once. `rules`: taints beside those of the slices.
     """
 
-    def __init__(self, slices: Sequence[records.ResourceSlice], rows: Mapping[str, int], features: NodeFeatures) -> None:
+    def __init__(
+        self,
+        slices: Sequence[records.ResourceSlice],
+        rows: Mapping[str, int],
+        features: NodeFeatures,
+        rules: Sequence[records.DeviceTaintRuleSpec] = (),
+    ) -> None:
         self._own: dict[int, list[Offer]] = {}
         self._wide: list[tuple[Offer, Bools | None]] = []
+        self.has_shared = False
         current = list(_current(slices))
         self.counters: dict[CounterId, int] = {}
         for slice_ in current:
@@ -126,8 +136,10 @@ class Pools:
         self.uses: dict[DeviceId, dict[CounterId, int]] = {}
         for slice_ in current:
             spec = slice_.spec
-            for device in spec.devices:
+            for offered in spec.devices:
+                device = _tainted(offered, spec, rules) if rules else offered
                 uses = _counters(spec, device.consumes_counters, "counterSet")
+                self.has_shared |= device.allow_multiple_allocations
                 if device.allow_multiple_allocations or not uses.keys() <= self.counters.keys():
                     continue
                 if uses:
@@ -164,6 +176,20 @@ class Pools:
             for offer in offers:
                 found.setdefault(offer.id[:2], set()).add(row)
         return found
+
+
+def _tainted(
+    device: records.Device, spec: records.ResourceSliceSpec, rules: Sequence[records.DeviceTaintRuleSpec]
+) -> records.Device:
+    """Return the device with the taints of the rules that select it."""
+    own = {"driver": spec.driver, "pool": spec.pool.name, "device": device.name}
+    taints = [
+        rule.taint
+        for rule in rules
+        if (selector := rule.device_selector) is not None
+        and all(getattr(selector, field) in {"", value} for field, value in own.items())
+    ]
+    return msgspec.structs.replace(device, taints=(*device.taints, *taints)) if taints else device
 
 
 def node_selector(name: str) -> Mapping[str, Any]:

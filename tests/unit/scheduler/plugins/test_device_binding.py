@@ -156,3 +156,43 @@ def test_a_claim_from_a_template_other_than_the_podgroups_is_reserved_for_the_po
     (write,) = native_gang(pods=1, mine="other")
     assert not write.is_shared
     assert write.patch["status"]["reservedFor"] == [{"resource": "pods", "name": "p0", "uid": "uid-p0"}]
+
+
+def rule(effect: str = "NoSchedule", **selector: str) -> records.DeviceTaintRule:
+    spec = {"deviceSelector": selector, "taint": {"key": "broken", "effect": effect}}
+    return msgspec.convert({"metadata": {"name": "r"}, "spec": spec}, records.DeviceTaintRule)
+
+
+PLAIN = {"devices": {"na": ["g of driver d.com"]}}
+CLASS = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "d.com/gpu"}}
+SHARED = {"devices": {"na": [{"name": "g", "driver": "d.com", "more": {"allowMultipleAllocations": True}}]}}
+UNSERVED: dict[str, tuple[dict[str, Any], Any, str]] = {
+    "a rule taints the device": (PLAIN, rule(driver="d.com", pool="na", device="g"), "1 cannot allocate all claims"),
+    "a rule taints all devices": (PLAIN, rule("NoExecute"), "1 cannot allocate all claims"),
+    "a rule taints another device": (PLAIN, rule(driver="d.com", device="other"), ""),
+    "a rule without effect": (PLAIN, rule("None"), ""),
+    "a device that claims may share": (SHARED, None, "devices that several claims may share (allowMultipleAllocations) are not"),
+    "an extended resource of a class": (
+        {"pods": [["p", "j", "-", 1, "1Gi", {"d.com/gpu": 1}]]},
+        msgspec.convert(CLASS, records.DeviceClass),
+        "extended resource d.com/gpu is offered by DeviceClass gpu; this scheduler allocates devices to ResourceClaims only",
+    ),
+    "the implicit extended resource of a class": (
+        {"pods": [["p", "j", "-", 1, "1Gi", {"deviceclass.resource.kubernetes.io/gpu": 1}]]},
+        None,
+        "is offered by DeviceClass gpu",
+    ),
+    "semver in an expression": ({"deviceClasses": {"gpu": 'semver("1.0.0").major() == 1'}}, None, 'semver("1.0.0").major() == 1'),
+    "cel.bind in an expression": ({"deviceClasses": {"gpu": "cel.bind(x, 1, x == 1)"}}, None, "cel.bind(x, 1, x == 1)"),
+}
+
+
+@pytest.mark.parametrize(("changed", "other", "want"), UNSERVED.values(), ids=UNSERVED)
+def test_devices_that_are_not_allocated_are_refused_with_a_reason(changed: dict[str, Any], other: Any, want: str):
+    cache = Cache()
+    feed(cache, {"nodes": [["na", 8, "8Gi"]], "queues": [["q", {}]], "podgroups": [["j", "q", 1]], **tables(), **changed})
+    if other is not None:
+        cache.object_changed(None, other)
+    outcome, commits = committed(cache, SETTINGS)
+    assert bool(commits) is not bool(want)
+    assert any(want in each.message for each in outcome.waiting) or not want

@@ -311,7 +311,8 @@ UNBOUND = {
     ObjectChange(records.CsiStorageCapacity),
 }
 DEVICE_CLAIM = ObjectChange(records.ResourceClaim, "t/c")
-DEVICES = {DEVICE_CLAIM, ClaimRelease(), DeviceRelease(), ObjectChange(records.ResourceSlice), ObjectChange(records.DeviceClass)}
+OF_DEVICES = (records.ResourceSlice, records.DeviceClass, records.DeviceTaintRule)
+DEVICES = {DEVICE_CLAIM, ClaimRelease(), DeviceRelease(), *map(ObjectChange, OF_DEVICES)}
 CHANGES_ELSEWHERE = (a_pod_changes, another_job_comes, other_claims_change)
 CLAIM_CASES = {
     "a claim of another pod": (
