@@ -293,3 +293,11 @@ def test_account_policy_decides_what_a_token_is_good_for(helm, attempt):
     said = [each["message"] for each in policy["validations"] if not holds(each["expression"])]
     assert attempt.want in said[0] if attempt.want else not said  # the API server tells of the first
     assert holds(policy["matchConditions"][1]["expression"]) is bool(attempt.want)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_account_reads_the_secrets_of_the_cluster_or_has_wildcards(helm, program):
+    rules = of_kind(rendered(helm), "ClusterRole")[f"pyroclast-{program}"]["rules"]
+    assert not [rule for rule in rules if "*" in (*rule.get("apiGroups", ()), *rule.get("resources", ()), *rule["verbs"])]
+    verbs = {verb for rule in rules if "secrets" in rule["resources"] for verb in rule["verbs"]}
+    assert not verbs & {"get", "list", "watch"}

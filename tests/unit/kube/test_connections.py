@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import PODS, Key
@@ -163,6 +164,17 @@ async def test_a_proxy_makes_a_tunnel_to_a_server_with_tls(tmp_path: Path) -> No
     assert len(asked) == 1
     assert asked[0].startswith(b"CONNECT localhost:")
     assert b"secret" not in asked[0]
+
+
+async def test_credentials_appear_in_no_log_line_error_or_representation() -> None:
+    config = ClusterConfig(
+        "http://127.0.0.1:1", credentials=StaticCredentials("Bearer very-secret"), key=Pem(data=b"very-secret")
+    )
+    with capture_logs() as lines:
+        async with Client(config, max_attempts=2) as client:
+            with pytest.raises(KubeError) as failed:
+                await client.request("GET", ONE)
+    assert "very-secret" not in f"{lines} {failed.value} {failed.value!r} {config!r} {client!r}"
 
 
 async def test_an_untrusted_server_certificate_fails_before_the_request_is_sent(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -23,11 +24,14 @@ class Server:
     def __init__(self) -> None:
         self.answer: Any = {}
         self.status = 200
+        self.body = b""
         self.asked: list[tuple[str, dict[str, Any], str]] = []
 
     async def handle(self, request: web.Request) -> web.Response:
         sent = await request.json() if request.content_type == "application/json" else dict(await request.post())
         self.asked.append((request.path, sent, request.headers.get("Authorization", "")))
+        if self.body:
+            return web.Response(body=self.body, headers={"Content-Encoding": "gzip"}, content_type="application/json")
         answer = self.answer(request.path, sent) if callable(self.answer) else self.answer
         return web.json_response(answer, status=self.status)
 
@@ -116,6 +120,17 @@ async def test_an_unusable_metrics_source_is_logged_and_yields_no_usage(metrics,
     await usage.collect()
     assert usage.usage() == {}
     assert says in str(events)
+
+
+async def test_a_compressed_answer_that_becomes_very_large_is_not_read_to_its_end(server, monkeypatch):
+    found, url = server
+    found.body = gzip.compress(b" " * 1_000_000)
+    monkeypatch.setattr(collecting, "_LARGEST", 10_000)
+    events = captured(monkeypatch, collecting)
+    usage = collector(url, [0.0], type="prometheus")
+    await usage.collect()
+    assert usage.usage() == {}
+    assert "10000" in str(events)
 
 
 def test_malformed_prometheus_rows_are_ignored():
