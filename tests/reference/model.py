@@ -137,6 +137,11 @@ class Job:
         return self.ready + self.waiting_best_effort >= self.minimum
 
     @property
+    def lacks_members(self) -> bool:
+        """Whether it started, and has fewer members than its minimum."""
+        return self.count(*HAVING_A_NODE) > 0 and not self.is_ready
+
+    @property
     def is_pipelined(self) -> bool:
         return self.ready + self.count(PIPELINED) + self.waiting_best_effort >= self.minimum
 

@@ -16,6 +16,7 @@ from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import PendingTasks, pending_by_sub_job, place_in_domain, place_job
 from pyroclast_scheduler.session.part_placement import place_parts
+from pyroclast_scheduler.session.recovery import Recovery, periods_of
 from pyroclast_scheduler.session.selection import Heap
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
@@ -25,8 +26,13 @@ _NOT_ASKED: Final = "a pod has the gate of its queue without the annotation that
 _NOT_READY: Final = "the HyperNodes contradict each other: one has two parents, or lies below itself; jobs with a topology wait"
 
 
-def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument is for a cache that is missing here
-    """Place jobs in the order of queues and jobs, and bind the ready ones. Only pipelined jobs keep their room in the session."""
+def execute(session: Session, arguments: Arguments) -> None:
+    """Place jobs in the order of queues and jobs, and bind the ready ones. Only pipelined jobs keep their room in the session.
+
+    Argument `recoveryPeriods` (60): for how many schedule periods places are kept for members that a started gang lost.
+    """
+    periods_of(arguments)
+    recovery = session.once(Recovery)
     work = _Work(session, Heap(session.queue_key, is_live=True))
     waiting = [job for job in list(session.jobs.values()) if work.prepare(job)]
     nominated = {job.facts.key: job for job in waiting if _has_nominated(job)} if session.may_evict else {}
@@ -35,28 +41,54 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
         nominated.values(), key=lambda job: (session.queue_key(session.queues[job.facts.queue]), session.job_key(job))
     ):
         _place_nominated(work, job)
-    # 2. All others, in turns: the best job of the best queue is placed and committed, or undone
+    # 2. All others, in turns: the best job of the best queue is placed and committed, or undone. A started gang that lacks
+    # members goes before jobs that are no more important
     for job in waiting:
-        if job.facts.key not in nominated:
+        if job.facts.key not in nominated and not recovery.goes_first(job):
             work.push(job)
-    while work.queues:
-        queue = work.queues.pop()
+    while work.queues or not recovery.is_over:
+        queue = work.queues.pop() if work.queues else None
+        if queue is None:
+            _recover(work, None)
+            continue
         jobs = work.jobs[queue.name]
         if session.overused(queue) or not jobs:
             continue
         job = jobs.pop()
-        placer = work.placers[job.facts.key]
-        statement = placer.place(not jobs and not work.queues and not session.equivalents.has_next(job))
-        next_job = None if statement is None else session.equivalents.next_after(job)
-        if next_job is not None and work.prepare(next_job):
-            work.push(next_job)
-        if statement is not None and session.job_ready(job):
-            statement.commit()
-            if placer.tasks:
-                jobs.push(job)
+        if _recover(work, job.facts.priority):
+            jobs.push(job)
+        else:
+            _place(work, job, is_alone=not jobs and not work.queues and recovery.is_over)
         work.queues.push(queue)
     # 3. Pods behind the gates of queues that have room left
     open_gates(session)
+
+
+def _place(work: _Work, job: Job, *, is_alone: bool) -> None:
+    """Give `job` one turn. `is_alone`: whether no other job waits but equivalent ones."""
+    session, placer = work.session, work.placers[job.facts.key]
+    statement = placer.place(is_alone and not session.equivalents.has_next(job))
+    next_job = None if statement is None else session.equivalents.next_after(job)
+    if next_job is not None and work.prepare(next_job):
+        work.push(next_job)
+    if statement is not None and session.job_ready(job):
+        statement.commit()
+        if placer.tasks:
+            work.push(job)
+
+
+def _recover(work: _Work, priority: int | None) -> bool:
+    """Place what a started gang of at least `priority` lacks, or keep its places. Return whether there is such a gang."""
+    session, recovery = work.session, work.session.once(Recovery)
+    facts = recovery.next(priority)
+    job = None if facts is None else session.job(facts.key)
+    if facts is None or job is None:
+        return False
+    if not session.overused(session.queues[facts.queue]):
+        if facts.key in work.placers and not job.is_ready:
+            _place(work, job, is_alone=False)
+        recovery.keep(job)
+    return True
 
 
 @dataclass(slots=True)

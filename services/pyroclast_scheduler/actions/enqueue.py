@@ -17,6 +17,7 @@ from pyroclast_scheduler.model.triggers import AnyRoom, QueueUse
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.enqueue_refusals import named_for
 from pyroclast_scheduler.session.promises import patience_of
+from pyroclast_scheduler.session.recovery import Recovery
 from pyroclast_scheduler.session.selection import Heap
 from pyroclast_scheduler.session.session import Session
 
@@ -65,7 +66,12 @@ def execute(session: Session, arguments: Arguments) -> None:
 
 
 def _may_enter(session: Session, job: Job) -> bool:
-    """Whether `job` may be enqueued, if needed in place of less important gangs, which then wait again."""
+    """Whether `job` may be enqueued, if needed in place of less important gangs, which then wait again.
+
+    A gang that lost members was let in before: its places are kept, and not promised to others.
+    """
+    if session.once(Recovery).goes_first(job):
+        return True
     if session.promises.must_wait(job):
         session.refuse(job, _pods_missing(session, job))
         return False

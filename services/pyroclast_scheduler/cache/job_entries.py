@@ -10,7 +10,9 @@ import msgspec
 
 from pyroclast.lifecycle.gang.groups import Group, GroupStatus
 from pyroclast_scheduler.model.resource_sums import Contribution, TaskSums
-from pyroclast_scheduler.model.tasks import TaskFacts, arrival_of, seconds_of
+from pyroclast_scheduler.model.tasks import ALLOCATED, TaskFacts, TaskStatus, arrival_of, seconds_of
+
+_MEMBERS = ALLOCATED | {TaskStatus.RELEASING, TaskStatus.FAILED}
 
 
 class Stranger(NamedTuple):
@@ -47,6 +49,7 @@ class Entry:
         joined: when the last pod was added, in seconds.
         seen: the UID of the group, and the resource version with which it was first seen, see `TaskFacts.arrival`.
         first: the earliest pod: when it was created, and with which resource version it was first seen.
+        departed: deleted pods that had a node, by name and in the order of their deletion, while their gang lacks members.
     """
 
     group: Group | None = None
@@ -60,6 +63,7 @@ class Entry:
     joined: float = 0.0
     seen: tuple[str, int] = ("", 0)
     first: tuple[float, int] = (math.inf, 0)
+    departed: dict[str, TaskFacts] = field(default_factory=dict)
 
     def arrived(self, group: Group) -> tuple[float, int]:
         """Return when the group or its earliest pod was created, whichever is earlier: a pod may be created before its group."""
@@ -67,6 +71,14 @@ class Entry:
         if self.seen[0] != meta.uid:
             self.seen = meta.uid, arrival_of(meta)
         return min((seconds_of(meta.creation_timestamp), self.seen[1]), self.first)
+
+    def depart(self, task: TaskFacts) -> None:
+        """Remember a deleted pod, whose room may be kept for a new one; only as many pods as the gang needs."""
+        if task.node and task.status in _MEMBERS:
+            self.departed.pop(task.name, None)
+            self.departed[task.name] = task
+            while len(self.departed) > max(1, 0 if self.group is None else self.group.spec.min_member):
+                del self.departed[next(iter(self.departed))]
 
     def own_sums(self) -> TaskSums:
         """Return the sums for a change, copied if sessions refer to them."""

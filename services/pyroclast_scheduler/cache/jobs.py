@@ -22,10 +22,12 @@ from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import LEFT_OUT, Fault, reason_of
 from pyroclast_scheduler.model.job_facts import WAITING_PHASES, JobFacts
 from pyroclast_scheduler.model.promises import Why
+from pyroclast_scheduler.model.recovery import lost_members
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals
 from pyroclast_scheduler.model.shapes import PlacementLabels
 from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus, group_of
 
+_SHOWN: Final = frozenset({Why.HELD_UP, Why.LOST_PODS})  # gangs that are owed no amounts, but listed
 _PAUSES = Backoff(4, 512)  # schedule periods until a left-out job is tried again
 _PATIENCE_SECONDS: Final = 20.0  # the PodGroup may be created after its pods
 _AGAIN_SECONDS: Final = 60.0  # until a condition that could not be written is planned again
@@ -157,6 +159,7 @@ class JobTable:
         entry = self.entries.get(task.job)
         if entry is not None and entry.tasks.pop(task.uid, None) is not None:
             self._stale[task.job] = None
+            entry.depart(task)
             entry.own_sums().add(task, -1)
 
     def replace(self, before: TaskFacts, task: TaskFacts) -> None:
@@ -301,7 +304,7 @@ class JobTable:
                     self._warned[key] = Fault.of_group(facts.group, facts.group.warning, JobEventReason.QUEUE_NOT_TAKEN)
                 if facts.sums.let_in:
                     self.let_in[key] = facts
-                if facts.promise.whole or facts.promise.why is Why.HELD_UP:
+                if facts.promise.whole or facts.promise.why in _SHOWN:
                     self.promised[key] = facts
                 if self._is_ours(entry):
                     self.active[key] = facts
@@ -385,6 +388,9 @@ class JobTable:
             raise ValueError(pending.missing_queue(queue))
         spec, labels, tasks = group.spec, self._placement_labels, tuple(entry.tasks.values())
         rank, is_ours = priority(spec.priority_class_name) if spec.priority is None else spec.priority, self._is_ours(entry)
+        lost = lost_members(group, entry.sums.tally, tasks, entry.departed.values())
+        if not lost:
+            entry.departed.clear()
         facts = JobFacts(
             *(group, tasks, entry.sums),
             priority=rank,
@@ -392,6 +398,7 @@ class JobTable:
             placement_labels=labels,
             is_ours=is_ours,
             arrived=entry.arrived(group),
+            lost=lost,
         )
         entry.is_shared = True
         return facts

@@ -15,6 +15,7 @@ from pyroclast.views.readable import main_resources
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
 from pyroclast_scheduler.model.causes import Shortage
+from pyroclast_scheduler.model.dimensions import summed
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.values import number
@@ -141,7 +142,8 @@ def _promises(source: Answerer, queue: str, names: Names) -> list[dict[str, Any]
         namespace, name = name_of(facts.key, facts)
         is_named, has_ended = names(namespace), facts.key in source.ended
         why = "its pods found no nodes for too long" if has_ended else str(facts.promise.why)
-        owed = {} if has_ended else {each: number(each, amount) for each, amount in sorted(facts.promise.amounts.items())}
+        amounts = facts.promise.amounts or summed(each.shape.request for each in facts.lost)
+        owed = {} if has_ended else {each: number(each, amount) for each, amount in sorted(amounts.items())}
         who = {"namespace": namespace if is_named else None, "name": name if is_named else None}
         rows.append({**who, "priority": facts.priority, "owed": main_resources(owed), "why": why})
     return rows

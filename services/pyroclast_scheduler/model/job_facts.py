@@ -10,10 +10,11 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast.lifecycle.gang.groups import Group
 from pyroclast.resources import durations
 from pyroclast.resources.go_flags import parse_bool
-from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
+from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of, summed
 from pyroclast_scheduler.model.equivalence_classes import equivalence_class
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.promises import beyond, promise_to
+from pyroclast_scheduler.model.recovery import lacks_members
 from pyroclast_scheduler.model.resource_sums import Contribution, Tally, TaskSums
 from pyroclast_scheduler.model.shapes import PlacementLabels
 from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus, seconds_of
@@ -32,6 +33,7 @@ class JobFacts:
         is_preemptable: whether the PodGroup marks its pods as preemptable.
         may_be_preempted: whether gangpreempt may evict the gang; true unless the PodGroup is marked as not preemptable.
         promise: the room that is kept for the job.
+        lost: one pod for each member that the started gang lost and that has no replacement yet, see `model.recovery`.
         contribution: the amounts that the job adds to the sums of its queue.
         is_ours: whether this scheduler places pods of the job; true for a job that has no pods yet.
     """
@@ -48,6 +50,7 @@ class JobFacts:
         "is_ours",
         "is_preemptable",
         "key",
+        "lost",
         "may_be_preempted",
         "min_available",
         "min_resources",
@@ -73,10 +76,12 @@ class JobFacts:
         placement_labels: PlacementLabels,
         is_ours: bool = True,
         arrived: tuple[float, int] | None = None,
+        lost: Sequence[TaskFacts] = (),
     ) -> None:
         spec, meta = group.spec, group.metadata
         self.group = group
         self.is_ours = is_ours
+        self.lost = lost
         self.key = group.key
         self.uid = meta.uid
         self.namespace = meta.namespace
@@ -102,7 +107,8 @@ class JobFacts:
         self.promise = promise_to(group, self.min_resources, sums)
         allocated, least = sums.allocated, self.min_resources
         elastic = allocated if least is None else beyond(allocated, least)
-        self.contribution = Contribution(queue, allocated, sums.pending, elastic, self.promise.amounts, self.promise.whole)
+        pending = summed([sums.pending, *(each.shape.request for each in lost)]) if lost else sums.pending
+        self.contribution = Contribution(queue, allocated, pending, elastic, self.promise.amounts, self.promise.whole)
 
     @classmethod
     def of(cls, group: Group, tasks: Iterable[TaskFacts], *, priority: int = 0, queue: str = "") -> JobFacts:
@@ -111,6 +117,11 @@ class JobFacts:
         for task in listed:
             sums.add(task)
         return cls(group, listed, sums, priority=priority, queue=queue, placement_labels=PlacementLabels())
+
+    @property
+    def lacks_members(self) -> bool:
+        """Whether some members are allocated, but fewer than the minimum."""
+        return lacks_members(self.group, self.sums.tally)
 
     @property
     def tally(self) -> Tally:

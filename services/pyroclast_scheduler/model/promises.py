@@ -6,6 +6,7 @@ the minimum of every PodGroup in phase Inqueue. One gang that can never start th
 - A promise belongs to a gang that can start or is starting. A gang that something other than room holds up is owed nothing. What
   holds it up is read from the condition that the last session wrote, so that a restart changes nothing.
 - A gang whose pods are all there is owed what these pods can still use, and not what its PodGroup asks for.
+- A gang that lost members is owed certain places instead of amounts, see `model.recovery`.
 - The phase Completed is final while there are no further pods, so a gang that ended is owed nothing.
 
 `session.promises` takes promises back: from gangs whose pods do not come, and for gangs with a higher priority.
@@ -21,6 +22,7 @@ from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.gang.groups import Group, GroupStatus
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.recovery import has_lost_members
 from pyroclast_scheduler.model.resource_sums import TaskSums
 from pyroclast_scheduler.model.tasks import ALLOCATED
 
@@ -55,6 +57,7 @@ class Why(StrEnum):
     BELOW_MINIMUM = "it runs and uses less than its minimum resources"
     NOT_LET_IN = "it is not let in"
     NO_MINIMUM = "its PodGroup declares no minimum resources"
+    LOST_PODS = "it lost pods; their places are kept for new ones"
     USES_ALL = "its pods use or request all that they can"
     HELD_UP = "something other than room holds it up"
     ENDED = "it ended"
@@ -79,6 +82,8 @@ def promise_to(group: Group, least: Amounts | None, sums: TaskSums) -> Promise:
     phase, tally = group.status.phase, sums.tally
     if phase is PodGroupPhase.COMPLETED:
         return Promise(Why.ENDED)
+    if has_lost_members(group, tally):
+        return Promise(Why.LOST_PODS)
     is_running = phase is PodGroupPhase.RUNNING and sum(tally[status] for status in ALLOCATED) >= group.spec.min_member
     if phase is not PodGroupPhase.INQUEUE and not is_running:
         return Promise(Why.NOT_LET_IN)

@@ -178,7 +178,7 @@ class QueueSums:
 
     Attributes:
         allocated: the requests of allocated tasks.
-        pending: the requests of pending tasks.
+        pending: the requests of pending tasks, and of lost members of started gangs without a replacement.
         elastic: the amounts that jobs have allocated beyond their minimum resources.
         inqueue: the minimum resources of enqueued jobs, less the amounts that these jobs have allocated.
         inqueue_whole: the same, but nothing is subtracted for jobs in phase Inqueue.

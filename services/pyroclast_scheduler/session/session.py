@@ -23,7 +23,7 @@ from pyroclast_scheduler.model.queues import Queue, queues_of
 from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.tasks import Task, TaskStatus
+from pyroclast_scheduler.model.tasks import Task, TaskFacts, TaskStatus
 from pyroclast_scheduler.model.term_counts import Term, TermCounts
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
@@ -200,6 +200,14 @@ class Session(Rules):
         if job is None and (facts := self.snapshot.all_jobs.get(key)) is not None:
             job = self.others[key] = self._make_job(facts)
         return job
+
+    def twin_of(self, job: Job, further: Sequence[TaskFacts]) -> Job:
+        """Return a copy of `job` with further pending tasks, for placements that are never committed."""
+        facts = job.facts
+        tasks = (*facts.tasks, *further)
+        twin = self._make_job(JobFacts.of(facts.group, tasks, priority=facts.priority, queue=facts.queue))
+        twin.allocated = job.allocated
+        return twin
 
     def kind(self, job: Job) -> bytes | None:
         """Return the equivalence class of `job`; None if the job is the only one of its class.

@@ -20,6 +20,7 @@ from pyroclast_scheduler.model.queues import lineage
 from pyroclast_scheduler.model.reservations import KeptPlace, read
 from pyroclast_scheduler.model.tasks import TaskStatus, readable_seconds
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
+from pyroclast_scheduler.session.recovery import Recovery
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.unschedulable import WAITING, unschedulable_job
 from pyroclast_scheduler.session.waiting_causes import cause_of
@@ -55,6 +56,7 @@ _BARE = GroupStatus()
 
 def close(session: Session, *, timestamp: str) -> Outcome:
     """Close the plugins and return the results to be written. `timestamp`: the present time, RFC 3339."""
+    session.once(Recovery).release()
     session.jobs.update([(key, job) for key, job in session.others.items() if job.is_changed])  # plugins report these too
     session.close_plugins()
     _end_reservations(session)

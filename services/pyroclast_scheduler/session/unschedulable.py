@@ -33,6 +33,7 @@ from pyroclast_scheduler.model.triggers import (
     UnschedulableJob,
 )
 from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
+from pyroclast_scheduler.session.recovery import Recovery
 from pyroclast_scheduler.session.session import FILLING, Session
 
 _LONG: Final = 10  # schedule periods until an external service is called again although nothing changed
@@ -52,6 +53,9 @@ def unschedulable_job(session: Session, job: Job, *, reason: str) -> Unschedulab
     triggers = _triggers(session, job)
     if triggers is None:
         return None
+    kept = session.once(Recovery).kept
+    if kept and not job.is_pending:
+        triggers.add(Pause(max(1, min(each.left for each in kept))))  # then room is no longer kept, without any event
     if triggers and (session.asked_for.time or job.facts.key in session.once(withheld_by_job)):
         triggers.add(Pause(1))
     return UnschedulableJob(job.facts, frozenset(triggers), session.class_of(job), reason)

@@ -32,6 +32,7 @@ from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.domains import NO_DOMAIN
 from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
 from pyroclast_scheduler.session.node_limits import IN_SEVERAL_DOMAINS
+from pyroclast_scheduler.session.recovery import Recovery, periods_of
 from pyroclast_scheduler.session.session import Session
 
 _NO_NODE = Cause(PendingReason.NO_NODE_READY, lambda: "no node is ready")
@@ -242,7 +243,7 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
     needed, missing = _needed(job, task)
     if is_narrow:
         return Cause(PendingReason.TOPOLOGY_TOO_NARROW, lambda: _too_narrow(session, job, plan, needed, errors))
-    kept = _kept_for_another(session, job, plan, allowed, missing)
+    kept = _kept_for_another(session, job, plan, allowed, missing) or _kept_for_replacements(session, job, plan, allowed, missing)
     if kept is not None:
         return kept
     is_for_room = all(reason.startswith(_ROOM) for reason in errors.reasons)
@@ -291,6 +292,22 @@ def _kept_for_another(session: Session, job: Job, plan: PlacementPlan, allowed: 
     kept = f"{_nodes(count)} {'is' if count == 1 else 'are'} kept for {name}{until}"
     text = f"not now: its gang needs {_pods(needed)} of {what} and would fit, but {kept}"
     return Cause(PendingReason.KEPT_FOR_ANOTHER, lambda: text, holder=holders[0].job)
+
+
+def _kept_for_replacements(session: Session, job: Job, plan: PlacementPlan, allowed: Rows, needed: int) -> Cause | None:
+    """Return the cause that only places are missing that are kept for members that gangs lost; None if not only these are."""
+    idle = session.columns.idle()
+    if not (places := session.once(Recovery).kept) or int(_copies(plan, idle, allowed).sum()) < needed:
+        return None
+    rest = idle.copy()
+    for place in places:
+        rest[:, place.row] -= place.request
+    if int(_copies(plan, rest, allowed).sum()) >= needed:
+        return None
+    gang, most = places[0].gang, periods_of(session.arguments_of("allocate"))
+    count = "a place is" if len(places) == 1 else f"{len(places)} places are"
+    text = f"{count} kept for pods that {enqueue_refusals.named_for(job, gang)} lost, for at most {most} schedule periods"
+    return Cause(PendingReason.KEPT_FOR_ANOTHER, lambda: f"not now: {text}")
 
 
 def _shortages(session: Session, plan: PlacementPlan, amounts: Ints, rows: Rows) -> list[Shortage]:

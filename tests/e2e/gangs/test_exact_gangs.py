@@ -292,6 +292,39 @@ def test_only_the_pod_refused_by_its_node_is_replaced_after_placement_from_a_sta
     assert len(ledger.of_gang(group_of(own, "g"))) == SIZE + 1, "the others stayed"
 
 
+@pytest.mark.parametrize("action", ["", "RestartPod", "RestartTask"])
+@pytest.mark.parametrize("is_drained", [False, True], ids=["", "drained"])
+def test_the_place_of_a_lost_member_is_kept_for_its_replacement(
+    own: Cluster, binds: Binds, room: dict[str, int], action: str, *, is_drained: bool
+) -> None:
+    own.kubectl("label", "node", *nodes(own)[:SIZE], "pool=kept", "--overwrite")
+    made = json.loads(gang("g", 5000, pool="kept"))
+    (worker,) = made["spec"]["tasks"]
+    policies = [{"event": "PodEvicted", "action": action}] if action else []
+    made["spec"]["tasks"] = [
+        {**worker, "replicas": SIZE - 1},
+        {**worker, "name": "launcher", "replicas": 1, "policies": policies},
+    ]
+    create(own, json.dumps(made))
+    runs(own, "g")
+    create(own, gang("rival", 5000, size=1, pool="kept"))
+    wait_until(lambda: "NodesFull" in group(own, "rival")[1], "the rival to wait")
+    before = own.get("pod", "g-launcher-0", "-n", NAMESPACE)
+    if is_drained:
+        own.kubectl("cordon", before["spec"]["nodeName"])
+    own.kubectl("delete", "pod", "g-launcher-0", "-n", NAMESPACE, "--wait=false")
+
+    def is_back() -> bool:
+        found = pods(own, "g-launcher-0")
+        return bool(found and found[0]["metadata"]["uid"] != before["metadata"]["uid"])
+
+    wait_until(is_back, "the replacement to be created")
+    own.kubectl("uncordon", before["spec"]["nodeName"])
+    wait_until(lambda: len(placed(own, "g")) == SIZE, "the gang to be whole")
+    judged(own, room, {"g": SIZE, "rival": 1})
+    assert placed(own, "rival") == []
+
+
 def test_gang_is_completed_again_after_its_nodes_are_deleted_during_and_after_binding(
     own: Cluster, binds: Binds, room: dict[str, int]
 ) -> None:

@@ -1,4 +1,7 @@
-"""Allocate: gangs of admitted jobs, queues and jobs in turns; beyond the minimum one task per turn."""
+"""Allocate: gangs of admitted jobs, queues and jobs in turns; beyond the minimum one task per turn.
+
+A started gang that lacks members goes before jobs with at most its priority, in whatever queue.
+"""
 
 from tests.reference.actions.topology import place_job
 from tests.reference.model import HAVING_A_NODE, PENDING, SUCCEEDED
@@ -8,6 +11,9 @@ from tests.reference.session import OK, Heap
 
 def execute(session):
     queues, jobs, tasks = Heap(session.queue_before), {}, {}
+    knows_gangs = bool(session.all_of("job_ready"))
+    short = [job for job in session.jobs.values() if job.lacks_members and knows_gangs]
+    short.sort(key=lambda job: (-job.priority, job.created, job.uid))
     for job in session.jobs.values():
         if job.is_pending:
             if "enqueue" in session.actions:
@@ -21,27 +27,43 @@ def execute(session):
                 waiting.push(task)
         if not waiting:
             continue
-        if job.queue not in jobs:
-            jobs[job.queue] = Heap(session.job_before)
-            queues.push(session.queues[job.queue])
-        jobs[job.queue].push(job)
         tasks[job.name] = waiting
+        if job not in short:
+            push(session, queues, jobs, job)
         if job.options.get("sub") or session.limit_of(job) is not None:
             divided = {part.uid: [task for task in part.tasks if task in waiting.items] for part in session.parts[job.name]}
             tasks[job.name] = {uid: members for uid, members in divided.items() if members}
-    while queues:
-        queue = queues.pop()
+    while queues or short:
+        queue = queues.pop() if queues else None
+        if queue is None:
+            take_turn(session, short.pop(0), tasks, queues, jobs)
+            continue
         if session.overused(queue) or not jobs[queue.name]:
             continue
         job = jobs[queue.name].pop()
-        mark = len(session.journal)
-        waiting = tasks[job.name]
-        place = place_job if isinstance(waiting, dict) else allocate_tasks
-        if place(session, job, waiting) and session.job_ready(job):
-            session.commit(mark)
-            if waiting:
-                jobs[queue.name].push(job)
+        if short and short[0].priority >= job.priority:
+            jobs[queue.name].push(job)
+            job = short.pop(0)
+        take_turn(session, job, tasks, queues, jobs)
         queues.push(queue)
+
+
+def push(session, queues, jobs, job):
+    if job.queue not in jobs:
+        jobs[job.queue] = Heap(session.job_before)
+        queues.push(session.queues[job.queue])
+    jobs[job.queue].push(job)
+
+
+def take_turn(session, job, tasks, queues, jobs):
+    mark, waiting = len(session.journal), tasks.get(job.name)
+    if not waiting or session.overused(session.queues[job.queue]):
+        return
+    place = place_job if isinstance(waiting, dict) else allocate_tasks
+    if place(session, job, waiting) and session.job_ready(job):
+        session.commit(mark)
+        if waiting:
+            push(session, queues, jobs, job)
 
 
 def allocate_tasks(session, job, tasks, part=None, inside=TOP) -> bool:

@@ -4,9 +4,12 @@ import random
 from itertools import pairwise
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.recovery import lost_members
 from pyroclast_scheduler.model.tasks import READY, TaskStatus
 from tests.counts import ONE_IN
 from tests.scenarios import objects
@@ -19,6 +22,8 @@ actions: "enqueue, allocate, backfill"
 configurations:
 - name: enqueue
   arguments: {promisePeriods: 5}
+- name: allocate
+  arguments: {recoveryPeriods: 5}
 tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: overcommit}, {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
@@ -73,6 +78,16 @@ class World:
     def remove_pods(self, name):
         for task in self.tasks(name):
             self.cache.pod_changed(task.pod, None)
+
+    def lose(self, name, *numbers, status=None):
+        """Let pods of a group be deleted, or have a status. They come again when `created` of the group says so."""
+        for task in self.tasks(name):
+            if int(task.name.rpartition("-")[2]) in numbers:
+                self.cache.pod_changed(task.pod, objects.edited(task.pod, status=status) if status else None)
+
+    def come_again(self, name, *numbers):
+        for number in numbers:
+            self._pod(self.groups[name], number, "-")
 
     def delete(self, name):
         self.remove_pods(name)
@@ -362,6 +377,104 @@ def test_the_room_of_a_cordoned_node_covers_no_promise():
     assert world.step(2).running("elastic") == 4
 
 
+# -- a started gang that lost pods ------------------------------------------------------------------------------------------
+
+
+def with_gang(text=DEFAULT, *, nodes=4, **rival):
+    """A gang of 4 on 4 nodes, and a rival for a whole node that waits. Each has a queue."""
+    world = World(nodes, text=text, queues=[("q", {}), ("r", {})])
+    world.group("gang", 4, 6)
+    world.step(3)
+    assert world.running("gang") == 4
+    world.group("rival", 1, 6, **rival)
+    world.step(3)
+    return world
+
+
+FAILED = {"phase": "Failed"}
+RIVALS = {
+    "of its queue": {},
+    "of another queue": {"queue": "r"},
+    "less important": {"priority": -5},
+    "that is elastic": {"pods": 4},
+}
+
+
+@TEXTS
+@pytest.mark.parametrize("rival", RIVALS.values(), ids=RIVALS)
+@pytest.mark.parametrize(("status", "again"), [(None, 3), (FAILED, 4)], ids=["deleted", "failed"])
+def test_the_place_of_a_lost_pod_is_kept_for_its_replacement(text, rival, status, again):
+    world = with_gang(text, **rival)
+    world.lose("gang", 3, status=status)
+    world.step(3)
+    assert "KeptForAnother: not now: a place is kept for pods that t/gang lost" in world.why("rival")
+    world.come_again("gang", again)
+    world.step(2)
+    assert (world.facts("gang").tally[TaskStatus.RUNNING], world.running("rival")) == (4, 0)
+
+
+def test_a_place_is_kept_for_a_limited_time():
+    world = with_gang()
+    world.lose("gang", 3)
+    assert world.step(PERIODS - 1).running("rival") == 0
+    assert world.step(3).running("rival") == 1
+    assert world.memory["recovery.lost"].keys() == {"t/gang"}
+    world.come_again("gang", 3)
+    world.finish("rival")
+    world.step(3)
+    assert (world.running("gang"), world.memory["recovery.lost"]) == (4, {})
+
+
+def test_a_place_is_kept_from_no_more_important_gang():
+    world = with_gang()
+    world.group("important", 1, 6, priority=5)
+    world.step(2)
+    world.lose("gang", 3)
+    assert world.step(2).running("important") == 1
+
+
+def test_a_replacement_goes_before_gangs_that_have_nothing():
+    world = with_gang()
+    closed = [["n3", 8, "64Gi", {"unschedulable": True}]]
+    lost = next(int(task.name[-1]) for task in world.tasks("gang") if task.node == "n3")
+    feed(world.cache, {"nodes": closed})
+    world.lose("gang", lost)
+    world.come_again("gang", lost)
+    world.step(2 * PERIODS)
+    feed(world.cache, {"nodes": [["n3", 8, "64Gi", {}]]})
+    world.step(2)
+    assert (world.running("gang"), world.running("rival")) == (4, 0)
+
+
+def test_the_place_of_a_lost_node_is_kept_elsewhere():
+    world = with_gang(nodes=5)
+    assert world.running("rival") == 1
+    lost = next(task for task in world.tasks("gang"))
+    world.group("further", 1, 6)
+    feed(world.cache, {"nodes": [[lost.node, 8, "64Gi", {"unschedulable": True}]]})
+    world.lose("gang", int(lost.name[-1]))
+    world.finish("rival")
+    assert world.step(2).running("further") == 0
+    world.come_again("gang", int(lost.name[-1]))
+    assert world.step(2).running("gang") == 4
+
+
+def test_a_gang_that_lost_all_pods_keeps_no_place():
+    world = with_gang()
+    world.lose("gang", 0, 1, 2, 3)
+    assert world.step(2).running("rival") == 1
+
+
+def test_after_a_restart_living_members_say_what_a_lost_one_asks_for():
+    world = with_gang()
+    facts = world.facts("gang")
+    group = facts.group
+    spec = msgspec.structs.replace(group.spec, min_task_member={"": 4})
+    tasks = facts.tasks[:3]
+    (lost,) = lost_members(msgspec.structs.replace(group, spec=spec), JobFacts.of(group, tasks).tally, tasks, ())
+    assert lost.shape is facts.tasks[3].shape
+
+
 # -- histories -----------------------------------------------------------------------------------------------------------
 
 
@@ -394,6 +507,9 @@ def test_no_promise_outlives_its_patience_and_none_keeps_a_more_important_gang_w
             elif world.phase(name) == "Completed" and chance.random() < 0.3:
                 world.groups[name].delay = None
                 world.remove_pods(name)
+            elif chance.random() < 0.1 and world.groups[name].created:
+                is_lost = not any(task.name == f"{name}-0" for task in world.tasks(name))
+                (world.come_again if is_lost else world.lose)(name, 0)
         world.step()
         check(world, since)
     for name in list(world.groups):
