@@ -517,6 +517,23 @@ def test_task_is_completed_also_when_the_last_pod_was_deleted_before_the_control
     assert (pending.answer or pending.later[0]).action == "CompleteJob"
 
 
+@pytest.mark.parametrize("action", ["RestartJob", "RestartTask", "RestartPod"])
+@pytest.mark.parametrize(
+    ("restarts", "retry", "want"),
+    [(0, {}, 10), (1, {}, 20), (2, {}, 0), (1, {"backoff": "3s"}, 6), (1, {"backoff": "3s", "maxBackoff": "4s"}, 4)],
+)
+def test_restart_after_a_rejected_pod_waits_also_the_first_time_whatever_its_target(action, restarts, retry, want):
+    owner = two(policies=policy("PodFailed", action), retry=retry, status={"retryCount": restarts})
+    rejected = msgspec.structs.replace(
+        pod(owner, "a-0", FAIL), status=msgspec.convert({"phase": "Failed", "reason": "OutOfcpu"}, records.PodStatus)
+    )
+    status = decide(facts(owner, rejected, pod(owner, "a-1"))).status
+    assert parse_time(status.restart_time) == NOW + want
+    told = msgspec.structs.replace(owner, status=status)
+    decision = decide(facts(told, pod(owner, "a-1"), now=NOW + want - 1))
+    assert not any(isinstance(effect, CreatePods) for effect in decision.effects)
+
+
 ON_FAILURE, ON_COMPLETION = {"event": "PodFailed", "timeout": "4s"}, {"event": "TaskCompleted", "timeout": "4s"}
 
 

@@ -162,6 +162,14 @@ def failure(pod: Pod) -> str:
     return text if len(text) <= _LONGEST_FAILURE else f"{text[:_LONGEST_FAILURE]}…"
 
 
+def never_ran(pod: Pod) -> bool:
+    """Whether `pod` failed before any container ran, as a kubelet rejected it or evicted it at once."""
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return pod.status.phase is PodPhase.FAILED and not any(
+        each.state.terminated or each.last_state.terminated for each in statuses
+    )
+
+
 def last_exit_code(pod: Pod) -> int:
     """Return the first exit code other than 0 of a restarted container of `pod`; 0 when there is none."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)

@@ -58,6 +58,12 @@ _FREE: Final = 3
 _FIRST_PAUSE: Final = 1.0
 """The backoff in seconds before the first delayed restart; each further restart doubles the backoff."""
 
+_FIRST_AFTER_REJECTION: Final = 10.0
+"""The backoff in seconds before the first restart after a kubelet rejected a pod, as for a container that crashes.
+
+A node rejects the next pod as well until the scheduler knows its real state, so all retries would be used up at once.
+"""
+
 _LONGEST_PAUSE: Final = 300.0
 """The longest backoff in seconds."""
 
@@ -175,7 +181,8 @@ def _announced(phase: JobPhase, answer: PolicyAction, order: RequestedAction | N
 def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
     """Return the status that releases all pods of the Job: a higher version, and the phase that the action leads to."""
     by_user = isinstance(answer.cause, RequestedAction)
-    last = _with_restart(facts.job, facts.now, by_user=by_user) if cell.counts_as_retry else facts.job.status
+    rejected = _is_rejected(facts, answer)
+    last = _with_restart(facts.job, facts.now, by_user=by_user, rejected=rejected) if cell.counts_as_retry else facts.job.status
     following = msgspec.structs.replace(last, version=last.version + 1)
     if cell.to is not None:
         message = _restart_message(answer.message, following, facts.now) if cell.counts_as_retry else answer.message
@@ -208,13 +215,28 @@ def _restart_part(
     if cell.to is None:
         return JobDecision(marks, conclusive=False, notices=notices) if marks or again else None
     by_user = isinstance(answer.cause, RequestedAction)
-    return JobDecision(marks, _restarting(facts, answer.reason, answer.message, pods, by_user=by_user), notices=notices)
+    rejected = _is_rejected(facts, answer)
+    following = _restarting(facts, answer.reason, answer.message, pods, by_user=by_user, rejected=rejected)
+    return JobDecision(marks, following, notices=notices)
+
+
+def _is_rejected(facts: JobFacts, answer: PolicyAction) -> bool:
+    """Whether the pod that caused `answer` failed before any container ran."""
+    cause = answer.cause.occurrence if isinstance(answer.cause, Response) else None
+    pod = facts.pods.by_name.get(cause.pod) if cause else None
+    return pod is not None and members.never_ran(pod)
 
 
 def _restarting(
-    facts: JobFacts, reason: JobReason, message: str, releasing: tuple[Pod, ...], *, by_user: bool = False
+    facts: JobFacts,
+    reason: JobReason,
+    message: str,
+    releasing: tuple[Pod, ...],
+    *,
+    by_user: bool = False,
+    rejected: bool = False,
 ) -> JobStatus:
-    following = _with_restart(facts.job, facts.now, by_user=by_user)
+    following = _with_restart(facts.job, facts.now, by_user=by_user, rejected=rejected)
     message = _restart_message(message, following, facts.now)
     return _releasing(facts, status.entering(following, JobPhase.RESTARTING, reason, message), releasing)
 
@@ -228,7 +250,8 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
         message = f"{_failure(marked)}the restart of {names} is carried on"
         failed = any(pod.status.phase is PodPhase.FAILED for pod in marked)
         reason = JobReason.POD_FAILED if failed else JobReason.POD_EVICTED
-        return JobDecision(status=_restarting(facts, reason, message, marked))
+        rejected = any(map(members.never_ran, marked))
+        return JobDecision(status=_restarting(facts, reason, message, marked, rejected=rejected))
     counts = _counted(facts)
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
     cut_off = plan.cut_off(job, facts.pods) if change is None and phase in (JobPhase.PENDING, JobPhase.RUNNING) else {}
@@ -391,10 +414,11 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
     return JobDecision(status=None if status.is_same(last, following) else status.killed(job, following, facts.now))
 
 
-def _with_restart(job: Job, now: float, *, by_user: bool) -> JobStatus:
+def _with_restart(job: Job, now: float, *, by_user: bool, rejected: bool) -> JobStatus:
     """Return the status of `job` with one more restart at `now`, in seconds since the epoch.
 
-    A restart begins after the backoff since the previous restart. A restart that a user requests begins at once.
+    A restart begins after the backoff since the previous restart. A restart that a user requests begins at once. After a pod was
+    `rejected`, the backoff begins now and concerns the first restart too.
     """
     last, retry = job.status, job.spec.retry or JobRetry()
     before = parse_time(last.restart_time) if last.restart_time else None
@@ -404,7 +428,15 @@ def _with_restart(job: Job, now: float, *, by_user: bool) -> JobStatus:
     begins = now
     if before is not None and not by_user and count < job.spec.max_retry:  # after the last restart the Job fails at once
         begins = max(now, math.ceil(before + _pause(retry, count)))
+    if rejected and not by_user and count < job.spec.max_retry:
+        begins = max(begins, math.ceil(now + _pause_after_rejection(retry, count)))
     return msgspec.structs.replace(last, retry_count=count, restart_time=format_time(begins))
+
+
+def _pause_after_rejection(retry: JobRetry, count: int) -> float:
+    """Return the backoff in seconds before restart number `count` when a pod was rejected."""
+    first = lenient_seconds(retry.backoff, default=_FIRST_AFTER_REJECTION)
+    return Backoff(first, lenient_seconds(retry.max_backoff, default=max(first, _LONGEST_PAUSE))).after(count - 1)
 
 
 def _restart_message(message: str, following: JobStatus, now: float) -> str:
