@@ -52,6 +52,9 @@ class PendingReason(StrEnum):
     CRASHING = "Crashing"
 
 
+DUE: Final = " is due at "
+"""The words in the message of a Job that stays Running only for the delayed action of a policy."""
+
 _SUMMARY: Final = re.compile(rf"(?:^| )(?=(?:{'|'.join(PendingReason)}): )")
 
 

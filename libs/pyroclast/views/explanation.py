@@ -32,7 +32,13 @@ def stored_explanation(waiter: Waiter, now: float, *, trouble: WaitingCause | No
         fields: dict[str, Any] = {"code": None, "never": False, "sentence": waiter.sentence, "phase": waiter.phase}
         if trouble is not None:
             sentence = f"it is {waiter.phase}; {trouble.sentence}"
-            fields |= {"code": trouble.code, "sentence": sentence, "since": trouble.since, **_advice(trouble.code)}
+            fields |= {
+                "code": trouble.code,
+                "never": trouble.is_final,
+                "sentence": sentence,
+                "since": trouble.since,
+                **_advice(trouble.code),
+            }
         return document("Explanation", {**named, **fields, **as_of})
     start = None if cause.is_final else estimate_of(waiter.group, now)
     reason = "waiting alone does not help" if cause.is_final else "no estimate is made"

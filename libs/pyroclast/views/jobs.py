@@ -22,6 +22,8 @@ WAITS: Final = "waits: "
 
 _BESIDE: Final = f"; {WAITS}"
 
+_ENDS: Final = frozenset(phase for phase in JobPhase if phase.is_finished)
+
 _WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase.ABORTING, ""})
 
 
@@ -75,8 +77,42 @@ class Waiter:
 
 
 def is_waiting(job: Mapping[str, Any]) -> bool:
-    """Whether a Job has not started, or was suspended."""
-    return _state(job).get("phase", "") in _WAITING_PHASES
+    """Whether a Job has not started, or was suspended. A deleted Job, or one whose pods all succeeded, does not wait."""
+    return _state(job).get("phase", "") in _WAITING_PHASES and not (_deletion(job) or _success(job))
+
+
+def _at_rest(job: Mapping[str, Any]) -> str:
+    """Return what a Job that does not wait does instead, with the cause of its end."""
+    state = _state(job)
+    phase, message = str(state.get("phase", "")), str(state.get("message", ""))
+    if told := _deletion(job) or _success(job):
+        return told
+    if phase in _ENDS:
+        return f"it is {phase} since {state.get('lastTransitionTime') or 'an unknown time'}{f': {message}' if message else ''}"
+    delayed = message.partition(_BESIDE)[2]
+    return f"it is {phase}: {delayed}" if pending.DUE in delayed else f"it is {phase} and does not wait"
+
+
+def _deletion(job: Mapping[str, Any]) -> str:
+    """Return why a deleted Job still exists; empty for other Jobs."""
+    meta = job["metadata"]
+    if not (at := meta.get("deletionTimestamp")):
+        return ""
+    held = ", ".join(meta.get("finalizers") or ())
+    return f"it is being deleted since {at}" + (f", and stays until its finalizers are removed: {held}" if held else "")
+
+
+def _success(job: Mapping[str, Any]) -> str:
+    """Return that all pods of a Job have succeeded while its phase does not show this yet; empty for other Jobs."""
+    state, status = _state(job), job.get("status") or {}
+    total = sum(int(task.get("replicas", 1)) for task in (job.get("spec") or {}).get("tasks") or ())
+    if state.get("phase", "") not in {"", JobPhase.PENDING, JobPhase.RUNNING} or not 0 < total <= int(
+        status.get("succeeded") or 0
+    ):
+        return ""
+    delayed = str(state.get("message", "")).partition(_BESIDE)[2]
+    what = delayed if pending.DUE in delayed else "the job controller has not ended it yet"
+    return f"all {total} pods have succeeded; {what}"
 
 
 def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, absence: str = "") -> WaitingCause:
@@ -111,7 +147,8 @@ def running_cause(job: Mapping[str, Any]) -> WaitingCause | None:
     """Return the problem of a running Job: its containers crash, or further pods are refused; None when there is no problem."""
     state = _state(job)
     message = state.get("message", "").partition(_BESIDE)[2] if state.get("phase") == JobPhase.RUNNING else ""
-    return _coded(message, state.get("lastTransitionTime") or "") if message else None
+    is_cause = message and pending.DUE not in message and not (_deletion(job) or _success(job))
+    return _coded(message, state.get("lastTransitionTime") or "") if is_cause else None
 
 
 def _coded(message: str, since: str) -> WaitingCause:
@@ -205,7 +242,7 @@ class JobView:
             self.name,
             created,
             self.cause if waits else None,
-            sentence="" if waits else f"it is {self.phase} and does not wait",
+            sentence="" if waits else _at_rest(self.job),
             queue=self.queue,
             priority=self.priority_class or None,
             pods=self.pods,

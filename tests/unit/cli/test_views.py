@@ -62,6 +62,42 @@ def test_explanation_of_a_running_job_with_crashing_containers_has_code_crashing
     ]
 
 
+def described(phase, *, message="", meta=(), **status):
+    made = job(phase=phase, message=message)
+    return {**made, "metadata": {**made["metadata"], **dict(meta)}, "status": {**made["status"], **status}}
+
+
+DUE = "1 of 1; waits: pod j-a-0 of task a failed; RestartJob is due at 2026-01-01T00:00:09Z"
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        (described("Failed", message="pod train-a-0 failed"), f"it is Failed since {at(1)}: pod train-a-0 failed"),
+        (described("Completed"), f"it is Completed since {at(1)}"),
+        (described("Pending", meta=GOING), "it is being deleted since 2026-01-01T00:00:00Z, and stays until its finalizers"),
+        (described("Completed", meta={**GOING, "finalizers": None}), "it is being deleted since 2026-01-01T00:00:00Z"),
+        (described("Pending", succeeded=4), "all 4 pods have succeeded; the job controller has not ended it yet"),
+        (
+            described("Running", succeeded=4, message=DUE),
+            "all 4 pods have succeeded; pod j-a-0 of task a failed; RestartJob is due at",
+        ),
+        (described("Running", message=DUE), "it is Running: pod j-a-0 of task a failed; RestartJob is due at"),
+        (described("Running", succeeded=3), "it is Running and does not wait"),
+    ],
+)
+def test_explanation_of_a_job_that_does_not_wait_says_what_it_does(given, want):
+    answer = stored_explanation(view_of(given, None, None).waiter, NOW, trouble=running_cause(given))
+    assert (answer["code"], answer["sentence"][: len(want)]) == (None, want)
+
+
+def test_explanation_of_a_running_job_with_a_task_that_can_never_start_says_never():
+    runs = job(phase="Running", message="1 of 1; waits: WaitsForTask: never: task b can never start")
+    answer = stored_explanation(view_of(runs, None, None).waiter, NOW, trouble=running_cause(runs))
+    assert (answer["code"], answer["never"]) == ("WaitsForTask", True)
+
+
 @pytest.mark.parametrize(
     ("waiting", "its_group", "absence", "code", "is_final"),
     [

@@ -48,7 +48,7 @@ def explained(
     state = following.state
     if state.phase is JobPhase.RUNNING:  # refusals and stuck containers follow the message of the phase
         before = state.message.partition(_BESIDE)[0]
-        delayed = f"{due.occurrence}; {due.action} is due at {format_time(due.due)}" if due is not None else ""
+        delayed = f"{due.occurrence}; {due.action}{pending.DUE}{format_time(due.due)}" if due is not None else ""
         never = next((f"{PendingReason.WAITS_FOR_TASK}: never: {why}" for why in (cut_off or {}).values()), "")
         problem = facts.memory.refused or delayed or never or _stuck(facts)
         return status.entering(following, state.phase, state.reason, f"{before}{_BESIDE}{problem}" if problem else before)
