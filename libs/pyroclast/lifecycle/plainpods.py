@@ -79,16 +79,19 @@ def merged(owners: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return annotations
 
 
-def manifest(pod: Pod, inherited: Mapping[str, str], gang: int | None = None) -> dict[str, Any]:
+def manifest(pod: Pod, inherited: Mapping[str, str], gang: int | None = None, workload: Workload | None = None) -> dict[str, Any]:
     """Return the PodGroup to create for `pod`, or for the pods with which it shares the group.
 
     `inherited`: the annotations of its owners. `gang`: the number of pods that must start together by the `scheduling` of the
-    pod's Job, see `BatchJob.gang`; an annotation overrides it.
+    pod's Job, see `BatchJob.gang`; an annotation overrides it. `workload`: None when it is unknown. The minimum is at most the
+    number of pods that the workload creates at once: in a rolling update, a ReplicaSet begins with few of its pods.
     """
     given, labels = pod.metadata.annotations, pod.metadata.labels
     said = inherited.get(keys.GROUP_MIN_MEMBER)
     number = _number(said, _MOST_MEMBERS)
     members = gang if said is None and gang is not None else 1 if number is None else number
+    if workload is not None and workload.at_once > 0:
+        members = min(members, workload.at_once)
     annotations = {key: value for key, value in inherited.items() if key.startswith(_PREFIX)}
     annotations |= {key: given[key] for key in _ANNOTATIONS if key in given}
     for key in (keys.DISRUPTION_MIN_AVAILABLE, keys.DISRUPTION_MAX_UNAVAILABLE):

@@ -136,6 +136,8 @@ class PlainPodController:
             is_needed = workload is not None and not workload.metadata.is_terminating and workload.size > 0
             if pod.metadata.controller is None or is_needed:
                 await self._create(pod, name)
+        elif group is not None and plainpods.is_in_own_group(pod, self._schedulers) and plainpods.is_group_of(pod, group):
+            await self._update(pod, group)  # the size or the annotations of the workload have changed
 
     async def _create(self, pod: Pod, name: str) -> None:
         gang = await self._owners.gang(pod.metadata)
@@ -188,7 +190,8 @@ class PlainPodController:
         self._recorder.event(about, "Warning", blocked.reason, str(blocked))
 
     async def _wanted(self, pod: Pod, gang: int | None) -> dict[str, Any]:
-        return plainpods.manifest(pod, await self._owners.annotations(pod.metadata) if self._inherit else {}, gang)
+        inherited = await self._owners.annotations(pod.metadata) if self._inherit else {}
+        return plainpods.manifest(pod, inherited, gang, self._workload(pod))
 
     def _workload(self, pod: Pod) -> Workload | None:
         owner = pod.metadata.controller

@@ -82,8 +82,12 @@ class Owners:
             return None
 
 
+def _group_facts(workload: Workload) -> tuple[object, ...]:
+    return workload.size, workload.at_once, workload.metadata.annotations
+
+
 class WorkloadController:
-    """Deletes the PodGroup of a workload that is scaled to zero, and has it created again when the workload has pods.
+    """Deletes the PodGroup of a workload that is scaled to zero, and has it created or updated when the workload has pods.
 
     Workloads of several kinds with the same name are reconciled together. `renew`: called with the UID of a workload to
     reconcile the PodGroup of its pods.
@@ -112,8 +116,7 @@ class WorkloadController:
             if workload.metadata.is_terminating:
                 continue
             if workload.size > 0:
-                if group is None:
-                    self._renew(workload.metadata.uid)
+                self._renew(workload.metadata.uid)
                 continue
             if group is None or group.metadata.is_terminating or not plainpods.is_controlled(group, workload.metadata.uid):
                 continue
@@ -126,7 +129,7 @@ class WorkloadController:
             self._groups.gone(group.key, group.metadata.uid)
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
-        if new is not None and (old is None or old.size != new.size):
+        if new is not None and (old is None or _group_facts(old) != _group_facts(new)):
             self._queue.add(new.key)
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:

@@ -64,6 +64,37 @@ async def test_pods_of_a_workload_share_a_podgroup_that_is_deleted_at_zero_repli
     await cluster.until(lambda: [each["metadata"]["name"] for each in groups(cluster)] == [name])
 
 
+MINIMUM = "scheduling.volcano.sh/group-min-member"
+
+
+@virtual_cluster(workloads=True)
+async def test_minimum_of_a_group_grows_with_its_workload_and_follows_its_annotations(cluster: MemoryCluster) -> None:
+    owner = workload(cluster, 1, annotations={MINIMUM: "2"})  # as a rolling update with maxSurge 1 begins
+    pod(cluster, "w-0", owner)
+    minimum = lambda: [each["spec"]["minMember"] for each in groups(cluster)]  # noqa: E731
+    await cluster.until(lambda: minimum() == [1])
+    await cluster.until(lambda: group_of(cluster, "w-0"))
+    scale(cluster, 3)
+    await cluster.until(lambda: minimum() == [2])
+    for said, want in (("3", 3), ("1", 1)):
+        patch = {"metadata": {"annotations": {MINIMUM: said, "volcano.sh/x": said}}}
+        cluster.server.patch(REPLICA_SETS, Key(NS, "w"), patch, PatchKind.MERGE)
+        await cluster.until(lambda want=want: minimum() == [want])  # type: ignore[misc]
+    assert groups(cluster)[0]["metadata"]["annotations"] == {"volcano.sh/x": "1"}
+
+
+@pytest.mark.parametrize(("policy", "want"), [("Parallel", 2), ("OrderedReady", 1)])
+@virtual_cluster(workloads=True)
+async def test_minimum_of_a_statefulset_counts_only_pods_that_are_created_at_once(
+    cluster: MemoryCluster, policy: str, want: int
+) -> None:
+    meta = {"name": "w", "namespace": NS, "annotations": {MINIMUM: "2"}}
+    body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta}
+    owner = cluster.server.create(STATEFUL_SETS, {**body, "spec": {"replicas": 2, "podManagementPolicy": policy}})
+    pod(cluster, "w-0", owner)
+    await cluster.until(lambda: [each["spec"]["minMember"] for each in groups(cluster)] == [want])
+
+
 @virtual_cluster(workloads=True)
 async def test_a_rolling_update_changes_the_group_with_the_first_new_pod(cluster: MemoryCluster) -> None:
     owner = workload(cluster, 2, STATEFUL_SETS)

@@ -29,11 +29,17 @@ class ReplicaSet(ObjectRecord, frozen=True, kw_only=True):
         """The desired number of pods."""
         return self.spec.replicas
 
+    @property
+    def at_once(self) -> int:
+        """The most pods that are created before one of them is ready."""
+        return self.size
+
 
 class StatefulSetSpec(Wire, frozen=True, kw_only=True):
-    """The number of pods, and their label selector, unparsed."""
+    """The number of pods, how they are created (`OrderedReady`: one by one), and their label selector, unparsed."""
 
     replicas: int = 1
+    pod_management_policy: str = ""
     selector: Mapping[str, Any] | None = None
 
 
@@ -55,6 +61,11 @@ class StatefulSet(ObjectRecord, frozen=True, kw_only=True):
     def size(self) -> int:
         """The desired number of pods."""
         return self.spec.replicas
+
+    @property
+    def at_once(self) -> int:
+        """The most pods that are created before one of them is ready."""
+        return min(1, self.size) if self.spec.pod_management_policy == "OrderedReady" else self.size
 
 
 class JobGang(Wire, frozen=True, kw_only=True):
@@ -96,6 +107,11 @@ class BatchJob(ObjectRecord, frozen=True, kw_only=True):
     def size(self) -> int:
         """The desired number of parallel pods; 0 while the Job is suspended."""
         return 0 if self.spec.suspend else self.spec.parallelism
+
+    @property
+    def at_once(self) -> int:
+        """The most pods that are created before one of them is ready."""
+        return self.size
 
     @property
     def gang(self) -> int | None:
