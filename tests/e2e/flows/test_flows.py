@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.support.cluster import Cluster, running, wait_until
+from tests.e2e.support.shell import Shell
 
 API = "flow.volcano.sh/v1alpha1"
 
@@ -207,3 +210,71 @@ http.server.HTTPServer(("0.0.0.0", {port}), Ready).serve_forever()
     flows.create(flow(entry("server"), entry("client", "server", dependsOn={"targets": ["server"], "probe": probe})))
     wait_until(lambda: flows.phases().get("client") == "Completed", "the client to run while the server does", seconds=90)
     assert flows.phases()["server"] == "Running"
+
+
+@pytest.mark.timeout(400)
+def test_values_reach_a_loop_a_branch_and_a_resumed_entry_exactly_once_though_the_controllers_are_killed_at_every_step(
+    processes: Cluster, tmp_path: Path
+) -> None:
+    namespace = "values"
+    processes.kubectl("create", "namespace", namespace)
+    flows, mended = Flows(processes, namespace), tmp_path / "mended"
+    says = "printf '%s' '{}' > /dev/termination-log".format
+    flows.create(
+        template("split", says('["red", "blue"]')),
+        template("each", """printf '{"item": "%s", "loss": 0.5}' "$VC_FLOW_ITEM" > /dev/termination-log"""),
+        template("grade", """test "$ITEMS" = red-blue && printf '{"score": %s}' "$SCORE" > /dev/termination-log"""),
+        template("good", f"""test -e {mended} && printf '%s' "$SCORE" > /dev/termination-log"""),
+        template("bad"),
+    )
+    items = "${entries.each.outputs[0].item}-${entries.each.outputs[1].item}"
+    score = {"name": "SCORE", "value": "${entries.grade.outputs.score}"}
+    flows.create(
+        flow(
+            entry("split"),
+            entry("each", **{"for": {"itemsFrom": "entries.split.outputs"}}),
+            entry("grade", patch=env({"name": "ITEMS", "value": items}, {"name": "SCORE", "value": "${parameters.score}"})),
+            entry(
+                "choose",
+                switch={"on": "grade", "cases": [{"expression": "entries.grade.outputs.score > 0.9", "entries": ["good"]}]}
+                | {"default": ["bad"]},
+            ),
+            entry("good", "grade", patch=env(score)),
+            entry("bad"),
+            parameters={"score": 0.93},
+        )
+    )
+
+    def killed_until(phase: str) -> dict[str, Any]:
+        """Kill a controller after each step of the flow that is seen, until the flow is in the phase."""
+        seen: set[str] = set()
+        victims = itertools.cycle(("jobflow-controller", "job-controller"))
+
+        def is_there() -> bool:
+            status = flows.status()
+            if (step := str(sorted(flows.phases().items()))) not in seen:
+                seen.add(step)
+                processes.kill(next(victims))
+            return bool(status.get("state", {}).get("phase") == phase)
+
+        wait_until(is_there, f"the flow to be {phase}", seconds=150)
+        return flows.status()
+
+    killed_until("Failed")
+    mended.touch()
+    shell = Shell(processes.kubeconfig, namespace)
+    assert "f resumed" in shell.said("vcctl", "flow", "resume", "f", "-n", namespace)
+    rows = {row["name"]: row for row in killed_until("Succeed")["jobStatusList"]}
+    assert json.loads(rows["f-good"]["outputs"]) == 0.93
+    assert json.loads(rows["f-each-1"]["outputs"]) == {"item": "blue", "loss": 0.5}
+    assert flows.phases()["bad"] == "Skipped"
+    made = processes.audit.created("jobs", namespace)
+    assert made == {"f-split": 1, "f-each-0": 1, "f-each-1": 1, "f-grade": 1, "f-good": 2}
+    assert '→ {"score":0.93}' in shell.said("vcctl", "tree", "f", "-n", namespace)
+    shell.said("vcctl", "flow", "run", "f", "-n", namespace, "-p", "score=0.5", "--name", "low")
+    conditions = flows.reaches("Succeed", "low")["conditions"]
+    assert (conditions["low-good"]["phase"], conditions["low-bad"]["phase"]) == ("Skipped", "Completed")
+
+
+def env(*variables: dict[str, str]) -> dict[str, Any]:
+    return {"spec": {"tasks": [{"name": "t", "template": {"spec": {"containers": [{"name": "c", "env": list(variables)}]}}}]}}
