@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,11 @@ class Plan:
     tries: dict[str, int] = field(default_factory=dict)
     fatal: bool = False
     policy: str = "Continue"
+    valueless: set[str] = field(default_factory=set)
+    """Loops that fail because the entry that they read has put out nothing."""
+
+    def entry(self, name: str) -> dict[str, Any]:
+        return next(entry for entry in self.entries if entry["name"] == name)
 
 
 def draw(rng: random.Random) -> Plan:
@@ -59,7 +65,17 @@ def draw(rng: random.Random) -> Plan:
                 if len(later) > 1:
                     entry["switch"]["default"] = [later[1]]
                     owed[later[1]] = name
-        if rng.random() < 0.2:
+        reads = rng.choice(before) if before and rng.random() < 0.3 else ""
+        if reads and "if" not in entry and "for" not in plan.entry(reads):
+            if rng.random() < 0.5:
+                limit = rng.randint(0, 9)
+                entry["if"] = {"expression": f"has(entries.{reads}.outputs) && entries.{reads}.outputs.n > {limit}"}
+                if later and later[0] not in owed:
+                    entry["else"] = [later[0]]
+                    owed[later[0]] = name
+            else:
+                entry["for"] = {"itemsFrom": f"entries.{reads}.outputs.n % 4", "parallel": rng.randint(1, 3)}
+        if rng.random() < 0.2 and "for" not in entry:
             entry["for"] = {"count": rng.randint(0, 4), "parallel": rng.randint(1, 3)}
             if entry["for"]["parallel"] == 1 and rng.random() < 0.5:  # of rounds in parallel it is open how many have begun
                 entry["for"]["until"] = rng.choice(["last.index == {}", "rounds.size() > {}"]).format(rng.randint(0, 4))
@@ -79,11 +95,36 @@ def draw(rng: random.Random) -> Plan:
     return plan
 
 
+_READS = re.compile(r"entries\.(e\d+)\.outputs\.n (?:% 4|> (\d+))")
+
+
+def value_of(entry: str) -> int:
+    """What the Job of an entry puts out as `n`."""
+    return int(entry[1:]) * 7 % 10
+
+
+def asked_by(entry: dict[str, Any]) -> list[str]:
+    """The entries of which any outcome is enough."""
+    condition = entry.get("if", {})
+    reads = _READS.search(condition.get("expression", ""))
+    asked = [condition.get("target"), reads and reads[1], entry.get("switch", {}).get("on")]
+    asked += entry.get("dependsOn", {}).get("targets", ()) if reads else ()
+    return [each for each in asked if each]
+
+
+def needed_by(entry: dict[str, Any]) -> list[str]:
+    """The entry whose value is the number of rounds."""
+    reads = _READS.search(entry.get("for", {}).get("itemsFrom", ""))
+    return [reads[1]] if reads else []
+
+
 def jobs_of(entry: dict[str, Any]) -> list[str]:
     """The Jobs of an entry in order, those that a loop comes to if none fails."""
     loop = entry.get("for")
     if loop is None:
         return [f"f-{entry['name']}"]
+    if needed := needed_by(entry):
+        return [f"f-{entry['name']}-{index}" for index in range(value_of(needed[0]) % 4)]
     rounds = min(loop["count"], int(loop["until"].split()[-1]) + 1) if "until" in loop else loop["count"]
     return [f"f-{entry['name']}-{index}" for index in range(rounds)]
 
@@ -91,8 +132,7 @@ def jobs_of(entry: dict[str, Any]) -> list[str]:
 def foretell(plan: Plan) -> None:
     """What must come of each entry, worked out without time: in the order of the names, which is that of the references."""
     entries = {entry["name"]: entry for entry in plan.entries}
-    asked = {entry.get("if", {}).get("target") for entry in plan.entries}
-    asked |= {entry.get("switch", {}).get("on") for entry in plan.entries}
+    asked = {name for entry in plan.entries for name in asked_by(entry)}
     chosen: dict[str, set[str] | None] = {}
     for name in sorted(entries, key=lambda each: int(each[1:])):
         entry = entries[name]
@@ -111,8 +151,8 @@ def outcome(plan: Plan, entry: dict[str, Any], entries: dict[str, Any], chosen: 
     if choosers and not any(name in chosen[other] for other in choosers):
         return SKIPPED
     targets = entry.get("dependsOn", {}).get("targets", [])
-    asks = [each for each in ((condition or {}).get("target"), (switch or {}).get("on")) if each]
-    waits = [*targets, *asks]
+    asks, needs = asked_by(entry), needed_by(entry)
+    waits = [*targets, *asks, *needs]
     if waits and all(seen[other] == SKIPPED for other in waits):
         return SKIPPED
     fine = [seen[other] == COMPLETED or (seen[other] != SKIPPED and other in asks) for other in targets]
@@ -122,9 +162,14 @@ def outcome(plan: Plan, entry: dict[str, Any], entries: dict[str, Any], chosen: 
             return SKIPPED
     elif not all(a or b for a, b in zip(fine, gone, strict=True)):
         return SKIPPED
-    if condition and seen[condition["target"]] not in condition["phase"]:
+    if any(seen[other] in (FAILED, TERMINATED) and other not in asks for other in needs):
+        return SKIPPED
+    if condition and not holds_of(condition, seen):
         chosen[name] = set(entry.get("else", ()))
         return SKIPPED
+    if any(seen[other] != COMPLETED for other in needs):
+        plan.valueless.add(name)
+        return FAILED
     if switch:
         case = switch["cases"][0]
         holds = seen[switch["on"]] == case["phase"]
@@ -134,6 +179,14 @@ def outcome(plan: Plan, entry: dict[str, Any], entries: dict[str, Any], chosen: 
         ends.append(plan.ends[job][tries - 1])
     bad = [end for end in ends if end != COMPLETED]
     return bad[0] if bad else COMPLETED
+
+
+def holds_of(condition: dict[str, Any], seen: dict[str, str]) -> bool:
+    reads = _READS.search(condition.get("expression", ""))
+    if reads is None:
+        return seen[condition["target"]] in condition["phase"]
+    name, limit = reads[1], int(reads[2])
+    return seen[name] == COMPLETED and value_of(name) > limit
 
 
 def chooses(entry: dict[str, Any]) -> list[str]:
@@ -174,7 +227,7 @@ class JobController:
         entry = self.entry_of[name]
         depends = entry.get("dependsOn", {})
         targets = depends.get("targets", ())
-        asks = [each for each in (entry.get("if", {}).get("target"), entry.get("switch", {}).get("on")) if each]
+        asks = [*asked_by(entry), *needed_by(entry)]
         over = [self._is_over(target) for target in targets]
         if "probe" not in depends and over and not (any if depends.get("strategy") == "any" else all)(over):
             self.too_early.append(f"{name} before {targets}")
@@ -187,7 +240,9 @@ class JobController:
         if want == COMPLETED:
             return all(self.last.get(job) == COMPLETED for job in jobs)
         bad = [job for job in jobs if self.last.get(job) in (FAILED, TERMINATED)]
-        return want == SKIPPED or any(self.ended[job] >= self.plan.tries.get(job, 0) for job in bad)
+        return (
+            want == SKIPPED or entry in self.plan.valueless or any(self.ended[job] >= self.plan.tries.get(job, 0) for job in bad)
+        )
 
     async def run(self) -> None:
         begun: set[str] = set()
@@ -208,7 +263,8 @@ class JobController:
             assert self.world.flow()["status"]["state"]["phase"] == "Failed"
             if self._is_there(name, uid):
                 self.cancelled.add(uid)
-                if self.last.get(name) not in (COMPLETED, FAILED, TERMINATED):
+                present = (self.world.job(name) or {}).get("status", {}).get("state", {}).get("phase")
+                if present not in (COMPLETED, FAILED, TERMINATED):
                     self.world.enter(name, TERMINATED)
         self.world.commands.clear()
 
@@ -222,7 +278,9 @@ class JobController:
             self.last[name] = phase  # before anybody can know
             if phase not in ("Pending", "Running"):
                 self.ended[name] += 1
-            self.world.enter(name, phase, taskStatusCount=counts)
+            entry = self.entry_of[name]["name"]
+            outputs = [{"task": "t", "index": 0, "message": f'{{"n": {value_of(entry)}}}'}] if phase == COMPLETED else None
+            self.world.enter(name, phase, taskStatusCount=counts, outputs=outputs)
             if phase == "Running" and self.rng.random() < 0.05:
                 self.deleted[name] += 1
                 self.world.remove(JOBS, Key(NS, name))
@@ -261,8 +319,44 @@ async def live_through(seed: int) -> None:
                 await asyncio.sleep(0.5)
         await asyncio.sleep(5 if plan.policy == "Continue" else 30)
     assert not driving.done()
-    await ended(driving)
     check(world, plan, jobs)
+    if plan.fatal:
+        await resumed(world, plan, jobs, rng)
+    await ended(driving)
+
+
+async def resumed(world: World, plan: Plan, jobs: JobController, rng: random.Random) -> None:
+    """Resume the failed flow after what made Jobs fail is mended, while controllers are killed: it succeeds, and Jobs that had
+    completed and depend on no failure are not made again.
+    """
+    conditions = world.flow()["status"]["conditions"]
+    again = {name for name in plan.expected if conditions.get(f"f-{name}", {}).get("phase") in (FAILED, TERMINATED)}
+    for _ in plan.entries:
+        for entry in plan.entries:
+            waits = [*entry.get("dependsOn", {}).get("targets", ()), *asked_by(entry), *needed_by(entry)]
+            chosen = [other["name"] for other in plan.entries if entry["name"] in [*other.get("else", ()), *chooses(other)]]
+            if again & {*waits, *chosen}:
+                again.add(entry["name"])
+    rows = world.flow()["status"]["jobStatusList"]
+    kept = {row["name"] for row in rows if row["state"] == COMPLETED and jobs.entry_of[row["name"]]["name"] not in again}
+    outputs = {row["name"]: row.get("outputs") for row in rows if row["name"] in kept}
+    before = len(world.created)
+    plan.ends = {job: [COMPLETED] * 5 for job in plan.ends}
+    foretell(plan)
+    world.on_job = lambda _: None
+    world.change(JOB_FLOWS, "f", {"metadata": {"annotations": {"flow.volcano.sh/resume": "again"}}})
+    phases = []
+    for kill in (True, True, False):
+        async with world.controller():
+            async with asyncio.timeout(3000):
+                while not kill and (phases := [world.flow()["status"]["state"]["phase"]])[0] not in ("Succeed", "Failed"):
+                    await asyncio.sleep(0.5)
+            await asyncio.sleep(rng.random() * 3)
+    made = Counter(world.created[before:])
+    assert phases == ["Succeed" if not plan.valueless else phases[0]]
+    assert not made.keys() & kept
+    assert all(count <= 1 + jobs.deleted[name] for name, count in made.items()), made
+    assert {row["name"]: row.get("outputs") for row in world.flow()["status"]["jobStatusList"] if row["name"] in kept} == outputs
 
 
 def check(world: World, plan: Plan, jobs: JobController) -> None:

@@ -25,13 +25,14 @@ _ENDED = (FlowPhase.SUCCEED, FlowPhase.FAILED)
 class Judgement:
     """The state of each entry, by name, and the probes to run while entries wait.
 
-    `rounds`: the number of rounds of all loops until now. `unrecorded`: whether an entry waits until the status of the flow has
-    outputs.
+    `rounds`: the number of rounds of all loops until now. `no_items`: why the items of a loop have no value, by entry.
+    `unrecorded`: whether an entry waits until the status of the flow has outputs.
     """
 
     states: dict[str, EntryState] = field(default_factory=dict)
     probes: list[ProbeRequest] = field(default_factory=list)
     rounds: int = 0
+    no_items: dict[str, str] = field(default_factory=dict)
     unrecorded: bool = False
 
 
@@ -52,10 +53,7 @@ def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgem
     if (rounds := rounds_of(node.entry) or 0) > MOST_ROUNDS:  # admission refuses such a loop, but admission may be switched off
         message = f"its loop would make {rounds} Jobs, at most {MOST_ROUNDS} are possible"
         return EntryState(Stage.WAITING, reason=FlowReason.LOOP_TOO_LONG, message=message)
-    try:
-        items = _items(facts, node, known, judgement)
-    except ExpressionProblem as problem:
-        return _failed(f"for.itemsFrom: {problem}")
+    items = _items(facts, node, known, judgement)
     units = _units(facts, node, known, items)
     if any(unit.has_started for unit in units):
         return _started(facts, node, units, judgement)
@@ -64,6 +62,8 @@ def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgem
         reason = next((reason for reason in FlowReason if reason == before.reason), None)
         chosen = frozenset(node.entry.otherwise) if reason is FlowReason.CONDITION_FALSE else frozenset()
         return EntryState(Stage.SKIPPED, reason=reason, message=before.message, chosen=chosen)
+    if before is not None and (before.phase, before.reason) == (JobPhase.FAILED, FlowReason.EXPRESSION_FAILED):
+        return _failed(before.message)
     if before is not None and before.reason == FlowReason.CHOICE_MADE:
         return _choice(node, judgement, facts)
     if before is not None and before.reason == FlowReason.LOOP and not units:
@@ -74,9 +74,8 @@ def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgem
 def _items(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgement: Judgement) -> tuple[str | None, ...]:
     """Return the item of each round of the loop of an entry; one None for an entry without a loop.
 
-    A loop over outputs has no rounds before its value exists. Rounds that were created stay, also when the value changes.
-
-    Raises ExpressionProblem: the value is no list or number, or makes too many rounds.
+    A loop over outputs has no rounds before its value exists. Rounds that were created stay, also when the value changes. If the
+    value is no list or number, or makes too many rounds, `judgement.no_items` says so; it matters only if the entry may run.
     """
     loop, states = node.entry.loop, judgement.states
     if loop is None or not loop.items_from:
@@ -88,19 +87,19 @@ def _items(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgem
         if other.startswith(f"{name}-") and (number := other[len(name) + 1 :]).isdecimal() and str(int(number)) == number
     ]
     created = min(max(there, default=-1) + 1, MOST_ROUNDS)
-    waits = [states.get(other) for other in node.waits]
-    is_known = all(state is not None and state.is_decided for state in waits) and knows_codes(facts, node, states)
-    if not is_known or any(not unit.is_recorded for state in waits if state for unit in state.units if unit.is_over):
+    needs = [states.get(other) for other in node.needs]
+    is_known = all(state is not None and state.is_decided for state in needs) and knows_codes(facts, node, states)
+    if not is_known or any(not unit.is_recorded for state in needs if state for unit in state.units if unit.is_over):
         return tuple(map(str, range(created)))
     try:
         items = _texts(value_of(loop.items_from, variables_of(facts, node, states)))
-    except ExpressionProblem:
-        if not created and not any(state is not None and (state.has_failed or state.stage is Stage.SKIPPED) for state in waits):
-            raise
-        items = ()  # the entry is skipped because of its target, or continues with the rounds that were created
+    except ExpressionProblem as problem:
+        items, judgement.no_items[node.name] = (), str(problem)
+    if judgement.rounds + len(items) > MOST_ROUNDS and not created:
+        jobs = judgement.rounds + len(items)
+        judgement.no_items[node.name] = f"the loops of the flow would make {jobs} Jobs, at most {MOST_ROUNDS} are possible"
+        items = ()
     judgement.rounds += len(items)
-    if judgement.rounds > MOST_ROUNDS and not created:
-        raise ExpressionProblem(f"the loops of the flow would make {judgement.rounds} Jobs, at most {MOST_ROUNDS} are possible")
     return (*items, *map(str, range(len(items), created)))
 
 
@@ -218,6 +217,8 @@ def _conditional(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgemen
         values = _values(facts, node, judgement.states)
     except ExpressionProblem as problem:
         return _failed(str(problem))
+    if node.name in judgement.no_items:
+        return _failed(f"for.itemsFrom: {judgement.no_items[node.name]}")
     if node.entry.loop is not None:
         return replace(judge_rounds(facts, node, units, chosen, judgement), values=values)
     return EntryState(Stage.WAITING, units=units, wanted=units, reason=FlowReason.STARTING, chosen=chosen, values=values)
@@ -244,8 +245,10 @@ def _values(facts: FlowFacts, node: Node, states: Mapping[str, EntryState]) -> d
 
 
 def _failed(message: str, units: tuple[Unit, ...] = ()) -> EntryState:
-    """Return the state of an entry that failed because an expression has no value."""
-    return EntryState(Stage.DONE, JobPhase.FAILED, units, reason=FlowReason.EXPRESSION_FAILED, message=message)
+    """Return the state of an entry that failed because an expression has no value. The entry chooses nothing."""
+    return EntryState(
+        Stage.DONE, JobPhase.FAILED, units, reason=FlowReason.EXPRESSION_FAILED, message=message, chosen=frozenset()
+    )
 
 
 def _skip(reason: FlowReason, message: str, chosen: frozenset[str] = frozenset()) -> EntryState:
