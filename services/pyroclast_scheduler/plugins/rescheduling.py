@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from pyroclast_scheduler.session.plugin_session import PluginSession
 
 _STRATEGY: Final = "lowNodeUtilization"
 _LAST: Final = "rescheduling.last"
+_TRIED: Final = "rescheduling.tried"
 _DEFAULT_THRESHOLD: Final = 100.0
 _QOS: Final = {"BestEffort": 0, "Burstable": 1, "Guaranteed": 2}
 _DIMENSIONS: Final = ("cpu", "memory")
@@ -50,24 +52,73 @@ class Rescheduling:
         memory[_LAST] = now
 
         def victims(candidates: Sequence[Candidate], /) -> list[Candidate]:
+            loads = [_Load.of(session, self._window, *each) for each in self._thresholds]
+            tried: _Tried = memory.setdefault(_TRIED, _Tried())
+            is_high = np.logical_or.reduce([each.is_high for each in loads] or [np.zeros(len(session.names), dtype=np.bool_)])
+            movable = tried.movable(session, candidates, is_high)
             chosen: dict[str, Candidate] = {}
-            for thresholds, targets in self._thresholds:
-                for job, task in _overloading(session, self._window, thresholds, targets, candidates):
+            for load in loads:
+                for job, task in _overloading(session, load, movable):
                     chosen[task.uid] = (job, task)
+            for job, _ in chosen.values():
+                tried.moved.setdefault(job.facts.key, now)
             return list(chosen.values())
 
         return Extensions(victim_tasks=victims)
 
 
-def _overloading(
-    session: PluginSession, window: str, thresholds: Floats, targets: Floats, candidates: Sequence[Candidate]
-) -> list[Candidate]:
+@dataclass(slots=True)
+class _Tried:
+    """The jobs whose pods were evicted in vain, so that evictions end while the demand stays the same.
+
+    A job is in vain if a pod that replaced an evicted one is on a node that is high. None of its pods is evicted again, so that
+    at most the pods that were there at first are evicted, each once.
+
+    Attributes:
+        moved: when the first pod of a job was evicted, by key of the job.
+        in_vain: the keys of the jobs.
+        cluster: the nodes and jobs to which both apply.
+    """
+
+    moved: dict[str, float] = field(default_factory=dict)
+    in_vain: set[str] = field(default_factory=set)
+    cluster: tuple[object, ...] = ()
+
+    def movable(self, session: PluginSession, candidates: Sequence[Candidate], is_high: Bools) -> list[Candidate]:
+        """Return the candidates of jobs that were not evicted in vain. `is_high`: a mask of the nodes that are high now."""
+        cluster = (tuple(session.names), frozenset(session.snapshot.all_jobs))
+        if cluster != self.cluster:
+            self.cluster = cluster
+            self.moved.clear()
+            self.in_vain.clear()
+        for job, task in candidates:
+            since = self.moved.get(job.facts.key)
+            if since is not None and task.facts.created >= since and is_high[task.row]:
+                self.in_vain.add(job.facts.key)
+        return [each for each in candidates if each[0].facts.key not in self.in_vain]
+
+
+@dataclass(slots=True)
+class _Load:
+    """The use of nodes in percent by cpu and memory, (2, nodes), the targets, and masks of the nodes that are low and high."""
+
+    usage: Floats
+    targets: Floats
+    is_low: Bools
+    is_high: Bools
+
+    @classmethod
+    def of(cls, session: PluginSession, window: str, thresholds: Floats, targets: Floats) -> _Load:
+        usage, is_known = _usage(session, window)
+        is_low = is_known & session.nodes.usable & (usage < thresholds[:, None]).all(axis=0) & ~session.features.closed()
+        return cls(usage, targets, is_low, is_known & ~is_low & (usage > targets[:, None]).any(axis=0))
+
+
+def _overloading(session: PluginSession, load: _Load, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return pods to evict from the fullest nodes, the least important first, as long as the underused nodes have room."""
-    usage, is_known = _usage(session, window)
-    is_low = is_known & session.nodes.usable & (usage < thresholds[:, None]).all(axis=0) & ~session.features.closed()
-    is_high = is_known & ~is_low & (usage > targets[:, None]).any(axis=0)
+    usage, targets, is_high = load.usage, load.targets, load.is_high
     allocatable = session.columns.allocatable[[CPU, MEMORY]].astype(np.float64)
-    room = (np.maximum(targets[:, None] - usage, 0) / 100 * allocatable)[:, is_low].sum(axis=1)
+    room = (np.maximum(targets[:, None] - usage, 0) / 100 * allocatable)[:, load.is_low].sum(axis=1)
     chosen: list[Candidate] = []
     for row in sorted(np.flatnonzero(is_high).tolist(), key=lambda row: -usage[:, row].sum()):
         here = [each for each in candidates if each[1].row == row and each[1].facts.is_preemptable]

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.ports import NodeUsage
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
 from tests.scenarios.taking import take
@@ -53,7 +54,7 @@ class World:
 
     def _make(self, demand: Demand) -> None:
         self._made += 1
-        options = {"prio": demand.priority} if demand.priority else {}
+        options = {"created": 3600 + self._step} | ({"prio": demand.priority} if demand.priority else {})
         feed(self.cache, {"pods": [[f"{demand.name}-{self._made}", demand.name, "-", demand.cpu, demand.memory, options]]})
 
     def step(self) -> list[str]:
@@ -66,9 +67,8 @@ class World:
             self.cache.pod_changed(task.pod, None)
             self._make(self._demand[task.job])
         self.cache.recheck()
-        outcome, commits = deciding.committed(
-            self.cache, self.settings, now=objects.NOW + self._step, period=self._step, memory=self.memory
-        )
+        now = {"now": objects.NOW + self._step, "period": self._step}
+        outcome, commits = deciding.committed(self.cache, self.settings, **now, memory=self.memory, usage=self)
         for waiting in outcome.waiting:
             if waiting.nominated:
                 self.cache.pods.nominate(waiting.task.uid, waiting.nominated)
@@ -90,6 +90,17 @@ class World:
         if names:
             self.evictions.append((self._step, names))
         return names
+
+    def usage(self) -> dict[str, NodeUsage]:
+        """The requests of the pods on each node, as if they were measured."""
+        found = {}
+        for name, cpu, memory in self.nodes:
+            requests = [task.shape.request for task in self.cache.tasks.values() if task.node == name]
+            has = 1000 * cpu, int(memory.removesuffix("Gi")) << 30
+            used = (sum(each.get(resource, 0) for each in requests) for resource in ("cpu", "memory"))
+            percents = [100 * part / whole for part, whole in zip(used, has, strict=True)]
+            found[name] = NodeUsage({"10m": percents[0]}, {"10m": percents[1]}, objects.NOW + self._step)
+        return found
 
     def running(self) -> dict[str, int]:
         """The number of pods on nodes by job."""

@@ -12,7 +12,7 @@ from tests.unit.scheduler.eviction.constant_demand import Demand, World, steps_t
 
 SEEDS = 12
 SOAK = 700
-ACTIONS = ("reclaim", "gangreclaim", "preempt", "gangpreempt", "preempt, reclaim", "gangpreempt, gangreclaim")
+ACTIONS = ("reclaim", "gangreclaim", "preempt", "gangpreempt", "preempt, reclaim", "gangpreempt, gangreclaim", "shuffle")
 TIERS = {
     "capacity": "{name: capacity}",
     "tree": "{name: capacity, enableHierarchy: true, arguments: {ancestorReclaimLevel: %d}}",
@@ -42,12 +42,21 @@ def configuration(rng: random.Random, action: str, kind: str):
     first += ["{name: conformance}"]
     second = ["{name: drf}"] * (kind != "tree" and rng.random() < 0.5) + ["{name: predicates}", "{name: nodeorder}"]
     (first if rng.random() < 0.6 else second).append(quota)
+    if action == "shuffle":
+        low, high = rng.choice([20, 40, 60]), rng.choice([50, 70, 90])
+        strategy = f"{{name: lowNodeUtilization, params: {{thresholds: {of(low)}, targetThresholds: {of(high)}}}}}"
+        second.append(f"{{name: rescheduling, arguments: {{interval: 0s, strategies: [{strategy}]}}}}")
+        second += ["{name: binpack}"] * (rng.random() < 0.5)
     if action.startswith("gang"):
         first = [each.replace(", enableReclaimable: false, enablePreemptable: false", "") for each in first]
     actions = f"enqueue, allocate, {action}, backfill"
     return deciding.configured(
         f'actions: "{actions}"\ntiers:\n- plugins: [{", ".join(first)}]\n- plugins: [{", ".join(second)}]\n'
     )
+
+
+def of(percent: int) -> str:
+    return f"{{cpu: {percent}, memory: {percent}}}"
 
 
 def world(seed: int, action: str, kind: str) -> World:
