@@ -1,4 +1,4 @@
-"""Checks the rights of users by SubjectAccessReviews: on the target of a Command, and on the queues that an object names.
+"""Checks what only the API server knows: the rights on the target of a Command and on the queues of an object, and owners.
 
 The controllers carry Commands out with their own rights, so a user could let them do what the user may not (confused deputy).
 """
@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import orjson
 
-from pyroclast.api.types import JOBS, QUEUES, Key, ResourceType
+from pyroclast.api.types import COMMANDS, CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOBS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.http.client import Client
 from pyroclast.rules import commands, submitters
 from pyroclast.rules.queue_access import MOST_QUEUES
-from pyroclast.rules.values import mapping, text
-from pyroclast.rules.verdicts import Verdict
+from pyroclast.rules.values import items, mapping, text
+from pyroclast.rules.verdicts import Verdict, denied
 from pyroclast.runtime.access import Remembered, is_allowed
 from pyroclast_admission.review import Answer, Review, refusal
 
@@ -27,26 +27,40 @@ SECONDS: Final = 2.0
 
 RETRY_SECONDS: Final = 1
 
+OWNER_SECONDS: Final = 60.0
+"""Seconds for which an owner that exists is not looked up again. The garbage collector deletes what outlives its owner."""
+
+_OWNERS: Final = {kind.kind: kind for kind in (JOBS, CRON_JOBS, HYPER_JOBS, JOB_FLOWS)}
 _KINDS: Final = {"Job": JOBS, "Queue": QUEUES}
 
 
 class Authorizer:
-    """Asks the API server about the target of a Command and the rights of its user. `namespace`: of our own programs."""
+    """Asks the API server about the target of a Command and the rights of its user, and about the owner of a Job or pod.
+
+    `namespace`: of our own programs.
+    """
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client, self._namespace = client, namespace
+        self._owners = Remembered(OWNER_SECONDS)
 
     async def refusal(self, review: Review) -> Answer | None:
-        """Return the denial of the Command; None when its target exists and the user may update it, or the rules refuse it."""
+        """Return the denial of a new Command, or of a Job or pod that a controller creates for an owner; None when it may be.
+
+        A Command needs a target that exists and that the user may update; the rules refuse one without a target.
+        """
+        if review.kind != COMMANDS.kind:
+            return await self._ownerless(review)
         if not commands.validate(review.object).allowed:
             return None
         target = mapping(review.object.get("target"))
         kind, name, uid = _KINDS[text(target.get("kind"))], text(target.get("name")), text(target.get("uid"))
-        if kind is JOBS and submitters.is_ours(review.user, self._namespace) and review.user.endswith("-jobflow"):
-            return None  # the flow of a Job may end it
         key = Key(review.namespace if kind.namespaced else "", name)
-        try:
-            allowed, why = await asyncio.gather(self._may_update(review, kind, key), self._fault(kind, key, uid))
+        is_flow = kind is JOBS and submitters.is_ours(review.user, self._namespace) and review.user.endswith("-jobflow")
+        try:  # the flow of a Job may end it
+            allowed, why = await asyncio.gather(
+                _true() if is_flow else self._may_update(review, kind, key), self._fault(kind, key, uid, of_flow=is_flow)
+            )
         except KubeError as error:
             message = f"{kind.kind} {key} and the rights of the user cannot be looked up now, try again: {error}"
             return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
@@ -65,13 +79,47 @@ class Authorizer:
             what["namespace"] = key.namespace
         return await is_allowed(self._client, review.user_info, {"resourceAttributes": what})
 
-    async def _fault(self, kind: ResourceType, key: Key, uid: str) -> Verdict | None:
+    async def _ownerless(self, review: Review) -> Answer | None:
+        """Return the denial of an object whose owner does not exist in its namespace, so that it would be made for nobody."""
+        owner = next((each for each in _owners(review.object) if each.get("controller") is True), None)
+        kind = _OWNERS.get(text(owner.get("kind"))) if owner else None
+        if owner is None or kind is None:
+            return None  # the policies of accounts say which kinds may own it
+        key, uid = Key(review.namespace, text(owner.get("name"))), text(owner.get("uid"))
+        if self._owners.get((kind, key, uid)):
+            return None
+        try:
+            there = await self._client.get(kind, key, deadline=Deadline.after(SECONDS))
+        except NotFound:
+            there = {}
+        except KubeError as error:
+            message = f"{kind.kind} {key} cannot be looked up now, try again: {error}"
+            return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
+        if text(mapping(there.get("metadata")).get("uid")) != uid:
+            message = f"metadata.ownerReferences: there is no {kind.kind} {key} with the uid {uid}"
+            return refusal(message, code=403, reason="Forbidden")
+        self._owners.put((kind, key, uid), answer=True)
+        return None
+
+    async def _fault(self, kind: ResourceType, key: Key, uid: str, *, of_flow: bool) -> Verdict | None:
         try:
             target = await self._client.get(kind, key, deadline=Deadline.after(SECONDS))
         except NotFound:
             return commands.absent(kind.kind, str(key))
         there = text(mapping(target.get("metadata")).get("uid"))
-        return None if there == uid else commands.replaced(kind.kind, str(key), uid, there)
+        if there != uid:
+            return commands.replaced(kind.kind, str(key), uid, there)
+        if of_flow and not any(each.get("kind") == JOB_FLOWS.kind for each in _owners(target)):
+            return denied(f"target.name: Forbidden: the Job {key} belongs to no JobFlow")
+        return None
+
+
+async def _true() -> bool:
+    return True
+
+
+def _owners(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [mapping(each) for each in items(mapping(body.get("metadata")).get("ownerReferences"))]
 
 
 USE_SECONDS: Final = 5.0
@@ -95,11 +143,11 @@ class QueueUse:
         except KubeError as error:
             message = f"the rights on queue {queues[0]} cannot be looked up now, try again: {error}"
             return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
-        denied = [queue for queue, may in zip(queues, allowed, strict=True) if not may]
-        if not denied:
+        forbidden = [queue for queue, may in zip(queues, allowed, strict=True) if not may]
+        if not forbidden:
             return None
-        name = denied[0]
-        more = f" (nor {len(denied) - 1} more of the queues named here)" if len(denied) > 1 else ""
+        name = forbidden[0]
+        more = f" (nor {len(forbidden) - 1} more of the queues named here)" if len(forbidden) > 1 else ""
         rule = f"{{apiGroups: [{QUEUES.group}], resources: [{QUEUES.plural}], resourceNames: [{name}], verbs: [use]}}"
         message = (
             f'user "{review.user}" may not use {QUEUES.qualified} "{name}"{more}: a ClusterRole with the rule {rule} allows it, '

@@ -68,10 +68,10 @@ class Mode(Enum):
 class Webhook:
     """One webhook at `path`, which the API server calls for `operations`.
 
-    `unexpected`: the message that denies any other operation; empty allows it. `is_advice`: it only warns, and so never delays or
-    denies a request. `is_authorized`: the rights of the user are checked first; for an update, they were checked at the creation.
-    `uses_queues`: the object belongs to queues, which its namespace and its user must be allowed to use. `others`: further kinds
-    for which it is called, in any version.
+    `unexpected`: the message that denies any other operation; empty allows it. `is_advice`: it only warns, and so never
+    delays or denies a request. `is_authorized`: the rights of the user are checked first; for an update, they were checked at
+    the creation. `is_optional`: it is off by default. `uses_queues`: the object belongs to queues, which its namespace and
+    its user must be allowed to use. `others`: further kinds for which it is called, in any version.
     """
 
     path: str
@@ -83,6 +83,7 @@ class Webhook:
     handle: Handler
     is_advice: bool = False
     is_authorized: bool = False
+    is_optional: bool = False
     uses_queues: bool = False
     others: tuple[ResourceType, ...] = ()
 
@@ -279,6 +280,10 @@ def _check_command(review: Review, _: Known) -> Answer:
     return Answer(verdict if not verdict.allowed else commands.validate_mark(review.object))
 
 
+def _accept(review: Review, _: Known) -> Answer:  # noqa: ARG001 - the authorizer has looked up the owner
+    return Answer()
+
+
 def _warn_of_queues(review: Review, known: Known) -> Answer:
     return Answer(queue_warnings(review.object, known.queues))
 
@@ -384,6 +389,18 @@ WEBHOOKS: tuple[Webhook, ...] = (
         "/commands/mutate", "mutatecommand.pyroclast.dev", _M, COMMANDS, _CREATE, _ONLY_CREATE, _mark_command, is_authorized=True
     ),
     Webhook("/commands/validate", "validatecommand.volcano.sh", _V, COMMANDS, _WRITE, "", _check_command, is_authorized=True),
+    Webhook("/ownedjobs/validate", "validateownedjob.pyroclast.dev", _V, JOBS, _CREATE, "", _accept, is_authorized=True),
+    Webhook(
+        "/ownedpods/validate",
+        "validateownedpod.pyroclast.dev",
+        _V,
+        PODS,
+        _CREATE,
+        "",
+        _accept,
+        is_authorized=True,
+        is_optional=True,
+    ),
     Webhook("/batchjobs/validate", "warnofjob.pyroclast.dev", _V, BATCH_JOBS, _CREATE, "", _warn_of_queues, is_advice=True),
     Webhook(
         "/nativegroups/validate",

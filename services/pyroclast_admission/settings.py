@@ -21,7 +21,8 @@ from pyroclast_admission.known import Options
 
 POD_LEVEL_RESOURCES: Final = "PodLevelResources"
 """The feature gate for pod-level resources. When it is not set, the version of the API server decides."""
-DEFAULT_WEBHOOKS: Final = tuple(webhook.path for webhook in WEBHOOKS)
+_PATHS: Final = tuple(webhook.path for webhook in WEBHOOKS)
+DEFAULT_WEBHOOKS: Final = tuple(webhook.path for webhook in WEBHOOKS if not webhook.is_optional)
 
 
 class AdmissionSettings(ServiceSettings):
@@ -114,11 +115,11 @@ class AdmissionSettings(ServiceSettings):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        unknown = [path for path in self.enabled_admission if path not in DEFAULT_WEBHOOKS]
+        unknown = [path for path in self.enabled_admission if path not in _PATHS]
         if unknown:
             raise ValueError(
                 f"--enabled-admission: enabled admission {unknown[0]} not found on the admission registered map; "
-                f"there are {', '.join(DEFAULT_WEBHOOKS)}"
+                f"there are {', '.join(_PATHS)}"
             )
         if not (self.webhook_url or self.webhook_namespace or self.webhook_service_name):
             raise ValueError(

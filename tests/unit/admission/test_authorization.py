@@ -19,6 +19,7 @@ from pyroclast_admission.authorization import Authorizer, QueueUse
 from pyroclast_admission.engine import Engine, Overload, ReviewMetrics
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Options
+from pyroclast_admission.review import decode
 from tests.bench.admission_server import known, reader
 from tests.unit.admission.clients import review
 
@@ -27,7 +28,12 @@ FLOWS = "system:serviceaccount:ours:pyroclast-jobflow"
 
 
 QUEUES = (QueueView("research", "root", "Open"), QueueView("theirs", "root", "Open", namespaces={"team-b"}))
-UIDS = {("Queue", "", "default"): "q-1", ("Job", "team-a", "own"): "j-1", ("Job", "team-b", "other"): "j-2"}
+UIDS = {
+    ("Queue", "", "default"): "q-1",
+    ("Job", "team-a", "own"): "j-1",
+    ("Job", "team-b", "other"): "j-2",
+    ("Job", "team-a", "lone"): "j-3",
+}
 
 
 class Server:
@@ -37,12 +43,15 @@ class Server:
         self._may, self.is_down, self.is_open = may, is_down, is_open
         self.use = QueueUse(cast(Client, self))
         self.asked: list[dict[str, Any]] = []
+        self.looked_up: list[Key] = []
 
     async def get(self, kind: ResourceType, key: Key, **_: object) -> dict[str, Any]:
         uid = UIDS.get((kind.kind, key.namespace, key.name))
         if uid is None:
             raise NotFound(404, "NotFound", f"no {kind.plural} {key}")
-        return {"metadata": {"name": key.name, "uid": uid}}
+        self.looked_up.append(key)
+        owners = [{"kind": "JobFlow", "name": "flow"}] if key.name == "own" else []
+        return {"metadata": {"name": key.name, "uid": uid, "ownerReferences": owners}}
 
     async def request(self, _: str, path: str, *, body: bytes, **__: object) -> bytes:
         assert path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -127,6 +136,35 @@ async def test_command_without_its_very_target_is_refused_even_for_the_powerful(
     assert told in status["message"]
 
 
+@pytest.mark.parametrize(
+    ("path", "owner", "told"),
+    [
+        ("/ownedpods/validate", {"kind": "Job", "name": "own", "uid": "j-1"}, ""),
+        ("/ownedpods/validate", {"kind": "Job", "name": "own", "uid": "j-0"}, "there is no Job team-a/own with the uid j-0"),
+        ("/ownedpods/validate", {"kind": "Job", "name": "other", "uid": "j-2"}, "there is no Job team-a/other"),
+        ("/ownedjobs/validate", {"kind": "JobFlow", "name": "gone", "uid": "f-1"}, "there is no JobFlow team-a/gone"),
+        ("/ownedjobs/validate", {}, ""),  # a Job of a HyperJob elsewhere; policies look at its label
+    ],
+)
+async def test_what_a_controller_creates_needs_an_owner_that_exists_in_its_namespace(
+    path: str, owner: dict[str, Any], told: str
+) -> None:
+    server = Server()
+    body = {"metadata": {"ownerReferences": [{**owner, "controller": True}] if owner else []}}
+    found = await answer(server, path, body, {"username": "system:serviceaccount:ours:pyroclast-controllers"})
+    assert found["allowed"] is not bool(told)
+    assert told in found.get("status", {}).get("message", "")
+
+
+async def test_an_owner_that_exists_is_looked_up_once_for_many_pods() -> None:
+    server = Server()
+    authorizer = Authorizer(cast(Client, server), "ours")
+    owner = {"kind": "Job", "name": "own", "uid": "j-1", "controller": True}
+    body = decode(orjson.dumps(review("/ownedpods/validate", object={"metadata": {"ownerReferences": [owner]}})))
+    assert [await authorizer.refusal(body) for _ in range(3)] == [None] * 3
+    assert server.looked_up == [Key("team-a", "own")]
+
+
 async def test_validation_alone_checks_rights_and_marks_too() -> None:
     marked = {**CLOSE, "metadata": {"annotations": {AUTHORIZED_FOR: "q-1/CloseQueue"}}}
     assert (await answer(Server(OF_QUEUE), "/commands/validate", marked))["allowed"]
@@ -143,6 +181,8 @@ async def test_command_is_refused_for_now_while_the_api_server_does_not_answer()
 async def test_only_our_jobflow_controller_needs_no_right_and_only_for_jobs() -> None:
     assert (await answer(Server(), "/commands/mutate", ABORT, {"username": FLOWS}))["allowed"]
     assert not (await answer(Server(), "/commands/mutate", CLOSE, {"username": FLOWS}))["allowed"]
+    lone = await answer(Server(), "/commands/mutate", command("AbortJob", "Job", "lone", "j-3"), {"username": FLOWS})
+    assert "the Job team-a/lone belongs to no JobFlow" in lone["status"]["message"]
     foreign = {"username": FLOWS.replace(":ours:", ":team-a:")}
     assert not (await answer(Server(), "/commands/mutate", ABORT, foreign))["allowed"]
 

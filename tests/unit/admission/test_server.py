@@ -178,6 +178,9 @@ UNEXPECTED = {
     "/commands/validate": "",
     "/hyperjobs/mutate": "expect operation to be 'CREATE' or 'UPDATE'",
     "/hyperjobs/validate": "expect operation to be 'CREATE' or 'UPDATE'",
+    "/ownedjobs/validate": "",
+    "/ownedpods/validate": "",
+    "/workloads/validate": "",
     "/batchjobs/validate": "",
     "/nativegroups/validate": "",
 }

@@ -9,6 +9,8 @@ from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, container_of, o
 
 ALL_FLAGS = [
     "webhook.url=https://a.example.org",
+    "webhook.clientCaSecret=authority",
+    "webhook.clientNames=a",
     "custom.bind_address=$(POD_IP)",
     "custom.scheduler_name=a",
     "custom.board_session_secret=a",

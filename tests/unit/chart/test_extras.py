@@ -230,6 +230,7 @@ def test_helm_test_runs_a_gang_of_two_and_keeps_one_pod_with_its_log(helm):
     assert {path for path in webhooks.split(",") if path.endswith("/validate")} - set(selftest.INVALID) == {
         "/pods/validate",
         "/workloads/validate",
+        "/ownedjobs/validate",
         "/batchjobs/validate",
         "/nativegroups/validate",
     }, "kinds that are not ours, whose webhooks accept or only warn"

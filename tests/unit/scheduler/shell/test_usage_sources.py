@@ -130,7 +130,7 @@ async def test_a_compressed_answer_that_becomes_very_large_is_not_read_to_its_en
     usage = collector(url, [0.0], type="prometheus")
     await usage.collect()
     assert usage.usage() == {}
-    assert "10000" in str(events)
+    assert "answered more than" in str(events)
 
 
 def test_malformed_prometheus_rows_are_ignored():
