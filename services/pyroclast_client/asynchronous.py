@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import secrets
@@ -21,7 +22,7 @@ from pyroclast_client import errors
 from pyroclast_client.checking import Fit, checked_job, fit_of
 from pyroclast_client.compilation import Compiled, Surroundings, compiled
 from pyroclast_client.documents import SUBMISSION, Document, Submittable, documents_of, fresh_name, label_of
-from pyroclast_client.flow_compilation import FlowCall
+from pyroclast_client.flow_compilation import CompiledFlow, FlowCall
 from pyroclast_client.flow_handles import AsyncFlow
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.options import Call, SweepCall
@@ -140,6 +141,8 @@ class AsyncClient:
         if isinstance(anything, Call):
             return await self._submit_call(anything, name or fresh_name(anything.name), dry_run=dry_run)
         if isinstance(anything, FlowCall):
+            anything = self.compiled_flow(anything)
+        if isinstance(anything, CompiledFlow):
             return await self._submit_flow(anything)
         if isinstance(anything, SweepCall):
             return await self._submit_sweep(anything, name or fresh_name(anything.name), dry_run=dry_run)
@@ -162,7 +165,8 @@ class AsyncClient:
         return Surroundings(self.namespace, self.queue, self.image, self.store, self.python, self.env)
 
     async def _submit_call(self, call: Call[R], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
-        made = compiled(call.function, [call.arguments], call.options, self.surroundings, name=name)
+        # pickling runs code of the user, which may use a client: never in an event loop
+        made = await asyncio.to_thread(compiled, call.function, [call.arguments], call.options, self.surroundings, name=name)
         return await self.submit_compiled(made, dry_run=dry_run)
 
     async def _submit_sweep(self, call: SweepCall[R], name: str, *, dry_run: bool = False) -> AsyncSweep[R]:
@@ -171,21 +175,29 @@ class AsyncClient:
         await sweep.start(range(len(call.arguments)), name, dry_run=dry_run)
         return sweep
 
-    async def _submit_flow(self, call: FlowCall[R]) -> AsyncFlow[R]:
+    def compiled_flow(self, call: FlowCall[R]) -> CompiledFlow:
+        """Return the objects of a flow. The function of the flow runs in the thread of the caller, and may use a client."""
+        return call.compiled(self.surroundings, salt=secrets.token_hex(8))
+
+    async def _submit_flow(self, made: CompiledFlow) -> AsyncFlow[Any]:
         """Submit a flow: first the JobFlow, then its Secret and templates, for which the JobFlow waits.
 
-        The JobFlow owns the Secret and the templates, so that all are deleted together.
+        The JobFlow owns the Secret and the templates, so that all are deleted together, also when one of them is refused.
         """
-        made = call.compiled(self.surroundings, salt=secrets.token_hex(8))
         kube = (await self.session()).kube
         with translating(label_of(made.flow)):
             created = await create(kube, JOB_FLOWS, made.flow)
         metadata = created["metadata"]
         owner = {"apiVersion": JOB_FLOWS.api_version, "kind": JOB_FLOWS.kind, "name": metadata["name"], "uid": metadata["uid"]}
-        for kind, document in ((SECRETS, made.secret), *((JOB_TEMPLATES, template) for template in made.templates)):
-            owned = {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}
-            with translating(label_of(document)):
-                await create(kube, kind, owned)
+        try:
+            for kind, document in ((SECRETS, made.secret), *((JOB_TEMPLATES, template) for template in made.templates)):
+                owned = {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}
+                with translating(label_of(document)):
+                    await create(kube, kind, owned)
+        except (errors.Rejected, errors.Forbidden):
+            with contextlib.suppress(Forbidden, NotFound):
+                await kube.delete(JOB_FLOWS, Key(metadata["namespace"], metadata["name"]), uid=metadata["uid"])
+            raise
         return AsyncFlow(self, metadata["namespace"], metadata["name"], metadata["uid"])
 
     async def fits(self, anything: object) -> Fit:
@@ -221,7 +233,8 @@ class AsyncClient:
     async def submit_part(self, call: SweepCall[R], indices: Sequence[int], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
         """Submit one Job for some indices of a sweep."""
         arguments = [call.arguments[index] for index in indices]
-        made = compiled(call.function, arguments, call.options, self.surroundings, name=name, is_sweep=True)
+        options, around = call.options, self.surroundings
+        made = await asyncio.to_thread(compiled, call.function, arguments, options, around, name=name, is_sweep=True)
         return await self.submit_compiled(made, dry_run=dry_run)
 
     async def submit_compiled(self, made: Compiled, *, dry_run: bool = False) -> AsyncJob[Any]:
@@ -236,7 +249,7 @@ class AsyncClient:
         secret, is_new = await make_secret(kube, made.secret)
         try:
             created = await create_job(kube, document)
-        except errors.Rejected:
+        except (errors.Rejected, errors.Forbidden):
             # the Secret is deleted already, or another client will find it by its label
             if is_new:  # else it may belong to a Job that runs
                 with contextlib.suppress(Forbidden, NotFound, Conflict):

@@ -64,6 +64,9 @@ class Collector:
             payload = await self._payload(sealed, pod)
         except (errors.ForgedResult, errors.ResultTooLarge) as error:
             return Outcome(pod.index, error=error)
+        except OSError as error:
+            text = f"{what}: its result in the store {self.store} cannot be read: {error}; read it again when the store answers"
+            return Outcome(pod.index, error=errors.ResultGone(text))
         return decoded(sealed, payload, what=what, name=self.job.name, is_json=self.is_json)
 
     async def _payload(self, sealed: Envelope, pod: Pod) -> bytes | None:

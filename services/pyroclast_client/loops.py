@@ -10,8 +10,12 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+MOST_TRIES = 200
+TRY_SECONDS = 0.01
+
 _lock = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
+_threads: dict[int, threading.Thread] = {}
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
@@ -20,17 +24,23 @@ def background_loop() -> asyncio.AbstractEventLoop:
         loop = _loops.get(os.getpid())
         if loop is None:
             loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="pyroclast-client", daemon=True).start()
-            _loops[os.getpid()] = loop
+            thread = threading.Thread(target=loop.run_forever, name="pyroclast-client", daemon=True)
+            thread.start()
+            _loops[os.getpid()], _threads[os.getpid()] = loop, thread
         return loop
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` in the background loop and wait for its result. The caller's thread may have a running loop of its own.
 
-    An interrupt cancels `work`, but not the Job for which it waits.
+    An interrupt cancels `work`, but not the Job for which it waits. Raises RuntimeError in the thread of the background loop,
+    which would wait for itself for ever.
     """
-    future = asyncio.run_coroutine_threadsafe(work, background_loop())
+    loop = background_loop()
+    if threading.current_thread() is _threads[os.getpid()]:
+        work.close()
+        raise RuntimeError("the synchronous client is used in its own event loop; use `pc.AsyncClient` there, or another thread")
+    future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()
     except BaseException:
@@ -55,7 +65,18 @@ def iterated(stream: AsyncGenerator[T]) -> Iterator[T]:
             except StopAsyncIteration:
                 return
     finally:
-        run(stream.aclose())
+        run(_closed(stream))
+
+
+async def _closed(stream: AsyncGenerator[T]) -> None:
+    """Close a stream, also while the item before an interrupt is being cancelled."""
+    for _ in range(MOST_TRIES):
+        try:
+            await stream.aclose()
+        except RuntimeError:  # it is still running
+            await asyncio.sleep(TRY_SECONDS)
+        else:
+            return
 
 
 async def _next(stream: AsyncGenerator[T]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -47,11 +48,19 @@ class AsyncSweep(Generic[R]):
         return len(self.call.arguments)
 
     async def start(self, indices: Sequence[int], name: str, *, dry_run: bool = False) -> None:
-        """Submit the calls of these indices."""
+        """Submit the calls of these indices. When a part is refused, the parts before it are deleted again."""
         chunks = [indices[start : start + MOST_PODS] for start in range(0, len(indices), MOST_PODS)]
-        for number, chunk in enumerate(chunks):
-            part = name if len(chunks) == 1 else f"{name}-{number}"
-            self.parts.append((await self.client.submit_part(self.call, chunk, part, dry_run=dry_run), tuple(chunk)))
+        made: list[tuple[AsyncJob[R], tuple[int, ...]]] = []
+        try:
+            for number, chunk in enumerate(chunks):
+                part = name if len(chunks) == 1 else f"{name}-{number}"
+                made.append((await self.client.submit_part(self.call, chunk, part, dry_run=dry_run), tuple(chunk)))
+        except (errors.Rejected, errors.Forbidden):
+            for job, _ in made if not dry_run else ():
+                with contextlib.suppress(errors.PyroclastError):  # the refusal matters more
+                    await job.delete()
+            raise
+        self.parts += made
 
     async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the name in the standard library
         """Wait until all calls have ended. Failures are not raised."""
@@ -115,7 +124,7 @@ class AsyncSweep(Generic[R]):
             async with aclosing(job.as_completed()) as outcomes:
                 async for outcome in outcomes:
                     told.put_nowait(replace(outcome, index=indices[outcome.index]))
-        except errors.PyroclastError as error:
+        except Exception as error:  # noqa: BLE001 - the reader raises it; without it, the stream would never end
             told.put_nowait(error)
         told.put_nowait(None)
 

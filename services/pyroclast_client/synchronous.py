@@ -91,6 +91,8 @@ class Client:
 
         See `AsyncClient.submit`.
         """
+        if isinstance(anything, FlowCall):
+            anything = self.asynchronous.compiled_flow(anything)
         made = cast(
             "AsyncJob[Any] | AsyncSweep[Any] | AsyncFlow[Any]",
             run(self.asynchronous.submit(anything, name=name, dry_run=dry_run)),

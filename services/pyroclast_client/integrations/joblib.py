@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from joblib import register_parallel_backend
+from joblib._parallel_backends import AutoBatchingMixin
 from joblib.parallel import ParallelBackendBase
 
 from pyroclast_client.executors import Executor
@@ -14,8 +15,10 @@ from pyroclast_client.executors import Executor
 MOST_PODS: Final = 100  # at the same time, for `n_jobs=-1`
 
 
-class PyroclastBackend(ParallelBackendBase):  # type: ignore[misc]  # joblib has no types here
+class PyroclastBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # joblib has no types here
     """Runs batches with `Executor`: `parallel_config("pyroclast", n_jobs=10, cpu=1, image="registry.example/lab:1")`.
+
+    As with loky, batches grow until they take long enough for a pod, and parallel calls in a batch use threads of its pod.
 
     Args:
         nesting_level: joblib's nesting level of the backend.
@@ -24,6 +27,8 @@ class PyroclastBackend(ParallelBackendBase):  # type: ignore[misc]  # joblib has
 
     supports_retrieve_callback = True
     default_n_jobs = -1
+    MIN_IDEAL_BATCH_DURATION = 10.0
+    MAX_IDEAL_BATCH_DURATION = 120.0
 
     def __init__(self, nesting_level: int | None = None, **options: Any) -> None:  # noqa: ANN401 - the options of `task`
         super().__init__(nesting_level=nesting_level)

@@ -599,6 +599,31 @@ def test_user_role_suffices_for_the_client_and_no_payload_secrets_remain(
         time.sleep(0.2)
 
 
+def test_a_refused_resubmission_leaves_the_secret_of_the_running_job(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same program runs again, and the Job is refused now: by a quota, a closed queue, or a webhook."""
+
+    async def refused(*_: object, **__: object) -> None:
+        raise errors.Rejected("the queue is closed")
+
+    running = local.submit(divided.call(8, 2), name="kept")
+    with monkeypatch.context() as patched:
+        patched.setattr("pyroclast_client.asynchronous.create_job", refused)
+        with pytest.raises(errors.Rejected, match="the queue is closed"):
+            local.submit(divided.call(8, 2), name="kept")
+        with pytest.raises(errors.Rejected, match="the queue is closed"):
+            local.submit(divided.call(8, 2), name="never")
+    assert running.result(200) == 4.0
+    assert local.submit(divided.call(8, 2), name="never").result(200) == 4.0
+
+
+def test_a_flow_function_may_use_the_client(local: pc.Client) -> None:
+    @pc.flow
+    def as_many_as_queues() -> Any:
+        return divided(8.0 * len(local.queues()), len(local.queues()))
+
+    assert local.submit(as_many_as_queues.call()).result(200) == 8.0
+
+
 def test_a_killed_call_of_a_sweep_is_tried_again_and_one_over_its_timeout_is_not(local: pc.Client, tmp_path: Path) -> None:
     @pc.task(cpu="50m", retries=1, timeout=20)
     def dies_once(how: str) -> int:
