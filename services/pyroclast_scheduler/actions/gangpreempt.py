@@ -14,7 +14,7 @@ def execute(session: Session, arguments: Arguments) -> None:
     """Evict pods for starving jobs from jobs of the same queue."""
 
     def may_lose(owner: Job, preemptor: Preemptor) -> bool:
-        is_lower = owner.facts.queue == preemptor.queue and owner.facts.priority < preemptor.priority
+        is_lower = owner.facts.queue == preemptor.queue and owner.facts.lowest_priority < preemptor.priority
         return is_lower and (owner.facts.may_be_preempted or session.is_low(owner))
 
     def may_go(owner: Job, task: Task) -> bool:

@@ -158,13 +158,12 @@ class _Preemption:
     def against_others(self, job: Job) -> Statement | None:
         """Preempt from other jobs. Return what makes room for the job, applied; None if nothing does."""
         infeasible = None if self._dry_run_for(job) is not None else self.search.infeasible
-        highest = job.facts.priority - (
-            not job.facts.group.keeps_phase
-        )  # a group of Kubernetes evicts nobody of its own priority
 
         def take(statement: Statement, task: Task) -> None:
             def may_go(owner: Job, victim: Task) -> bool:
-                is_below = owner.facts.queue == job.facts.queue and owner.facts.priority <= highest
+                # a group of Kubernetes evicts nobody of its own priority
+                highest = job.facts.granted(task.facts) - (not job.facts.group.keeps_phase)
+                is_below = owner.facts.queue == job.facts.queue and owner.facts.granted(victim.facts) <= highest
                 return owner is not job and is_below and self._may_go(task, owner, victim)
 
             kind = None if infeasible is None else infeasible.kind(job, task)

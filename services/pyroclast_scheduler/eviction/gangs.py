@@ -189,7 +189,7 @@ class _Search:
         self, session: Session, kind: GangKind, residents: Residents, freeable: Freeable, job: Job, *, is_whole_allowed: bool
     ) -> None:
         self.session, self.kind, self.residents, self.job, self._amounts = session, kind, residents, job, freeable
-        self.preemptor = Preemptor(job.facts.queue, job.facts.priority)
+        self.preemptor = Preemptor(job.facts.queue, job.facts.preemptor_priority)
         self.is_whole_allowed = is_whole_allowed
         pending = pending_by_sub_job(session, job)
         required = required_parts(session, job)

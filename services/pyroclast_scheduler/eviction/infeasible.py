@@ -61,7 +61,7 @@ class InfeasibleNodesCache:
 class InfeasibleNodes:
     """The infeasible nodes by kind of task, for one action. `book`: the results for the next session, which `close` fills.
 
-    Tasks of the same shape, role and priority are of one kind, unless other pods or claims distinguish them. A kind spans one
+    Tasks of the same shape, role and priorities are of one kind, unless other pods or claims distinguish them. A kind spans one
     job, or all unchanged jobs of one equivalence class.
     """
 
@@ -84,7 +84,7 @@ class InfeasibleNodes:
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
         own = self._claims(facts) if facts.shape.has_claims else ()
         whose, domain = self._session.kind(job), frozenset(self._domains.get(job.facts.key, {}).items())
-        what = (id(facts.shape), facts.role, facts.priority, facts.is_preemptable, facts.part)
+        what = (id(facts.shape), facts.role, facts.priority, job.facts.granted(facts), facts.is_preemptable, facts.part)
         kind = (whose or job.facts.key, *what, signature, own, domain)
         if whose is not None and own is not None:
             self._shared[kind] = facts.shape

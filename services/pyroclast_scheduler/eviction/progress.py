@@ -6,9 +6,9 @@ enough: a pod that frees more than is asked for leaves its queue below what it d
 two jobs of equal priority do the same to each other if no plugin orders them.
 
 Reclaim and gangreclaim must lower the sum over queues and resources of max(0, deserved - allocated), in parts of the cluster.
-Preempt takes from a lower level of (priority of the job, priority of the pod), or in the same level from a job that keeps at
-least the share that the preemptor gets. So does reclaim if no plugin knows what queues deserve. Placing pods makes no measure
-worse. The proof and its bound are in `docs/decisions/0017-evictions-end.md`.
+Preempt takes from a lower level of (priority that the API server gave, priority of the task), or in the same level from a job
+that keeps at least the share that the preemptor gets. So does reclaim if no plugin knows what queues deserve. Placing pods makes
+no measure worse. The proof and its bound are in `docs/decisions/0017-evictions-end.md`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,17 @@ def is_step_forward(session: Session, moves: Sequence[Move], *, is_reclaim: bool
 
 def outranks(session: Session, moves: Sequence[Move]) -> bool:
     """Whether the placed pods of `moves`, which are applied, may take from the evicted ones by priorities and shares."""
+    is_own = len({move.job.facts.key for move in moves}) == 1  # in one job, its own task priorities decide alone
     gone, placed = (
-        {(move.job.facts.key, task.facts.priority): move.job for move in moves for task in move.tasks if is_gone(move)}
+        {
+            (move.job.facts.key, (0 if is_own else move.job.facts.granted(task.facts), task.facts.priority)): move.job
+            for move in moves
+            for task in move.tasks
+            if is_gone(move)
+        }
         for is_gone in (_is_eviction, lambda move: not _is_eviction(move))
     )
-    levels = {key: (job.facts.priority, key[1]) for key, job in (gone | placed).items()}
+    levels = {key: key[1] for key in gone | placed}
     for key, job in placed.items():
         level = levels[key]
         if any(levels[other] > level for other in gone):

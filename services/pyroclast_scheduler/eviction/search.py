@@ -187,4 +187,4 @@ class VictimSearch:
 
 
 def _preemptor(wish: Wish) -> Preemptor:
-    return Preemptor(wish.job.facts.queue, wish.job.facts.priority)
+    return Preemptor(wish.job.facts.queue, wish.job.facts.granted(wish.task.facts))

@@ -80,9 +80,8 @@ def equivalence_class(
         labels = task.pod.metadata.labels
         kept = _without(labels, passed_over) if read is None else {key: labels[key] for key in read & labels.keys()}
         policy = task.pod.spec.preemption_policy
-        counts[
-            id(shape), task.role, task.part, task.priority, task.is_preemptable, policy, tuple(sorted(kept.items())), claims
-        ] += 1
+        ranks = task.priority, task.pod.spec.priority
+        counts[id(shape), task.role, task.part, ranks, task.is_preemptable, policy, tuple(sorted(kept.items())), claims] += 1
     meta = group.metadata
     own = _without(meta.labels, _IGNORED_LABELS) if read is None else {key: meta.labels.get(key, "") for key in _READ_LABELS}
     texts = _without(meta.annotations, _IGNORED_ANNOTATIONS), own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import EllipsisType
+from typing import Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
@@ -19,6 +20,7 @@ from pyroclast_scheduler.model.resource_sums import Contribution, Tally, TaskSum
 from pyroclast_scheduler.model.shapes import PlacementLabels
 from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus, seconds_of
 
+_LOWEST: Final = -(1 << 31)
 WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 
 
@@ -40,6 +42,7 @@ class JobFacts:
 
     __slots__ = (
         "_class",
+        "_granted",
         "_placement_labels",
         "_strict_class",
         "_vectors",
@@ -100,6 +103,7 @@ class JobFacts:
         self._placement_labels = placement_labels
         self._strict_class: bytes | EllipsisType | None = ...
         self._class: tuple[int, bytes | None] = (-1, None)
+        self._granted: tuple[int, int] | None = None
         self._vectors: dict[str, tuple[Sequence[str], Floats]] = {}
         text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE))
         self.is_preemptable = bool(parse_bool(text or ""))
@@ -137,6 +141,37 @@ class JobFacts:
     def is_waiting(self) -> bool:
         """Whether the job waits to be enqueued, for members, or for nodes of pending tasks."""
         return self.phase in WAITING_PHASES or bool(self.tally[TaskStatus.PENDING])
+
+    def granted(self, task: TaskFacts) -> int:
+        """Return the priority of a pod by which it may evict others: the one that the API server gave to the pod.
+
+        A user may name any PriorityClass on a Job, but a ResourceQuota may forbid it to the pods. So the class of the Job decides
+        only for a native group, or for a pod without a priority. A pod that does not exist yet evicts nobody by another class.
+        """
+        spec, own = task.pod.spec, self.group.spec
+        if own.priority is not None:
+            return self.priority
+        if spec.priority is not None:
+            return spec.priority
+        is_other = spec.priority_class_name not in {"", None, own.priority_class_name}
+        return _LOWEST if is_other else self.priority
+
+    @property
+    def preemptor_priority(self) -> int:
+        """The priority by which the gang may evict other gangs: the lowest of its pending pods, as it is placed as a whole."""
+        return self._granted_range()[0]
+
+    @property
+    def lowest_priority(self) -> int:
+        """The lowest priority of the pods that are on nodes: no pod of the job goes for a preemptor that is not above it."""
+        return self._granted_range()[1]
+
+    def _granted_range(self) -> tuple[int, int]:
+        if self._granted is None:
+            pending = (self.granted(task) for task in self.tasks if task.status is TaskStatus.PENDING)
+            placed = (self.granted(task) for task in self.tasks if task.status is not TaskStatus.PENDING)
+            self._granted = min(pending, default=self.priority), min(placed, default=self.priority)
+        return self._granted
 
     @property
     def equivalence_class(self) -> bytes | None:

@@ -1,4 +1,8 @@
-"""Plugin priority: jobs and tasks with higher priority are served first, and may preempt those with lower priority."""
+"""Plugin priority: jobs and tasks with higher priority are served first, and may preempt those with lower priority.
+
+The order follows the priority of the PodGroup. Which job evicts another follows from the priorities that the API server gave to
+their pods.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +30,22 @@ class Priority:
             sub_job_order=lambda _, sub_job: -sub_job.priority,
             job_starving=lambda job: job.tally.ready + job.tally[TaskStatus.PIPELINED] < len(job.facts.tasks),
             preemptable=_lower,
-            spares_preempted=lambda job, preemptor: job.facts.priority >= preemptor.priority,
+            spares_preempted=lambda job, preemptor: job.facts.lowest_priority >= preemptor.priority,
             unified_evictable=_lower_gangs,
         )
 
 
 def _lower_gangs(wish: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return tasks of jobs with lower priority in the same queue; between queues, priority does not count."""
-    return [each for each in candidates if wish.is_reclaim or each[0].facts.priority < wish.job.facts.priority]
+    """Return tasks with lower priority of other jobs in the same queue; between queues, priority does not count."""
+    level = wish.job.facts.preemptor_priority
+    return [(owner, task) for owner, task in candidates if wish.is_reclaim or owner.facts.granted(task.facts) < level]
 
 
 def _lower(preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
-    """Return tasks of jobs with lower priority, and tasks with lower priority of the same job."""
+    """Return tasks with lower priority, of other jobs and of the same job."""
+    level = job.facts.granted(preemptor.facts)
     return [
         (owner, task)
         for owner, task in candidates
-        if (task.facts.priority < preemptor.facts.priority if owner is job else owner.facts.priority < job.facts.priority)
+        if (task.facts.priority < preemptor.facts.priority if owner is job else owner.facts.granted(task.facts) < level)
     ]

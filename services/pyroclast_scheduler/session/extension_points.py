@@ -81,7 +81,7 @@ class VictimRule(Protocol):
 
 
 class Preemptor(NamedTuple):
-    """What jobs have in common for which pods of other jobs are evicted: the name of their queue, and their priority."""
+    """What jobs have in common for which pods of other jobs are evicted: the queue, and the priority of their pods."""
 
     queue: str
     priority: int

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -136,3 +137,33 @@ def test_only_the_large_victim_is_evicted_when_it_alone_frees_enough():
     world.cycle()
     assert world.pods["high-0"][2] == "n"
     assert world.pods["a-0"][2] == "n"
+
+
+HIGH, LOW = 1_000_000, 1
+BY_PODS = {
+    "a class that the pods do not have evicts nobody": (HIGH, LOW, LOW, LOW, []),
+    "a class that the pods do not have protects nobody": (LOW, HIGH, HIGH, LOW, ["v1"]),
+    "the priority of the pods evicts, whatever the class of the Job": (LOW, HIGH, LOW, LOW, ["v1"]),
+    "the priority of the pods protects, whatever the class of the Job": (HIGH, HIGH, LOW, HIGH, []),
+    "pods without a priority have that of the class": (HIGH, None, LOW, None, ["v1"]),
+}
+
+
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt"])
+@pytest.mark.parametrize(("mine", "my_pod", "theirs", "their_pod", "want"), BY_PODS.values(), ids=BY_PODS)
+def test_the_priority_that_the_api_server_gave_to_pods_decides_who_evicts(action, mine, my_pod, theirs, their_pod, want):
+    def of(priority):
+        return {} if priority is None else {"prio": priority}
+
+    cache = Cache()
+    runner.feed(
+        cache,
+        {
+            "nodes": [["n", 4, "4Gi"]],
+            "queues": [["root", {}], ["q", {}]],
+            "podgroups": [["victim", "q", 1, {"class": theirs, "phase": "Running"}], ["new", "q", 1, {"class": mine}]],
+            "pods": [["v1", "victim", "n", 4, "1Gi", of(their_pod)], ["p1", "new", "-", 4, "1Gi", of(my_pod)]],
+        },
+    )
+    _, commits = committed(cache, chosen(f"allocate, {action}"))
+    assert [each.task.name for commit in commits for each in commit.evictions] == want

@@ -37,19 +37,20 @@ class World:
 
     def __init__(self, monkeypatch, plugins="priority gang predicates"):
         self.configuration = one_tier(plugins.split(), "allocate, preempt")
-        self.cache, self.memory, self.rows = prepared(["q"], 3), {}, set()
+        self.cache, self.memory, self.rows, self.pods = prepared(["q"], 3), {}, set(), {}
         for i in range(NODES):
             self.cache.node_changed(None, objects.node([f"n{i}", 2, "64Gi"]))
             self.job(f"j{i}", 2, f"n{i}")
         self.job("waits", 1, "-")
         record(monkeypatch, self.rows)
 
-    def job(self, name, size, node, *, rank=1):
-        group = objects.pod_group([name, "q", 1, {"class": rank}])
+    def job(self, name, size, node, *, rank=1, minimum=1):
+        group = objects.pod_group([name, "q", minimum, {"class": rank}])
         self.cache.group_changed(self.cache.groups.written(f"t/{name}"), group)
-        if not self.cache.groups.tasks_of(f"t/{name}"):
-            for i in range(size):
-                self.cache.pod_changed(None, objects.pod([f"{name}-{i}", name, node, 1, "1Gi", {"prio": rank}]))
+        for i in range(size):
+            before = self.pods.get((name, i))
+            self.pods[name, i] = objects.pod([f"{name}-{i}", name, node, 1, "1Gi", {"prio": rank}])
+            self.cache.pod_changed(before, self.pods[name, i])
 
     def session(self):
         """The rows that are asked for who could go there, and what is evicted."""
@@ -106,7 +107,7 @@ def test_a_job_that_gains_a_pod_in_the_session_may_lose_another_to_preemption(mo
     world.cache.node_changed(None, objects.node(["own", 1, "64Gi", {"labels": {"own": "j5"}, "taints": ["own=j5:NoSchedule"]}]))
     stranger = objects.pod(["s", "", "own", 1, "1Gi"])
     world.cache.pod_changed(None, stranger)
-    world.cache.group_changed(world.cache.groups.written("t/j5"), objects.pod_group(["j5", "q", 2, {"class": 0}]))
+    world.job("j5", 2, "n5", rank=0, minimum=2)
     third = {"prio": 0, "sel": {"own": "j5"}, "tolerate": "own=j5:NoSchedule"}
     world.cache.pod_changed(None, objects.pod(["j5-2", "j5", "-", 1, "1Gi", third]))
     world.settle()
@@ -173,7 +174,7 @@ def test_preempt_results_found_without_a_plugin_are_discarded_when_it_is_enabled
     tiers = "[plugins: [{name: priority}], plugins: [{name: gang}, {name: predicates}]]"
     whole = configured(f"actions: allocate, preempt\ntiers: {tiers}")
     for i in range(NODES):
-        world.cache.group_changed(world.cache.groups.written(f"t/j{i}"), objects.pod_group([f"j{i}", "q", 2, {"class": 0}]))
+        world.job(f"j{i}", 2, f"n{i}", rank=0, minimum=2)
     world.configuration = whole.without({"priority"})
     world.settle()
     world.configuration = whole
