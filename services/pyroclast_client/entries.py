@@ -103,7 +103,7 @@ class Gathered(Builder):
         if self._choice is not None and self._chosen is None:
             refuse("a call in a switch, outside its cases,", "with case(exit_code=3):")
         name = self._fresh(re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task")
-        node = Node(name, None if loop is None else len(arguments))
+        node = Node(name, None if loop is None else len(arguments), pods=task.options.gang.size)
         condition = reduce(and_, (block.condition for block in self._blocks)) if self._blocks else None
         entry = Entry(node, task, arguments, order, loop, tuple(nodes_in(arguments)), condition)
         for each in entry.targets:

@@ -1,14 +1,16 @@
 """The building blocks of a flow while its function runs: nodes represent values, and conditions represent outcomes.
 
 The function runs once, before any of its tasks, so what a task returns does not exist yet. Python would take a node as an
-ordinary object: `grade == "good"` would be False, `if node.exit_code:` always true, and an f-string would contain the node's
+ordinary object: `if grade == "good"` would be False, `if node.exit_code:` always true, and an f-string would contain the node's
 name. The flow would take the wrong branch, and nobody would see it. So every operation of Python on what does not exist yet
-raises FlowError with what to write instead. Only what a flow can evaluate later has a result: comparisons of exit codes with
-numbers, and `&`, `|` and `~` of conditions.
+raises FlowError with what to write instead. Only what a flow can evaluate later has a result: comparisons of values with
+constants and of exit codes with numbers, and `&`, `|` and `~` of conditions.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -138,9 +140,10 @@ for _word, _name in {**_COMPARISONS, **_OPERATORS, **_FUNCTIONS}.items():
 class Node(Unknown):
     """The future value of a task. A node can be passed to other tasks, and `when` can test its outcome."""
 
-    def __init__(self, name: str, rounds: int | None = None) -> None:
+    def __init__(self, name: str, rounds: int | None = None, *, pods: int = 1) -> None:
         self.name = name
         self.rounds = rounds
+        self.pods = pods
 
     def __repr__(self) -> str:
         return f"<node {self.name}>"
@@ -177,13 +180,45 @@ class Node(Unknown):
         """Return this node for `after`, satisfied as soon as the node's pods accept connections on the port."""
         return Listening(self, port)
 
+    def _compared(self, operator: str, other: object) -> Condition:
+        """Return the condition that compares the value of the task, which must be a short string, number or boolean."""
+        is_comparable = isinstance(other, bool | int | str) or (isinstance(other, float) and math.isfinite(other))
+        if self.rounds is not None or not is_comparable:
+            self.refuse_use(f"`{operator} {other!r}`")
+        literal = json.dumps(other, ensure_ascii=False)
+        value = "outputs.value" if self.pods == 1 else "outputs[0].value"  # the value of a gang is that of its first pod
+        text = f'targets["{self.name}"].{value} {operator} {literal}'
+        return Condition((self,), text=text, compared=(operator, other))
+
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]  # returns a condition, not a bool
+        """Return the condition that the value of the task equals `other`."""
+        return self._compared("==", other)
+
+    def __ne__(self, other: object) -> Condition:  # type: ignore[override]  # see above
+        """Return the condition that the value of the task differs from `other`."""
+        return self._compared("!=", other)
+
+    def __lt__(self, other: object) -> Condition:
+        return self._compared("<", other)
+
+    def __le__(self, other: object) -> Condition:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: object) -> Condition:
+        return self._compared(">", other)
+
+    def __ge__(self, other: object) -> Condition:
+        return self._compared(">=", other)
+
+    __hash__ = Unknown.__hash__
+
     def refuse_use(self, operation: str) -> NoReturn:
         """See `Unknown.refuse_use`."""
         instead = f"a task with the argument {self.name}"
         if operation == "`if`":
             instead = "with pc.when(node.succeeded):"
-        elif operation.strip("`") in _COMPARISONS:
-            instead = f"with pc.when(check({self.name}).exit_code == 3):` and a task `check(value)"
+        elif operation.strip("`").split(" ")[0] in _COMPARISONS:
+            instead = "with pc.when(node == 3): with a string, a number or a boolean"
         refuse(f"{operation} on {self.name}, which has no value yet", instead)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -279,10 +314,12 @@ class Condition(Unknown):
     text: str
     target: Node | None = None
     phases: tuple[str, ...] = field(default=())
+    compared: tuple[str, object] | None = None
 
     def refuse_use(self, operation: str) -> NoReturn:
         """See `Unknown.refuse_use`."""
-        refuse(f"{operation} on an outcome that is not known yet", "with pc.when(node.succeeded):")
+        instead = "node.succeeded" if self.compared is None else "node == 3"
+        refuse(f"{operation} on an outcome that is not known yet", f"with pc.when({instead}):")
 
     def __and__(self, other: Condition) -> Condition:
         return Condition((*self.nodes, *other.nodes), f"({self.text}) && ({other.text})")

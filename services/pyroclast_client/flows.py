@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from pyroclast_client import defaults
 from pyroclast_client.entries import nodes_in
-from pyroclast_client.errors import Usage
+from pyroclast_client.errors import FlowError, Usage
 from pyroclast_client.flow_compilation import FlowCall, FlowDefinition
 from pyroclast_client.flow_values import Builder, Case, Cases, Condition, Item, Loop, Node, Order, building, refuse
 from pyroclast_client.options import Definition
 from pyroclast_client.payload import Arguments
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 @dataclass
@@ -54,11 +57,30 @@ class Rehearsal(Builder):
     @contextmanager
     def when(self, condition: Condition) -> Iterator[None]:
         """See `pyroclast_client.flow_values.when`."""
+        if condition.compared is not None:
+            with self._when_compared(condition.nodes[0], *condition.compared):
+                yield
+            return
         if condition.target is None:
             refuse("a combined condition, or one by exit code, in a flow that runs here", "node.succeeded or node.failed")
         self._failures.pop(condition.target.name, None)  # the flow handles this failure
         self._last = self.outcomes[condition.target.name] in condition.phases
         holds = self._last
+        with self._if(holds):
+            yield
+        self._last = holds
+
+    @contextmanager
+    def _when_compared(self, node: Node, operator: str, other: object) -> Iterator[None]:
+        """As `when`, for a comparison of a value. As in a flow, a value of another kind has no order: the flow fails."""
+        if node.name not in self.values:
+            failure = self._failures.pop(node.name, None)
+            raise FlowError(f"{node.name} is {self.outcomes[node.name]} and has no value to compare") from failure
+        value = self.values[node.name]
+        try:
+            self._last = holds = bool(_OPERATORS[operator](value, other))
+        except TypeError as error:
+            raise FlowError(f"{node.name}: {error}") from None
         with self._if(holds):
             yield
         self._last = holds

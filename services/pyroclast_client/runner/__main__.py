@@ -90,8 +90,11 @@ class Run:
         start, length = places[number if len(places) > 1 else 0]
         return self.blobs[start : start + length]
 
-    def finish(self, kind: str, encoding: str, payload: bytes) -> None:
-        """Write the result to the termination message, the log or the store, depending on its size."""
+    def finish(self, kind: str, encoding: str, payload: bytes, value: object = None) -> None:
+        """Write the result to the termination message, the log or the store, depending on its size.
+
+        `value`: what conditions of the flow may read; see `sealing.shown`.
+        """
         store, place = str(self.header.get("store") or ""), "inline"
         if len(payload) > sealing.INLINE_BYTES:
             place = "log"
@@ -106,6 +109,8 @@ class Run:
             sys.stdout.write("".join(line + "\n" for line in sealing.frames(payload)))
             sys.stdout.flush()
         message = sealing.sealed(self.key, kind, encoding, place, self.index, self.attempt, payload)
+        if extra := sealing.shown(value):
+            message = json.dumps({**json.loads(message), **extra}, separators=(",", ":"))
         with open(self.told, "w") as file:
             file.write(message)
 
@@ -303,7 +308,7 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
         return UNPICKLABLE
     if run.header.get("entry") and run.header.get("store") and run.index == 0:
         run.keep(payload)
-    run.finish("value", run.header["serializer"], payload)
+    run.finish("value", run.header["serializer"], payload, value if run.header.get("entry") else None)
     return 0
 
 

@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import importlib
 import json
+import math
 import os
 import re
 from collections.abc import Iterable
@@ -20,6 +21,9 @@ from typing import Any
 
 INLINE_BYTES = 2048
 """A result up to this size in bytes is in the termination message. Kubelets keep 4,096 bytes of a termination message."""
+
+SHOWN_CHARACTERS = 256
+"""A longer value of a function is not shown to the conditions of a flow."""
 
 LOG_BYTES = 1 << 20
 """A result up to this size in bytes is at the end of the log."""
@@ -44,6 +48,17 @@ class NotMounted(Exception):
 
 class SealError(Exception):
     """The result does not have the seal, or differs from the result that was sealed."""
+
+
+def shown(value: Any) -> dict[str, Any]:
+    """Return the part of a message that conditions of flows can read: the value, if it is a short scalar.
+
+    The seal does not cover this part, and no client reads it.
+    """
+    is_scalar = value is not None and type(value) in {bool, int, float, str}
+    if not is_scalar or len(str(value)) > SHOWN_CHARACTERS or (type(value) is float and not math.isfinite(value)):
+        return {}
+    return {"value": value}
 
 
 def sealed(key: bytes, kind: str, encoding: str, place: str, index: int, attempt: str, payload: bytes) -> str:

@@ -20,6 +20,7 @@ from pyroclast.api.records.meta import Meta, Wire
 from pyroclast.api.records.pods import PodSpec
 from pyroclast.api.run_lengths import alike_keys, digest, worth_key
 from pyroclast.api.waiting import Waiting, read_waiting
+from pyroclast.lifecycle.flow.outputs import outputs_of
 from pyroclast.resources.pods import as_stored, effective
 from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds, whole_amounts
@@ -129,12 +130,17 @@ def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
 
 
 def phase_facts(job: Job) -> list[dict[str, Any]]:
-    """Return the rows of `job_phases`: the phases that the Job has reached."""
-    rows = []
+    """Return the rows of `job_phases`: the phases that the Job has reached.
+
+    The message of the phase in which a Job of a flow ended is what the Job put out, as JSON.
+    """
+    rows, end = [], job.status.state.phase
+    outputs = outputs_of(job)[0] if end.is_finished else ""
     for each in job.status.conditions:
         at = seconds(each.last_transition_time)
         if at is not None and each.status:
-            rows.append({"job": job.metadata.uid, "at": at, "name": clipped(each.status, 63), "message": None})
+            message = outputs if each.status == end and outputs else None
+            rows.append({"job": job.metadata.uid, "at": at, "name": clipped(each.status, 63), "message": message})
     return _thinned(rows)
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import pyroclast.client as pc
+from pyroclast.lifecycle.flow import expressions
 from pyroclast_client import errors
 from pyroclast_client.compilation import Surroundings
 from pyroclast_client.flow_handles import remaining_flow
@@ -385,18 +386,80 @@ OF_NODES = {
     "array": lambda value: value.__array__(),
 }
 COMPARED = {"less", "greater-reflected", "equal-reflected"}  # conditions, if the exit code is compared with a number
+OF_VALUES = {"equal", "equal-reflected", "less"}  # conditions, if the value is compared with a constant
 
 
-@pytest.mark.parametrize("use", OF_NODES.values(), ids=OF_NODES)
+@pytest.mark.parametrize("use", [use for name, use in OF_NODES.items() if name not in OF_VALUES])
 def test_operation_on_a_value_that_does_not_exist_yet_raises_flow_error(use):
     @pc.flow
     def using():
         use(extract("1"))
 
-    with pytest.raises(errors.FlowError, match="on extract, which has no value yet, cannot be compiled; use `"):
+    with pytest.raises(errors.FlowError, match=r"(has no value yet|is not known yet), cannot be compiled; use `"):
         using.call().compiled(AROUND)
-    with pytest.raises(errors.FlowError, match="has no value yet"):
+    with pytest.raises(errors.FlowError, match=r"(has no value yet|is not known yet)"):
         using.local()
+
+
+COMPARISONS = {
+    "good": (lambda value: value == "good", '== "good"'),
+    "a quote": (lambda value: value != 'a"\n\u00e9', '!= "a\\"\\n\u00e9"'),
+    "3": (lambda value: value >= 3, ">= 3"),
+    "from the left": (lambda value: value < 0.5, "< 0.5"),
+    "a boolean": (lambda value: value == True, "== true"),  # noqa: E712 - what users write
+}
+
+
+@pytest.mark.parametrize(("compared", "want"), COMPARISONS.values(), ids=COMPARISONS)
+def test_comparison_of_a_value_with_a_constant_becomes_a_condition_on_its_outputs(compared, want):
+    @pc.flow
+    def choosing():
+        with pc.when(compared(report()) & compared(report())):
+            alarm()
+
+    entry = entries_of(choosing)["alarm"]
+    one, other = (f'targets["{name}"].outputs.value {want}' for name in ("report", "report-2"))
+    assert entry["if"]["expression"] == f"({one}) && ({other})"
+    assert expressions.check(entry["if"]["expression"], in_loop=False) == ""
+
+
+@pytest.mark.parametrize("other", [None, [1], float("nan"), {}], ids=str)
+def test_comparison_with_what_a_flow_cannot_compare_raises_flow_error(other):
+    @pc.flow
+    def choosing():
+        with pc.when(report() == other):
+            alarm()
+
+    with pytest.raises(errors.FlowError, match="with a string, a number or a boolean"):
+        choosing.call().compiled(AROUND)
+
+
+@pytest.mark.parametrize(("value", "ran"), [(0.95, ["high"]), (0.5, ["low"])])
+def test_comparison_of_a_value_chooses_in_a_flow_that_runs_here(value, ran):
+    seen = []
+
+    @pc.task
+    def grade() -> float:
+        return value
+
+    @pc.task
+    def note(what: str) -> None:
+        seen.append(what)
+
+    @pc.flow
+    def choosing():
+        with pc.when(grade() > 0.9):
+            note("high")
+        with pc.otherwise():
+            note("low")
+
+    choosing.local()
+    assert seen == ran
+
+
+def test_runner_shows_short_scalars_beside_the_sealed_result():
+    values = [0.5, "x", True, 7, None, [1], "x" * 300, float("inf")]
+    assert [sealing.shown(value) for value in values] == [*({"value": value} for value in values[:4]), {}, {}, {}, {}]
 
 
 @pytest.mark.parametrize("use", [use for name, use in OPERATIONS.items() if name not in COMPARED])

@@ -29,7 +29,7 @@ from pyroclast_recorder.app import Recorder, RecorderMetrics
 from pyroclast_recorder.database.connections import DatabaseUnavailable
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import gaps, jobs, node_states, pods
-from pyroclast_recorder.facts.jobs import job_facts, prediction_facts
+from pyroclast_recorder.facts.jobs import job_facts, phase_facts, prediction_facts
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.facts.pods import pod_facts
 from pyroclast_recorder.hourly_usage import held
@@ -266,6 +266,14 @@ async def test_nodes_make_a_row_only_when_they_change(laboratory: Laboratory) ->
     await asyncio.sleep(1.1)
     laboratory.start()
     await until([there[0], ("n1", '{"cpu":4000}', 1), there[1], ("n2", "{}", 0)])
+
+
+def test_history_keeps_what_a_job_of_a_flow_put_out_with_the_phase_in_which_it_ended() -> None:
+    conditions = [{"status": phase, "lastTransitionTime": LONG_AGO} for phase in ("Running", "Completed")]
+    outputs = [{"task": "t", "index": 0, "message": '{"score": 0.9}'}]
+    status = {"state": {"phase": "Completed"}, "conditions": conditions, "outputs": outputs}
+    job = msgspec.convert({"spec": {"tasks": [{"name": "t", "replicas": 1}]}, "status": status}, Job)
+    assert [(row["name"], row["message"]) for row in phase_facts(job)] == [("Running", None), ("Completed", '{"score":0.9}')]
 
 
 def test_labels_and_names_of_64_kib_are_cut_to_what_the_tables_keep() -> None:
