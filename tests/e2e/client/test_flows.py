@@ -117,6 +117,28 @@ def test_switch_chooses_one_branch_by_exit_code_and_patch_changes_its_job(local:
         assert flow[chosen].object()["spec"].get("ttlSecondsAfterFinished") == (86400 if code == 3 else None)
 
 
+def test_comparison_of_a_value_chooses_the_branch_when_the_flow_runs(local: pc.Client) -> None:
+    @pc.task
+    def grade(name: str) -> str:
+        return name
+
+    @pc.task
+    def said(text: str) -> str:
+        return text
+
+    @pc.flow
+    def choosing():
+        with pc.when((grade("good") == "good") & (train([1]) > 0.5)):
+            said("high")
+        with pc.otherwise():
+            said("low")
+        with pc.when(grade("bad") != "bad"):
+            said("never")
+
+    entries = choosing.run().wait(200).status.entries
+    assert [entries[name] for name in ("said", "said-2", "said-3")] == ["Completed", "Skipped", "Skipped"]
+
+
 def test_wait_for_a_failed_flow_raises_and_names_the_failed_entry(local: pc.Client) -> None:
     @pc.task
     def broken() -> None:
