@@ -46,6 +46,7 @@ from pyroclast.rules import (
     queues,
     submitters,
 )
+from pyroclast.rules.jobs.defaults import default_warnings
 from pyroclast.rules.jobs.warnings import class_warnings, scheduler_warnings
 from pyroclast.rules.lookups import JobOptions, queue_warnings
 from pyroclast.rules.meaning import same_meaning
@@ -121,7 +122,8 @@ def _with_queues(result: Answer, review: Review, known: Known) -> Answer:
 
 
 def _default_job(review: Review, known: Known) -> Answer:
-    return Answer(patch=[*jobs.default(review.object, scheduler_name=_scheduler(known)), *_stamp(review, known)])
+    patch = [*jobs.default(review.object, scheduler_name=_scheduler(known)), *_stamp(review, known)]
+    return Answer(Verdict(warnings=default_warnings(review.object)), patch)
 
 
 def _restore_job(review: Review, known: Known) -> Answer:

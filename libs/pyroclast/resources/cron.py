@@ -116,7 +116,7 @@ def parse(schedule: str) -> Schedule:
         try:
             return Every(max(1, nanoseconds(schedule.removeprefix(EVERY)) // 10**9))
         except DurationError as error:
-            raise CronError(str(error)) from None
+            raise CronError(f"{schedule}: {error}") from None
     if schedule.startswith("@"):
         if schedule not in DESCRIPTORS:
             raise CronError(f"{schedule} is none of {', '.join(DESCRIPTORS)}, @every <duration>")
@@ -164,6 +164,8 @@ def _range(item: str, part: _Field) -> tuple[int, int, int, bool]:
     if steps:
         step = _number(steps[0], part, {})
         high = part.high if not rest else high
+    if part.low <= high < low <= part.high:
+        raise CronError(f"{part.name} {item}: the range ends before it begins")
     if low < part.low or high > part.high or low > high:
         raise CronError(f"{part.name} {item}: numbers go from {part.low} to {part.high}")
     if step == 0:
@@ -176,5 +178,6 @@ def _number(text: str, part: _Field, names: Mapping[str, int]) -> int:
         return names[text.lower()]
     digits = text.removeprefix("+")
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= LONGEST_NUMBER):
-        raise CronError(f"{part.name} {text}: not a number")
+        known = f" and none of {', '.join(names).upper()}" if names else ""
+        raise CronError(f"{part.name} {text}: not a number{known}")
     return int(digits)

@@ -61,6 +61,8 @@ def _documents(file: str) -> list[dict[str, Any]]:
         raise Failure(f"open {file}: {(error.strerror or str(error)).lower()}") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise Failure(f"{file} is not YAML: {error}") from error
+    listed = [each["items"] if isinstance(each, dict) and isinstance(each.get("items"), list) else [each] for each in documents]
+    documents = [each for items in listed for each in items]
     for document in documents:
         if not isinstance(document, dict) or not isinstance(document.get("metadata", {}), dict):
             raise Failure(f"{file}: each document must be an object with metadata")

@@ -119,6 +119,10 @@ def _from_file(file: str) -> dict[str, Any]:
         raise Failure(f"failed to unmarshal file, err:  {error}") from error
     if not isinstance(document, dict):
         raise Failure("failed to unmarshal file, err:  the file holds no object")
+    if isinstance(items := document.get("items"), list):
+        if len(items) != 1 or not isinstance(items[0], dict):
+            raise Failure(f"the file holds a list of {len(items)} objects, and one Job is run; use: kubectl create -f {file}")
+        document = items[0]
     return {**document, "apiVersion": JOBS.api_version, "kind": JOBS.kind}
 
 

@@ -16,6 +16,9 @@ from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast.views.queues import draw_queues, in_tree_order, queue_rows
 from pyroclast.views.readable import clock_text, natural_order, ranges_of, start_text
 from pyroclast.views.rows import health_of, lanes, running_rows, slowest_lines, timeline_rows, waiting_rows
+from pyroclast_cli.compatible import flows as run_flows
+from pyroclast_cli.compatible import jobs as run_jobs
+from pyroclast_cli.flags import Failure
 from pyroclast_cli.views.nodes import tier_groups
 from pyroclast_cli.views.timeline import trace_events
 from pyroclast_cli.views.wait import is_out_of_reach
@@ -572,3 +575,23 @@ def test_flow_rows_without_conditions_are_read_from_the_job_status_list():
 )
 def test_names_are_sorted_in_natural_numeric_order(names):
     assert sorted(set(names), key=natural_order) == names
+
+
+ONE = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "a"}}
+
+
+@pytest.mark.parametrize("items", [[ONE], [ONE, ONE], []])
+def test_job_run_takes_the_only_job_of_a_list_and_refuses_longer_lists(items, tmp_path):
+    file = tmp_path / "list.yaml"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    if len(items) == 1:
+        assert run_jobs._from_file(str(file)) == ONE
+    else:
+        with pytest.raises(Failure, match=f"a list of {len(items)} objects, and one Job is run; use: kubectl create -f"):
+            run_jobs._from_file(str(file))
+
+
+def test_flow_create_takes_the_items_of_a_list(tmp_path):
+    file = tmp_path / "list.yaml"
+    file.write_text(json.dumps({"kind": "List", "items": [ONE, ONE]}))
+    assert run_flows._documents(str(file)) == [ONE, ONE]

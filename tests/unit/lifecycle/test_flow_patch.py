@@ -192,6 +192,15 @@ def test_patch_is_merged_up_to_the_maximum_nesting_depth_and_refused_beyond() ->
         merged(SPEC, {"plugins": nested(100)})
 
 
+def test_unnamed_container_of_a_patch_is_the_only_one_and_is_refused_beside_several() -> None:
+    one = {"tasks": [{"name": "t", "template": {"spec": {"containers": [{"name": "c", "image": "a"}]}}}]}
+    patch = {"tasks": [{"template": {"spec": {"containers": [{"image": "b"}]}}}]}
+    assert merged(one, patch)["tasks"][0]["template"]["spec"]["containers"] == [{"name": "c", "image": "b"}]
+    two = {"tasks": [{"name": "t", "template": {"spec": {"containers": [{"name": "c"}, {"name": "d"}]}}}]}
+    with pytest.raises(PatchError, match=r"containers\[0\].* needs a name, because there are 2 to choose from"):
+        merged(two, patch)
+
+
 def test_patch_of_an_unnamed_task_is_refused_when_the_template_has_several_tasks() -> None:
     with pytest.raises(PatchError, match=r"tasks\[0\]: needs a name, because there are 2 to choose from"):
         merged({"tasks": [{"name": "a"}, {"name": "b"}]}, {"tasks": [{"replicas": 1}]})

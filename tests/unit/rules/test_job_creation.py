@@ -9,6 +9,7 @@ import pytest
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.lifecycle.plugins.made import made_for
 from pyroclast.rules import jobs
+from pyroclast.rules.jobs.defaults import default_warnings
 from pyroclast.rules.jobs.warnings import class_warnings, scheduler_warnings
 from pyroclast.rules.lookups import JobOptions
 from tests.unit.rules.builders import QUEUES, job, task, template
@@ -396,6 +397,9 @@ WARNED: dict[str, tuple[dict[str, Any], str]] = {
         job(task("t" * 5, replicas=11), name="j" * 55),
         f"spec.tasks[0].name: its last pod is {'j' * 55}-ttttt-10, a name too long for the host name that plugin svc gives it",
     ),
+    "an exit code that no container has": (job(policies=[{"exitCode": 256, "action": "AbortJob"}]), "codes go from 0 to 255"),
+    "a negative exit code": (job(policies=[{"exitCode": -1, "action": "AbortJob"}]), "ends with -1"),
+    "no pods at all": (job(task(replicas=0), minAvailable=0), "Running without pods until it is scaled up"),
     "a gang that counts a task which waits": (
         job(task("prep"), task("work", replicas=2, dependsOn={"name": ["prep"]}), minAvailable=3),
         "spec.minAvailable: 3 pods must start together, but only 1 are made at first: task work waits for prep",
@@ -482,6 +486,11 @@ def test_job_with_every_plugin_and_a_volume_can_be_made_at_a_cost_without_its_re
     made = list(made_for(given))
     assert [item.task for item in made if item.task is not None] == [0, 1]
     assert sum(len(str(item.manifest)) for item in made) < 50_000
+
+
+def test_max_retry_of_zero_is_replaced_with_a_warning() -> None:
+    assert default_warnings(job(maxRetry=0))[0].startswith("spec.maxRetry: 0 is taken as the default 3")
+    assert default_warnings(job()) == default_warnings(job(maxRetry=1)) == ()
 
 
 def test_pod_level_resources_are_validated_only_if_the_cluster_supports_them() -> None:

@@ -156,6 +156,22 @@ def test_invalid_cron_schedule_raises_cron_error(schedule: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("schedule", "part"),
+    [
+        ("5-1 * * * *", "minute 5-1: the range ends before it begins"),
+        ("* 25 * * *", "hour 25: numbers go from 0 to 23"),
+        ("* * * FOO *", "month FOO: not a number and none of JAN, FEB"),
+        ("@every 5", "@every 5: time: missing unit"),
+        ("* * * * 1/0", "day of week 1/0: a step is at least 1"),
+    ],
+)
+def test_cron_error_names_the_part_that_is_wrong(schedule: str, part: str) -> None:
+    with pytest.raises(CronError) as raised:
+        parse(schedule)
+    assert str(raised.value).startswith(part)
+
+
+@pytest.mark.parametrize(
     ("schedule", "fires"),
     [("0 0 29 2 *", True), ("0 0 30 2 *", False), ("0 0 30 2 1", True), (", * * * *", False), ("@yearly", True)],
 )

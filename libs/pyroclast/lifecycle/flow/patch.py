@@ -46,13 +46,14 @@ class _Items:
     """A list whose items are matched by the field `key`; matching items are merged by `item`, others are appended.
 
     Of several matches, the item whose field `second` agrees is used. `default` names an item of the template that has no key, by
-    its index. An item of the patch without a key matches the only item of the list.
+    its index. With `default` or `is_only`, an item of the patch without a key matches the only item of the list.
     """
 
     key: str
     item: _Rule
     second: str = ""
     default: str = ""
+    is_only: bool = False
 
 
 _Rule: TypeAlias = "_Replace | _Map | _Items"
@@ -81,8 +82,8 @@ _CONTAINER: Final = _Map(
 )
 _POD: Final = _Map(
     {
-        "containers": _Items("name", _CONTAINER),
-        "initContainers": _Items("name", _CONTAINER),
+        "containers": _Items("name", _CONTAINER, is_only=True),
+        "initContainers": _Items("name", _CONTAINER, is_only=True),
         "ephemeralContainers": _Items("name", _CONTAINER),
         "volumes": _Items("name", _REPLACE),
         "tolerations": _Items("key", _DEEP),
@@ -191,7 +192,7 @@ def _merge_items(rule: _Items, old: list[Json], new: list[Json], path: str) -> l
 def _position(rule: _Items, items: list[Json], item: Mapping[str, Json], where: str) -> int | None:
     """Return the index of the item that `item` matches; None when no item matches."""
     key = item.get(rule.key)
-    if key is None and rule.default:
+    if key is None and (rule.default or rule.is_only):
         if len(items) == 1:
             return 0
         raise PatchError(where, f"needs a {rule.key}, because there are {len(items)} to choose from")

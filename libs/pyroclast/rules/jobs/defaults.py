@@ -49,6 +49,13 @@ def default_update(job: Mapping[str, Any], old: Mapping[str, Any], *, scheduler_
     return [operation for operation in patch if not _is_there(job, operation["path"])]
 
 
+def default_warnings(job: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return warnings for values that the defaults replace, although they were written."""
+    if mapping(job.get("spec")).get("maxRetry") != 0:
+        return ()
+    return ("spec.maxRetry: 0 is taken as the default 3, as in Volcano; 1 lets the job fail instead of its first restart",)
+
+
 def task_minimum(task: Mapping[str, Any]) -> int:
     """Return how many pods of the task the gang needs: as set, else what its partitions need, else all pods."""
     given = task.get("minAvailable")

@@ -122,6 +122,9 @@ def _as_said(faults: list[_Fault]) -> Finding:
     return Finding(head + _LISTS, tuple(error for _, error, _ in faults))
 
 
+_HIGHEST_EXIT_CODE: Final = 255
+
+
 def policy_warnings(policies: Json, path: str) -> list[str]:
     """Return warnings for valid policies that never fire, or that have an unexpected effect."""
     lines: list[str] = []
@@ -131,6 +134,11 @@ def policy_warnings(policies: Json, path: str) -> list[str]:
             lines.append(f"{path}[{index}]: no policy fires on event JobUpdated, the job is updated without one")
         if "PodPending" in events and timeout is None:
             lines.append(f"{path}[{index}]: event PodPending without a timeout never fires")
+        code = optional_integer(policy.get("exitCode"))
+        if code is not None and not 0 <= code <= _HIGHEST_EXIT_CODE:
+            lines.append(
+                f"{path}[{index}].exitCode: no container on Linux ends with {code}, codes go from 0 to {_HIGHEST_EXIT_CODE}"
+            )
         if isinstance(timeout, str) and timeout.startswith("-"):
             lines.append(f"{path}[{index}].timeout: {timeout} is negative, the action runs at once")
     return lines

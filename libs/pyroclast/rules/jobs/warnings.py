@@ -107,6 +107,8 @@ def _pod_specs(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mappin
 
 
 def _of_counts(spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+    if tasks and total_replicas(tasks) == 0:
+        yield f"{path}.tasks: no task has replicas; the job is Running without pods until it is scaled up or deleted"
     if not spec.get("minAvailable") and total_replicas(tasks) > 0 and sum(task_minimum(task) for task in tasks) == 0:
         yield f"{path}.minAvailable: it is 0, so the job counts as started before any pod runs"
     least = optional_integer(spec.get("minSuccess"))
