@@ -8,8 +8,29 @@ from functools import cached_property
 from typing import Any, Final
 
 from pyroclast.api import keys
-from pyroclast.api.records import Command, Job, Namespace, PersistentVolumeClaim, Pod, PodGroup, PriorityClass, Queue, Record
-from pyroclast.api.types import COMMANDS, JOBS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
+from pyroclast.api.records import (
+    Command,
+    Job,
+    Namespace,
+    NodeHealth,
+    PersistentVolumeClaim,
+    Pod,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    Record,
+)
+from pyroclast.api.types import (
+    COMMANDS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+)
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.watch.informer import Informer
@@ -31,6 +52,8 @@ CLAIM: Final = "claim"
 """Name of the index of Jobs by the `namespace/name` of each claim that they name."""
 HYPER_JOB: Final = "hyperjob"
 """Name of the index of Jobs by the UID of their HyperJob."""
+NODE: Final = "node"
+"""Name of the index of pods of Jobs by the name of their node."""
 OWNER: Final = "owner"
 """Name of the index of Jobs, and of pods without a Job, by the UID of their controller."""
 
@@ -46,7 +69,7 @@ class Caches:
 
     def __init__(self, client: Client, clock: Callable[[], float], schedulers: Sequence[str] = ()) -> None:
         by = {QUEUE: _queue_of_job, CLAIM: _claims_of_job, OWNER: controller_of, HYPER_JOB: _hyper_job_of}
-        of_job = {GROUP: _owner_of, ORPHAN: _group_of_orphan}
+        of_job = {GROUP: _owner_of, ORPHAN: _group_of_orphan, NODE: _node_of}
         of_group = {QUEUE: _queue_of_group, ORPHAN: _job_of_orphan}
         self.jobs = Recent(Informer(client, JOBS, Job, indexers=by), clock)
         self.pods = Recent(Informer(client, PODS, Pod, label_selector=keys.JOB_NAME, indexers=of_job), clock, _owner_of)
@@ -61,6 +84,8 @@ class Caches:
         self.claims = Recent(Informer(client, PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim), clock)
         self.priorities: Informer[PriorityClass] = Informer(client, PRIORITY_CLASSES, PriorityClass)
         self.namespaces: Informer[Namespace] = Informer(client, NAMESPACES, Namespace)
+        """Watched only if a controller requests it with `watch`."""
+        self.nodes: Informer[NodeHealth] = Informer(client, NODES, NodeHealth)
         """Watched only if a controller requests it with `watch`."""
         self.additions = PodAdditions(client)
         self.informers: list[Informer[Any]] = [
@@ -116,6 +141,10 @@ def _target_of(command: Command) -> Iterable[str]:
 def _owner_of(pod: Pod) -> Iterable[str]:
     owner = members.owner_of(pod)
     return (owner.uid,) if owner else ()
+
+
+def _node_of(pod: Pod) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
 def _queue_of_group(group: PodGroup) -> Iterable[str]:

@@ -274,6 +274,14 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
         "All pods have nodes, but their containers do not run yet.",
         "wait; kubectl describe pod shows what the node does",
     ),
+    PendingReason.NODE_SILENT: CodeFacts(
+        _PLACED,
+        _ADMIN,
+        "A pod of the Job is on a node that does not answer. The sentence names the pod, the node and the time. "
+        "Nobody knows whether the pod still runs, so it is neither replaced nor removed.",
+        "bring the node back; if it is powered off, release its pods: "
+        "kubectl taint node NAME node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+    ),
     PendingReason.CRASHING: CodeFacts(
         _PLACED,
         _USER,

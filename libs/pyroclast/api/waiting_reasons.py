@@ -49,6 +49,7 @@ class PendingReason(StrEnum):
     IMAGE_REFUSED = "ImageRefused"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     STARTING = "Starting"
+    NODE_SILENT = "NodeSilent"
     CRASHING = "Crashing"
 
 

@@ -144,9 +144,9 @@ def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, ab
 
 
 def running_cause(job: Mapping[str, Any]) -> WaitingCause | None:
-    """Return the problem of a running Job: its containers crash, or further pods are refused; None when there is no problem."""
+    """Return the problem of a Job that has not ended: crashing containers, refused pods, a silent node; None without one."""
     state = _state(job)
-    message = state.get("message", "").partition(_BESIDE)[2] if state.get("phase") == JobPhase.RUNNING else ""
+    message = state.get("message", "").partition(_BESIDE)[2] if state.get("phase") not in _ENDS else ""
     is_cause = message and pending.DUE not in message and not (_deletion(job) or _success(job))
     return _coded(message, state.get("lastTransitionTime") or "") if is_cause else None
 

@@ -227,6 +227,8 @@ def facts_of(
     if group is None:
         legacy = caches.groups.get(Key(namespace, job.metadata.name))
         group = legacy if legacy and members.is_ours(job, legacy.metadata) else None
+    nodes = {pod.spec.node_name for pod in caches.pods.members(job.metadata.uid).values() if pod.spec.node_name}
+    silent = {name: node.silent_since for name in nodes if (node := caches.nodes.get(Key("", name))) and node.silent_since}
     claims = (volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name)
     return JobFacts(
         job,
@@ -241,6 +243,7 @@ def facts_of(
         orders=(*map(_order_of, commands), *((memory.given_up,) if memory.given_up else ())),
         memory=memory.snapshot(now, group),
         schedulers=schedulers,
+        silent_nodes=silent,
         own_schedulers=own_schedulers,
     )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pyroclast.api.enums import JobPhase, PodGroupPhase
-from pyroclast.api.records import Job, PersistentVolumeClaim, Pod, PodGroup, Queue
+from pyroclast.api.records import Job, NodeHealth, PersistentVolumeClaim, Pod, PodGroup, Queue
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.gang import members, orphans, podgroups
 from pyroclast.lifecycle.job import job_events, tracked_pods, waits
-from pyroclast_job_controller.caches import CLAIM, QUEUE, Shared
+from pyroclast_job_controller.caches import CLAIM, NODE, QUEUE, Shared
 from pyroclast_job_controller.job.memory import JobMemories
 
 
@@ -24,6 +24,8 @@ class JobWatch:
         caches.groups.informer.on_change(self._group)
         caches.queues.informer.on_change(self._queue_changed)
         caches.claims.informer.on_change(self._claim)
+        caches.watch(caches.nodes)
+        caches.nodes.on_change(self._node)
         caches.additions.on_change(self._enqueue_waiting)
         shared.schedulers.on_change(self._enqueue_waiting)
 
@@ -107,6 +109,15 @@ class JobWatch:
         for job in self._caches.jobs.informer.values():
             if job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING) and namespace in {"", job.metadata.namespace}:
                 self._queue.add(job.key)
+
+    def _node(self, old: NodeHealth | None, new: NodeHealth | None) -> None:
+        """Queue the Jobs with pods on a node that stops to answer, or answers again."""
+        node = new or old
+        if node is None or (old.silent_since if old else "") == (new.silent_since if new else ""):
+            return
+        for key in {members.job_key(pod) for pod in self._caches.pods.informer.by_index(NODE, node.metadata.name)}:
+            if key is not None:
+                self._queue.add(key)
 
     def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if old is None and new is not None:

@@ -37,6 +37,7 @@ OURS = {
 BUILT_IN = {
     records.Pod: ("", "v1", "Pod"),
     records.Node: ("", "v1", "Node"),
+    records.NodeHealth: ("", "v1", "Node"),
     records.NodeMeta: ("", "v1", "Node"),
     records.PodMeta: ("", "v1", "Pod"),
     records.Namespace: ("", "v1", "Namespace"),

@@ -95,6 +95,15 @@ def test_explanation_of_a_job_that_does_not_wait_says_what_it_does(given, want):
     assert (answer["code"], answer["sentence"][: len(want)]) == (None, want)
 
 
+@pytest.mark.parametrize("phase", ["Running", "Restarting", "Terminating"])
+def test_explanation_of_a_job_with_a_pod_on_a_silent_node_names_both_and_what_helps(phase):
+    given = job(phase=phase, message="x; waits: NodeSilent: pod j-a-0 is on node n1; the node does not answer since 12:00")
+    answer = stored_explanation(view_of(given, None, None).waiter, NOW, trouble=running_cause(given))
+    assert answer["code"] == "NodeSilent"
+    assert answer["sentence"] == f"it is {phase}; pod j-a-0 is on node n1; the node does not answer since 12:00"
+    assert "node.kubernetes.io/out-of-service" in answer["help"]
+
+
 def test_explanation_of_a_running_job_with_a_task_that_can_never_start_says_never():
     runs = job(phase="Running", message="1 of 1; waits: WaitsForTask: never: task b can never start")
     answer = stored_explanation(view_of(runs, None, None).waiter, NOW, trouble=running_cause(runs))

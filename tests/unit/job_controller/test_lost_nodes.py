@@ -71,6 +71,20 @@ async def test_pods_on_a_lost_node_are_kept_by_default_and_the_job_still_obeys_c
     assert len(await cluster.names(PODS)) == 2
 
 
+async def test_job_names_its_pod_on_a_node_that_stops_to_answer_until_the_node_answers_again(cluster):
+    cluster.holding.add("all")
+    await running_job(cluster, "True")
+    for ready, is_said in (("Unknown", True), ("True", False)):
+        at = {"type": "Ready", "status": ready, "reason": "r", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        await cluster.client.patch(NODES, Key("", "n1"), {"status": {"conditions": [at]}}, PatchKind.MERGE, subresource="status")
+
+        async def is_as_said(*, is_said=is_said):
+            message = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["state"]["message"]
+            return ("NodeSilent: pod j-a-0 is on node n1 and 1 more pods" in message) == is_said
+
+        await cluster.until(is_as_said)
+
+
 async def test_terminating_pods_on_a_ready_node_are_not_given_up(cluster):
     await cluster.kill()
     await cluster.start(give_up_lost_pods_after="1s")

@@ -316,3 +316,48 @@ def test_newest_condition_prefers_a_pending_reason_and_is_none_after_scheduling(
     ]
     group = msgspec.convert({"metadata": {"name": "g"}, "status": {"conditions": conditions}}, PodGroup)
     assert newest_condition(group) == (None if want is None else (want[0], want[2]))
+
+
+SILENT = {"n1": "2026-01-01T00:00:00Z"}
+
+
+def on_node(owner, name, node="n1", phase=PodPhase.RUNNING, **more):
+    found = pod(owner, name, phase, **more)
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, node_name=node))
+
+
+@pytest.mark.parametrize(
+    ("pods", "want"),
+    [
+        (
+            {"a-0": {}, "a-1": {"node": "n2"}},
+            "NodeSilent: pod j-a-0 is on node n1; the node does not answer since 2026-01-01T00:00:00Z",
+        ),
+        ({"a-0": {"going": True}, "a-1": {}}, "NodeSilent: pod j-a-0, which is being deleted, is on node n1 and 1 more pods"),
+        ({"a-0": {"phase": PodPhase.SUCCEEDED}, "a-1": {"node": "n2"}}, ""),
+    ],
+)
+@pytest.mark.parametrize("phase", [JobPhase.RUNNING, JobPhase.RESTARTING, JobPhase.TERMINATING])
+def test_job_says_which_pod_hangs_on_a_silent_node_and_forgets_it_when_the_node_answers(phase, pods, want):
+    owner = job(task("a", 2), phase=phase, status={"version": 0})
+    members = [on_node(owner, name, **more) for name, more in pods.items()]
+    if phase is not JobPhase.RUNNING:
+        members = [
+            msgspec.structs.replace(each, metadata=msgspec.structs.replace(each.metadata, deletion_timestamp=CREATED))
+            for each in members
+        ]
+    decision = decide(
+        facts(owner, *members, silent_nodes=SILENT, group_phase=None if phase is JobPhase.TERMINATING else PodGroupPhase.RUNNING)
+    )
+    message = decision.status.state.message if decision.status is not None else ""
+    if phase is JobPhase.RUNNING:
+        assert want in message
+    else:
+        assert ("NodeSilent: pod j-a-0, which is being deleted, is on node n1" in message) == bool(want)
+    if want and phase is JobPhase.RUNNING:
+        assert (decision.status.waiting.code, decision.status.waiting.never) == ("NodeSilent", False)
+    if decision.status is not None and want:
+        told = msgspec.structs.replace(owner, status=decision.status)
+        after = decide(facts(told, *members, group_phase=None if phase is JobPhase.TERMINATING else PodGroupPhase.RUNNING))
+        assert after.status is not None
+        assert "NodeSilent" not in after.status.state.message

@@ -45,5 +45,23 @@ class Node(ObjectRecord, frozen=True, kw_only=True):
     status: NodeStatus = NodeStatus()
 
 
+class NodeConditions(Wire, frozen=True, kw_only=True):
+    """The conditions of a node."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class NodeHealth(ObjectRecord, frozen=True, kw_only=True):
+    """A node, for readers that need to know whether it answers."""
+
+    status: NodeConditions = NodeConditions()
+
+    @property
+    def silent_since(self) -> str:
+        """When the node stopped to answer, as an API timestamp; empty while it answers or has not said anything yet."""
+        ready = next((each for each in self.status.conditions if each.type == "Ready"), None)
+        return (ready.last_transition_time or "") if ready is not None and ready.status == "Unknown" else ""
+
+
 class NodeMeta(ObjectRecord, frozen=True, kw_only=True):
     """The metadata of a node, for readers of labels only."""

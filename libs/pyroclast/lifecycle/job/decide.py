@@ -408,9 +408,12 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
         following = msgspec.structs.replace(following, controlled_resources=kept)
     change = following_phase(last.state.phase, job.spec, counts, last.retry_count)
     if change:
-        cause = f"{last.state.message}; " if last.state.message else ""  # users still need to know why the Job ended
+        before = waits.without_hanging(last.state.message)
+        cause = f"{before}; " if before else ""  # users still need to know why the Job ended
         reason = last.state.reason if change.to is JobPhase.TERMINATED else change.reason  # the reason shows who ended the Job
         following = status.entering(following, change.to, reason or "", cause + change.message)
+    else:
+        following = waits.explained(facts, following) if facts.silent_nodes or waits.hangs(last) else following
     return JobDecision(status=None if status.is_same(last, following) else status.killed(job, following, facts.now))
 
 

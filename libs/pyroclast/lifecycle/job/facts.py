@@ -87,6 +87,8 @@ class JobFacts:
     memory: Remembered = Remembered()
     schedulers: Schedulers | None = None
     """The running schedulers; None when they are unknown."""
+    silent_nodes: Mapping[str, str] = field(default_factory=dict)
+    """When each node with pods of the Job that does not answer stopped to answer, by name, as an API timestamp."""
     own_schedulers: frozenset[str] = frozenset()
     """The names of the schedulers that this controller works with."""
 

@@ -21,7 +21,7 @@ from pyroclast.api.waiting import read_waiting
 from pyroclast.api.waiting_codes import says_never
 from pyroclast.api.waiting_reasons import PendingReason, reason_of
 from pyroclast.lifecycle.effects import Notice, warning
-from pyroclast.lifecycle.gang import podgroups, pods
+from pyroclast.lifecycle.gang import members, podgroups, pods
 from pyroclast.lifecycle.job import preparation, status
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.job.job_events import Response
@@ -46,17 +46,52 @@ def explained(
     tasks can never start, by task; None when all can.
     """
     state = following.state
+    if state.phase in _HANGING:
+        before, problem = state.message.partition(_BESIDE)[0], hanging(facts)
+        return status.entering(following, state.phase, state.reason, f"{before}{_BESIDE}{problem}" if problem else before)
     if state.phase is JobPhase.RUNNING:  # refusals and stuck containers follow the message of the phase
         before = state.message.partition(_BESIDE)[0]
         delayed = f"{due.occurrence}; {due.action}{pending.DUE}{format_time(due.due)}" if due is not None else ""
         never = next((f"{PendingReason.WAITS_FOR_TASK}: never: {why}" for why in (cut_off or {}).values()), "")
-        problem = facts.memory.refused or delayed or never or _stuck(facts)
+        problem = facts.memory.refused or delayed or never or hanging(facts) or _stuck(facts)
         return status.entering(following, state.phase, state.reason, f"{before}{_BESIDE}{problem}" if problem else before)
     cause = _cause(facts) if state.phase is JobPhase.PENDING else None
     if cause is not None:
         return status.entering(following, state.phase, *cause)
     said = state.reason == JobReason.VOLUME_CLAIM_NOT_FOUND or state.message.startswith(_PREFIX)
     return status.entering(following, state.phase, "", "") if said else following
+
+
+_HANGING: Final = frozenset({JobPhase.RESTARTING, JobPhase.ABORTING, JobPhase.COMPLETING, JobPhase.TERMINATING})
+"""Phases in which a Job waits for pods to go."""
+
+
+def hanging(facts: JobFacts) -> str:
+    """Return `NodeSilent: …` when a pod that has not ended is on a node that does not answer; else empty."""
+    if not facts.silent_nodes:
+        return ""
+    lost = [
+        pod for pod in facts.pods.by_name.values() if pod.spec.node_name in facts.silent_nodes and not members.is_finished(pod)
+    ]
+    if not lost:
+        return ""
+    first = min(lost, key=lambda pod: pod.metadata.name)
+    node, more = first.spec.node_name, f" and {len(lost) - 1} more pods" if len(lost) > 1 else ""
+    going = ", which is being deleted," if first.metadata.is_terminating else ""
+    return (
+        f"{PendingReason.NODE_SILENT}: pod {first.metadata.name}{going} is on node {node}{more}; the node does not answer since"
+        f" {facts.silent_nodes[node]}"
+    )
+
+
+def hangs(last: JobStatus) -> bool:
+    """Whether the message of `last` names a silent node."""
+    return f"{_BESIDE}{PendingReason.NODE_SILENT}: " in last.state.message
+
+
+def without_hanging(message: str) -> str:
+    """Return the message of a phase without what it says of a silent node."""
+    return message.partition(f"{_BESIDE}{PendingReason.NODE_SILENT}: ")[0]
 
 
 def closed_queue(facts: JobFacts) -> str:
@@ -102,6 +137,7 @@ def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
         absent_scheduler(facts),
         closed_queue(facts),
         pending.summary_of(placed[1]) if placed else "",
+        hanging(facts),
         _stuck(facts),
         unexamined(facts),
     )
