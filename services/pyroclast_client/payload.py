@@ -147,11 +147,13 @@ def packed(
     }
     header["store"] = store
     reference = flow.reference if flow is not None else None
-    header["function"] = place(_pickled(function, f"function {name}"))
+    # in one pickle, so that both see the same variables of their module
+    both = (function, checkpoint) if checkpoint is not None else function
+    header["function"] = place(_pickled(both, f"function {name}" if checkpoint is None else f"function {name} or its checkpoint"))
     if modules is not None:
         header["modules"] = place(modules)
     if checkpoint is not None:
-        header["checkpoint"] = place(_pickled(checkpoint, f"the checkpoint of {name}"))
+        header["checkpoint"] = True
     places, start = [], sum(map(len, blobs))
     for index, each in enumerate(arguments):
         what = f"the arguments of {name}" + (f" for index {index}" if len(arguments) > 1 else "")

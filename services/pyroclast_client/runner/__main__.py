@@ -216,8 +216,8 @@ def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
         sys.path.insert(0, folder)
     function = pickle.loads(run.blob("function") or b"")  # noqa: S301 - the runner runs what the Job's owner sent
     arguments, keywords = Arguments(io.BytesIO(run.arguments()), run).load()
-    checkpoint = pickle.loads(run.blob("checkpoint") or b"") if run.header.get("checkpoint") else None  # noqa: S301 - see above
-    if checkpoint is not None:
+    if run.header.get("checkpoint"):
+        function, checkpoint = function
         function, arguments, keywords = restored(run, function, arguments, keywords)
         signal.signal(signal.SIGTERM, lambda *_: save(run, checkpoint, function, arguments, keywords))
     return function, arguments, keywords
@@ -247,8 +247,12 @@ def restored(
     if payload is None:
         return function, arguments, keywords
     text, _, data = payload.partition(b"\n")
-    message = sealing.opened(run.key, text.decode(), run.index, "checkpoint")
-    kept = pickle.loads(sealing.content(message, data))  # noqa: S301 - its seal was verified
+    try:
+        message = sealing.opened(run.key, text.decode(errors="replace"), run.index, "checkpoint")
+        kept = pickle.loads(sealing.content(message, data))  # noqa: S301 - its seal was verified
+    except sealing.SealError as error:  # of an earlier Job of this name, or of somebody else: it must not stop this one
+        sys.stderr.write(f"pyroclast: starting anew, as the checkpoint in the store is not of this Job: {error}\n")
+        return function, arguments, keywords
     sys.stderr.write("pyroclast: starting from the checkpoint of an earlier pod\n")
     if callable(kept):
         return kept, arguments, keywords

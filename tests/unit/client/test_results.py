@@ -228,6 +228,50 @@ def test_checkpoint_receives_the_seconds_left_and_the_next_pod_starts_from_it(tm
     assert read((tmp_path / "message").read_text()).value == left
 
 
+STATE = {"step": 0}
+
+
+def count_up(step=0):
+    import time
+
+    STATE["step"] = step
+    print(f"from {step}", flush=True)
+    while STATE["step"] < 1000:
+        STATE["step"] += 1
+        print("counting", flush=True)
+        time.sleep(0.01)
+
+
+def where_it_is(step=0):
+    return {"step": STATE["step"]}
+
+
+def test_a_function_and_its_checkpoint_see_the_same_globals_and_a_foreign_checkpoint_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(count_up, "__module__", "__main__")  # as in a script, whose functions are pickled by value
+    monkeypatch.setattr(where_it_is, "__module__", "__main__")
+    store, folder = f"file://{tmp_path}/store", tmp_path / "secret"
+    folder.mkdir()
+    payload = packed(count_up, [Arguments()], name="f", job="j", store=store, checkpoint=where_it_is)
+
+    def begin(key):
+        for name, text in secret_data({"payload": payload.data}, store, key).items():
+            (folder / name).write_bytes(base64.b64decode(text))
+        variables = {"PYROCLAST_POD_UID": "uid", "PYROCLAST_TERMINATION_LOG": str(tmp_path / "message")}
+        command = [sys.executable, str(folder / "runner.pyz")]
+        with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as pod:
+            first = pod.stdout.readline()
+            for _ in range(3):
+                pod.stdout.readline()
+            pod.terminate()
+            return first, pod.communicate(timeout=30)[1]
+
+    assert begin(KEY)[0] == "from 0\n"
+    assert int(begin(KEY)[0].split()[1]) >= 3
+    first, told = begin(b"another Job of this name")
+    assert first == "from 0\n"
+    assert "starting anew, as the checkpoint in the store is not of this Job" in told
+
+
 def test_a_call_over_its_timeout_ends_for_good_and_raises_timed_out(tmp_path):
     def slow():
         import time
