@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ def history_questions(query: Mapping[str, str]) -> dict[str, dict[str, str]]:
         "usage": {**window, **narrow, "by": given.get("by", "queue,resource")},
         "waits": window,
         "estimates": window,
+        "evictions": window,
     }
 
 
@@ -52,8 +53,18 @@ def history(templates: Templates, query: Mapping[str, str], answers: Mapping[str
         ),
         Section("waits", templates.macro(HISTORY_PAGE, "waits")(answers.get("waits", {}).get("items", ())), is_half=True),
         Section("estimates", templates.macro(HISTORY_PAGE, "estimates")(answers.get("estimates", {}).get("items", ()))),
+        Section("evictions", templates.macro(HISTORY_PAGE, "evictions")(*_matrix(answers.get("evictions", {}).get("items", ())))),
     ]
     return Page("History", "history", sections, is_live=False)
+
+
+def _matrix(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[tuple[str, list[int]]]]:
+    """Return the queues that got room by evictions, and for each queue that lost pods the number of pods for each of these."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        counts[row["queue"], row["for"]] += row["pods"]
+    takers = sorted({taker for _, taker in counts})
+    return takers, [(queue, [counts[queue, taker] for taker in takers]) for queue in sorted({queue for queue, _ in counts})]
 
 
 def _doubt(row: Mapping[str, Any]) -> str:

@@ -91,6 +91,21 @@ async def _estimates(context: Context) -> None:
     write(context, Table("EstimateRecord", ESTIMATES, rows, empty="No Job began in that time whose start was foretold"))
 
 
+EVICTIONS: Final = (
+    Column("FROM-QUEUE", "queue"),
+    Column("FOR-QUEUE", "for", absent="?"),
+    Column("ACTION", "action", absent="?"),
+    Column("PODS", "pods"),
+    Column("JOBS", "jobs"),
+)
+
+
+async def _evictions(context: Context) -> None:
+    answer = await asked(context, history_path("evictions"), {name: context.text(name) for name in ("since", "until")})
+    rows = [{**item, "for": item["for"] or None, "action": item["action"] or None} for item in answer["items"]]
+    write(context, Table("EvictionRecord", EVICTIONS, rows, empty="No pod was evicted in that time"))
+
+
 CLUSTER_PARTS: Final = ("allocated", "reserved", "idle", "down", "total")
 CLUSTER: Final = (
     Column("RESOURCE", "resource"),
@@ -147,6 +162,12 @@ REPORT: Final = Group(
             "estimates",
             "show how often estimates of starts held, by queue, and how wide they were",
             _estimates,
+            (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
+        ),
+        OwnLeaf(
+            "evictions",
+            "show which queues took room from which queues by evictions",
+            _evictions,
             (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
         ),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -307,6 +308,28 @@ async def estimates(
         started = (table.c.cluster == cluster, table.c.started.between(since, until), table.c.namespace.in_(visible))
         rows += await read_rows(connection, of_table.where(*started).order_by(predictions.c.job, predictions.c.at))
     return prediction_rows(rows)
+
+
+_EVICTED_FOR: Final = re.compile(r" \((?P<action>[a-z]+)\)(?: for \S+ in queue (?P<queue>[^\s,]+))?")
+"""The end of the condition DisruptionTarget that the scheduler writes to a pod: the action, and the queue that gets the room."""
+
+
+async def evictions(
+    connection: AsyncConnection, cluster: str, since: int, until: int, visible: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return who took room from whom: the number of evicted pods and their Jobs, by both queues and action, most pods first."""
+    ended = (pods.c.cluster == cluster, pods.c.evicted_for.is_not(None), pods.c.released_high.between(since, until))
+    chosen = select(pods.c.queue, pods.c.job, pods.c.evicted_for).where(*ended, pods.c.namespace.in_(visible))
+    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for queue, job, message in await connection.execute(chosen):
+        told = _EVICTED_FOR.search(message)
+        taker, action = (told["queue"] or "", told["action"]) if told is not None else ("", "")
+        found[queue or "", taker, action].append(job or "")
+    rows = [
+        {"queue": queue, "for": taker, "action": action, "pods": len(listed), "jobs": len(set(listed))}
+        for (queue, taker, action), listed in found.items()
+    ]
+    return sorted(rows, key=lambda row: (-row["pods"], row["queue"], row["for"], row["action"]))
 
 
 async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, until: int) -> int:

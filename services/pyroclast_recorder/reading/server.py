@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 class HistoryServer:
     """Serves `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`, `estimates`,
-    `queues/QUEUE`.
+    `evictions`, `queues/QUEUE`.
 
     `access`: determines which namespaces a user may read.
     """
@@ -128,6 +128,8 @@ class HistoryServer:
                 return await self._started(queries.waits, request, reader)
             case ["estimates"]:
                 return await self._started(queries.estimates, request, reader)
+            case ["evictions"]:
+                return await self._started(queries.evictions, request, reader)
         return None
 
     async def _history(self, request: web.BaseRequest, reader: Reader) -> Answer:
@@ -164,7 +166,7 @@ class HistoryServer:
         return {"by": list(question.by), "items": items, "gapSeconds": gap}
 
     async def _started(self, query: Callable[..., Awaitable[Any]], request: web.BaseRequest, reader: Reader) -> Answer:
-        """Return the answer of a query about the Jobs that started between two times."""
+        """Return the answer of a query about the Jobs that started, or the pods that ended, between two times."""
         since, until = window(request.query, int(self._now()))
         visible = await self._visible(reader, chosen_namespaces(request.query))
         return {"items": await self._ask(query, since, until, visible)}

@@ -91,7 +91,8 @@ class Evictor:
         deadline = Deadline.after(_SECONDS)
         try:
             now = format_time(time.time())
-            preempted = f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod{whom}"
+            text = f"preempting to accommodate a higher priority pod ({eviction.reason}){whom}"
+            preempted = f"{task.pod.spec.scheduler_name}: {text}"
             conditions = [condition("Ready", "False", "Evict", why, now), disruption(DisruptionReason.PREEMPTION, preempted, now)]
             body = {"metadata": {"uid": task.uid}, "status": {"conditions": conditions}}
             await self._client.patch(PODS, key, body, PatchKind.STRATEGIC, subresource="status", deadline=deadline)

@@ -113,6 +113,15 @@ def test_history_page_shows_how_many_estimates_held_or_were_early_or_late() -> N
     assert "estimates" in history_questions({})
 
 
+def test_history_page_shows_which_queue_took_room_from_which() -> None:
+    counted = [("red", "blue", "reclaim", 3), ("red", "blue", "preempt", 1), ("blue", "", "shuffle", 2)]
+    items = [{"queue": queue, "for": taker, "action": action, "pods": pods} for queue, taker, action, pods in counted]
+    page = history(Templates(), {}, {"evictions": {"items": items}}, "")
+    (section,) = [section.html for section in page.sections if section.id == "evictions"]
+    assert "".join(section.split("<tbody>")[1].split()).startswith('<tr><thscope="row">blue</th><tdclass="number">2</td>')
+    assert ">4</td>" in section
+
+
 @pytest.mark.parametrize(
     ("kind", "row", "title", "why"),
     [

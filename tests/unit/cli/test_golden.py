@@ -62,6 +62,7 @@ LISTS = (
     "report cluster",
     "report waits",
     "report estimates",
+    "report evictions",
 )
 OTHERS = (
     "waiting -A --sort-by name",

@@ -287,6 +287,24 @@ ESTIMATES = [
 ]
 
 
+async def test_evictions_answer_counts_who_took_room_from_whom(database: Database, url: str) -> None:
+    said = "volcano: preempting to accommodate a higher priority pod (reclaim) for t/j in queue blue"
+    listed = [("red", "u1", said), ("red", "u1", said), ("red", "u2", f"{said}, t/k in queue other"), ("red", "u1", "by another")]
+    listed += [("blue", "u4", said.replace(" for t/j in queue blue", "").replace("reclaim", "shuffle")), ("red", "u1", None)]
+    rows = [
+        {"uid": f"e{i}", "queue": queue, "job": job, "namespace": "team", "evicted_for": message, "released_high": NOON}
+        for i, (queue, job, message) in enumerate(listed)
+    ]
+    await write(database, [(pods, 0, row) for row in rows], NOW)
+    items = (await get(url, "evictions?namespaces=team"))["items"]
+    assert [each for each in items if each["queue"]] == [
+        {"queue": "red", "for": "blue", "action": "reclaim", "pods": 3, "jobs": 2},
+        {"queue": "blue", "for": "", "action": "shuffle", "pods": 1, "jobs": 1},
+        {"queue": "red", "for": "", "action": "", "pods": 1, "jobs": 1},
+    ]
+    assert (await get(url, "evictions?namespaces=other"))["items"] == []
+
+
 async def test_estimates_answer_compares_predicted_with_actual_starts_per_queue(database: Database, url: str) -> None:
     rows = [(table, 2, row) for table, row in ESTIMATES]
     await write(database, [*rows, (jobs, 0, {"uid": "u3", "placed": NOON + 55})], NOW)

@@ -263,6 +263,16 @@ class EstimateRecord(Record, frozen=True, kw_only=True):
     basis_text: str | None
 
 
+class EvictionRecord(Record, frozen=True, kw_only=True):
+    """The number of pods of `queue`, and of their Jobs, that were evicted for the queue `for` by an action; null if unknown."""
+
+    queue: str
+    taker: str | None = msgspec.field(name="for")
+    action: str | None
+    pods: int
+    jobs: int
+
+
 class QueueBudget(Record, frozen=True, kw_only=True):
     """The budget of a queue for a resource in a period, and its remaining part; null where nothing is known.
 
@@ -317,6 +327,7 @@ LISTS: Final[Mapping[str, type[Record]]] = {
             ClusterRecord,
             WaitRecord,
             EstimateRecord,
+            EvictionRecord,
             QueueBudget,
             PersonLimit,
         )
