@@ -74,6 +74,27 @@ class Known:
         return iter(())
 
 
+def test_flow_with_more_references_than_admission_can_compile_is_refused() -> None:
+    many = [entry(f"e{n}", patch={"spec": {"queue": "${parameters.q}" * 100}}) for n in range(21)]
+    assert "have 2100 references to values, at most 2000" in jobflows.validate_create(flow(*many)).message
+    assert jobflows.validate_create(flow(*many[:20])).allowed
+
+
+PARAMETERS = {"a b": (1, "a name has letters"), "a": (None, "must be a string"), "b": ("x" * 5000, "has 5000 characters")}
+
+
+@pytest.mark.parametrize(("name", "value", "why"), [(name, *rest) for name, rest in PARAMETERS.items()])
+def test_parameter_is_a_short_scalar_with_a_plain_name_and_stays_once_an_entry_has_started(
+    name: str, value: Any, why: str
+) -> None:
+    body = flow(entry("a"))
+    assert why in jobflows.validate_create({**body, "spec": {**body["spec"], "parameters": {name: value}}}).message
+    old = {**flow(entry("a"), status={"runningJobs": ["f-a"], "state": {"phase": "Running"}})}
+    new = {**old, "spec": {**old["spec"], "parameters": {"lr": 1}}}
+    assert "may not change parameters" in jobflows.validate_update(new, old).message
+    assert jobflows.validate_update({**new, "status": {}}, {**old, "status": {}}).allowed
+
+
 def probe(task_name: str) -> dict[str, Any]:
     return {"dependsOn": {"targets": ["a"], "probe": {"tcpSocketList": [{"taskName": task_name, "port": 1}]}}}
 
