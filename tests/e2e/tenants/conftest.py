@@ -14,6 +14,13 @@ from tests.e2e.conftest import NODES
 from tests.e2e.support.cluster import Cluster, running
 from tests.e2e.support.tenants import User, user_of, with_role
 
+PREEMPTING = """
+actions: "enqueue, allocate, preempt, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]
+- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+
 
 class Tenants(NamedTuple):
     """Two users who have nothing in common but the cluster."""
@@ -48,7 +55,8 @@ def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """One control plane for all tests of this folder, where everyone may use the queue `default`."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYROCLAST_QUEUE_ACCESS", "checked")
-        with running(control_plane, tmp_path_factory.mktemp(f"tenants-{control_plane}"), nodes=NODES) as cluster:
+        folder = tmp_path_factory.mktemp(f"tenants-{control_plane}")
+        with running(control_plane, folder, nodes=NODES, scheduler=PREEMPTING) as cluster:
             let_use(cluster, "default", "--group=system:authenticated")
             yield cluster
 
