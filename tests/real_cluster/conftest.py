@@ -41,6 +41,11 @@ class Cluster(Access):
         super().__init__(directory / "kubeconfig")
         self.nodes = {f"node-{index}": Node(index, directory / f"node-{index}") for index in (1, 2, 3)}
 
+    def uninstall(self) -> None:
+        """Uninstall the release, if there is one."""
+        if "pyroclast" in self.helm("list", "--all", "--all-namespaces", "--short").split():
+            self.helm("uninstall", "pyroclast", "--namespace=pyroclast-system", "--wait", "--timeout=5m")
+
     def load(self, name: str) -> None:
         """Give all nodes one of the large images."""
         for node in self.nodes.values():
@@ -142,8 +147,7 @@ def _is_our_warning(event: dict[str, Any]) -> bool:
 def release(cluster: Cluster, built_images: Path) -> Release:
     """The release, installed as the page for production says, then with small requests, as three nodes share one machine."""
     release = Release(cluster, built_images)
-    if "pyroclast" in cluster.helm("list", "--all-namespaces", "--short").split():
-        cluster.helm("uninstall", "pyroclast", "--namespace=pyroclast-system", "--wait", "--timeout=5m")
+    cluster.uninstall()
     release.follow_page()
     release.upgrade()
     return release

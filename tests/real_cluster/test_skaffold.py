@@ -73,8 +73,7 @@ class Skaffold:
 @pytest.fixture(scope="module")
 def skaffold(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Skaffold]:
     images.project_images()  # their layers are those that skaffold needs
-    if "pyroclast" in cluster.helm("list", "--all-namespaces", "--short").split():
-        cluster.helm("uninstall", "pyroclast", _SYSTEM, "--wait", "--timeout=5m")
+    cluster.uninstall()
     found = Skaffold(cluster, tmp_path_factory.mktemp("skaffold"))
     serve = ["podman", "--storage-driver", "overlay", "system", "service", "--time=0", f"unix://{found.socket}"]
     with subprocess.Popen(serve) as service:

@@ -47,6 +47,8 @@ def test_mpirun_reaches_workers_whose_sshd_listens_on_another_port(installed: Cl
 
 
 _TRAIN = """
+import os
+os.environ["USE_LIBUV"] = "0"  # Debian builds torch without it
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 total = torch.tensor([dist.get_rank() + 1.0])
@@ -118,9 +120,9 @@ def test_a_configuration_change_lets_an_important_job_preempt_and_its_victims_ge
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
         for name, value in (("minor", 10), ("major", 1000))
     ]
-    installed.apply([*classes, _with_grace(gang("minor", pods=3, cpu="1100m", command=_GRACEFUL, priorityClassName="minor"))])
+    installed.apply([*classes, _with_grace(gang("minor", pods=3, cpu="1", command=_GRACEFUL, priorityClassName="minor"))])
     wait_for_phase(installed, "minor", "Running")
-    installed.apply([gang("major", pods=3, cpu="1100m", command="true", priorityClassName="major")])
+    installed.apply([gang("major", pods=3, cpu="1", command="true", priorityClassName="major")])
     with followed(installed, "logs", "--follow", "minor-worker-0") as out:
         assert next(out).strip() == "begun"
         release.upgrade("basic.scheduler_config_file=config/volcano-scheduler-ci.conf")
