@@ -17,10 +17,11 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import PendingTasks, pending_by_sub_job, place_in_domain, place_job
 from pyroclast_scheduler.session.part_placement import place_parts
 from pyroclast_scheduler.session.recovery import Recovery, periods_of
+from pyroclast_scheduler.session.repacking import place
 from pyroclast_scheduler.session.selection import Heap
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
-from pyroclast_scheduler.session.task_placement import pending_tasks, place
+from pyroclast_scheduler.session.task_placement import pending_tasks
 
 _NOT_ASKED: Final = "a pod has the gate of its queue without the annotation that asks for it: it is never removed"
 _NOT_READY: Final = "the HyperNodes contradict each other: one has two parents, or lies below itself; jobs with a topology wait"

@@ -111,7 +111,8 @@ class JobFacts:
         self.promise = promise_to(group, self.min_resources, sums)
         allocated, least = sums.allocated, self.min_resources
         elastic = allocated if least is None else beyond(allocated, least)
-        pending = summed([sums.pending, *(each.shape.request for each in lost)]) if lost else sums.pending
+        gone = [each.shape.request for each in lost if each.status is not TaskStatus.RELEASING]
+        pending = summed([sums.pending, *gone]) if gone else sums.pending
         self.contribution = Contribution(queue, allocated, pending, elastic, self.promise.amounts, self.promise.whole)
 
     @classmethod

@@ -21,9 +21,10 @@ from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.extension_points import Purpose
+from pyroclast_scheduler.session.repacking import place
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move, Statement
-from pyroclast_scheduler.session.task_placement import find, pending_tasks, place
+from pyroclast_scheduler.session.task_placement import find, pending_tasks
 
 NO_DOMAIN: Final = "no value of node label "
 """The start of the message that no domain has room for a gang."""

@@ -15,9 +15,9 @@ from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.subjobs import SubJob, sub_job_uid
 from pyroclast_scheduler.model.tasks import Task, TaskStatus
 from pyroclast_scheduler.session.domains import NO_DOMAIN, best_domain, forget_errors
+from pyroclast_scheduler.session.repacking import place
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
-from pyroclast_scheduler.session.task_placement import place
 
 _TOO_MANY: Final = 1 << 40  # more pods than any gang has
 

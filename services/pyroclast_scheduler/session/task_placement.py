@@ -152,7 +152,7 @@ def pending_tasks(session: Session, job: Job, sub_job: SubJob | None = None) -> 
     return deque(session.waiting_in_order(task for task in tasks if not task.facts.shape.is_best_effort))
 
 
-def place(
+def place_in_order(
     session: Session,
     job: Job,
     tasks: deque[Task],
