@@ -33,6 +33,8 @@ log = structlog.get_logger()
 PREFIX: Final = "/api/v1/"
 HEADER_BYTES: Final = 16 * 1024
 AT_ONCE_PER_USER: Final = 2
+MOST_NAMESPACES: Final = 1000
+"""Most namespaces about which the API server is asked for one request of a user who may not read all."""
 """Half of the connections for requests."""
 
 Answer = dict[str, Any]
@@ -204,11 +206,17 @@ class HistoryServer:
     async def _visible(self, reader: Reader, only: Collection[str], known: Collection[str] | None = None) -> list[str]:
         """Return the namespaces of `known` that the user may read, limited to `only` unless `only` is empty.
 
-        `known` None stands for all namespaces with recorded Jobs.
+        `known` None stands for all namespaces with recorded Jobs. Raises Denied: the API server would be asked about too many.
         """
         if known is None:
             known = await self._ask(queries.namespaces)
-        return await reader.visible([each for each in known if not only or each in only])
+        asked = [each for each in known if not only or each in only]
+        if len(asked) > MOST_NAMESPACES and not await reader.sees_all():
+            message = (
+                f"this concerns {len(asked)} namespaces, each of which costs a question to the API server; name some: namespaces="
+            )
+            raise Denied(400, message)
+        return await reader.visible(asked)
 
 
 def _error(status: int, message: str) -> web.Response:

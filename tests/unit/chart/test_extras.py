@@ -302,3 +302,10 @@ def test_no_account_reads_the_secrets_of_the_cluster_or_has_wildcards(helm, prog
     assert not [rule for rule in rules if "*" in (*rule.get("apiGroups", ()), *rule.get("resources", ()), *rule["verbs"])]
     verbs = {verb for rule in rules if "secrets" in rule["resources"] for verb in rule["verbs"]}
     assert not verbs & {"get", "list", "watch"}
+
+
+def test_the_board_may_write_nothing_but_ask_for_users_and_rights(helm):
+    rules = of_kind(rendered(helm), "ClusterRole")["pyroclast-board"]["rules"]
+    writes = {resource for rule in rules for resource in rule["resources"] if set(rule["verbs"]) - {"get", "list", "watch"}}
+    assert writes == {"tokenreviews", "subjectaccessreviews"}
+    assert "pyroclast-board" not in of_kind(rendered(helm), "Role")

@@ -491,6 +491,10 @@ async def test_a_reader_sees_the_namespaces_whose_jobs_it_may_list() -> None:
         server.forget_requests()
         await (await access.reader(request_from("10.0.0.9", tokens["member"]))).visible(["team", "other"])
         assert not server.requests(), "answers are remembered for a while"
+        many, names = HistoryServer(None, access, float, None), [f"n{i}" for i in range(5000)]  # type: ignore[arg-type]
+        with pytest.raises(Denied, match="concerns 5000 namespaces"):
+            await many._visible(await access.reader(request_from("10.0.0.9", tokens["member"])), (), names)
+        assert await many._visible(await access.reader(request_from("10.0.0.9", tokens["auditor"])), (), names) == names
         trusting = Access(client, trusts_local=True)
         assert await (await trusting.reader(request_from("127.0.0.1"))).visible(["team", "other"]) == ["team", "other"]
         for each, address, token, host in (
