@@ -158,7 +158,8 @@ def _guarded(handler: Handler) -> Handler:
         if review.operation != "DELETE":
             ours = submitters.is_ours(review.user, known.options.namespace)
             verdict = submitters.validate(review.object, review.previous, review.user, ours=ours)
-            if verdict.allowed and review.previous is not None and not ours:
+            has_class = review.qualified in {JOBS.qualified, POD_GROUPS.qualified}
+            if verdict.allowed and has_class and review.previous is not None and not ours:
                 verdict = queue_access.check_class(review.object, review.previous)
             if not verdict.allowed:
                 return Answer(verdict)

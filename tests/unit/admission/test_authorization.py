@@ -10,7 +10,7 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pyroclast.api.keys import AUTHORIZED_FOR
+from pyroclast.api.keys import AUTHORIZED_FOR, SERVICE_CLASS
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.http.client import Client
@@ -268,3 +268,14 @@ async def test_an_object_with_very_many_queues_asks_nothing() -> None:
     status = (await answer(server, "/jobflows/validate", {"metadata": {"name": "it"}, "spec": {"flows": entries}}))["status"]
     assert (status["code"], server.asked) == (403, [])
     assert "33 queues are named here" in status["message"]
+
+
+@pytest.mark.parametrize(("kind", "allowed"), [("Job", False), ("PodGroup", False), ("CronJob", True), ("HyperJob", True)])
+async def test_the_class_of_service_of_what_is_counted_by_it_stays(kind: str, allowed: bool) -> None:
+    path, given = CASES[kind]
+    changed = {**given, "metadata": {"name": "it", "labels": {SERVICE_CLASS: "interactive"}}}
+    answered = await answer(Server(USE), path, changed, operation="UPDATE", oldObject=given)
+    assert answered["allowed"] is allowed
+    assert allowed or "the class of service cannot be changed" in answered["status"]["message"]
+    ours = {"username": "system:serviceaccount:ours:pyroclast-controllers"}
+    assert (await answer(Server(USE), path, changed, ours, operation="UPDATE", oldObject=given))["allowed"]
