@@ -86,6 +86,7 @@ OBJECTS: dict[str, dict[str, Any]] = {
     "workloads": {"metadata": {"annotations": NAMED}, "spec": {"template": {"metadata": {"labels": NAMED}}, "jobTemplate": {}}},
     "nativegroups": {"metadata": {"labels": NAMED}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}},
 }
+OBJECTS |= {f"owned{plural}": OBJECTS[plural] for plural in ("jobs", "pods")}
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
