@@ -13,10 +13,9 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import structlog
-from prometheus_client import CollectorRegistry, Gauge
 
 from pyroclast.api.records.meta import ObjectRecord, Wire
 from pyroclast.api.types import DEPLOYMENTS, LEASES, Key
@@ -29,6 +28,9 @@ from pyroclast.kube.lease.record import LeaseView, Watcher
 from pyroclast.kube.lease.shards import ShardLeases
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime.settings import LeaderElectionSettings
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 log = structlog.get_logger()
 
@@ -84,7 +86,11 @@ class Predecessors:
         self._deployments = Informer(client, DEPLOYMENTS, Deployment, label_selector=selector) if app else None
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._stands_aside = Gauge(*STANDS_ASIDE, registry=metrics) if metrics is not None else None
+        self._stands_aside = None
+        if metrics is not None:
+            from prometheus_client import Gauge  # noqa: PLC0415 - `pyroclast` imports this module and has no metrics
+
+            self._stands_aside = Gauge(*STANDS_ASIDE, registry=metrics)
 
     async def __aenter__(self) -> Self:
         if self._deployments is not None:
